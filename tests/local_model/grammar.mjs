@@ -72,7 +72,8 @@ class Writer {
     }
   }
 
-  text({ minLength = 0, maxLength = TEXT_CHARACTERS }) {
+  text({ pattern, minLength = 0, maxLength = TEXT_CHARACTERS }) {
+    if (pattern) return `"\\"" ${patternRule(pattern)} "\\""`;
     return `"\\"" char{${minLength},${Math.max(minLength, Math.min(maxLength, TEXT_CHARACTERS))}} "\\""`;
   }
 
@@ -97,6 +98,17 @@ class Writer {
     }
     return `"{" ${alone} "}"`;
   }
+}
+
+// An anchored pattern of literals, classes, groups and bounds, as llama.cpp reads it.
+function patternRule(pattern) {
+  if (!/^\^.*\$$/.test(pattern)) throw new Error(`the pattern ${pattern} is not anchored`);
+  const parts = pattern.slice(1, -1).match(/\\.|\[(?:\\.|[^\]\\])*\]|\{\d+(?:,\d*)?\}|[\s\S]/g) ?? [];
+  return parts.map((part) => {
+    if (/^(?:[|()+*?]|\{.+\}|\[.+\])$/s.test(part)) return part;
+    if (part === ".") throw new Error("any character would be one that has to be escaped");
+    return JSON.stringify(part.replace(/^\\/, ""));
+  }).join(" ").replace(/ (?=[+*?]|\{)/g, "");
 }
 
 // The JSON text of a value, as a literal of the notation.

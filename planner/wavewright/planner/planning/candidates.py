@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wavewright.config.documents import Document
@@ -35,6 +35,7 @@ from wavewright.planner.diagnostics.diagnostic import (
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.planning.goal_schema import without_absent_arguments
 from wavewright.planner.planning.non_plan_answers import SuggestedCall
 from wavewright.planner.planning.records import PlanningAttempt
 from wavewright.planner.planning.step_building import StepBuilder, data_tools
@@ -196,7 +197,7 @@ class PlanValidator:
         """Return the valid plan that an answer holds, or the attempt with its faults; either is
         recorded.
         """
-        text = read_model_answer(answer.text)
+        text = self._without_absent_arguments(read_model_answer(answer.text))
         document = text.document
         expanded = None
         if answer.is_truncated:
@@ -225,6 +226,16 @@ class PlanValidator:
         text = _plan_as_text(expanded.plan, "<plan with its sub-plans>")
         assert text.plan is not None, text.diagnostics
         return Candidate(text.plan, found, text.document)
+
+    def _without_absent_arguments(self, text: PlanText) -> PlanText:
+        """Return a plan without the nulls that stand for absent arguments, as its own document."""
+        if text.plan is None:
+            return text
+        steps = tuple(without_absent_arguments(step, self.tools) for step in text.plan.steps)
+        if steps == text.plan.steps:
+            return text
+        written = _plan_as_text(text.plan.model_copy(update={"steps": steps}), text.source.name)
+        return replace(written, repairs=text.repairs)
 
     def validate(
         self, plan: Plan, document: Document | None = None, *, written_by_model: bool = False

@@ -16,6 +16,7 @@ from wavewright.planner.planning.candidates import (
     error_summary,
     plan_from_calls,
 )
+from wavewright.planner.planning.goal_schema import goal_plan_schema
 from wavewright.planner.planning.guided import plan_by_choices
 from wavewright.planner.planning.non_plan_answers import (
     CannotPlan,
@@ -218,15 +219,17 @@ class PlanningConversation:
 
     async def _call(self, rung: Rung) -> ModelCall:
         goal, prompt = self._validator.goal, self._prompt
+        answer = emit_schema(
+            prompt.tools, sub_plans=[*goal.sub_plans], may_ask=self._request.may_ask_again
+        )
         return ModelCall(
             role="planner",
             name="planner",
             instructions=prompt.instructions,
             prompt=prompt.request,
             turns=tuple(self._turns),
-            schema=emit_schema(
-                prompt.tools, sub_plans=[*goal.sub_plans], may_ask=self._request.may_ask_again
-            ),
+            schema=answer,
+            goal_schema=goal_plan_schema(answer, goal, self._validator.tools, prompt.tools),
             schema_name="plan",
             preference=self._preference,
             thinking=goal.thinking_level,

@@ -77,6 +77,7 @@ async def plan_by_choices(
             "planner/request", today="", **request_values(goal, tools, entries, ())
         ),
         schema_name="next_step",
+        goal_schema=None,
     )
     made, turns = GuidedPlan(goal, tools), list[Turn]()
     if on_text is not None:

@@ -63,7 +63,8 @@ def read_refusal(source: Source) -> CannotPlan | UserQuestion | None:
         said = plain_value(unwrapped.node.members[key].node)
         if key == "ask":
             return _question(said)
-        has_steps = "steps" in unwrapped.node.members
+        steps = unwrapped.node.members.get("steps")
+        has_steps = steps is not None and bool(plain_value(steps.node))
         return CannotPlan(_as_text(said) or "it gave no reason", has_steps)
     return None
 

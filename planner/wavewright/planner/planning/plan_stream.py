@@ -19,6 +19,7 @@ from wavewright.planner.diagnostics.diagnostic import error_diagnostics
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature, asks_approval
+from wavewright.planner.planning.goal_schema import without_absent_arguments
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.let_and_stop import with_let, with_stop
@@ -76,7 +77,8 @@ class PlanStream:
         prefix = self._text[self._start : self._steps_end] + "]}"
         self._steps_end = None
         read = read_model_answer(prefix)
-        if read.plan is None or read.repairs or error_diagnostics(read.diagnostics):
+        repairs = [repair for repair in read.repairs if repair.kind != "null_field"]
+        if read.plan is None or repairs or error_diagnostics(read.diagnostics):
             raise PrefixFault("its steps cannot be read as they are written")
         return read.plan
 
@@ -131,7 +133,8 @@ def startable_steps(
     """
     if any(step.plan is not None for step in plan.steps):
         raise PrefixFault("a step calls a plan, whose steps are known once the whole plan is")
-    named, faults = with_let(plan)
+    steps = tuple(without_absent_arguments(step, tools) for step in plan.steps)
+    named, faults = with_let(plan.model_copy(update={"steps": steps}))
     if faults:
         raise PrefixFault("a name of `let` is at fault")
     bound = bind_plan(with_stop(named), goal, tools)

@@ -69,6 +69,10 @@ class ModelCall:
     """JSON Schema that the answer should fit, by whatever way the provider has; plain text where
     absent.
     """
+    goal_schema: JsonSchema | None = None
+    """The same in more detail, for providers that hold a model to a schema while it writes. It is no
+    part of what identifies the question.
+    """
     schema_name: str = "answer"
     preference: str = "auto"
     """A model preference of the goal, or a whole model name."""

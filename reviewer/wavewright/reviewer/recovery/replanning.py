@@ -21,8 +21,9 @@ from wavewright.planner.checks.checker import errors_in
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan, PlanPatch
+from wavewright.planner.language.plan import AddStep, Plan, PlanPatch, ReplaceStep
 from wavewright.planner.language.signatures import ToolSignature, is_feedback_input
+from wavewright.planner.planning.goal_schema import goal_patch_schema, without_absent_arguments
 from wavewright.planner.planning.tool_descriptions import tool_entries
 from wavewright.planner.plans.patches import PatchCheck, check_patch
 from wavewright.planner.ports.asking import Asking
@@ -242,12 +243,15 @@ def recovery_call(
         "tools": entries,
         "max_steps": goal.limits.max_steps,
     }
+    names = [entry.name for entry in entries]
+    answer = patch_schema(names, [step.id for step in plan.steps])
     return ModelCall(
         role="recovery",
         name="recovery",
         instructions=prompts.render("recovery/instructions"),
         prompt=prompts.render("recovery/request", **values),
-        schema=patch_schema([entry.name for entry in entries], [step.id for step in plan.steps]),
+        schema=answer,
+        goal_schema=goal_patch_schema(answer, goal, tools, names),
         schema_name="patch",
         preference=goal.model_preference,
         thinking=goal.thinking_level,
@@ -322,6 +326,15 @@ class _PatchChecker:
             return checked, checked.diagnostics
         return checked, tuple(errors_in(checked.plan, self.goal, self.tools))
 
+    def _without_absent_arguments(self, patch: PlanPatch) -> PlanPatch:
+        ops = tuple(
+            op.model_copy(update={"step": without_absent_arguments(op.step, self.tools)})
+            if isinstance(op, AddStep | ReplaceStep)
+            else op
+            for op in patch.ops
+        )
+        return patch.model_copy(update={"ops": ops})
+
     def read(self, text: str) -> CheckedPatch:
         """Return the patch of an answer.
 
@@ -334,7 +347,7 @@ class _PatchChecker:
         if isinstance(value, dict) and not value.get("ops") and value.get("cannot_plan"):
             raise AnswerDeclined(shorten(str(value["cannot_plan"]), 300))
         try:
-            patch = bind_patch(document, self.plan)
+            patch = self._without_absent_arguments(bind_patch(document, self.plan))
         except PlanError as error:
             raise self._misfit(error.diagnostics, "the patch") from error
         checked, faults = self.check(patch, written_by_model=True)

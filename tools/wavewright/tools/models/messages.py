@@ -49,7 +49,11 @@ from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.ports.model_port import LoopTool, ModelAnswer, ModelCall, NamedCall, OnText
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.models.cassette.answers import CassetteAnswer, record_answer, restore_answer
-from wavewright.tools.models.cassette.requests import render_request, request_hash
+from wavewright.tools.models.cassette.requests import (
+    FormParameters,
+    render_request,
+    request_hash,
+)
 from wavewright.tools.models.endpoints import SELF_HOSTED, Endpoint
 from wavewright.tools.models.errors import PROVIDER_ERRORS
 
@@ -103,7 +107,8 @@ def sent_text(call: ModelCall, tools: Sequence[LoopTool] = ()) -> str:
     pieces = [call.instructions, call.prompt]
     for turn in call.turns:
         pieces += [turn.answer, turn.reply]
-    schemas: list[Json] = [] if call.schema is None else [call.schema]
+    schema = call.goal_schema or call.schema
+    schemas: list[Json] = [] if schema is None else [schema]
     for tool in tools:
         pieces += [tool.name, tool.description]
         schemas.append(tool.input_schema)
@@ -229,9 +234,19 @@ def _members(schema: Mapping[str, Json], key: str) -> list[Json]:
     return list(members.values()) if isinstance(members, dict) else []
 
 
-def structured_parameters(schema: JsonSchema, name: str, way: OutputMode) -> ModelRequestParameters:
-    """Return how an answer of a form is asked for in one of the ways."""
+def structured_parameters(
+    schema: JsonSchema, name: str, way: OutputMode, *, asked_schema: JsonSchema | None = None
+) -> FormParameters:
+    """Return how an answer of a form is asked for in one of the ways.
+
+    Args:
+        schema: What is sent.
+        name: Of the form.
+        way: How it is asked for.
+        asked_schema: The form that the question is of, where it is another.
+    """
     form = cast("dict[str, object]", with_open_objects(schema))
+    asked = None if asked_schema is None else cast("JsonSchema", with_open_objects(asked_schema))
     if way == "tool":
         tool = ToolDefinition(
             name=name,
@@ -239,11 +254,11 @@ def structured_parameters(schema: JsonSchema, name: str, way: OutputMode) -> Mod
             parameters_json_schema=form,
             kind="output",
         )
-        return ModelRequestParameters(
-            output_mode="tool", output_tools=[tool], allow_text_output=False
+        return FormParameters(
+            output_mode="tool", output_tools=[tool], allow_text_output=False, asked_schema=asked
         )
     wanted = OutputObjectDefinition(json_schema=form, name=name)
-    return ModelRequestParameters(output_mode=way, output_object=wanted)
+    return FormParameters(output_mode=way, output_object=wanted, asked_schema=asked)
 
 
 def split_response(response: ModelResponse, name: str) -> tuple[str, tuple[NamedCall, ...]]:

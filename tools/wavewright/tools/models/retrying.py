@@ -26,6 +26,8 @@ from pydantic_ai.settings import ModelSettings, merge_model_settings
 from wavewright.config.sections import ModelsSection
 from wavewright.planner.types import JsonSchema
 from wavewright.tools.models.cassette.errors import CassetteError, CassetteMiss
+from wavewright.tools.models.cassette.requests import FormParameters
+from wavewright.tools.models.dialects import SchemaTooLarge, dialect_of
 from wavewright.tools.models.endpoints import PROVIDERS, Endpoint
 from wavewright.tools.models.errors import PROVIDER_ERRORS, ModelFault, RequestFailed, fault_of
 from wavewright.tools.models.known_servers import ServerKnowledge
@@ -64,6 +66,7 @@ class ProviderLimiter:
 stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRetryHook])
 logging.getLogger("stamina").addHandler(logging.NullHandler())
 
+_logger = logging.getLogger(__name__)
 FIRST_WAIT_SECONDS = 0.5
 MAX_WAIT_SECONDS = 20.0
 RATE_LIMITED_ATTEMPTS = 8
@@ -116,7 +119,7 @@ class RetryingModel(WrapperModel):
         self._section = section
         self._schema = meter.call.schema if is_formed else None
         self._is_replaying = is_replaying
-        self._form: ModelRequestParameters | None = None
+        self._form: FormParameters | None = None
 
     async def request(
         self,
@@ -131,10 +134,9 @@ class RetryingModel(WrapperModel):
         """
         if self._schema is None:
             return await self._request_in_form(messages, model_settings, model_request_parameters)
-        modes = await self._served.output_modes(self._schema, is_replaying=self._is_replaying)
         refusals: list[RequestFailed | CassetteMiss] = []
-        for mode in modes:
-            self._form = structured_parameters(self._schema, self._usage.call.schema_name, mode)
+        for form in await self._forms(self._schema):
+            self._form = form
             try:
                 return await self._request_in_form(
                     messages, model_settings, model_request_parameters
@@ -147,6 +149,28 @@ class RetryingModel(WrapperModel):
                     raise
                 refusals.append(error)
         raise refusals[0]
+
+    async def _forms(self, schema: JsonSchema) -> list[FormParameters]:
+        """Return the ways to ask for a form, the best first.
+
+        What is recorded is found by the form itself, so a replay needs no other.
+        """
+        name, goal_schema = self._usage.call.schema_name, self._usage.call.goal_schema
+        modes = await self._served.output_modes(schema, is_replaying=self._is_replaying)
+        forms = [structured_parameters(schema, name, mode) for mode in modes]
+        endpoint = self._served.endpoint
+        dialect = dialect_of(endpoint, modes[0])
+        if goal_schema is None or dialect is None or self._is_replaying:
+            return forms
+        written = dialect(goal_schema)
+        if isinstance(written, SchemaTooLarge):
+            _logger.info("%s is asked without the goal's types: %s", self._name, written)
+            return forms
+        mode = modes[0]
+        if not endpoint.is_compatible:
+            # Written out, it may be one that the provider holds its model to.
+            mode = choose_output_mode(endpoint, self.wrapped, written)
+        return [structured_parameters(written, name, mode, asked_schema=schema), *forms]
 
     async def _request_in_form(
         self,

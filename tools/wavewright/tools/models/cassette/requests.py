@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from pydantic import TypeAdapter
@@ -38,7 +39,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from wavewright.config.redaction import Redactor
 from wavewright.planner.language.json_values import map_texts
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, JsonSchema
 
 _SHAPING_SETTINGS = (
     *(
@@ -77,6 +78,14 @@ _DEFAULT_OUTPUT_NAME = "final_result"
 _ANYTHING: TypeAdapter[object] = TypeAdapter(object)
 
 RenderedRequest: TypeAlias = JsonObject
+
+
+@dataclass
+class FormParameters(ModelRequestParameters):
+    """How an answer of a form is asked for."""
+
+    asked_schema: JsonSchema | None = None
+    """The form that identifies the question, where a provider is sent the same in more detail."""
 
 
 def render_request(
@@ -273,12 +282,14 @@ def _tool(tool: ToolDefinition) -> Json:
 
 def _answer_forms(parameters: ModelRequestParameters) -> Json:
     """Return the forms that an answer may have, the same whether it is asked for as a tool or as a
-    format.
+    format, and in whichever dialect of schemas.
     """
     wanted = parameters.output_object
     forms = {tool.name: as_json(tool.parameters_json_schema) for tool in parameters.output_tools}
     if not forms and wanted is not None:
         forms = {wanted.name or _DEFAULT_OUTPUT_NAME: as_json(wanted.json_schema)}
+    if isinstance(parameters, FormParameters) and parameters.asked_schema is not None:
+        forms = dict.fromkeys(forms, parameters.asked_schema)
     rendered: list[Json] = [_answer_form(name, forms[name]) for name in sorted(forms)]
     return rendered[0] if len(rendered) == 1 else rendered
 

@@ -1,0 +1,310 @@
+"""The schema of an answer for one goal: what its tools take is said where they are called.
+
+The *answer schema* of a question says which fields an answer has, and nothing of arguments; what
+identifies a question, and so a recorded one, is that schema. The *goal's schema* is made of it, for
+servers that hold a model to a schema while it writes: an answer is a plan, the reason why there is
+none, or a question, and each step is a call of one tool with values of its own types. Every value
+may be a reference in its place.
+
+It leaves out what no schema can say (which references lead somewhere, and of which type they are)
+and what hardly any plan has: references with a line break, and deeper levels of values than
+`MAX_DEPTH`, which are open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.binding import terminal_params
+from wavewright.planner.schemas.validation import schema_definitions
+from wavewright.planner.schemas.views import (
+    ANYTHING,
+    SchemaView,
+    allowed_values,
+    element_schema,
+    field_schema,
+    field_schemas,
+    required_fields,
+    scoped_schema,
+    subschema,
+    view_schema,
+)
+from wavewright.planner.types import (
+    GATE_KINDS,
+    ID_PATTERN,
+    Json,
+    JsonObject,
+    JsonSchema,
+    as_list,
+    as_object,
+)
+
+REFERENCE: Final[JsonSchema] = {"type": "string", "pattern": r"^\$\{.+\}$"}
+"""A value that is one expression."""
+MAX_DEPTH: Final = 4
+"""Levels of objects and lists inside an argument whose types are said."""
+_HEADS: Final = ("tool", "plan", "ask", "dispatch")
+"""Fields that say what a step calls; it has one of them."""
+_BELONGING: Final[Mapping[str, tuple[str, ...]]] = {
+    "tool": ("params", "for_each"),
+    "plan": ("params", "for_each", "repeat"),
+    "ask": ("for_each",),
+    "dispatch": ("tools",),
+}
+"""Fields that a step has beside each of them only."""
+_REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
+    "tool": ("params",),
+    "plan": ("params",),
+    "dispatch": ("tools",),
+}
+_BOUNDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "array": ("minItems", "maxItems"),
+    "integer": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+}
+"""Keywords of a type that literals keep. A text has none: it may hold references."""
+
+
+def goal_plan_schema(
+    answer: JsonSchema, goal: Goal, tools: Mapping[str, ToolSignature], names: Iterable[str]
+) -> JsonSchema:
+    """Return the schema of a planner's answer for a goal.
+
+    Args:
+        answer: The answer schema of the question.
+        goal: What is planned for.
+        tools: Signatures by name.
+        names: The tools that the question lists.
+    """
+    fields = as_object(answer.get("properties"))
+    steps = as_object(fields.get("steps"))
+    branches = _step_branches(as_object(steps.get("items")), goal, tools, names)
+    # First, so that a model begins with what matters and steps can start while it writes.
+    plan: JsonObject = {
+        "steps": {**steps, "items": {"anyOf": branches}, "minItems": 1},
+        "result": fields.get("result", {}),
+        "gates": {**as_object(fields.get("gates")), "items": {"anyOf": [*_gates(fields)]}},
+    }
+    instead = [name for name in ("cannot_plan", "ask") if name in fields]
+    others = {name: part for name, part in fields.items() if name not in {*plan, *instead}}
+    return {
+        "anyOf": [
+            closed_object({**plan, **others}, ["steps"]),
+            *(closed_object({name: _filled(fields[name])}, [name]) for name in instead),
+        ]
+    }
+
+
+def goal_patch_schema(
+    answer: JsonSchema, goal: Goal, tools: Mapping[str, ToolSignature], names: Iterable[str]
+) -> JsonSchema:
+    """Return the schema of a recovery planner's answer for a goal; arguments as for a plan."""
+    fields = as_object(answer.get("properties"))
+    ops = as_object(fields.get("ops"))
+    parts = as_object(as_object(ops.get("items")).get("properties"))
+    steps = _step_branches(as_object(parts.get("step")), goal, tools, names)
+    target: JsonObject = {"id": parts["id"]}
+    kinds: list[Json] = [
+        *(
+            closed_object({"op": {"const": op}, "step": {"anyOf": steps}}, ["op", "step"])
+            for op in ("add", "replace")
+        ),
+        closed_object({"op": {"const": "remove"}, **target}, ["op", "id"]),
+        closed_object(
+            {"op": {"const": "rewire"}, **target, "depends_on": parts["depends_on"]},
+            ["op", "id", "depends_on"],
+        ),
+    ]
+    patch: JsonObject = {"ops": {**ops, "items": {"anyOf": kinds}, "minItems": 1}}
+    others = {name: part for name, part in fields.items() if name not in {"ops", "cannot_plan"}}
+    others["reason"] = _filled(fields["reason"])
+    reason: JsonObject = {"cannot_plan": _filled(fields["cannot_plan"])}
+    return {
+        "anyOf": [
+            closed_object({**patch, **others}, ["ops", "reason"]),
+            closed_object(reason, ["cannot_plan"]),
+        ]
+    }
+
+
+def closed_object(properties: JsonObject, required: Iterable[str]) -> JsonSchema:
+    """Return the schema of an object that has no members but these."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*required],
+        "additionalProperties": False,
+    }
+
+
+# --- steps
+
+
+def _step_branches(
+    step: JsonSchema, goal: Goal, tools: Mapping[str, ToolSignature], names: Iterable[str]
+) -> list[Json]:
+    """Return the schemas of a step: one for each tool, and one for each other thing that it may
+    call.
+    """
+    fields = as_object(step.get("properties"))
+    set_by_engine = terminal_params(goal)
+    calls: list[JsonObject] = [
+        {
+            "tool": {"const": name},
+            "params": _arguments(tools[name], set_by_engine.get(name, {})),
+        }
+        for name in names
+        if name in tools
+    ]
+    others: list[JsonObject] = [{head: fields[head]} for head in _HEADS[1:] if head in fields]
+    return [_step(fields, called) for called in [*calls, *others]]
+
+
+def _step(fields: JsonObject, called: JsonObject) -> JsonSchema:
+    head = next(iter(called))
+    elsewhere = {*_HEADS, *(name for named in _BELONGING.values() for name in named)}
+    own = {name: part for name, part in fields.items() if name not in elsewhere}
+    own |= {name: fields[name] for name in _BELONGING[head] if name in fields}
+    own |= {"id": {"type": "string", "pattern": ID_PATTERN}}
+    if "for_each" in own:
+        own["for_each"] = {"anyOf": [REFERENCE, {"type": "array"}]}
+    if "when" in own:
+        own["when"] = _filled(own["when"])
+    # What is written decides what follows: the tool before its arguments.
+    order = dict.fromkeys((head, "id", "why", "for_each", "params", *own))
+    members = {**own, **called}
+    properties = {name: members[name] for name in order if name in members}
+    return closed_object(properties, [head, "id", *_REQUIRED.get(head, ())])
+
+
+def _arguments(tool: ToolSignature, hidden: Mapping[str, Json]) -> JsonSchema:
+    schema = tool.input_schema
+    properties: JsonObject = {}
+    for name, part in as_object(schema.get("properties")).items():
+        if name not in hidden:
+            wanted = part if isinstance(part, dict) else {}
+            view = view_schema(scoped_schema({**schema_definitions(schema), **wanted}))
+            properties[name] = _value(view, MAX_DEPTH)
+    required = [str(name) for name in as_list(schema.get("required")) if name in properties]
+    arguments = closed_object(properties, required)
+    if schema.get("additionalProperties", False) is not False:
+        arguments["additionalProperties"] = True
+    return arguments
+
+
+def _value(view: SchemaView, depth: int) -> JsonSchema:
+    """Return the schema of what may stand for a value: a literal of its type, or a reference."""
+    if view.kind == "open" or depth < 0:
+        return {}
+    literals = [_literal(branch, depth) for branch in view.branches or (view,)]
+    branches: list[Json] = [*(literal for literal in literals if literal)]
+    if len(branches) < len(literals):
+        return {}
+    # A text may be a reference, and hold some.
+    if {"type": "string"} not in branches:
+        branches.append(REFERENCE)
+    if view.nullable and {"type": "null"} not in branches:
+        branches.append({"type": "null"})
+    return as_object(branches[0]) if len(branches) == 1 else {"anyOf": branches}
+
+
+def _literal(view: SchemaView, depth: int) -> JsonSchema:
+    """Return the schema of a literal; an empty one where it may be anything."""
+    values = allowed_values(view)
+    if values is not None:
+        return {"enum": values}
+    bounds = {word: view.schema[word] for word in _BOUNDS.get(view.kind, ()) if word in view.schema}
+    match view.kind:
+        case "string" | "null":
+            return {"type": view.kind}
+        case "boolean" | "integer" | "number":
+            return {"type": view.kind, **bounds}
+        case "array":
+            place = element_schema(view)
+            items = {} if place is None else _value(view_schema(place), depth - 1)
+            return {"type": "array", **({"items": items} if items else {}), **bounds}
+        case "object":
+            return _object(view, depth)
+        case _:
+            return {}
+
+
+def _object(view: SchemaView, depth: int) -> JsonSchema:
+    properties: JsonObject = {
+        name: _value(view_schema(subschema(part, view.root)), depth - 1)
+        for name, part in field_schemas(view).items()
+    }
+    rest = view.schema.get("additionalProperties")
+    is_map = not properties and isinstance(rest, dict)
+    if is_map:
+        values = _value(view_schema(subschema(rest, view.root)), depth - 1)
+        return {"type": "object", "additionalProperties": values or True}
+    if not properties or depth == 0:
+        return {"type": "object"}
+    literal = closed_object(
+        properties, [name for name in required_fields(view) if name in properties]
+    )
+    return literal if rest is False else {**literal, "additionalProperties": True}
+
+
+# --- the rest of a plan
+
+
+def _gates(fields: JsonObject) -> Iterator[JsonSchema]:
+    """Yield the schemas of a gate, one for each kind of question that it asks."""
+    gate = as_object(as_object(as_object(fields.get("gates")).get("items")).get("properties"))
+    common = {name: part for name, part in gate.items() if name not in GATE_KINDS}
+    common["id"] = {"type": "string", "pattern": ID_PATTERN}
+    for kind in GATE_KINDS:
+        if kind in gate:
+            # First, since some providers tell alternatives apart by their first member.
+            asked = {kind: _filled(gate[kind]), **common}
+            yield closed_object(asked, [kind, "id", "on"])
+
+
+def _filled(schema: Json) -> JsonSchema:
+    """Return the schema of a text or a list that is not empty, where it is one."""
+    part = as_object(schema)
+    match part.get("type"):
+        case "string":
+            return {**part, "minLength": 1}
+        case "array":
+            return {**part, "minItems": 1}
+        case _:
+            return part
+
+
+# --- nulls of strict providers
+
+
+def without_absent_arguments(step: Step, tools: Mapping[str, ToolSignature]) -> Step:
+    """Return a step without arguments that are null where the tool may go without them and takes no
+    null: a provider that is strict makes a model name every one.
+    """
+    tool = tools.get(step.tool)
+    if tool is None:
+        return step
+    params = _without_absent(step.params, view_schema(scoped_schema(tool.input_schema)))
+    return step if params == step.params else step.model_copy(update={"params": params})
+
+
+def _without_absent(value: Json, view: SchemaView) -> Json:
+    if isinstance(value, list):
+        place = element_schema(view)
+        items = ANYTHING if place is None else view_schema(place)
+        return [_without_absent(item, items) for item in value]
+    objects = [branch for branch in view.branches or (view,) if branch.kind == "object"]
+    if not isinstance(value, dict) or len(objects) != 1:
+        return value
+    [owner] = objects
+    kept: JsonObject = {}
+    for name, member in value.items():
+        place = field_schema(owner, name)
+        part = ANYTHING if place is None else view_schema(place)
+        if member is not None or part.nullable or name in required_fields(owner):
+            kept[name] = _without_absent(member, part)
+    return kept

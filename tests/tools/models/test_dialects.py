@@ -1,0 +1,351 @@
+"""A goal's schema in the dialects of providers, each held to the provider's published rules."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic_ai.profiles.google import GoogleJsonSchemaTransformer
+from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
+
+from tests.planner.planning_case import GOOD, TOOLS, goal_of
+from tests.support.served_models import models_over, question, settings_for
+from wavewright.config.sections import CassetteMode
+from wavewright.engine.rehearsal.fake_model.replies import failing, structured
+from wavewright.engine.rehearsal.fake_model.request import WIRES, Wire
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
+from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.planning.goal_schema import goal_patch_schema, goal_plan_schema
+from wavewright.planner.planning.prompt import emit_schema
+from wavewright.planner.ports.model_port import ModelCall, ModelClient
+from wavewright.planner.schemas.validation import validator_of
+from wavewright.planner.types import Json, JsonSchema, StepId, as_list, as_object
+from wavewright.reviewer.recovery.boundary import patch_schema
+from wavewright.tools.models import open_models
+from wavewright.tools.models.cassette.errors import CassetteMiss
+from wavewright.tools.models.dialects import (
+    Dialect,
+    SchemaTooLarge,
+    for_anthropic,
+    for_gemini,
+    for_grammar,
+    for_openai,
+)
+
+pytestmark = pytest.mark.anyio
+
+EVERYTHING = ToolSignature(
+    name="everything",
+    description="Take values of every kind.",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "unit": {"type": "string", "enum": ["mm", "in"]},
+            "level": {"type": "integer", "enum": [1, 2, 3]},
+            "code": {"type": "string", "pattern": "^[A-Z]{3}$", "minLength": 3, "format": "uri"},
+            "share": {"type": "number", "minimum": 0, "exclusiveMaximum": 1, "multipleOf": 0.5},
+            "pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "number"}]},
+            "grid": {"type": "array", "items": {"type": "array", "items": {"type": "number"}}},
+            "tags": {"type": "object", "additionalProperties": {"type": "boolean"}},
+            "open": {"type": "object"},
+            "any": {},
+            "list": {"type": "array", "uniqueItems": True, "minItems": 2},
+            "size": {"type": ["integer", "null"]},
+            "one": {
+                "oneOf": [
+                    {"type": "object", "properties": {"name": {"type": "string"}}},
+                    {"type": "object", "properties": {"name": {"type": "integer"}}},
+                ]
+            },
+            "who": {"$ref": "#/$defs/person"},
+        },
+        "required": ["unit"],
+        "$defs": {
+            "person": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "friends": {"type": "array", "items": {"$ref": "#/$defs/person"}},
+                },
+                "required": ["name"],
+            }
+        },
+    },
+)
+ALL = {**TOOLS, "everything": EVERYTHING}
+PLAN = goal_plan_schema(emit_schema([*ALL], sub_plans=["clean"]), goal_of(), ALL, [*ALL])
+PATCH = goal_patch_schema(patch_schema([*ALL], [StepId("a")]), goal_of(), ALL, [*ALL])
+ASKED = [pytest.param(PLAN, id="plan"), pytest.param(PATCH, id="patch")]
+
+
+def written(dialect: Dialect, schema: JsonSchema) -> JsonSchema:
+    made = dialect(schema)
+    assert not isinstance(made, SchemaTooLarge)
+    return made
+
+
+def parts_of(schema: Json) -> Iterator[JsonSchema]:
+    part = as_object(schema)
+    yield part
+    inner = [*as_object(part.get("properties")).values(), *as_list(part.get("anyOf"))]
+    inner += [part[word] for word in ("items", "additionalProperties") if word in part]
+    for one in inner:
+        if isinstance(one, dict):
+            yield from parts_of(one)
+
+
+def keywords_of(schema: JsonSchema) -> set[str]:
+    return {word for part in parts_of(schema) for word in part}
+
+
+@pytest.mark.parametrize("schema", ASKED)
+def test_openai_gets_what_strict_structured_outputs_take(schema: JsonSchema) -> None:
+    strict = written(for_openai, schema)
+
+    assert strict["type"] == "object"
+    assert not {"oneOf", "allOf", "not", "minLength", "maxLength"} & keywords_of(strict)
+    for part in parts_of(strict):
+        assert part.keys() & {"type", "anyOf", "enum", "const"}, "each value has a shape"
+        if part.get("type") == "object":
+            assert part["additionalProperties"] is False
+            assert part["required"] == [*as_object(part["properties"])]
+        if part.get("type") == "array":
+            assert part["items"]
+        beginnings = [
+            next(iter(as_object(branch["properties"]).items()))
+            for branch in map(as_object, as_list(part.get("anyOf")))
+            if "properties" in branch
+        ]
+        assert all(one != other for one, other in itertools.pairwise(beginnings))
+
+
+@pytest.mark.parametrize("schema", ASKED)
+def test_the_library_takes_it_for_strict_too(schema: JsonSchema) -> None:
+    transformer = OpenAIJsonSchemaTransformer(written(for_openai, schema))
+    transformer.walk()
+
+    assert transformer.is_strict_compatible
+
+
+@pytest.mark.parametrize("schema", ASKED)
+def test_anthropic_gets_what_the_input_of_a_tool_takes(schema: JsonSchema) -> None:
+    tool = written(for_anthropic, schema)
+
+    assert tool["type"] == "object"
+    assert not {"anyOf", "oneOf", "allOf"} & tool.keys()
+    unknown = {"minimum", "maximum", "multipleOf", "minLength", "maxLength", "pattern", "$ref"}
+    assert not (unknown | {"minItems", "maxItems", "oneOf"}) & keywords_of(tool)
+
+
+GEMINI = {
+    *("$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum"),
+    *("items", "prefixItems", "minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf"),
+    *("properties", "additionalProperties", "required", "propertyOrdering"),
+}
+
+
+@pytest.mark.parametrize("schema", ASKED)
+def test_gemini_gets_only_keywords_that_it_knows(schema: JsonSchema) -> None:
+    known = written(for_gemini, schema)
+
+    assert keywords_of(known) <= GEMINI
+    assert known["type"] == "object"
+    for part in parts_of(known):
+        assert all(isinstance(value, str) for value in as_list(part.get("enum")))
+        assert part.get("type") != "object" or part["properties"], "an open one comes back empty"
+    assert keywords_of(GoogleJsonSchemaTransformer(known).walk()) <= GEMINI
+
+
+@pytest.mark.parametrize("schema", ASKED)
+def test_a_grammar_is_made_of_what_the_schema_means(schema: JsonSchema) -> None:
+    grammar = written(for_grammar, schema)
+
+    for part in parts_of(grammar):
+        assert not {"oneOf", "allOf", "not", "$ref", "uniqueItems", "prefixItems"} & part.keys()
+        assert not {"anyOf", "properties"} <= part.keys(), "llama.cpp knows one of them at a time"
+        if "minimum" in part or "maximum" in part:
+            assert part["type"] == "integer"
+        if "pattern" in part:
+            pattern = str(part["pattern"])
+            assert re.fullmatch(r"\^.*\$", pattern)
+            assert "." not in pattern
+            assert "(?" not in pattern
+        # xgrammar takes a container that is said more of than its type for an empty one.
+        if part.get("type") == "array" and "items" not in part:
+            assert part == {"type": "array"}
+        if part.get("type") == "object" and not part.get("properties"):
+            assert part.keys() <= {"type", "additionalProperties"}
+        assert part.get("additionalProperties") is not True
+
+
+@pytest.mark.parametrize("dialect", [for_openai, for_anthropic, for_gemini, for_grammar])
+def test_a_plan_fits_in_every_dialect(dialect: Dialect) -> None:
+    schema = written(dialect, PLAN)
+    answer = nulled(GOOD, schema) if dialect is for_openai else GOOD
+
+    assert validator_of(schema).violations(answer) == []
+
+
+def nulled(value: Any, schema: JsonSchema) -> Any:
+    """Return a value whose absent members are null, as a strict provider writes it."""
+    if isinstance(value, list):
+        return [nulled(item, as_object(schema.get("items"))) for item in value]
+    if not isinstance(value, dict):
+        return value
+    branches = [schema, *map(as_object, as_list(schema.get("anyOf")))]
+    for branch in map(as_object, branches):
+        members = as_object(branch.get("properties"))
+        constants = {name: as_object(part).get("const") for name, part in members.items()}
+        if value.keys() <= members.keys() and all(
+            wanted in (None, value.get(name)) for name, wanted in constants.items()
+        ):
+            return {
+                name: nulled(value.get(name), first_shape(as_object(part)))
+                for name, part in members.items()
+            }
+    return value
+
+
+def first_shape(schema: JsonSchema) -> JsonSchema:
+    shapes = [*map(as_object, as_list(schema.get("anyOf")))]
+    lists = [shape for shape in shapes if shape.get("type") == "array"]
+    return lists[0] if lists else schema
+
+
+@pytest.mark.parametrize("dialect", [for_openai, for_anthropic, for_gemini, for_grammar])
+def test_a_goal_that_is_too_large_says_by_how_much(dialect: Dialect) -> None:
+    many = {f"tool_{number}": EVERYTHING for number in range(400)}
+    schema = goal_plan_schema(emit_schema([*many]), goal_of(), many, [*many])
+
+    refused = dialect(schema)
+
+    assert isinstance(refused, SchemaTooLarge)
+    assert refused.size > refused.most
+    assert f"{refused.most:,} at most" in str(refused)
+
+
+# --- what is asked
+
+
+def asked(**fields: Any) -> ModelCall:
+    form = emit_schema([*ALL], sub_plans=["clean"])
+    return question(schema=form, goal_schema=PLAN, schema_name="plan", run=None, **fields)
+
+
+def is_held(server: FakeModelServer, at: int = -1) -> bool:
+    """Whether a request asks for the form by the provider's structured output."""
+    body = as_object(server.requests[at].body)
+    return "response_format" in body or "format" in as_object(body.get("text"))
+
+
+@pytest.mark.parametrize(
+    ("wire", "dialect"),
+    [("chat", for_grammar), ("responses", for_openai), ("messages", for_anthropic)],
+)
+async def test_a_provider_is_asked_in_its_dialect(
+    wire: Wire,
+    dialect: Dialect,
+    model_server: FakeModelServer,
+    tmp_path: Path,
+) -> None:
+    model_server.answer(structured({"cannot_plan": "no tool for it"}))
+    async with models_over(model_server, tmp_path, wire) as asking:
+        await asking.models.ask(asked())
+
+    request = model_server.requests[-1]
+    assert request.schema is not None
+    assert bare(request.schema) == bare(written(dialect, PLAN))
+    assert is_held(model_server) == (wire != "messages")
+
+
+def bare(schema: Json) -> Json:
+    """Return a schema without what the library adds to it."""
+    if isinstance(schema, list):
+        return [bare(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {word: bare(value) for word, value in schema.items()}
+    if kept.get("type") == "object" and not kept.get("properties"):
+        return {"type": "object"}
+    return kept
+
+
+@pytest.mark.parametrize("wire", ["chat", "responses", "messages"])
+async def test_a_provider_that_refuses_its_dialect_is_asked_with_the_form_itself(
+    wire: Wire, model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(failing(400), times=1)
+    model_server.answer(structured({"cannot_plan": "no tool for it"}))
+    async with models_over(model_server, tmp_path, wire) as asking:
+        await asking.models.ask(asked())
+
+    first, second = (request.schema for request in model_server.requests[-2:])
+    assert bare(first) != bare(second)
+    assert bare(second) == bare(emit_schema([*ALL], sub_plans=["clean"]))
+
+
+@asynccontextmanager
+async def taped(
+    server: FakeModelServer, tape: Path, wire: Wire, mode: CassetteMode
+) -> AsyncGenerator[ModelClient]:
+    """Open the models of a server with a cassette."""
+    settings = settings_for(server, tape.parent, wire)
+    settings = replace(settings, cassette=tape, cassette_mode=mode)
+    async with (
+        MemoryBudgetStore(settings.budgets) as budgets,
+        open_models(settings, budgets, environment=server.environment(wire)) as models,
+    ):
+        yield models
+
+
+@pytest.mark.parametrize("recorded", WIRES)
+@pytest.mark.parametrize("replayed", WIRES)
+async def test_what_one_provider_was_asked_is_replayed_for_every_other(
+    recorded: Wire, replayed: Wire, model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    tape = tmp_path / "tape.json"
+    model_server.answer(structured({"cannot_plan": "no tool for it"}))
+    async with taped(model_server, tape, recorded, "record") as models:
+        first = await models.ask(asked())
+    async with taped(model_server, tape, replayed, "replay") as models:
+        second = await models.ask(asked())
+
+    assert json.loads(second.text) == json.loads(first.text)
+
+
+async def test_what_is_recorded_of_a_question_without_a_dialect_is_found_with_one(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    tape = tmp_path / "tape.json"
+    model_server.answer(structured({"cannot_plan": "no tool for it"}))
+    async with taped(model_server, tape, "chat", "record") as models:
+        await models.ask(replace(asked(), goal_schema=None))
+    count = len(model_server.requests)
+    async with taped(model_server, tape, "chat", "record") as models:
+        await models.ask(asked())
+
+    assert len(model_server.requests) == count
+
+
+async def test_a_miss_shows_what_differs_of_the_question_and_nothing_of_a_dialect(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    tape = tmp_path / "tape.json"
+    model_server.answer(structured({"cannot_plan": "no tool for it"}))
+    async with taped(model_server, tape, "chat", "record") as models:
+        await models.ask(asked(prompt="Plan for Zurich."))
+    async with taped(model_server, tape, "responses", "replay") as models:
+        with pytest.raises(CassetteMiss) as missed:
+            await models.ask(asked(prompt="Plan for Bern."))
+
+    lines = str(missed.value).splitlines()
+    changed = [line[1:].strip() for line in lines if re.match(r"[-+](?![-+])", line)]
+    assert changed == ['"user": "Plan for Zurich."', '"user": "Plan for Bern."']

@@ -1,0 +1,312 @@
+"""What each provider takes of JSON Schema, and a goal's schema written within it.
+
+Each function keeps to one provider's published rules, or returns which of them the schema is too
+large for; the question is then asked with its answer schema, as for a provider without a dialect.
+What a dialect cannot say is left open: a plan that it lets through is checked like any other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from wavewright.planner.planning.goal_schema import REFERENCE
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
+from wavewright.tools.models.endpoints import Endpoint
+from wavewright.tools.models.messages import OutputMode
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaTooLarge:
+    """A schema is larger than a dialect allows."""
+
+    what: str
+    size: int
+    most: int
+
+    def __str__(self) -> str:
+        return f"{self.size:,} {self.what}, of {self.most:,} at most"
+
+
+Dialect: TypeAlias = Callable[[JsonSchema], JsonSchema | SchemaTooLarge]
+
+MAX_GRAMMAR_CHARS: Final = 40_000
+"""Characters of a schema of which a grammar is made: larger ones take longer than they are worth."""
+GRAMMAR_REFERENCE: Final = r"^\$\{[ !#-\[\]-~]{1,200}\}$"
+"""A reference of printable ASCII without quotes and backslashes, which a grammar would let through
+unescaped.
+"""
+_GRAMMAR_KEYWORDS: Final = frozenset(
+    {
+        *("type", "const", "enum", "anyOf", "pattern", "minLength", "maxLength"),
+        *("properties", "required", "additionalProperties", "items", "minItems", "maxItems"),
+    }
+)
+
+
+def for_grammar(schema: JsonSchema) -> JsonSchema | SchemaTooLarge:
+    """Return a schema of which llama.cpp and xgrammar make the grammar that it means.
+
+    llama.cpp passes over what it does not know, wants patterns anchored, reads `.` as any character
+    also where it has to be escaped, and bounds integers alone; with members that no name is given of
+    its grammars grow (https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md). xgrammar
+    takes an object or a list without a shape for an empty one where anything is said of it
+    (https://github.com/mlc-ai/xgrammar/issues/104). Neither shows the schema to the model, so
+    descriptions are left out.
+    """
+    written = _grammar_part(schema)
+    size = len(json.dumps(written))
+    if size > MAX_GRAMMAR_CHARS:
+        return SchemaTooLarge("characters of a schema for a grammar", size, MAX_GRAMMAR_CHARS)
+    return written
+
+
+def _grammar_part(schema: JsonSchema) -> JsonSchema:
+    kept = {word: value for word, value in schema.items() if word in _GRAMMAR_KEYWORDS}
+    match kept.get("type"):
+        case "integer":
+            kept |= {word: schema[word] for word in ("minimum", "maximum") if word in schema}
+        case "string" if kept.get("pattern") == REFERENCE["pattern"]:
+            kept["pattern"] = GRAMMAR_REFERENCE
+        case "array" if "items" not in kept:
+            return {"type": "array"}
+        case "object" if kept.get("properties"):
+            kept["additionalProperties"] = False
+        case "object" if not isinstance(kept.get("additionalProperties"), dict):
+            return {"type": "object"}
+        case _:
+            pass
+    return _with_parts(kept, _grammar_part)
+
+
+def for_openai(schema: JsonSchema) -> JsonSchema | SchemaTooLarge:
+    """Return a schema for structured outputs of OpenAI, strict.
+
+    The root is an object without alternatives, each object is closed and all of its members are
+    required, so those that may be absent may be null; objects of an `anyOf` differ in their first
+    member; and there are limits
+    (https://developers.openai.com/api/docs/guides/structured-outputs#supported-schemas,
+    https://github.com/openai/openai-python/issues/2193). What is open there is written as one
+    expression.
+    """
+    written = _strict_part(_with_plain_root(schema))
+    for what, size, most in _openai_sizes(written):
+        if size > most:
+            return SchemaTooLarge(what, size, most)
+    return written
+
+
+OPEN_AS_TEXT: Final[JsonSchema] = {
+    "type": "string",
+    "description": "One ${…} expression, such as ${{'total': steps.a.total, 'days': [1, 2]}}.",
+}
+"""What stands for a value without a shape where a provider takes none."""
+_OPENAI_KEYWORDS: Final = frozenset(
+    {
+        *("type", "const", "enum", "anyOf", "description", "pattern"),
+        *("properties", "required", "additionalProperties", "items", "minItems", "maxItems"),
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    }
+)
+
+
+def _strict_part(schema: JsonSchema) -> JsonSchema:
+    if _is_open(schema):
+        return {**OPEN_AS_TEXT}
+    kept = {word: value for word, value in schema.items() if word in _OPENAI_KEYWORDS}
+    kept = _with_parts(kept, _strict_part)
+    if "anyOf" in kept:
+        kept["anyOf"] = _distinct(as_list(kept["anyOf"]))
+    if kept.get("type") != "object":
+        return kept
+    properties, required = as_object(kept["properties"]), as_list(kept.get("required"))
+    nullable = {
+        name: part if name in required else _or_null(as_object(part))
+        for name, part in properties.items()
+    }
+    return {**kept, "properties": nullable, "required": [*nullable], "additionalProperties": False}
+
+
+def _or_null(schema: JsonSchema) -> JsonSchema:
+    branches = as_list(schema.get("anyOf")) or [schema]
+    null: JsonSchema = {"type": "null"}
+    return {"anyOf": branches if null in branches else [*branches, null]}
+
+
+def _distinct(branches: list[Json]) -> list[Json]:
+    """Return alternatives without repeats; an object that begins as one before it is written as
+    text.
+    """
+    kept: list[Json] = []
+    beginnings: list[Json] = []
+    for branch in branches:
+        members = as_object(as_object(branch).get("properties"))
+        first: Json = [*map(list, [*members.items()][:1])]
+        if members and first in beginnings:
+            branch = {**OPEN_AS_TEXT}  # noqa: PLW2901 - the branch as it is kept
+        beginnings.append(first)
+        if branch not in kept:
+            kept.append(branch)
+    return kept
+
+
+def _openai_sizes(schema: JsonSchema) -> Iterator[tuple[str, int, int]]:
+    """Yield what the provider counts of a schema, and how many of each it takes."""
+    parts = [*_all_parts(schema)]
+    named = [name for part, _ in parts for name in as_object(part.get("properties"))]
+    values = [value for part, _ in parts for value in as_list(part.get("enum"))]
+    constants = [part["const"] for part, _ in parts if "const" in part]
+    yield "members of objects", len(named), 5_000
+    yield "levels", max(level for _, level in parts), 10
+    yield "values of enums", len(values), 1_000
+    texts = [*named, *(str(value) for value in [*values, *constants])]
+    yield "characters of names and values", sum(map(len, texts)), 120_000
+    for part, _ in parts:
+        listed = as_list(part.get("enum"))
+        if len(listed) > 250:
+            yield "characters of one long enum", sum(len(str(one)) for one in listed), 15_000
+
+
+MAX_TOLD_CHARS: Final = 40_000
+"""Characters of a schema that a provider counts as part of the question."""
+
+
+def for_anthropic(schema: JsonSchema) -> JsonSchema | SchemaTooLarge:
+    """Return a schema for the input of a tool of Anthropic.
+
+    Its root is an object, without `anyOf` beside it
+    (https://github.com/anthropics/claude-code/issues/27337); bounds of numbers and texts and most
+    patterns are not among what it knows
+    (https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations).
+    It is not sent as strict: that allows 24 optional parameters and 16 unions, and a plan has more.
+    """
+    return _told(_with_keywords(_with_plain_root(schema), _ANTHROPIC_KEYWORDS))
+
+
+_ANTHROPIC_KEYWORDS: Final = frozenset(
+    {
+        *("type", "const", "enum", "anyOf", "description"),
+        *("properties", "required", "additionalProperties", "items"),
+    }
+)
+
+
+def for_gemini(schema: JsonSchema) -> JsonSchema | SchemaTooLarge:
+    """Return a schema for the JSON output of Gemini.
+
+    It knows an `enum` of texts and numbers and no `const` and `pattern`, and gives back an open
+    object empty (https://ai.google.dev/gemini-api/docs/structured-output#json_schema_support).
+    """
+    return _told(_gemini_part(_with_plain_root(schema)))
+
+
+_GEMINI_KEYWORDS: Final = frozenset(
+    {
+        *("type", "enum", "anyOf", "description", "minItems", "maxItems", "minimum", "maximum"),
+        *("properties", "required", "additionalProperties", "items"),
+    }
+)
+
+
+def _gemini_part(schema: JsonSchema) -> JsonSchema:
+    if _is_open(schema):
+        return {**OPEN_AS_TEXT}
+    kept = {word: value for word, value in schema.items() if word in _GEMINI_KEYWORDS}
+    values = [schema["const"]] if "const" in schema else as_list(schema.get("enum"))
+    if values and all(isinstance(value, str) for value in values):
+        kept |= {"type": "string", "enum": values}
+    elif values:
+        kept = {word: value for word, value in kept.items() if word != "enum"}
+        return kept if "type" in kept else {**OPEN_AS_TEXT}
+    if kept.get("type") == "object":
+        kept["additionalProperties"] = False
+    return _with_parts(kept, _gemini_part)
+
+
+def _told(schema: JsonSchema) -> JsonSchema | SchemaTooLarge:
+    size = len(json.dumps(schema, ensure_ascii=False))
+    if size > MAX_TOLD_CHARS:
+        return SchemaTooLarge(
+            "characters of a schema that is part of the question", size, MAX_TOLD_CHARS
+        )
+    return schema
+
+
+def dialect_of(endpoint: Endpoint, mode: OutputMode) -> Dialect | None:
+    """Return the dialect of an endpoint that is asked for forms in one of the ways; None where it
+    has none.
+    """
+    if endpoint.is_compatible:
+        return for_grammar if mode == "native" else None
+    match endpoint.provider:
+        case "openai" | "openai-chat":
+            return for_openai
+        case "anthropic":
+            return for_anthropic
+        case "google":
+            return for_gemini
+        case _:
+            return None
+
+
+# --- schemas inside a schema
+
+
+def _with_parts(schema: JsonSchema, change: Callable[[JsonSchema], JsonSchema]) -> JsonSchema:
+    """Return a schema in which each schema directly inside it is changed."""
+    changed = dict(schema)
+    if "properties" in schema:
+        named = as_object(schema["properties"])
+        changed["properties"] = {name: change(as_object(part)) for name, part in named.items()}
+    if "anyOf" in schema:
+        changed["anyOf"] = [change(as_object(part)) for part in as_list(schema["anyOf"])]
+    for word in ("items", "additionalProperties"):
+        if isinstance(schema.get(word), dict):
+            changed[word] = change(as_object(schema[word]))
+    return changed
+
+
+def _with_keywords(schema: JsonSchema, known: frozenset[str]) -> JsonSchema:
+    kept = {word: value for word, value in schema.items() if word in known}
+    return _with_parts(kept, lambda part: _with_keywords(part, known))
+
+
+def _with_plain_root(schema: JsonSchema) -> JsonSchema:
+    """Return a schema whose root is one object: the members of all of its alternatives, each of
+    which may be absent.
+    """
+    if "anyOf" not in schema:
+        return schema
+    members: JsonObject = {}
+    for branch in as_list(schema["anyOf"]):
+        members |= as_object(as_object(branch).get("properties"))
+    return {"type": "object", "properties": members, "additionalProperties": False}
+
+
+def _is_open(schema: JsonSchema) -> bool:
+    """Tell whether a schema gives a value no shape: anything, an object of any members, a list of
+    anything.
+    """
+    match schema.get("type"):
+        case "object":
+            return not schema.get("properties")
+        case "array":
+            return not schema.get("items")
+        case None:
+            return not {"anyOf", "enum", "const"} & schema.keys()
+        case _:
+            return False
+
+
+def _all_parts(schema: JsonSchema, level: int = 1) -> Iterator[tuple[JsonSchema, int]]:
+    """Yield a schema and those inside it, each with how many objects and lists it is inside of."""
+    yield schema, level
+    inner = level + (schema.get("type") in ("object", "array"))
+    for part in as_object(schema.get("properties")).values():
+        yield from _all_parts(as_object(part), inner)
+    if isinstance(schema.get("items"), dict):
+        yield from _all_parts(as_object(schema["items"]), inner)
+    for part in as_list(schema.get("anyOf")):
+        yield from _all_parts(as_object(part), level)
