@@ -86,7 +86,11 @@ def place_on_the_map(name: str) -> Path:
     return short if package in PACKAGES and short.exists() else ROOT / name
 
 
-MAP = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+MAP = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8") + re.findall(
+    r"^## Where code goes$.*?(?=^## )",
+    (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
+    re.MULTILINE | re.DOTALL,
+)[0]
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`([\w.]+/[\w./]*)`", MAP))))
