@@ -189,6 +189,34 @@ SINKS = {
             ".filter(c, c == steps.page.text.charAt(i))[0]).join('')}"
         },
     ),
+    "which of more constants than a call has bits": step(
+        "send",
+        "post",
+        params={"body": "${lists.range(65).filter(i, steps.page.text.contains(string(i))).join()}"},
+    ),
+    "which of more letters are kept and changed": step(
+        "send",
+        "post",
+        params={
+            "body": "${lists.range(65).map(i, steps.page.text.contains(string(i)), string(i)).join()}"
+        },
+    ),
+    "the order of many letters": step(
+        "send",
+        "post",
+        params={
+            "body": "${'abcdefghijklmnopqrstuvwxyz'.split('')"
+            ".sortBy(c, steps.page.text.indexOf(c)).join('')}"
+        },
+    ),
+    "two selections in one text": step(
+        "send",
+        "post",
+        params={
+            "body": "${lists.range(40).filter(i, steps.page.text.contains(string(i))).join()"
+            " + lists.range(40).filter(i, steps.page.text.endsWith(string(i))).join()}"
+        },
+    ),
     "the replacement in a constant": step(
         "send", "post", params={"body": "${'to: X'.replace('X', steps.page.text)}"}
     ),
@@ -249,6 +277,31 @@ DECIDED = {
         "post",
         "body",
         "${steps.own.filter(o, steps.page.text.contains(o))[0]}",
+    ),
+    "which of a few letters are kept": (
+        "post",
+        "body",
+        "${'abcdefghijklmnopqrstuvwxyz'.split('').filter(c, steps.page.text.contains(c)).join('')}",
+    ),
+    "the order of a few words": (
+        "post",
+        "body",
+        "${['a', 'b', 'c', 'd'].sortBy(w, steps.page.text.indexOf(w)).join(', ')}",
+    ),
+    "which of the values that a tool gives are kept": (
+        "post",
+        "body",
+        "${steps.own.filter(o, steps.page.text.contains(o)).join(', ')}",
+    ),
+    "the first of many that are kept": (
+        "post",
+        "body",
+        "${lists.range(100).filter(i, steps.page.text.contains(string(i))).map(i, string(i))[0]}",
+    ),
+    "how many of many are kept": (
+        "post",
+        "body",
+        "${string(lists.range(100).filter(i, steps.page.text.contains(string(i))).size())}",
     ),
     "ids of the server's": ("post", "body", "${steps.inbox.map(m, m.id).join(' ')}"),
     "an id of the server's by an index": ("post", "body", "${steps.inbox[steps.page.status].id}"),

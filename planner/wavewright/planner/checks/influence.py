@@ -94,6 +94,17 @@ def choice(origin: str, among: int | None = None) -> Influence:
     return Influence(Level.CHOICE, bits, origin)
 
 
+def selection(origin: str, among: int | None) -> Influence:
+    """Return the influence on which of so many trusted values are kept: of each, whether it is."""
+    return Influence(Level.CHOICE, CHOICE_BITS if among is None else max(among, 1), origin)
+
+
+def order(origin: str, among: int | None) -> Influence:
+    """Return the influence on the order of so many trusted values."""
+    bits = CHOICE_BITS if among is None else math.lgamma(among + 1) / math.log(2)
+    return Influence(Level.CHOICE, max(bits, 1.0), origin)
+
+
 def text(origin: str) -> Influence:
     """Return the influence of text."""
     return Influence(Level.TEXT, math.inf, origin)
@@ -372,7 +383,10 @@ class Value:
         whole = self.total()
         is_list = self.items is not None or self.elements is not None
         if self.elements is not None and whole and not self.elements.total():
-            return choice(whole.origin)  # trusted parts: which of them, and how many
+            # Trusted parts: which of them there are and in which order, or only how many.
+            if whole.level is not Level.CHOICE:
+                return choice(whole.origin)
+            return whole if whole.bits <= MAX_BITS else text(whole.origin)
         if (is_list or self.fields is not None) and whole.level in {Level.DATE, Level.NUMBER}:
             return text(whole.origin)
         return whole

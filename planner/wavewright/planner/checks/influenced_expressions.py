@@ -43,6 +43,8 @@ from wavewright.planner.checks.influence import (
     list_of,
     number,
     object_of,
+    order,
+    selection,
     stronger,
     text,
     together,
@@ -230,13 +232,13 @@ class _Walk:
                 return self._filtered(owner, [body[-1] for body in bodies], size)
             case "sortBy":
                 keys = stronger(*(key.total() for body in bodies for key in body))
-                return _reordered(owner, _as_choice(keys))
+                return _reordered(owner, keys)
             case "map" | "transformList":
                 results, conditions = [body[-1] for body in bodies], [body[:-1] for body in bodies]
                 kept = stronger(*(part.total() for body in conditions for part in body))
                 if is_unrolled and not kept:
                     return list_of(results, owner.floor)
-                shape = stronger(count, _as_choice(kept))
+                shape = stronger(count, selection(kept.origin, size) if kept else NOTHING)
                 return Value(elements=either(results), shape=shape, size=size)
             case "transformMap" | "transformMapEntry":
                 return self._new_map(node, owner, [body[-1] for body in bodies])
@@ -255,7 +257,8 @@ class _Walk:
 
     @staticmethod
     def _filtered(owner: Value, conditions: Sequence[Value], size: int | None) -> Value:
-        kept = _as_choice(stronger(*(condition.total() for condition in conditions)))
+        asked = stronger(*(condition.total() for condition in conditions))
+        kept = selection(asked.origin, size) if asked else NOTHING
         shape = stronger(owner.count(), kept)
         return Value(elements=owner.key(), shape=shape, floor=owner.floor, size=size)
 
@@ -280,12 +283,12 @@ class _Walk:
         whole = stronger(*(value.total() for value in values))
         name = node.function
         if not whole and name != "lists.range":
-            return Value(is_text=_gives_text(name, values), size=None)
+            return _trusted_result(node, values)
         match name:
             case "dyn":
                 return values[0]
             case "size":
-                return Value(values[0].count())
+                return Value(_number_of(values[0]))
             case "string":
                 return Value(values[0].as_text(), is_text=True)
             case "timestamp":
@@ -325,7 +328,7 @@ class _Walk:
             and not first.is_text
             and (_is_list(first) or _is_list_type(first))
         ):
-            return _reordered(first, _as_choice(whole))
+            return _reordered(first, whole)
         if name in _EXTREMES:
             chosen = either([*values]) if len(values) > 1 else first.element()
             return chosen.raised(_as_choice(whole))
@@ -420,9 +423,13 @@ def _both_lists(values: Sequence[Value]) -> Value:
     )
 
 
-def _reordered(owner: Value, order: Influence) -> Value:
+def _reordered(owner: Value, by: Influence) -> Value:
     size = len(owner.items) if owner.items is not None else owner.size
-    shape = stronger(owner.count(), order)
+    shape = owner.count()
+    if by:
+        moved = order(by.origin, size)
+        bits = moved.bits + (shape.bits if shape.level is Level.CHOICE else 0)
+        shape = stronger(shape, moved._replace(bits=bits))
     return Value(elements=owner.element(), shape=shape, floor=owner.floor, size=size)
 
 
@@ -469,6 +476,23 @@ def _replaced(node: FunctionCall, values: Sequence[Value]) -> Value:
         for mark in marks
     )
     return Value(whole if is_date else text(stronger(whole, *others).origin), is_text=True)
+
+
+def _number_of(value: Value) -> Influence:
+    """Return the influence on how many elements there are: less than which of them are there."""
+    count = value.count()
+    if count.level is Level.CHOICE and value.size is not None:
+        return choice(count.origin, value.size + 1)
+    return count
+
+
+def _trusted_result(node: FunctionCall, values: Sequence[Value]) -> Value:
+    """Return what a function gives whose arguments nothing outside decides."""
+    bare = [without_parens(one) for one in (node.target, *node.arguments) if one is not None]
+    if node.function == "split" and all(isinstance(one, LiteralValue) for one in bare):
+        cut, by = (str(one.value) for one in bare[:2] if isinstance(one, LiteralValue))
+        return Value(elements=TRUSTED, size=len(cut.split(by)) if by else len(cut))
+    return Value(is_text=_gives_text(node.function, values))
 
 
 def _gives_text(name: str, values: Sequence[Value]) -> bool:
