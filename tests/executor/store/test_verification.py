@@ -147,7 +147,20 @@ async def test_a_changed_column_is_found_at_its_event(stored: StoredRuns, change
     assert (await stored.verified()).breach == Breach("column", 3)
 
 
-@pytest.mark.parametrize("change", ["status = 'failed'", "status = NULL", "job = 'another'"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "status = 'failed'",
+        "status = NULL",
+        "job = 'another'",
+        "created = created - 1",
+        "finished = finished + 1",
+        "finished = NULL",
+        "steps = 9",
+        "ok = 0",
+        "failed = 1",
+    ],
+)
 async def test_a_changed_row_of_the_run_is_found(stored: StoredRuns, change: str) -> None:
     stored.change("UPDATE run SET {change} WHERE run = '{run}'", change=change, run=RUN)
 

@@ -12,11 +12,16 @@ from typing import Final, Literal, TypeAlias
 
 from wavewright.executor.events.codec import CodecError, decode
 from wavewright.executor.events.json_values import storable_text
-from wavewright.executor.events.types import Event, Noted, RunFinished, RunStarted
+from wavewright.executor.events.types import Event, RunStarted
 from wavewright.executor.store.chain import first_hash, next_hash
 from wavewright.executor.store.entries import EventRow, event_row
 from wavewright.executor.store.errors import RunNotFound
-from wavewright.executor.store.journal import RunHead, match_run
+from wavewright.executor.store.journal import (
+    ENDED_STATUSES,
+    RunHead,
+    match_run,
+    summarize_run,
+)
 from wavewright.executor.store.transaction import Row, StoreTransaction
 from wavewright.planner.types import RunId
 
@@ -89,10 +94,12 @@ async def verify_run(transaction: StoreTransaction, run: RunId) -> VerifiedRun:
     Raises:
         RunNotFound: the journal has nothing of that run.
     """
-    row = await transaction.fetch_one("SELECT no, job, status FROM run WHERE run = $1", run)
+    row = await transaction.fetch_one(
+        "SELECT no, job, status, created, finished, steps, ok, failed FROM run WHERE run = $1", run
+    )
     if row is None:
         return await _removed_run(transaction, run)
-    no, job, status = row
+    no, *about = row
     stored_head = await transaction.fetch_one(
         "SELECT events, hash FROM run_head WHERE run = $1", no
     )
@@ -105,7 +112,7 @@ async def verify_run(transaction: StoreTransaction, run: RunId) -> VerifiedRun:
     last = hashes[-1] if hashes else first_hash(run)
     if breach is None:
         breach = _compare_head(stored_head, len(hashes), last)
-    if breach is None and not _is_row_of(events, job, status):
+    if breach is None and not _is_row_of(run, events, about):
         breach = Breach("row", max(len(events) - 1, 0))
     return VerifiedRun(
         run, RunHead(len(hashes), last.hex()), tuple(link.hex() for link in hashes), breach
@@ -179,17 +186,18 @@ def _compare_head(stored: Row | None, events: int, last: bytes) -> Breach | None
     return None
 
 
-def _is_row_of(events: Sequence[Event], job: str, status: str | None) -> bool:
-    """Whether the run's row says what its events say: of which job it is, and how it ended."""
-    name, ended = "", None
-    for event in events:
-        match event:
-            case RunStarted():
-                name, ended = event.job, None
-            case RunFinished():
-                ended = event.status
-            case Noted():
-                pass
-            case _:
-                ended = None
-    return status == ended and job in (name, storable_text(name))
+def _is_row_of(run: RunId, events: Sequence[Event], row: Row) -> bool:
+    """Whether the run's row says what its events say: of which job it is, when it began, and how and
+    when it ended, with how many steps.
+    """
+    job, status, created, finished, *counts = row
+    summary = summarize_run(run, events, is_owned=False)
+    if job not in (summary.job, storable_text(summary.job)) or finished != summary.finished:
+        return False
+    if any(isinstance(event, RunStarted) for event in events) and created != summary.started:
+        return False
+    if summary.finished is None:
+        return status is None
+    return status == summary.status and (
+        status not in ENDED_STATUSES or counts == [summary.steps, summary.ok, summary.failed]
+    )
