@@ -225,8 +225,10 @@ def test_an_extractor_that_gives_garbage_is_asked_twice_more_and_code_reads_the_
         lore_runs.server.answer("no JSON at all {", when=beginning)
     lore_runs.script()
 
-    lore_runs.run()
+    result = lore_runs.run()
 
+    assert result["quality_warnings"][-1] == "records_without_model"
+    assert lore_runs.package["review"]["confidence"] <= 0.6
     assert [len(lore_runs.asked(beginning)) for beginning in EXTRACTORS.values()] == [3] * len(
         EXTRACTORS
     )

@@ -39,7 +39,7 @@ from wavewright.packs.lore.recording import (
 from wavewright.packs.lore.run_data import game_of, references, stored_pages, zone_of
 from wavewright.packs.lore.settings import DIRECT, Topic
 from wavewright.packs.text.cross_reference import RecordMention, merge_mentions
-from wavewright.planner import Json, JsonObject
+from wavewright.planner import Json, JsonObject, as_object
 from wavewright.tools import Agents, Emit, LogEvent, RunData, ToolError
 
 _EXCLUSIVE: Final = frozenset(
@@ -292,7 +292,11 @@ class ResearchConclusion:
         _, rated = cross_reference(found_records(data))
         stored = data.read(CROSS_REFERENCE).get("result")
         result = None if stored is None else CrossReferenceResult.model_validate(stored)
-        return zone_package(zone_of(data), rated, result, references(data))
+        done = map(as_object, data.read(EXTRACTED).values())
+        has_stand_ins = any(one.get("is_stand_in") for one in done)
+        return zone_package(
+            zone_of(data), rated, result, references(data), has_stand_ins=has_stand_ins
+        )
 
 
 def _record_count(data: RunData) -> int:

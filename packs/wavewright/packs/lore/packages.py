@@ -90,6 +90,8 @@ def zone_package(
     found: ZoneExtraction,
     cross_reference: CrossReferenceResult | None,
     sources: Sequence[PageReference],
+    *,
+    has_stand_ins: bool = False,
 ) -> JsonObject:
     """Return the fields of a `research_package` about a zone.
 
@@ -99,6 +101,7 @@ def zone_package(
         cross_reference: How well the sources agree; without it nothing is known of that, and there
             is no confidence.
         sources: The pages that were read.
+        has_stand_ins: Whether code made records in the place of a model that was asked for them.
     """
     by_url = {source.url: source for source in sources}
     most = ceilings(found)
@@ -121,7 +124,10 @@ def zone_package(
         "conflicts": [one.model_dump(mode="json") for one in cross_reference.conflicts]
         if cross_reference
         else [],
-        "quality_warnings": [*quality_warnings(found)],
+        "quality_warnings": [
+            *quality_warnings(found),
+            *(["records_without_model"] if has_stand_ins else []),
+        ],
     }
 
 

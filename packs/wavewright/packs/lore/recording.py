@@ -27,7 +27,7 @@ from wavewright.planner import Json, JsonObject, as_list
 from wavewright.tools import Agents, RunData, ToolError
 
 EXTRACTED: Final = "extracted"
-"""Run data: categories that were extracted, with how."""
+"""Run data: categories that were extracted, with how, and whether a model was asked in vain."""
 SUMMARY: Final = "summary"
 """Run data: by topic, a summary and the keys of the pages that it covers."""
 MAX_CONTENT: Final = 300_000
@@ -121,7 +121,12 @@ class RecordExtraction:
             merged = merge_records(before, written) if isinstance(before, dict) else written
             data.write(records_name(category), record.id, merged)
         new = sum(record.id not in known for record in found)
-        data.write(EXTRACTED, category, {"method": method, "records": len(known) + new})
+        done: JsonObject = {
+            "method": method,
+            "records": len(known) + new,
+            "is_stand_in": agents.is_available and method == METHOD,
+        }
+        data.write(EXTRACTED, category, done)
         dropped = f", {left_out} left out without evidence" if left_out else ""
         return f"Extracted {category}: {len(known) + new} records, {new} new{dropped} (method: {method}{note})"
 

@@ -41,6 +41,28 @@ def test_one_command_researches_a_zone_from_nothing(
     assert "12-20 (https://world.example/notes/travellers-companion.html)" in report
 
 
+def test_a_zone_of_which_no_page_says_anything_is_not_achieved(
+    wavewright: CommandLine, tmp_path: Path
+) -> None:
+    page = "<title>Ash Ford</title><main><h1>Ash Ford</h1><p>Ash Ford is a town.</p></main>"
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "ash-ford.html").write_text(page)
+    search = {"provider": "local", "folder": "site", "base_url": "https://ash.example"}
+    job = {
+        "version": 1,
+        "name": "nowhere",
+        "goal_template": "zone_research",
+        "inputs": {"target": "Mirrormere"},
+        "tools": {"lore": {"web": {"search": search}}},
+    }
+    (tmp_path / "zone.job.json").write_text(json.dumps(job))
+
+    done = wavewright("run", str(tmp_path / "zone.job.json"))
+
+    assert done.code == 1
+    assert "GOAL NOT ACHIEVED" in done.out
+
+
 @pytest.mark.parametrize("template", ["zone_research", "zone_research_orchestrated"])
 def test_the_research_of_a_zone_leaves_no_output_unread(
     wavewright: CommandLine, tmp_path: Path, template: str
