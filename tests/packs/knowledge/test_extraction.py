@@ -160,6 +160,23 @@ def test_calls_of_a_graphs_tools_that_a_model_wrote_down_are_executed(
     check_evidence(found)
 
 
+def test_a_suggested_relation_is_held_up_by_two_sentences_that_follow_each_other(
+    tmp_path: Path,
+) -> None:
+    text = "Tarn Quay is a harbour. Jon Hale lives there.\n\nOther ships are bound for Ashport."
+    relations: list[Json] = [
+        {"from": "Jon Hale", "to": place, "relationType": "lives at"}
+        for place in ("Tarn Quay", "Ashport", "Nowhere")
+    ]
+    call: JsonObject = {"name": "create_relations", "arguments": {"relations": relations}}
+    chunk = CHUNK.model_copy(update={"text": text, "end": CHUNK.start + len(text)})
+
+    found, _, _ = extract(tmp_path, f"I call {json.dumps(call)}.", chunk=chunk)
+
+    assert [(one.source, one.target) for one in found.relations] == [("Jon Hale", "Tarn Quay")]
+    check_evidence(found, chunk)
+
+
 def test_a_call_that_is_cut_loses_nothing_but_itself(tmp_path: Path) -> None:
     said = f"I call {json.dumps(CALLS[0])} and {json.dumps(CALLS[1])[:60]}"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
+from itertools import pairwise
 from typing import Final
 
 from pydantic import TypeAdapter
@@ -199,7 +200,7 @@ def _suggested(params: JsonObject, answer: ModelAnswer) -> Json:
     """Return what a model wrote down instead of an answer: calls of a graph's tools, or parts of
     the answer.
 
-    An entry without quotes is given the first sentence that has all of its names.
+    An entry without quotes is given the first sentence, or two of them, with all of its names.
     """
     said = [call.arguments for call in read_whole_calls(answer.text, answer.calls).calls]
     said += [value for value in read_answer(answer).values if isinstance(value, dict)]
@@ -246,8 +247,15 @@ def _with_quotes(kind: str, entry: JsonObject, chunk: Chunk) -> JsonObject | Non
         if name not in {"quotes", "text", "type", "relation"}
     ]
     if not kept.get("quotes") and all(isinstance(name, str) for name in named):
-        sentences = (chunk.text[span.start : span.end] for span in sentence_spans(chunk.text))
-        quote = next((one for one in sentences if all(str(name) in one for name in named)), None)
+        spans = [*sentence_spans(chunk.text)]
+        # "It is a harbour. Mira lives there": two sentences may say what names two things.
+        pairs = (
+            TextSpan(one.start, other.end)
+            for one, other in pairwise(spans)
+            if "\n\n" not in chunk.text[one.end : other.start]
+        )
+        quotes = (chunk.text[span.start : span.end] for span in (*spans, *pairs))
+        quote = next((one for one in quotes if all(str(name) in one for name in named)), None)
         kept["quotes"] = [quote[:2000]] if quote else []
     is_whole = all(
         isinstance(kept.get(str(name)), str | list) and kept.get(str(name)) for name in required
