@@ -114,7 +114,7 @@ class Past:
     lists: dict[str, Ending] = field(default_factory=dict[str, Ending])
     """How steps over a list of items ended as a whole."""
     begun: set[Call] = field(default_factory=set[Call])
-    """Calls that were made and whose end is not in the journal."""
+    """Calls that were made, or whose start is in the journal, and whose end is not."""
     replies: dict[Shown, bool] = field(default_factory=dict[Shown, bool])
     questions: list[Question] = field(default_factory=list[Question])
 
@@ -407,10 +407,12 @@ class Interpreter:
         if not TOOLS[step.tool].is_cached or step.id in self._anew or is_changed:
             return None
         for kept in part.kept:
+            ending = Ending("success", kept.output)
             is_same = (kept.tool, kept.x, kept.version) == (step.tool, call.x, part.version)
             is_of_stretch = kept.now // CACHE_SECONDS == part.now // CACHE_SECONDS
-            if is_same and is_of_stretch and part.begins - kept.at <= CACHE_SECONDS:
-                return Ending("success", kept.output)
+            is_young = part.begins - kept.at <= CACHE_SECONDS
+            if is_same and is_of_stretch and is_young and self._can_read(step, ending):
+                return ending
         return None
 
     def _attempts(self, step: ModelStep, call: Call, made: list[MadeCall]) -> Ending | None:

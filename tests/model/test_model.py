@@ -6,16 +6,18 @@ retries of retries are drawn. `WAVEWRIGHT_CRASH=1` draws a hundred times as many
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from pathlib import Path
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.crash.run_size import volume
 from tests.model.drawing import cases
 from tests.model.driver import DrawnCase, hold_against_model
+from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.timeout(1800)
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a folder with a name of its own is made in it
@@ -23,14 +25,38 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - a folder with a name of its own is ma
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
-@settings(max_examples=volume(150, 15_000), deadline=None, suppress_health_check=_SLOW)
+@settings(max_examples=volume(140, 14_000), deadline=None, suppress_health_check=_SLOW)
 @given(cases())
 def test_the_engine_does_what_the_model_allows_in_memory(case: DrawnCase) -> None:
     anyio.run(hold_against_model, case)
 
 
-@settings(max_examples=volume(50, 5_000), deadline=None, suppress_health_check=_SLOW)
+@settings(max_examples=volume(40, 4_000), deadline=None, suppress_health_check=_SLOW)
 @given(cases())
 def test_the_engine_does_what_the_model_allows_in_a_file(case: DrawnCase) -> None:
     with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
         anyio.run(hold_against_model, case, Path(folder))
+
+
+_NO_SHRINKING = [Phase.explicit, Phase.reuse, Phase.generate]
+"""What fails here fails in memory as well, or is small enough to be read."""
+_SHARED = [*_SLOW, HealthCheck.function_scoped_fixture]
+_SALTS = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def database(postgres: PostgresServer) -> str:
+    return postgres.database()
+
+
+@settings(
+    max_examples=volume(20, 2_000),
+    deadline=None,
+    suppress_health_check=_SHARED,
+    phases=_NO_SHRINKING,
+)
+@given(case=cases())
+def test_the_engine_does_what_the_model_allows_in_a_database(
+    case: DrawnCase, database: str
+) -> None:
+    anyio.run(hold_against_model, case, database, f"{next(_SALTS)}-")

@@ -4,21 +4,36 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
+from typing import Any
 
 import anyio
 import pytest
 
+from tests.model import driver
 from tests.model.driver import DrawnCase, DrawnPart, hold_against_model
 from tests.model.interpreter import NotAllowedError, Outcome
-from tests.model.plans import ModelPlan, ModelStep
-from wavewright.executor.run import calls, rules
+from tests.model.plans import Condition, ModelGate, ModelPlan, ModelStep, SubPlan
+from wavewright.engine.run.decisions import approvals
+from wavewright.engine.run.read_job import steps_to_repeat
+from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.executor.events.types import GateRecord, Noted, StepFinished
+from wavewright.executor.run import calls, rules, scheduler
+from wavewright.executor.run.deadlines import Deadlines
 from wavewright.executor.run.failures import AttemptFailure, may_retry
+from wavewright.executor.run.ports import ReadyCalls
 from wavewright.executor.run.program import CompiledStep, CompiledTool
 from wavewright.executor.run.scheduled_calls import ScheduledCall
-from wavewright.planner.language.plan import Step
+from wavewright.executor.store.journal import StoredOutput
+from wavewright.planner.language.hashing import cache_key
+from wavewright.planner.language.plan import Plan, Repeat, Step
 from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans import let_and_stop, sub_plans
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.types import CallContent, JsonObject, StepId, StepKey
+from wavewright.reviewer.gates import verifier
+from wavewright.reviewer.review.results import ReviewedRun
 
 Patch = pytest.MonkeyPatch
 
@@ -116,6 +131,195 @@ def _a_retry_calls_with_old_code_too(patch: Patch) -> None:
     patch.setattr(rules.ReuseSource, "last", by_any_code)
 
 
+def _failures_are_tried_again(patch: Patch) -> None:
+    def stands(_: object, ending: StepFinished, _tool: object = None) -> bool:
+        return ending.status in SUCCESSES
+
+    patch.setattr(rules.CallRules, "stands", stands)
+
+
+def _a_retry_repeats_the_named_step_alone(patch: Patch) -> None:
+    patch.setattr(driver, "steps_to_repeat", lambda _, start: (start,))
+
+
+def _a_retry_repeats_no_steps_of_sub_plans(patch: Patch) -> None:
+    def without_parts(donor: RunState, start: StepId | None) -> tuple[StepId, ...]:
+        return tuple(step for step in steps_to_repeat(donor, start) if "." not in step)
+
+    patch.setattr(driver, "steps_to_repeat", without_parts)
+
+
+def _nobody_can_have_an_unclear_write_repeated(patch: Patch) -> None:
+    def is_unclear(call_rules: rules.CallRules, call: ScheduledCall) -> bool:
+        retried = call_rules._retried  # pyright: ignore[reportPrivateUsage]
+        past = None if retried is None else retried.last(call)
+        return past is not None and past.ending is not None and rules.is_unclear(past.ending)
+
+    patch.setattr(rules.CallRules, "_is_unclear_in_retried_run", is_unclear)
+
+
+def _writes_are_not_announced(patch: Patch) -> None:
+    async def announce(*_: object) -> None:
+        pass
+
+    patch.setattr(calls.CallRunner, "_announce", announce)
+
+
+def _no_timeout_ends_a_call(patch: Patch) -> None:
+    limit = Deadlines.limit
+
+    def hardly(deadlines: Deadlines, seconds: float, of: str = "") -> object:
+        return limit(deadlines, 1000 * seconds, of=of)
+
+    patch.setattr(Deadlines, "limit", hardly)
+
+
+def _transient_failures_are_tried_again_without_end(patch: Patch) -> None:
+    def tried_again(failure: AttemptFailure, *_: object) -> bool:
+        return failure.kind == "transient"
+
+    patch.setattr(calls, "may_retry", tried_again)
+
+
+def _unclear_writes_are_refused_before_a_person_is_asked(patch: Patch) -> None:
+    needs_person = rules.CallRules._needs_person  # pyright: ignore[reportPrivateUsage]
+
+    def refused_first(call_rules: rules.CallRules, call: ScheduledCall) -> object:
+        is_unclear = call_rules._is_unclear_in_retried_run(call)  # pyright: ignore[reportPrivateUsage]
+        return rules.RefuseUnclear() if is_unclear else needs_person(call_rules, call)
+
+    patch.setattr(rules.CallRules, "_needs_person", refused_first)
+
+
+def _answers_are_forgotten(patch: Patch) -> None:
+    patch.setattr(approvals, "answer_to_binding", _never)
+
+
+def _an_answer_to_another_question_counts(patch: Patch) -> None:
+    def any_answer(state: RunState, _: Noted) -> approvals.GivenAnswer | None:
+        topics = [noted.topic for noted in state.notes]
+        is_there = approvals.APPROVAL_GIVEN in topics
+        return approvals.GivenAnswer(approvals.APPROVE) if is_there else None
+
+    patch.setattr(approvals, "recorded_answer", any_answer)
+
+
+def _an_answer_counts_for_ever(patch: Patch) -> None:
+    patch.setattr(approvals, "has_expired", lambda *_: False)
+
+
+def _an_answer_is_bound_to_the_step_alone(patch: Patch) -> None:
+    def binding(state: RunState, ready: ReadyCalls) -> JsonObject:
+        return {"run": state.run, "plan_hash": state.plan_hash, "step": ready.step.id}
+
+    patch.setattr(approvals, "step_binding", binding)
+
+
+def _a_result_of_other_code_is_reused(patch: Patch) -> None:
+    def key(_: object, content: CallContent, *, now: float, cache_for: float) -> StepKey:
+        return StepKey(f"{content} {now // cache_for}")
+
+    patch.setattr(calls, "cache_key", key)
+
+
+def _a_result_is_reused_in_another_stretch_of_the_clock(patch: Patch) -> None:
+    def key(
+        signature: ToolSignature, content: CallContent, *, now: float, cache_for: float
+    ) -> StepKey:
+        return cache_key(signature, content, now=0 * now, cache_for=cache_for)
+
+    patch.setattr(calls, "cache_key", key)
+
+
+async def _any_stored(runner: calls.CallRunner, call: ScheduledCall) -> StoredOutput | None:
+    journal = runner._facts.journal  # pyright: ignore[reportPrivateUsage]
+    if journal is None or call.cache_key is None:
+        return None
+    return await journal.find_output(call.cache_key)
+
+
+def _a_result_is_reused_for_ever(patch: Patch) -> None:
+    patch.setattr(calls.CallRunner, "_stored_output", _any_stored)
+
+
+def _a_named_step_takes_a_stored_result(patch: Patch) -> None:
+    patch.setattr(rules.CallRules, "_may_be_stored", lambda _, call: call.cache_key is not None)
+
+
+def _names_are_not_put_in(patch: Patch) -> None:
+    patch.setattr(sub_plans, "with_let", lambda plan: (plan, ()))
+
+
+def _nothing_is_stopped(patch: Patch) -> None:
+    patch.setattr(sub_plans, "with_stop", lambda plan: plan)
+
+
+def _only_what_reads_the_step_directly_is_stopped(patch: Patch) -> None:
+    def direct(plan: Plan, read: Collection[StepId]) -> frozenset[StepId]:
+        dependants = PlanGraph.of(plan).dependants
+        return frozenset(name for step in read for name in dependants[step])
+
+    patch.setattr(let_and_stop, "_stopped_steps", direct)
+
+
+def _a_stopped_run_has_its_own_result(patch: Patch) -> None:
+    patch.setattr(ReviewedRun, "has_stopped", property(lambda _: False))
+
+
+def _a_sub_plan_runs_without_its_condition(patch: Patch) -> None:
+    add_run = sub_plans._Expansion._add_run  # pyright: ignore[reportPrivateUsage]
+
+    def unasked(
+        expansion: object, call: object, run: str, params: JsonObject, _when: str | None
+    ) -> None:
+        add_run(expansion, call, run, params, None)  # type: ignore[arg-type]
+
+    patch.setattr(sub_plans._Expansion, "_add_run", unasked)  # pyright: ignore[reportPrivateUsage]
+
+
+def _an_optional_sub_plan_fails(patch: Patch) -> None:
+    patch.setattr(sub_plans, "_present", lambda *_: [])
+
+
+def _a_loop_goes_on_where_its_condition_holds(patch: Patch) -> None:
+    whens = sub_plans._whens_of_run  # pyright: ignore[reportPrivateUsage]
+
+    def without_until(step: StepId, number: int, repeat: Repeat, when: str | None) -> list[str]:
+        return whens(step, number, repeat, when)[:-1]
+
+    patch.setattr(sub_plans, "_whens_of_run", without_until)
+
+
+def _a_loop_gives_the_result_of_its_first_run(patch: Patch) -> None:
+    last_result = sub_plans._last_result  # pyright: ignore[reportPrivateUsage]
+
+    def first(step: Step, repeat: Repeat) -> Step:
+        params = {"result": f"${{steps.`{step.id}.1`}}"}
+        return last_result(step, repeat).model_copy(update={"params": params})
+
+    patch.setattr(sub_plans, "_last_result", first)
+
+
+def _gates_block_nothing(patch: Patch) -> None:
+    patch.setattr(GateRecord, "has_failed", property(lambda _: False))
+
+
+def _a_gate_that_warns_blocks(patch: Patch) -> None:
+    def any_failed(gates: tuple[GateRecord, ...]) -> GateRecord | None:
+        return next((gate for gate in gates if gate.has_failed), None)
+
+    patch.setattr(scheduler, "blocking_gate", any_failed)
+
+
+def _a_gate_without_items_warns(patch: Patch) -> None:
+    no_items = verifier._no_items_record  # pyright: ignore[reportPrivateUsage]
+
+    def warned(*gate: Any) -> GateRecord:
+        return replace(no_items(*gate), severity="warn")
+
+    patch.setattr(verifier, "_no_items_record", warned)
+
+
 def _case(
     steps: tuple[ModelStep, ...],
     outcomes: tuple[Outcome, ...],
@@ -125,6 +329,30 @@ def _case(
 
 
 _WRITE_THEN_FAIL = (ModelStep("a", "post", 1), ModelStep("b", "look", "a"))
+
+_LOOKING = ModelStep("a", "look", 1)
+_COMPUTING = ModelStep("a", "compute", 1)
+_FETCHING = ModelStep("a", "fetch", 1)
+_ASKING = ModelStep("a", "post", 1, approval=True)
+_UNANSWERED = DrawnPart(answers={"a": "wait"})
+_RETRY_OF_A = (DrawnPart(), DrawnPart(kind="retry", named="a"))
+_IS_EVEN = Condition("even", "a")
+_IS_ODD = Condition("even", "a", is_negated=True)
+
+
+def _planned(plan: ModelPlan, *outcomes: Outcome) -> DrawnCase:
+    return DrawnCase(plan, outcomes, (DrawnPart(),))
+
+
+def _called(*steps: ModelStep, most: int = 1) -> ModelStep:
+    """Return the step `a` that calls these as a sub-plan."""
+    return ModelStep("a", "", 1, sub_plan=SubPlan(steps, most))
+
+
+def _gated(gate: ModelGate) -> ModelStep:
+    """Return a step whose number is odd."""
+    return replace(_LOOKING, gate=gate)
+
 
 CASES: dict[str, tuple[Callable[[Patch], None], DrawnCase]] = {
     "equal calls of every reading tool are made once": (
@@ -215,6 +443,170 @@ CASES: dict[str, tuple[Callable[[Patch], None], DrawnCase]] = {
             (ModelStep("a", "look", 1), ModelStep("b", "post", 2)),
             (),
             (DrawnPart(), DrawnPart(kind="retry", version=2)),
+        ),
+    ),
+    "failures are tried again": (
+        _failures_are_tried_again,
+        _case((ModelStep("a", "look", 1),), ("fail",), (DrawnPart(), DrawnPart())),
+    ),
+    "a list that cannot be read is kept": (
+        _what_cannot_be_read_is_kept,
+        _case(
+            (ModelStep("a", "look", items=(1, 2)),),
+            (),
+            (DrawnPart(), DrawnPart(unreadable=frozenset({"look"}))),
+        ),
+    ),
+    "a retry repeats the named step alone": (
+        _a_retry_repeats_the_named_step_alone,
+        _case(
+            (ModelStep("a", "compute", 1), ModelStep("b", "post", 1, (_IS_EVEN,))), (), _RETRY_OF_A
+        ),
+    ),
+    "a retry repeats no steps of sub-plans": (
+        _a_retry_repeats_no_steps_of_sub_plans,
+        _case((_called(ModelStep("x", "post", 1)),), (), _RETRY_OF_A),
+    ),
+    "nobody can have an unclear write repeated": (
+        _nobody_can_have_an_unclear_write_repeated,
+        _case(
+            (ModelStep("a", "post", 1),),
+            ("late",),
+            (DrawnPart(), DrawnPart(kind="retry", again=frozenset({"a"}))),
+        ),
+    ),
+    "writes are not announced": (
+        _writes_are_not_announced,
+        _case(
+            (ModelStep("a", "post", 1),), (), (DrawnPart(stop_after=1, is_killed=True), DrawnPart())
+        ),
+    ),
+    "no timeout ends a call": (
+        _no_timeout_ends_a_call,
+        _case((ModelStep("a", "post", 1),), ("late",), (DrawnPart(),)),
+    ),
+    "transient failures are tried again without end": (
+        _transient_failures_are_tried_again_without_end,
+        _case((ModelStep("a", "look", 1),), ("transient",), (DrawnPart(),)),
+    ),
+    "unclear writes are refused before a person is asked": (
+        _unclear_writes_are_refused_before_a_person_is_asked,
+        _case(
+            (_ASKING,), ("late",), (DrawnPart(), DrawnPart(kind="retry", answers={"a": "refuse"}))
+        ),
+    ),
+    "answers are forgotten": (
+        _answers_are_forgotten,
+        _case((_ASKING,), (), (DrawnPart(stop_after=2, is_killed=True), DrawnPart())),
+    ),
+    "an answer to another question counts": (
+        _an_answer_to_another_question_counts,
+        _case(
+            (_ASKING,),
+            (),
+            (_UNANSWERED, replace(_UNANSWERED, kind="new"), replace(_UNANSWERED, left="stale")),
+        ),
+    ),
+    "an answer counts for ever": (
+        _an_answer_counts_for_ever,
+        _case((_ASKING,), (), (_UNANSWERED, replace(_UNANSWERED, left="open", pause=100_000))),
+    ),
+    "an answer is bound to the step alone": (
+        _an_answer_is_bound_to_the_step_alone,
+        _case(
+            (ModelStep("a", "look", items=(1, 2), approval=True),),
+            ("ok", "fail"),
+            (
+                DrawnPart(),
+                replace(_UNANSWERED, kind="retry"),
+                replace(_UNANSWERED, left="open", version=2),
+            ),
+        ),
+    ),
+    "a result of other code is reused": (
+        _a_result_of_other_code_is_reused,
+        _case((_FETCHING,), (), (DrawnPart(), DrawnPart(kind="new", version=2))),
+    ),
+    "a result is reused in another stretch of the clock": (
+        _a_result_is_reused_in_another_stretch_of_the_clock,
+        _case((_FETCHING,), (), (DrawnPart(), DrawnPart(kind="new", pause=1_000))),
+    ),
+    "a result is reused for ever": (
+        _a_result_is_reused_for_ever,
+        _case(
+            (_FETCHING,),
+            (),
+            (
+                DrawnPart(),
+                DrawnPart(kind="new", stop_after=1, is_killed=True),
+                DrawnPart(pause=5_000),
+            ),
+        ),
+    ),
+    "a run reuses a result of its own": (
+        _a_result_is_reused_for_ever,
+        _case((_FETCHING, ModelStep("b", "fetch", 1, (_IS_ODD,))), (), (DrawnPart(),)),
+    ),
+    "a named step takes a stored result": (
+        _a_named_step_takes_a_stored_result,
+        _case((_FETCHING,), (), _RETRY_OF_A),
+    ),
+    "names are not put in": (
+        _names_are_not_put_in,
+        _planned(ModelPlan((_LOOKING, ModelStep("b", "look", "of_a")), {"of_a": "a"})),
+    ),
+    "nothing is stopped": (
+        _nothing_is_stopped,
+        _planned(ModelPlan((_COMPUTING, ModelStep("b", "look", "a")), stop="a")),
+    ),
+    "only what reads the step directly is stopped": (
+        _only_what_reads_the_step_directly_is_stopped,
+        _planned(
+            ModelPlan(
+                (_COMPUTING, ModelStep("b", "look", "a"), ModelStep("c", "look", "b")), stop="a"
+            )
+        ),
+    ),
+    "a stopped run has its own result": (
+        _a_stopped_run_has_its_own_result,
+        _planned(ModelPlan((_COMPUTING, ModelStep("b", "look", "a")), stop="a", result="b")),
+    ),
+    "a sub-plan runs without its condition": (
+        _a_sub_plan_runs_without_its_condition,
+        _planned(ModelPlan((_LOOKING, replace(_called(_LOOKING), id="b", conditions=(_IS_EVEN,))))),
+    ),
+    "an optional sub-plan fails": (
+        _an_optional_sub_plan_fails,
+        _planned(
+            ModelPlan((replace(_called(_LOOKING, ModelStep("y", "look", "a")), optional=True),)),
+            "fail",
+        ),
+    ),
+    "a loop goes on where its condition holds": (
+        _a_loop_goes_on_where_its_condition_holds,
+        _planned(ModelPlan((_called(_COMPUTING, most=2),))),
+    ),
+    "a loop gives the result of its first run": (
+        _a_loop_gives_the_result_of_its_first_run,
+        _planned(ModelPlan((_called(_LOOKING, most=2),), result="a")),
+    ),
+    "gates block nothing": (
+        _gates_block_nothing,
+        _planned(ModelPlan((_gated(ModelGate()), ModelStep("b", "look", "a")))),
+    ),
+    "a gate that warns blocks": (
+        _a_gate_that_warns_blocks,
+        _planned(ModelPlan((_gated(ModelGate("warn")), ModelStep("b", "look", "a")))),
+    ),
+    "a gate without items warns": (
+        _a_gate_without_items_warns,
+        _planned(
+            ModelPlan(
+                (
+                    ModelStep("a", "look", items=(), gate=ModelGate(on_empty="block")),
+                    ModelStep("b", "look", 1, (_IS_EVEN,)),
+                )
+            )
         ),
     ),
 }
