@@ -7,6 +7,7 @@ import json
 import os
 import re
 import typing
+from collections.abc import Iterable
 
 import pytest
 from pydantic import BaseModel
@@ -39,12 +40,31 @@ from wavewright.config.settings import SettingsFile
 from wavewright.engine.interfaces.cli.app import COMMAND_SECTIONS, app
 from wavewright.executor.events import types as events
 from wavewright.planner.cel.functions.catalogue import FUNCTIONS
-from wavewright.planner.language.goals import GoalTemplate, Job, Recipe, Rules
-from wavewright.planner.language.plan import Cap, Gate, Limits, Plan, Retry, Step
+from wavewright.planner.language.goals import (
+    GoalTemplate,
+    Job,
+    JobTargets,
+    Recipe,
+    Rules,
+    Targets,
+)
+from wavewright.planner.language.plan import (
+    Cap,
+    Gate,
+    Limits,
+    Plan,
+    PlanPatch,
+    PlanStop,
+    Repeat,
+    Retry,
+    Step,
+)
+from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.tools.functions.options import ToolOptions
 from wavewright.tools.workers.agent_limits import AgentLimits
+from wavewright.tools.workers.named_agents import AgentSpec
 from wavewright.tools.workers.specs import WorkerSpec
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -86,6 +106,13 @@ def test_every_function_of_expressions_is_listed() -> None:
         ("jobs-and-goals.md", "a recipe", Recipe),
         ("workers.md", "a worker", WorkerSpec),
         ("workers.md", "an agent", AgentLimits),
+        ("workers.md", "a named agent", AgentSpec),
+        ("jobs-and-goals.md", "targets", JobTargets),
+        ("jobs-and-goals.md", "the inputs of targets", Targets),
+        ("plan-language.md", "repeat", Repeat),
+        ("plan-language.md", "stop", PlanStop),
+        ("plan-language.md", "a patch", PlanPatch),
+        ("retries.md", "retries", Retry),
     ],
 )
 def test_every_field_of_a_document_is_listed_with_its_default(
@@ -98,7 +125,6 @@ def test_every_field_of_a_document_is_listed_with_its_default(
     ("page", "model"),
     [
         pytest.param("plan-language.md", Gate, id="gate"),
-        pytest.param("retries.md", Retry, id="retry"),
         pytest.param("package.md", Package, id="package"),
         pytest.param("package.md", ReviewResult, id="review"),
     ],
@@ -110,12 +136,13 @@ def test_every_field_of_a_document_is_described(page: str, model: type[BaseModel
     assert [name for name in fields if f"`{name}`" not in text and f"`{name}:" not in text] == []
 
 
-def field_table(model: type[BaseModel]) -> str:
+def field_table(model: type[BaseModel], names: Iterable[str] | None = None) -> str:
     """Return the table of a document's fields, in the words of their docstrings."""
     docs = field_docs(model)
+    fields = {name: model.model_fields[name] for name in names or model.model_fields}
     rows = [
         f"| `{field.alias or name}` | {shown_default(field.default)} | {sentence(docs[name])} |"
-        for name, field in model.model_fields.items()
+        for name, field in fields.items()
     ]
     return "\n".join(["| field | default | meaning |", "|---|---|---|", *rows, ""])
 
@@ -178,9 +205,15 @@ def shown_default(default: object) -> str:
         or (not default and default != 0)
     ):
         return ""
+    if isinstance(default, frozenset):
+        return f"`{json.dumps(sorted(default))}`"
     if isinstance(default, float):
         return f"`{default:g}`"
-    return f"`{json.dumps(default)}`" if isinstance(default, bool | list | dict) else f"`{default}`"
+    return (
+        f"`{json.dumps(default)}`"
+        if isinstance(default, bool | list | tuple | dict)
+        else f"`{default}`"
+    )
 
 
 def sentence(doc: str) -> str:
@@ -206,9 +239,15 @@ def described(variable: EnvironmentVariable, doc: str) -> str:
     return f"{known}. {sentence(doc)}" if known and doc else known or sentence(doc)
 
 
-def test_every_option_of_a_function_is_described_where_tools_are_written() -> None:
-    text = (ROOT / "docs" / "how-to" / "write-a-tool.md").read_text(encoding="utf-8")
+def test_every_option_of_a_function_is_listed_with_its_default() -> None:
+    page = "tool-options.md"
+    # These are a function's own, or follow from its contract, where they are absent.
+    derived = {"name", "description", "idempotent", "version"}
+    options = [name for name in ToolOptions.__annotations__ if name in ToolSignature.model_fields]
 
+    table = field_table(ToolSignature, [name for name in options if name not in derived])
+    assert written_part(page, "options of a function", table) == table
+    text = (REFERENCE / page).read_text(encoding="utf-8")
     assert [name for name in ToolOptions.__annotations__ if f"`{name}`" not in text] == []
 
 
