@@ -5,7 +5,6 @@ from .interfaces.api.mapped_tool import (
     ItemsRefused as ItemsRefused,
 )
 from .interfaces.api.plan_run import (
-    InlineReport as InlineReport,
     NoResult as NoResult,
     PlanRun as PlanRun,
     RunStream as RunStream,
@@ -41,7 +40,6 @@ from .run.pipeline.phase import (
     proceed as proceed,
 )
 from .run.pipeline.pipeline import (
-    GuardedPhases as GuardedPhases,
     Pipeline as Pipeline,
     PipelineBuilder as PipelineBuilder,
     maybe as maybe,

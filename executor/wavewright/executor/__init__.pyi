@@ -7,10 +7,7 @@ from .events.codec import (
 )
 from .events.state import (
     RunState as RunState,
-    WaveRecord as WaveRecord,
-    blocking_gate as blocking_gate,
     fold as fold,
-    reduce as reduce,
 )
 from .events.types import (
     ErrorKind as ErrorKind,
@@ -35,16 +32,9 @@ from .fleet.remote_calls import (
 from .run.execution import (
     Execution as Execution,
     execute as execute,
-    no_gates as no_gates,
 )
 from .run.kept_answers import (
     JournalReplayCache as JournalReplayCache,
-)
-from .run.ports import (
-    Clock as Clock,
-    GateView as GateView,
-    LoopClock as LoopClock,
-    Verify as Verify,
 )
 from .sqlite.journal import (
     SqliteBudgetStore as SqliteBudgetStore,
@@ -56,8 +46,6 @@ from .sqlite.transaction import (
 from .store.errors import (
     JournalDamaged as JournalDamaged,
     JournalError as JournalError,
-    JournalNotOpened as JournalNotOpened,
-    JournalNotWritten as JournalNotWritten,
     RunBusy as RunBusy,
     RunLost as RunLost,
     RunNotFound as RunNotFound,
@@ -65,8 +53,6 @@ from .store.errors import (
 from .store.journal import (
     Journal as Journal,
     MemoryJournal as MemoryJournal,
-    RunRow as RunRow,
-    StoredOutput as StoredOutput,
     new_run_id as new_run_id,
 )
 from .stores import (

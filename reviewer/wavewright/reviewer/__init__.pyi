@@ -1,10 +1,8 @@
 from .atomic_files import (
     FileNotWrittenError as FileNotWrittenError,
-    write_atomically as write_atomically,
 )
 from .gates.judge import (
     Calibration as Calibration,
-    GateJudge as GateJudge,
     ModelJudge as ModelJudge,
     read_calibration as read_calibration,
     rubric_hash as rubric_hash,
@@ -31,7 +29,6 @@ from .package.summary import (
 )
 from .records import (
     Package as Package,
-    ReviewResult as ReviewResult,
 )
 from .recovery.boundary import (
     RecoveryView as RecoveryView,
@@ -53,7 +50,4 @@ from .review.by_code import (
 )
 from .review.by_model import (
     review_by_model as review_by_model,
-)
-from .review.results import (
-    ReviewedRun as ReviewedRun,
 )

@@ -16,9 +16,6 @@ from .functions.injected import (
     RunData as RunData,
     TextChunk as TextChunk,
 )
-from .functions.options import (
-    ToolOptions as ToolOptions,
-)
 from .functions.registry import (
     Registry as Registry,
     make_tool as make_tool,
@@ -29,11 +26,9 @@ from .functions.schemas import (
 )
 from .functions.tool import (
     Agents as Agents,
-    OpenRuntime as OpenRuntime,
     Runtime as Runtime,
     Tool as Tool,
     ToolCall as ToolCall,
-    ToolFunction as ToolFunction,
     ignore_emission as ignore_emission,
 )
 from .functions.user_tools import (
@@ -72,7 +67,6 @@ from .network import (
     RateLimiter as RateLimiter,
 )
 from .pack_folders import (
-    pack_prompts as pack_prompts,
     pack_templates as pack_templates,
     project_prompts as project_prompts,
 )
