@@ -65,7 +65,13 @@ _YAML_SUFFIXES = (".yaml", ".yml")
 
 
 class Document:
-    """A value with its source and the positions of its nodes."""
+    """A value with its source and the positions of its nodes.
+
+    >>> from wavewright.config import read_document
+    >>> document = read_document('{"name": "digest", "steps": []}', "plan.json")
+    >>> document.value["name"], document.span("/name")
+    ('digest', Span(start=9, end=17))
+    """
 
     def __init__(
         self,
@@ -144,7 +150,7 @@ def read_faulty_document(
 def read_document(
     content: str | bytes, name: str, *, limits: ReadLimits = DEFAULT_LIMITS
 ) -> Document:
-    """Read JSON or YAML, whichever the content is, or TOML.
+    r"""Read JSON or YAML, whichever the content is, or TOML.
 
     Content that begins with a bracket is JSON unless the name ends in `.yaml` or `.yml`; content of
     a name that ends in `.json` is JSON whatever it begins with, and that of a name that ends in
@@ -152,6 +158,10 @@ def read_document(
 
     Raises:
         DocumentError: with each fault, its place and its fix.
+
+    >>> from wavewright.config import read_document
+    >>> read_document("every: 15m\ncities: [Tarn Quay]", "job.yaml").value
+    {'every': '15m', 'cities': ['Tarn Quay']}
     """
     source = Source(name, decode(content, name, limits))
     if name.lower().endswith(".toml"):
@@ -243,6 +253,15 @@ def read_document_file(path: Path, *, limits: ReadLimits = DEFAULT_LIMITS) -> Do
 
     Raises:
         DocumentError: the file cannot be read, or is no such document.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from wavewright.config import read_document_file
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "settings.toml"
+    ...     _ = file.write_text("concurrency = 4")
+    ...     read_document_file(file).value
+    {'concurrency': 4}
     """
     return read_document(read_bytes(path, limits), str(path), limits=limits)
 

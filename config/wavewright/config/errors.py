@@ -107,7 +107,12 @@ class NameHint(str):
 
 
 def did_you_mean(name: str, known: Iterable[str], count: int = 1) -> str | None:
-    """Return `did you mean 'x'?` with at most `count` known names, or None if none is near."""
+    """Return `did you mean 'x'?` with at most `count` known names, or None if none is near.
+
+    >>> from wavewright.config import did_you_mean
+    >>> did_you_mean("fetch_pirces", ["fetch_prices", "rank"])
+    "did you mean 'fetch_prices'?"
+    """
     near = similar_names(name, known, count)
     if not near:
         return None

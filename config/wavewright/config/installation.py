@@ -69,6 +69,10 @@ EXTRAS: Mapping[str, Extra] = {
 def is_installed(extra: str) -> bool:
     """Return whether all modules of an extra can be imported, without importing them; looked for
     once.
+
+    >>> from wavewright.config import is_installed
+    >>> isinstance(is_installed("daemon"), bool)
+    True
     """
     return all(_is_found(module) for module in EXTRAS[extra].modules)
 
@@ -86,7 +90,12 @@ def extra_of(module: str) -> str | None:
 
 
 def install_hint(extra: str) -> str:
-    """Return the command that installs an extra."""
+    """Return the command that installs an extra.
+
+    >>> from wavewright.config import install_hint
+    >>> "wavewright[daemon]" in install_hint("daemon")
+    True
+    """
     return f"pip install 'wavewright[{extra}]'"
 
 
@@ -100,6 +109,10 @@ def _is_found(module: str) -> bool:
 def user_state_dir() -> Path:
     """Return the folder where a user's programs keep state between runs, by the XDG base directory
     specification.
+
+    >>> from wavewright.config import user_state_dir
+    >>> user_state_dir().is_absolute()
+    True
     """
     given = Path(os.environ.get("XDG_STATE_HOME", ""))
     return (given if given.is_absolute() else Path.home() / ".local" / "state") / "wavewright"

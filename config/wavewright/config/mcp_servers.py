@@ -58,6 +58,11 @@ class McpToolOverrides(_McpModel):
 class McpServerSection(_McpModel):
     """One entry of `mcp.servers`: a program that is started (`command`) or a server that is reached
     (`url`).
+
+    >>> from wavewright.config import McpServerSection
+    >>> server = McpServerSection.model_validate({"url": "https://tools.example/mcp"})
+    >>> server.url, server.command
+    ('https://tools.example/mcp', None)
     """
 
     command: str | None = Field(default=None, min_length=1)

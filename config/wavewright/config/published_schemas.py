@@ -18,6 +18,7 @@ from pydantic import BaseModel, TypeAdapter
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+_EXAMPLE = "\n\n>>> "
 _BREAK_IN_PARAGRAPH = re.compile(r"(?<!\n)\n(?![\n -])")
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -117,7 +118,7 @@ def _simplify_schema(node: JsonValue) -> None:
 
     A list that is read into a set may repeat an item; a line break within a paragraph of a
     description is a space; `gt` is no keyword of JSON Schema; nested `anyOf` are flattened; an
-    optional field needs no default of null.
+    optional field needs no default of null; the example of a docstring is for those who read Python.
     """
     if isinstance(node, list):
         for inner in node:
@@ -127,7 +128,8 @@ def _simplify_schema(node: JsonValue) -> None:
     for inner in node.values():
         _simplify_schema(inner)
     if isinstance(description := node.get("description"), str):
-        node["description"] = _BREAK_IN_PARAGRAPH.sub(" ", description)
+        prose = description.partition(_EXAMPLE)[0]
+        node["description"] = _BREAK_IN_PARAGRAPH.sub(" ", prose)
     if node.get("uniqueItems") is True and node.get("type") == "array":
         del node["uniqueItems"]
     if node.get("default", ...) is None and "anyOf" in node:

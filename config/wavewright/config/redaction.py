@@ -272,7 +272,12 @@ def known_secrets(settings: _HasSecrets | None, environment: Mapping[str, str]) 
 
 
 def known_secrets_redactor(settings: _HasSecrets | None) -> Redactor:
-    """Return a redactor of the secrets that the settings and this process's environment hold."""
+    """Return a redactor of the secrets that the settings and this process's environment hold.
+
+    >>> from wavewright.config import known_secrets_redactor
+    >>> known_secrets_redactor(None).redact("Authorization: Bearer 0123456789abcdef0123")
+    'Authorization: Bearer [redacted]'
+    """
     return redactor_of(known_secrets(settings, os.environ))
 
 

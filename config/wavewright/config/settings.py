@@ -137,7 +137,14 @@ class ReceiptKeys:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A project's settings with resolved paths."""
+    """A project's settings with resolved paths.
+
+    >>> from pathlib import Path
+    >>> from wavewright.config import load_settings
+    >>> settings = load_settings(Path("/nowhere"), {"WAVEWRIGHT_MODEL": "ollama:qwen3"})
+    >>> settings.model
+    'ollama:qwen3'
+    """
 
     root: Path
     """The project's folder."""
@@ -229,6 +236,11 @@ def load_settings(
     Raises:
         DocumentError: the settings file or the environment is invalid; the fault names the line or
             the variable.
+
+    >>> from pathlib import Path
+    >>> from wavewright.config import load_settings
+    >>> load_settings(Path("/nowhere"), {"WAVEWRIGHT_CONCURRENCY": "4"}).concurrency
+    4
     """
     settings, faulty = load_valid_settings(
         start, environment, near=near, default_state=default_state

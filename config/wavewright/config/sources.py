@@ -89,7 +89,12 @@ EMPTY_DOCUMENT = "the document is empty"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Text with its name: a file's path, or `<model>`."""
+    """Text with its name: a file's path, or `<model>`.
+
+    >>> from wavewright.config import Source
+    >>> Source("plan.json", "{}").name
+    'plan.json'
+    """
 
     name: str
     text: str
@@ -102,7 +107,13 @@ class Source:
 
 
 class Span(NamedTuple):
-    """A half-open range of a source's text, in characters."""
+    """A half-open range of a source's text, in characters.
+
+    >>> from wavewright.config import Span
+    >>> span = Span(2, 5)
+    >>> "a name"[span.start : span.end]
+    'nam'
+    """
 
     start: int
     end: int
@@ -110,7 +121,15 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DocumentFault:
-    """A fault: a kind from a fixed list, a message, a place and a fix."""
+    """A fault: a kind from a fixed list, a message, a place and a fix.
+
+    >>> from wavewright.config import DocumentError, read_document
+    >>> try:
+    ...     read_document('{"a": 1, "a": 2}', "plan.json")
+    ... except DocumentError as error:
+    ...     print(error.faults[0].message)
+    the key 'a' stands twice in one object
+    """
 
     kind: str
     message: str
@@ -155,7 +174,15 @@ def combine_errors(errors: Sequence[DocumentError]) -> DocumentError:
 
 
 class ReadLimits(NamedTuple):
-    """Limits of what a reader accepts."""
+    """Limits of what a reader accepts.
+
+    >>> from wavewright.config import DocumentError, ReadLimits, read_document
+    >>> try:
+    ...     read_document("[[[1]]]", "deep.json", limits=ReadLimits(max_depth=2))
+    ... except DocumentError as error:
+    ...     print(error.faults[0].kind)
+    too_deep
+    """
 
     max_bytes: int = 16 * 2**20
     max_depth: int = 64

@@ -46,6 +46,16 @@ def budget_store_of(
 
     Raises:
         JournalError: with the place and the fix.
+
+    >>> from pathlib import Path
+    >>> import anyio
+    >>> from wavewright.config import load_settings
+    >>> from wavewright.executor import budget_store_of
+    >>> async def remaining() -> object:
+    ...     async with budget_store_of(load_settings(Path.cwd(), {})) as store:
+    ...         return type(store).__name__
+    >>> anyio.run(remaining)
+    'SqliteBudgetStore'
     """
     if settings.journal_url is not None:
         from wavewright.executor.postgres.journal import PostgresBudgetStore

@@ -71,12 +71,22 @@ RESERVED_IDS = frozenset(
 
 
 def as_object(value: Json) -> JsonObject:
-    """Return an object; an empty one in place of any other value."""
+    """Return an object; an empty one in place of any other value.
+
+    >>> from wavewright.planner import as_object
+    >>> as_object({"a": 1}), as_object(None)
+    ({'a': 1}, {})
+    """
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Json) -> list[Json]:
-    """Return a list; an empty one in place of any other value."""
+    """Return a list; an empty one in place of any other value.
+
+    >>> from wavewright.planner import as_list
+    >>> as_list([1]), as_list("no list")
+    ([1], [])
+    """
     return value if isinstance(value, list) else []
 
 

@@ -114,6 +114,11 @@ def page_environment(
         folder: Folder in the package.
         trims: Whether lines that hold only a block are removed.
         finalize: Function that is applied to each value before it is written.
+
+    >>> from wavewright.prompts import page_environment
+    >>> environment = page_environment("wavewright.reviewer", "report")
+    >>> environment.from_string("<b>{{ name }}</b>").render(name="a < b")
+    '<b>a &lt; b</b>'
     """
     return Environment(
         loader=PackageLoader(package, folder),

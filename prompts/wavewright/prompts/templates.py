@@ -63,6 +63,10 @@ class Prompts:
 
     `packs` returns the folder of each pack's prompts by the pack's name; it is called when a
     template is neither the project's nor shipped, and when all are listed.
+
+    >>> from wavewright.prompts import Prompts
+    >>> "planner/instructions" in Prompts().names()
+    True
     """
 
     def __init__(

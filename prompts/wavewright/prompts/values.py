@@ -14,10 +14,14 @@ _ELLIPSIS = "…"
 
 
 def prompt_json(value: object) -> str:
-    """Return a value as JSON without characters that marks of a prompt are made of.
+    r"""Return a value as JSON without characters that marks of a prompt are made of.
 
     Raises:
         TypeError: the value is no JSON.
+
+    >>> from wavewright.prompts import prompt_json
+    >>> prompt_json({"a": "<b>"})
+    '{"a": "\\u003cb\\u003e"}'
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     # Only strings can hold these characters, and there an escape means the same.
@@ -30,6 +34,14 @@ def data_block(value: object, name: str) -> str:
     Raises:
         TypeError: the value is no JSON.
         ValueError: the name contains characters that marks are made of.
+
+    >>> from wavewright.prompts import data_block
+    >>> print(data_block({"city": "Tarn Quay"}, "page"))
+    <data name="page">
+    {
+     "city": "Tarn Quay"
+    }
+    </data>
     """
     if not _BLOCK_NAME.fullmatch(name):
         msg = f"a data block cannot be called {name!r}"
@@ -50,7 +62,12 @@ def _laid_out(value: object) -> str:
 
 
 def one_line(text: object, most: int = 500) -> str:
-    """Return text on one line, without marks and invisible characters, truncated if it is long."""
+    r"""Return text on one line, without marks and invisible characters, truncated if it is long.
+
+    >>> from wavewright.prompts import one_line
+    >>> one_line("two\t words")
+    'two words'
+    """
     words = _without_hidden(" ".join(str(text).split()).translate(_LOOK_ALIKES))
     return words if len(words) <= most else words[: most - 1].rstrip() + _ELLIPSIS
 

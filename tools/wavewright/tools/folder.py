@@ -136,7 +136,18 @@ class FolderEntry:
 
 
 class Folder:
-    """An open folder; a context manager. Symbolic links below it are refused, wherever they lead."""
+    """An open folder; a context manager. Symbolic links below it are refused, wherever they lead.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from wavewright.tools import Folder, PathRefused
+    >>> with tempfile.TemporaryDirectory() as root, Folder(Path(root)) as folder:
+    ...     try:
+    ...         folder.open("../secrets")
+    ...     except PathRefused:
+    ...         print("refused")
+    refused
+    """
 
     def __init__(self, root: Path) -> None:
         """Open the folder itself, which the user named and which may be reached through links.

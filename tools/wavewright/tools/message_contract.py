@@ -36,7 +36,16 @@ class WireModel(BaseModel):
 
 
 class Payload(WireModel):
-    """Payload of a message."""
+    """Payload of a message.
+
+    >>> from typing import ClassVar
+    >>> from wavewright.tools import Payload
+    >>> class Verdict(Payload):
+    ...     message_type: ClassVar = "verdict"
+    ...     accepted: bool
+    >>> Verdict(accepted=True).message_type
+    'verdict'
+    """
 
     message_type: ClassVar[str]
     """Type of the messages that carry it."""
@@ -85,14 +94,32 @@ TargetField: TypeAlias = Literal["target", "targets_completed", "targets_total",
 
 
 class RequestPayload(Payload):
-    """Payload that asks for a job."""
+    """Payload that asks for a job.
+
+    >>> from typing import ClassVar
+    >>> from wavewright.tools import RequestPayload
+    >>> class ZoneRequest(RequestPayload):
+    ...     message_type: ClassVar = "zone_request"
+    ...     zone: str
+    >>> sorted(ZoneRequest.model_fields)
+    ['job_id', 'zone']
+    """
 
     job_id: Uuid
     """The sender's id of the job: another request with it is the same job."""
 
 
 class PackagePayload(Payload):
-    """Payload that carries the result of a job or of one of its targets."""
+    """Payload that carries the result of a job or of one of its targets.
+
+    >>> from typing import ClassVar
+    >>> from wavewright.tools import PackagePayload
+    >>> class ZonePackage(PackagePayload):
+    ...     message_type: ClassVar = "zone_package"
+    ...     zone: str
+    >>> sorted(ZonePackage.model_fields)
+    ['iteration', 'job_id', 'package_id', 'zone']
+    """
 
     job_id: Uuid
     package_id: str
@@ -103,7 +130,12 @@ class PackagePayload(Payload):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedGoal:
-    """A goal that a request asks for; the goal template of the settings makes a job of it."""
+    """A goal that a request asks for; the goal template of the settings makes a job of it.
+
+    >>> from wavewright.tools import RequestedGoal
+    >>> RequestedGoal(goal="Research a zone", target="Harrow Fen").depth
+    0
+    """
 
     goal: str
     target: str
@@ -139,6 +171,17 @@ class RequestForm:
     The id of the job is the payload's `job_id` where it is a `RequestPayload`, else that of the
     message: so a package that another daemon sends may start a job, each iteration of it another
     one.
+
+    >>> from typing import ClassVar
+    >>> from wavewright.tools import RequestedGoal, RequestForm, RequestPayload
+    >>> class ZoneRequest(RequestPayload):
+    ...     message_type: ClassVar = "zone_request"
+    ...     zone: str
+    >>> form = RequestForm(
+    ...     ZoneRequest, lambda payload: RequestedGoal(goal="Research", target=payload["zone"])
+    ... )
+    >>> form.goal({"zone": "Harrow Fen"}).target
+    'Harrow Fen'
     """
 
     payload: type[Payload]
@@ -148,7 +191,17 @@ class RequestForm:
 
 @dataclass(frozen=True, slots=True)
 class PackageForm:
-    """A message that carries a result in a form of the pack's own."""
+    """A message that carries a result in a form of the pack's own.
+
+    >>> from typing import ClassVar
+    >>> from wavewright.tools import PackageForm, PackagePayload
+    >>> class ZonePackage(PackagePayload):
+    ...     message_type: ClassVar = "zone_package"
+    ...     zone: str
+    >>> form = PackageForm(ZonePackage, lambda package, target, request: {"zone": target})
+    >>> form.build({}, "Harrow Fen", {})
+    {'zone': 'Harrow Fen'}
+    """
 
     payload: type[Payload]
     """The fields of a `PackagePayload` are filled in; any other payload is as it was built."""
@@ -170,7 +223,12 @@ class PackageForm:
 
 @dataclass(frozen=True, slots=True)
 class LogForm:
-    """How a log event of the engine or of a tool is written."""
+    """How a log event of the engine or of a tool is written.
+
+    >>> from wavewright.tools import LogForm
+    >>> LogForm("zone_read", "debug", {"target": "zone_name"}).level
+    'debug'
+    """
 
     name: str
     level: LogLevel | None = None
@@ -181,7 +239,12 @@ class LogForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobProgress:
-    """Where a job stands, as its events tell it."""
+    """Where a job stands, as its events tell it.
+
+    >>> from wavewright.tools import JobProgress
+    >>> JobProgress(run="r1", target="Harrow Fen", steps=("npcs",)).waiting
+    ()
+    """
 
     run: str
     """The job's run."""
@@ -206,6 +269,11 @@ class JobProgress:
 class CheckpointForm:
     """A copy of a job's progress for readers outside the engine: written after each step, and never
     read.
+
+    >>> from wavewright.tools import CheckpointForm
+    >>> form = CheckpointForm("store", "save", lambda progress, day: {"run": progress.run})
+    >>> form.tool
+    'save'
     """
 
     server: str
@@ -223,6 +291,10 @@ class MessageContract:
     is taken there if it names the one target that it is about, or its targets, and a result of no
     form fails its job. A daemon without package forms answers a job document in the neutral form.
     Own log events and log fields are used for every line.
+
+    >>> from wavewright.tools import MessageContract
+    >>> MessageContract(takes_documents=False).requests
+    ()
     """
 
     requests: tuple[RequestForm, ...] = ()

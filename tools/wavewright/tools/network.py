@@ -19,7 +19,18 @@ MINUTE_SECONDS = 60.0
 
 
 class RateLimiter:
-    """Lets so many through in any span of time, as early as that allows."""
+    """Lets so many through in any span of time, as early as that allows.
+
+    >>> import anyio
+    >>> from wavewright.tools import RateLimiter
+    >>> async def let_through() -> int:
+    ...     limiter = RateLimiter(2, span=0.01)
+    ...     for _ in range(3):
+    ...         await limiter.wait()
+    ...     return 3
+    >>> anyio.run(let_through)
+    3
+    """
 
     def __init__(self, most: int, span: float = MINUTE_SECONDS) -> None:
         self._starts: deque[float] = deque(maxlen=most)

@@ -29,6 +29,10 @@ def pack_templates() -> Mapping[str, Path]:
     """Return the goal templates of the installed packs by name, without importing one.
 
     They are the files `goals/*.yaml` in the folder of a pack's module.
+
+    >>> from wavewright.tools import pack_templates
+    >>> pack_templates()["stock_analysis"].name
+    'stock_analysis.yaml'
     """
     folders = (_folder_of(entry.module) for _, entry in sorted(entry_points_of_packs().items()))
     return {
@@ -61,7 +65,12 @@ def pack_prompts() -> Mapping[str, Path]:
 
 
 def project_prompts(folders: Sequence[Path] = ()) -> Prompts:
-    """Return the prompts of a project with those of the installed packs; the project's come first."""
+    """Return the prompts of a project with those of the installed packs; the project's come first.
+
+    >>> from wavewright.tools import project_prompts
+    >>> "planner/instructions" in project_prompts().names()
+    True
+    """
     return Prompts(folders, pack_prompts)
 
 

@@ -36,7 +36,18 @@ _Model = TypeVar("_Model", bound="BaseModel")
 
 @dataclass(frozen=True, slots=True)
 class ServerTool:
-    """A tool of an MCP server: its name, description and schemas are those of the function."""
+    """A tool of an MCP server: its name, description and schemas are those of the function.
+
+    >>> from pydantic import BaseModel
+    >>> from wavewright.tools import ServerTool
+    >>> class Zones(BaseModel):
+    ...     names: list[str]
+    >>> async def list_zones() -> Zones:
+    ...     "List the zones."
+    ...     return Zones(names=["Harrow Fen"])
+    >>> ServerTool(list_zones, only_reads=True).destroys
+    False
+    """
 
     function: Callable[..., Awaitable[BaseModel]]
     """What it raises as `WavewrightError` is told to the client."""
@@ -47,7 +58,16 @@ class ServerTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackServer:
-    """An MCP server that a pack brings: `wavewright mcp NAME` serves it."""
+    """An MCP server that a pack brings: `wavewright mcp NAME` serves it.
+
+    >>> from contextlib import asynccontextmanager
+    >>> from wavewright.tools import PackServer
+    >>> @asynccontextmanager
+    ... async def open_store():
+    ...     yield {"reader": ()}
+    >>> PackServer(instructions="Zones by name.", roles=("reader",), open=open_store).roles
+    ('reader',)
+    """
 
     instructions: str
     """What clients are told about it."""
@@ -59,7 +79,17 @@ class PackServer:
 
 @dataclass(frozen=True, slots=True)
 class PackPage:
-    """A page that a pack brings: `wavewright play` serves it."""
+    """A page that a pack brings: `wavewright play` serves it.
+
+    >>> from contextlib import asynccontextmanager
+    >>> from wavewright.tools import PackPage
+    >>> @asynccontextmanager
+    ... async def open_page(folder, name):
+    ...     async def application(scope, receive, send): ...
+    ...     yield application
+    >>> PackPage("a map of the zones", open_page).about
+    'a map of the zones'
+    """
 
     about: str
     """What it shows, as a noun phrase."""
@@ -72,7 +102,16 @@ class PackPage:
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """What one pack brings."""
+    """What one pack brings.
+
+    >>> from wavewright.tools import Pack, make_tool
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> pack = Pack("numbers", tools=(make_tool(double),), description="Arithmetic.")
+    >>> [tool.signature.name for tool in pack.tools]
+    ['double']
+    """
 
     name: str
     tools: tuple[Tool, ...] = ()
@@ -116,6 +155,13 @@ def validated_settings(name: str, model: type[_Model], settings: JsonObject) -> 
 
     Raises:
         PackError: fields are unknown or have wrong values; it names each.
+
+    >>> from pydantic import BaseModel
+    >>> from wavewright.tools import validated_settings
+    >>> class Search(BaseModel):
+    ...     folder: str = "world"
+    >>> validated_settings("lore", Search, {}).folder
+    'world'
     """
     from pydantic import (
         ValidationError,
@@ -137,6 +183,18 @@ def read_pack_file(file: Path, model: type[_Model], setting: str) -> _Model:
 
     Raises:
         PackError: it cannot be read, or holds something else; it names the place.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from pydantic import BaseModel
+    >>> from wavewright.tools import read_pack_file
+    >>> class Zones(BaseModel):
+    ...     names: list[str]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "zones.yaml"
+    ...     _ = file.write_text("names: [Harrow Fen]")
+    ...     read_pack_file(file, Zones, "lore.zones").names
+    ['Harrow Fen']
     """
     from wavewright.config.documents import read_document_file
     from wavewright.config.model_validation import read_as_model
@@ -151,7 +209,12 @@ def read_pack_file(file: Path, model: type[_Model], setting: str) -> _Model:
 
 
 def pack_names() -> tuple[str, ...]:
-    """Return the names of the installed packs, without importing one."""
+    """Return the names of the installed packs, without importing one.
+
+    >>> from wavewright.tools import pack_names
+    >>> "equities" in pack_names()
+    True
+    """
     return tuple(sorted(entry_points_of_packs()))
 
 
@@ -170,6 +233,10 @@ def load_pack(name: str, settings: JsonObject | None = None, root: Path | None =
 
     Raises:
         PackError: no such pack, it cannot be imported, or it refuses its settings.
+
+    >>> from wavewright.tools import load_pack
+    >>> load_pack("text").name
+    'text'
     """
     return _import_pack(name)(dict(settings or {}), root or Path.cwd())
 

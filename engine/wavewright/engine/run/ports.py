@@ -89,7 +89,12 @@ class RequestedCall:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """What a person is asked to approve."""
+    """What a person is asked to approve.
+
+    >>> from wavewright.engine import ApprovalRequest
+    >>> ApprovalRequest("step", "pay alice 5", ("it writes",)).calls
+    ()
+    """
 
     subject: Literal["step", "patch"]
     text: str
@@ -106,7 +111,12 @@ class ApprovalRequest:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """The answer to a request for approval."""
+    """The answer to a request for approval.
+
+    >>> from wavewright.engine import Approval
+    >>> Approval(False, "too dear", by="auditor").approved
+    False
+    """
 
     approved: bool
     reason: str = ""

@@ -59,7 +59,16 @@ from wavewright.planner.types import RunId
 
 
 class MemoryBudgetStore:
-    """Budgets and the history of calls, in memory; used from one thread."""
+    """Budgets and the history of calls, in memory; used from one thread.
+
+    >>> import anyio
+    >>> from wavewright.executor import MemoryBudgetStore
+    >>> async def is_open() -> bool:
+    ...     async with MemoryBudgetStore() as store:
+    ...         return store is not None
+    >>> anyio.run(is_open)
+    True
+    """
 
     def __init__(
         self, budgets: BudgetsSection | None = None, *, clock: Callable[[], float] = time.time

@@ -97,6 +97,10 @@ def to_json(event: Event) -> JsonObject:
 
     Raises:
         CodecError: as `encode`.
+
+    >>> from wavewright.executor import RunFinished, to_json
+    >>> to_json(RunFinished(2.0, "achieved"))["kind"]
+    'run_finished'
     """
     kind, body = encode(event)
     return {"kind": kind, **_FROM_TEXT(body)}
@@ -107,6 +111,10 @@ def from_json(value: Json) -> Event:
 
     Raises:
         CodecError: as `decode`.
+
+    >>> from wavewright.executor import WaveStarted, from_json, to_json
+    >>> from_json(to_json(WaveStarted(1.0, 0, ("a", "b")))).steps
+    ('a', 'b')
     """
     if not isinstance(value, dict) or not isinstance(kind := value.get("kind"), str):
         raise CodecError("an event is a JSON object with a 'kind'")

@@ -72,7 +72,13 @@ MAX_FAULTS = 200
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunState:
-    """What is known of a run after some of its events."""
+    """What is known of a run after some of its events.
+
+    >>> from wavewright.executor import StepFinished, fold
+    >>> state = fold([StepFinished(1.0, "a", "ok", output=4)])
+    >>> state.steps["a"].output
+    4
+    """
 
     started: RunStarted | None = None
     plans: tuple[PlanAccepted, ...] = ()
@@ -282,6 +288,10 @@ def reduce(state: RunState, event: Event) -> RunState:  # noqa: C901, PLR0912 - 
 def fold(events: Iterable[Event], state: RunState | None = None) -> RunState:
     """Return the state after all the events, as repeated `reduce`, with endings and rungs applied
     in bulk.
+
+    >>> from wavewright.executor import StepFinished, fold
+    >>> fold([StepFinished(1.0, "a", "ok", output=4)]).outputs()
+    {'a': 4}
     """
     folded = state if state is not None else RunState()
     bulk: list[_BulkEvent] = []

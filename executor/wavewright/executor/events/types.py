@@ -64,7 +64,12 @@ class TracebackFrame:
 
 @dataclass(frozen=True, slots=True)
 class StepError:
-    """Why a step or an item failed."""
+    """Why a step or an item failed.
+
+    >>> from wavewright.executor import StepError
+    >>> StepError("timeout", "it took longer than 5 s", attempts=3).attempts
+    3
+    """
 
     kind: ErrorKind
     message: str
@@ -77,7 +82,13 @@ class StepError:
 
 @dataclass(frozen=True, slots=True)
 class GateRecord:
-    """The result of one gate."""
+    """The result of one gate.
+
+    >>> from wavewright.executor import GateRecord
+    >>> record = GateRecord("some", "prices", "check", "block", "fail", "output", "it is empty")
+    >>> record.has_failed
+    True
+    """
 
     gate: GateId
     step: StepId
@@ -121,7 +132,12 @@ class RetryOf:
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """A run was created for a job and a goal."""
+    """A run was created for a job and a goal.
+
+    >>> from wavewright.executor import RunStarted, fold
+    >>> fold([RunStarted("r1", 1.0, "digest", {}, now=1.0)]).run
+    'r1'
+    """
 
     run: RunId
     at: float
@@ -142,7 +158,12 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class PlanAccepted:
-    """A plan passed the checker and became the run's: the first one, or one that a patch made."""
+    """A plan passed the checker and became the run's: the first one, or one that a patch made.
+
+    >>> from wavewright.executor import PlanAccepted, fold
+    >>> fold([PlanAccepted(1.0, {"steps": []}, "sha256:0", "template")]).plan
+    {'steps': []}
+    """
 
     at: float
     plan: JsonObject
@@ -158,7 +179,12 @@ class PlanAccepted:
 
 @dataclass(frozen=True, slots=True)
 class WaveStarted:
-    """The steps of one wave may start."""
+    """The steps of one wave may start.
+
+    >>> from wavewright.executor import WaveStarted
+    >>> WaveStarted(1.0, 0, ("a", "b")).steps
+    ('a', 'b')
+    """
 
     at: float
     wave: int
@@ -173,6 +199,10 @@ class StepStarted:
     A call is *announced* where its tool writes, and every one is after the process of an earlier
     attempt died: the event is in the journal before the call. Of another call it says what runs:
     one event a step, for which nothing waits.
+
+    >>> from wavewright.executor import StepStarted
+    >>> StepStarted(1.0, "pay").step
+    'pay'
     """
 
     at: float
@@ -183,7 +213,13 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True)
 class ItemFinished:
-    """One item of a `for_each` step has ended, so a resumed run skips it."""
+    """One item of a `for_each` step has ended, so a resumed run skips it.
+
+    >>> from wavewright.executor import ItemFinished, fold
+    >>> state = fold([ItemFinished(1.0, "prices", 0, None, "ok", output=9.5)])
+    >>> state.items["prices"][0].output
+    9.5
+    """
 
     at: float
     step: StepId
@@ -205,7 +241,12 @@ class ItemFinished:
 
 @dataclass(frozen=True, slots=True)
 class StepFinished:
-    """A step has ended, with its output and the results of its gates."""
+    """A step has ended, with its output and the results of its gates.
+
+    >>> from wavewright.executor import StepError, StepFinished
+    >>> StepFinished(1.0, "a", "failed", error=StepError("tool", "no such host")).error.message
+    'no such host'
+    """
 
     at: float
     step: StepId
@@ -235,7 +276,12 @@ class StepFinished:
 
 @dataclass(frozen=True, slots=True)
 class WaveFinished:
-    """Every step of one wave has ended."""
+    """Every step of one wave has ended.
+
+    >>> from wavewright.executor import WaveFinished
+    >>> WaveFinished(2.0, wave=0).wave
+    0
+    """
 
     at: float
     wave: int
@@ -348,6 +394,10 @@ class Noted:
 
     Topics are `approval`, `review`, `package`, `warning` and others. Of the topic `tool_event`, the
     body has `event` (its name), `step`, `index` and `fields`.
+
+    >>> from wavewright.executor import Noted, fold
+    >>> [noted.topic for noted in fold([Noted(1.0, "warning", {"text": "late"})]).notes]
+    ['warning']
     """
 
     at: float
@@ -359,6 +409,10 @@ class Noted:
 class RunFinished:
     """The run has ended; `interrupted` can be resumed, and `cancelled` was ended for good by a
     person.
+
+    >>> from wavewright.executor import RunFinished
+    >>> RunFinished(2.0, "interrupted", "it waits for a person").status
+    'interrupted'
     """
 
     at: float

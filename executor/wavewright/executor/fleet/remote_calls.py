@@ -63,6 +63,19 @@ from wavewright.tools.functions.tool import Emission, Tool, ToolCall, can_be_cal
 class RemoteCall:
     """A call of a runtime: sent as `to_bytes` to the `ToolHost` of a worker, whose messages come
     back.
+
+    >>> import datetime as dt
+    >>> from wavewright.executor import RemoteCall
+    >>> from wavewright.planner import Goal
+    >>> from wavewright.tools import ToolCall, make_tool
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> goal = Goal(name="numbers", job="j1", text="Double it.", inputs={}, tools=())
+    >>> now = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+    >>> call = ToolCall("r1", "four", "double", {"number": 2}, "k1", now)
+    >>> isinstance(RemoteCall(make_tool(double), goal, call).to_bytes(), bytes)
+    True
     """
 
     tool: Tool
@@ -108,7 +121,13 @@ ToolsFor: TypeAlias = Callable[[RunId, Goal], Mapping[str, Tool]]
 
 @dataclass(slots=True)
 class ToolHost:
-    """Makes calls with the tools of a project."""
+    """Makes calls with the tools of a project.
+
+    >>> from wavewright.engine import open_tool_host
+    >>> with open_tool_host(".") as host:
+    ...     host.name != ""
+    True
+    """
 
     name: str
     """Of the worker, in traces and messages."""

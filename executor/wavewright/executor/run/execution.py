@@ -48,7 +48,15 @@ def no_gates(step_id: StepId, output: Json, view: GateView) -> tuple[GateRecord,
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What one execution of a plan needs: the plan, its tools, and the ports and policy of the run."""
+    """What one execution of a plan needs: the plan, its tools, and the ports and policy of the run.
+
+    >>> import datetime as dt
+    >>> from wavewright.executor import Execution, new_run_id
+    >>> from wavewright.planner import Plan
+    >>> now = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+    >>> Execution(Plan(steps=()), {}, run=new_run_id(now.timestamp()), now=now).schedule
+    'waves'
+    """
 
     plan: Plan
     """Checked and bound to its goal."""
@@ -100,6 +108,21 @@ async def execute(execution: Execution) -> RunState:
     Raises:
         JournalError: the journal cannot be written; it holds all events up to the first that
             failed.
+
+    >>> import datetime as dt
+    >>> import anyio
+    >>> from wavewright.executor import Execution, execute
+    >>> from wavewright.planner import Plan, Step
+    >>> from wavewright.tools import Registry
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> tools = Registry()
+    >>> _ = tools.add(double)
+    >>> plan = Plan(steps=(Step(id="four", tool="double", params={"number": 2}),))
+    >>> now = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+    >>> anyio.run(execute, Execution(plan, tools, run="r1", now=now)).outputs()
+    {'four': 4}
     """
     clock, limits = execution.clock, execution.limits
     program = CompiledPlan(

@@ -13,7 +13,12 @@ from wavewright.planner.types import JsonObject, RunId
 
 
 class JournalReplayCache:
-    """Model answers of the runs of this process, kept in their journal."""
+    """Model answers of the runs of this process, kept in their journal.
+
+    >>> from wavewright.executor import JournalReplayCache, MemoryJournal
+    >>> JournalReplayCache(MemoryJournal()) is not None
+    True
+    """
 
     def __init__(self, journal: Journal, clock: Callable[[], float] = time.time) -> None:
         """Keep answers in the journal, with the clock's time in seconds since the epoch."""

@@ -40,7 +40,21 @@ _T = TypeVar("_T")
 
 
 class SqliteJournal(StoredJournal):
-    """A journal in a file; many runs and many processes may share it, each run having one owner."""
+    """A journal in a file; many runs and many processes may share it, each run having one owner.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import anyio
+    >>> from wavewright.executor import SqliteJournal, StepStarted
+    >>> async def kept(path: Path) -> int:
+    ...     async with SqliteJournal(path) as journal:
+    ...         await journal.open_run("r1")
+    ...         await journal.append("r1", [StepStarted(1.0, "a")])
+    ...         return len(await journal.load("r1"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     anyio.run(kept, Path(folder) / "runs.db")
+    1
+    """
 
     def __init__(
         self,
@@ -251,7 +265,12 @@ class SqliteBudgetDatabase:
 
 
 class SqliteBudgetStore(StoredBudgetStore):
-    """A budget store in the journal's file."""
+    """A budget store in the journal's file.
+
+    >>> from wavewright.executor import SqliteBudgetStore
+    >>> SqliteBudgetStore("runs.db") is not None
+    True
+    """
 
     def __init__(
         self,

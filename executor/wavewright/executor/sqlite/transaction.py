@@ -262,7 +262,17 @@ class SqliteStoreTransaction(SqliteStatements, StoreTransaction):
 
 
 class JournalReader:
-    """Runs and events of a journal's file, also on a read-only disk, and while others write it."""
+    """Runs and events of a journal's file, also on a read-only disk, and while others write it.
+
+    >>> from pathlib import Path
+    >>> from wavewright.executor import JournalReader
+    >>> from wavewright.executor import JournalError
+    >>> try:
+    ...     JournalReader.open(Path("nowhere.db"))
+    ... except JournalError as error:
+    ...     print(error.message)
+    there is no journal
+    """
 
     def __init__(
         self, path: Path, connection: sqlite3.Connection, *, clock: Callable[[], float] = time.time

@@ -115,6 +115,10 @@ def new_run_id(now: float, random: Callable[[int], bytes] = secrets.token_bytes)
     Args:
         now: Seconds since the epoch.
         random: Gives so many random bytes.
+
+    >>> from wavewright.executor import new_run_id
+    >>> new_run_id(0.0, bytes)
+    '19700101-000000-000000'
     """
     return RunId(f"{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}-{random(3).hex()}")
 
@@ -285,7 +289,18 @@ def reusable_key(event: StepFinished | ItemFinished) -> StepKey | None:
 
 
 class MemoryJournal:
-    """A journal that lives as long as the process."""
+    """A journal that lives as long as the process.
+
+    >>> import anyio
+    >>> from wavewright.executor import MemoryJournal, StepStarted
+    >>> async def kept() -> int:
+    ...     async with MemoryJournal() as journal:
+    ...         await journal.open_run("r1")
+    ...         await journal.append("r1", [StepStarted(1.0, "a")])
+    ...         return len(await journal.load("r1"))
+    >>> anyio.run(kept)
+    1
+    """
 
     def __init__(self) -> None:
         self.alongside: list[tuple[RunId, Alongside]] = []

@@ -217,6 +217,12 @@ def check(
         items_done: Of steps that run once an item and have not ended, how many items have run.
         can_ask: Whether a person can be asked for the approvals that steps need.
         can_answer: Whether a person can answer the questions of steps.
+
+    >>> from wavewright.planner import check, read_plan
+    >>> plan = read_plan('{"steps": [{"id": "a", "tool": "rank"}]}', "plan.json").plan
+    >>> [fault] = check(plan, None, {})
+    >>> print(fault.code, fault.message)
+    E201 step 'a' calls 'rank', and there is no such tool
     """
     subject = CheckContext(plan, goal, tools, limits or (goal.limits if goal else Limits()))
     found = [

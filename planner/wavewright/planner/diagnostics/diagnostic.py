@@ -70,7 +70,12 @@ class DiagnosticEntry(NamedTuple):
 
 @cache
 def catalogue() -> Mapping[str, DiagnosticEntry]:
-    """Return every diagnostic by its code, in order; the file is read at the first call."""
+    """Return every diagnostic by its code, in order; the file is read at the first call.
+
+    >>> from wavewright.planner import catalogue
+    >>> catalogue()["E201"].severity
+    'error'
+    """
     import tomllib
 
     text = Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8")
@@ -121,7 +126,13 @@ class RelatedPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One fault or warning."""
+    """One fault or warning.
+
+    >>> from wavewright.planner import Diagnostic
+    >>> fault = Diagnostic("E201", "there is no tool 'rank'", "/steps/0/tool")
+    >>> fault.severity, fault.pointer
+    ('error', '/steps/0/tool')
+    """
 
     code: str
     """Stable, such as `E203`; `docs/reference/diagnostics/` has a page for each."""
@@ -291,7 +302,12 @@ _MAX_SHOWN = 8
 
 
 def suggest_name(name: str, known: Collection[str], *, what: str) -> str | None:
-    """Return the nearest name, or else the list of what there is."""
+    """Return the nearest name, or else the list of what there is.
+
+    >>> from wavewright.planner import suggest_name
+    >>> suggest_name("rnak", ["rank", "fetch"], what="tools")
+    "did you mean 'rank'?"
+    """
     return did_you_mean(name, known) or list_names(known, what=what)
 
 

@@ -63,13 +63,26 @@ class LineIndex:
 
 
 def render_text(diagnostics: Sequence[Diagnostic], source: Source) -> str:
-    """Return the diagnostics as text, one block each, with an empty line between."""
+    """Return the diagnostics as text, one block each, with an empty line between.
+
+    >>> from wavewright.planner import check, read_plan, render_text
+    >>> text = read_plan('{"steps": [{"id": "a", "tool": "rank"}]}', "plan.json")
+    >>> print(render_text(check(text.plan, None, {}), text.source).splitlines()[0])
+    error[E201]: step 'a' calls 'rank', and there is no such tool
+    """
     lines = LineIndex(source)
     return "\n\n".join(_block(diagnostic, lines) for diagnostic in diagnostics)
 
 
 def render_json(diagnostics: Sequence[Diagnostic], source: Source) -> list[JsonObject]:
-    """Return the diagnostics as values of JSON; places are null where there is no source text."""
+    """Return the diagnostics as values of JSON; places are null where there is no source text.
+
+    >>> from wavewright.config import Source
+    >>> from wavewright.planner import Diagnostic, render_json
+    >>> [shown] = render_json([Diagnostic("E201", "there is no tool 'rank'")], Source("p.json", "{}"))
+    >>> shown["code"], shown["severity"]
+    ('E201', 'error')
+    """
     lines = LineIndex(source)
     return [_as_json(diagnostic, lines) for diagnostic in diagnostics]
 
@@ -209,6 +222,12 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 def sarif_log(found: Sequence[tuple[Sequence[Diagnostic], Source]]) -> JsonObject:
     """Return the diagnostics of any number of texts as one SARIF log; its rules are those that were
     broken.
+
+    >>> from wavewright.config import Source
+    >>> from wavewright.planner import Diagnostic, sarif_log
+    >>> log = sarif_log([([Diagnostic("E201", "there is no tool 'rank'")], Source("p.json", "{}"))])
+    >>> log["version"]
+    '2.1.0'
     """
     codes = sorted({diagnostic.code for diagnostics, _ in found for diagnostic in diagnostics})
     results: list[Json] = []

@@ -322,7 +322,13 @@ class GoalTerms(DocumentModel):
 
 
 class GoalTemplate(GoalTerms):
-    """A kind of work: shipped under `config/`, or the user's own."""
+    """A kind of work: shipped under `config/`, or the user's own.
+
+    >>> from wavewright.planner import GoalTemplate
+    >>> words = {"name": "digest", "goal": "Rank the words.", "available_tools": [{"name": "rank"}]}
+    >>> GoalTemplate.model_validate(words).version
+    1
+    """
 
     version: Literal[1] = 1
     """Version of this format."""
@@ -359,7 +365,12 @@ class GoalTemplate(GoalTerms):
 
 
 class Job(DocumentModel):
-    """One request for work."""
+    """One request for work.
+
+    >>> from wavewright.planner import Job
+    >>> Job.model_validate({"name": "morning", "goal_template": "digest"}).goal_template
+    'digest'
+    """
 
     version: Literal[1] = 1
     """Version of this format."""
@@ -397,7 +408,13 @@ _MAX_TITLE_LENGTH: Final = 200
 
 
 class Goal(GoalTerms):
-    """A job and its template, folded: what one run is asked to do and may do."""
+    """A job and its template, folded: what one run is asked to do and may do.
+
+    >>> from wavewright.planner import Goal
+    >>> goal = Goal(name="digest", job="morning", text="Rank the words.", inputs={}, tools=())
+    >>> goal.limits.max_steps
+    50
+    """
 
     name: str
     """Of the template."""

@@ -30,16 +30,25 @@ _CANONICAL_ENCODER = json.JSONEncoder(
 
 
 def canonical_json(value: Json) -> bytes:
-    """Return the canonical text of a value: keys sorted by code point, no blanks, ASCII.
+    r"""Return the canonical text of a value: keys sorted by code point, no blanks, ASCII.
 
     Raises:
         ValueError: the value holds NaN or an infinity, which are no JSON.
+
+    >>> from wavewright.planner import canonical_json
+    >>> canonical_json({"b": 1, "a": "é"})
+    b'{"a":"\\u00e9","b":1}'
     """
     return _CANONICAL_ENCODER.encode(value).encode("ascii")
 
 
 def content_hash(value: Json) -> str:
-    """Return `sha256:<hex>` of a value's canonical text."""
+    """Return `sha256:<hex>` of a value's canonical text.
+
+    >>> from wavewright.planner import content_hash
+    >>> content_hash({"a": 1, "b": 2}) == content_hash({"b": 2, "a": 1})
+    True
+    """
     return "sha256:" + hashlib.sha256(canonical_json(value)).hexdigest()
 
 
@@ -48,6 +57,12 @@ def plan_hash(plan: Plan) -> PlanHash:
     and `previous`, which is what an earlier run gave.
 
     Fields that stand at their default count as absent, so spelling a default out changes nothing.
+
+    >>> from wavewright.planner import Plan, Step, plan_hash
+    >>> plain = Plan(steps=(Step(id="a", tool="rank"),))
+    >>> explained = Plan(reasoning="It is short.", steps=(Step(id="a", tool="rank", why="Once."),))
+    >>> plan_hash(plain) == plan_hash(explained)
+    True
     """
     content = plan.model_dump(
         mode="json",
@@ -90,6 +105,11 @@ def step_key(
 
     Raises:
         ValueError: the parameters are not JSON.
+
+    >>> from wavewright.planner import step_key
+    >>> first = step_key("pay", {"to": "alice"}, config=None, run="r1", step="a")
+    >>> first == step_key("pay", {"to": "mallory"}, config=None, run="r1", step="a")
+    False
     """
     return placed_key(call_content(tool, params, config=config, data=data), run, step, nth)
 

@@ -64,6 +64,12 @@ def dispatched_tools(name: str) -> tuple[str, ...]:
 class DocumentModel(BaseModel):
     """Base of everything that is read from a document: immutable, strict, and closed to unknown
     fields.
+
+    >>> from wavewright.planner import DocumentModel
+    >>> class Alarm(DocumentModel):
+    ...     at: str
+    >>> Alarm.model_validate({"at": "07:00"}).at
+    '07:00'
     """
 
     # Built at first use: a command that reads a plan does not pay for jobs, goals and patches. What
@@ -84,7 +90,12 @@ Names = Annotated[frozenset[str], Field(strict=False), SORTED]
 
 
 class Retry(DocumentModel, defer_build=False):
-    """How often and how patiently a failed call is tried again; see `docs/reference/retries.md`."""
+    """How often and how patiently a failed call is tried again; see `docs/reference/retries.md`.
+
+    >>> from wavewright.planner import Retry
+    >>> Retry(attempts=5, wait_initial="2s").wait_initial
+    2.0
+    """
 
     attempts: Annotated[int, Field(ge=1, le=100)] = 3
     """Calls in all, the first included."""
@@ -140,7 +151,12 @@ class Repeat(DocumentModel, defer_build=False):
 
 
 class Step(DocumentModel, defer_build=False):
-    """One call of one tool, or one call an item where `for_each` is given."""
+    """One call of one tool, or one call an item where `for_each` is given.
+
+    >>> from wavewright.planner import Step
+    >>> Step(id="ranked", tool="rank", for_each="${steps.pages}", params={"page": "${item}"}).id
+    'ranked'
+    """
 
     why: str | None = None
     """One line for the reader and the reviewer; first in what a model emits, so that it reasons
@@ -288,6 +304,10 @@ class Gate(DocumentModel, defer_build=False):
     `on` names a step; in a goal template `on_tool` names a tool instead and stands for every step
     that calls it. An expression that reads `output` is asked once a call (once an item for a
     `for_each` step), any other once.
+
+    >>> from wavewright.planner import Gate
+    >>> Gate(id="some", on="prices", check="output.size() > 0").severity
+    'block'
     """
 
     id: Annotated[GateId, Field(pattern=GATE_ID_PATTERN)]
@@ -346,7 +366,12 @@ class Gate(DocumentModel, defer_build=False):
 
 
 class Cap(DocumentModel, defer_build=False):
-    """A ceiling that code puts on a confidence: `field` is at most `max` while `when` holds."""
+    """A ceiling that code puts on a confidence: `field` is at most `max` while `when` holds.
+
+    >>> from wavewright.planner import Cap
+    >>> Cap(field="volatility", when="inputs.days < 30", max=0.5, because="few prices").max
+    0.5
+    """
 
     field: _FieldPath
     """The field of the result whose confidence is bounded, or a path to it, such as
@@ -374,6 +399,11 @@ class PlanStop(DocumentModel, defer_build=False):
 class Plan(DocumentModel):
     """A goal turned into steps. The plan hash covers every field but the prose (`goal`,
     `reasoning`, `why`).
+
+    >>> from wavewright.planner import Plan, Step
+    >>> plan = Plan(steps=(Step(id="a", tool="fetch"), Step(id="b", tool="rank")))
+    >>> plan.step("b").tool
+    'rank'
     """
 
     version: Literal[1] = 1
@@ -471,7 +501,15 @@ PatchOp = Annotated[AddStep | ReplaceStep | RemoveStep | RewireStep, Field(discr
 
 
 class PlanPatch(DocumentModel):
-    """A recovery as reviewable data, bound to the plan that it was made for."""
+    """A recovery as reviewable data, bound to the plan that it was made for.
+
+    >>> from wavewright.planner import Plan, PlanPatch, Step, plan_hash
+    >>> plan = Plan(steps=(Step(id="a", tool="fetch"),))
+    >>> add = {"op": "add", "step": {"id": "a2", "tool": "fetch", "supersedes": "a"}}
+    >>> patch = PlanPatch(base=plan_hash(plan), reason="It was stale.", ops=[add])
+    >>> patch.ops[0].step.supersedes
+    'a'
+    """
 
     base: PlanHash
     """Hash of the plan that the patch was made for; it applies to no other."""
@@ -484,7 +522,12 @@ class PlanPatch(DocumentModel):
 
 
 class Limits(DocumentModel, defer_build=False):
-    """Upper bounds of a run; what reaches one is reported, never silent."""
+    """Upper bounds of a run; what reaches one is reported, never silent.
+
+    >>> from wavewright.planner import Limits
+    >>> Limits(max_steps=8, concurrency=2).max_items
+    1000
+    """
 
     max_steps: Annotated[int, Field(ge=1)] = 50
     """Steps of a plan."""

@@ -62,6 +62,11 @@ class ToolSignature(CallPolicy):
 
     `input_schema` is a JSON Schema of an object; `output_schema` of any value, `{}` where nothing
     is promised.
+
+    >>> from wavewright.planner import ToolSignature
+    >>> signature = ToolSignature(name="pay", description="Pay.", input_schema={}, effects={"write"})
+    >>> signature.writes
+    True
     """
 
     name: Annotated[str, Field(pattern=TOOL_NAME_PATTERN)]

@@ -148,6 +148,10 @@ def read_whole_calls(text: str, calls: Sequence[NamedCall] = ()) -> WholeCalls:
 
     For calls that only add: what is missing of a plan may change what the rest of it means, what is
     missing of a list of records does not.
+
+    >>> from wavewright.planner import read_whole_calls
+    >>> read_whole_calls('[{"name": "add", "arguments": {"n": 1}}, {"name": "add", "argum').calls
+    (SuggestedCall(name='add', arguments={'n': 1}, id=None),)
     """
     said = find_json(text)
     whole = [value for value in said.values if value.is_certain]

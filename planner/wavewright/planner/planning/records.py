@@ -31,7 +31,12 @@ MAX_QUESTIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class UserQuestion:
-    """A question of the planner before it plans, or of a step before it ends."""
+    """A question of the planner before it plans, or of a step before it ends.
+
+    >>> from wavewright.planner import UserQuestion
+    >>> UserQuestion("Which zone?", options=("Westfall", "Duskwood")).asked_by
+    'the planner'
+    """
 
     question: str
     options: tuple[str, ...] = ()

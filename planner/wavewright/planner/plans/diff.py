@@ -54,7 +54,14 @@ class PlanShape:
 
 @dataclass(frozen=True, slots=True)
 class PlanDiff:
-    """What changes from one plan to another."""
+    """What changes from one plan to another.
+
+    >>> from wavewright.planner import Plan, Step, diff_plans
+    >>> old = Plan(steps=(Step(id="a", tool="fetch"),))
+    >>> new = Plan(steps=(Step(id="a", tool="fetch"), Step(id="b", tool="rank")))
+    >>> [step.id for step in diff_plans(old, new, {}).added]
+    ['b']
+    """
 
     old: PlanShape
     new: PlanShape
@@ -128,6 +135,12 @@ def diff_plans(
 
     `goals` are those of the two plans, where each is bound to one: their own differences count as
     well.
+
+    >>> from wavewright.planner import Plan, Step, diff_plans
+    >>> old = Plan(steps=(Step(id="a", tool="fetch"),))
+    >>> new = Plan(steps=(Step(id="a", tool="fetch", params={"days": 7}),))
+    >>> len(diff_plans(old, new, {}).changed)
+    1
     """
     before, after = PlanGraph.of(old), PlanGraph.of(new)
     return PlanDiff(

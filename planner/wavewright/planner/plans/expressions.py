@@ -114,6 +114,12 @@ def evaluate(expression: str, variables: Variables, now: dt.datetime) -> Json:
 
     Raises:
         ExpressionError: it is no expression, or has no value for these variables.
+
+    >>> import datetime as dt
+    >>> from wavewright.planner import evaluate
+    >>> noon = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
+    >>> evaluate("inputs.words.filter(w, w.size() > 3)", {"inputs": {"words": ["ash", "birch"]}}, noon)
+    ['birch']
     """
     return compile_expression(expression)(variables, now)
 
@@ -126,6 +132,10 @@ def render(value: Json, evaluate: Callable[[str], Json]) -> Json:
 
     Raises:
         ExpressionError: a reference is not closed, cannot be evaluated, or puts null into text.
+
+    >>> from wavewright.planner import render
+    >>> render({"days": "${inputs.days}", "note": "last ${inputs.days} days"}, lambda expression: 7)
+    {'days': 7, 'note': 'last 7 days'}
     """
     if isinstance(value, str):
         if "${" not in value:

@@ -66,6 +66,11 @@ class PlanGraph:
     networkx finds cycles, reach and critical paths, and orders a plan that lists a step before one
     that it depends on. It is imported when one of these is first asked for: most plans are checked
     and run without it.
+
+    >>> from wavewright.planner import Plan, PlanGraph, Step
+    >>> plan = Plan(steps=(Step(id="a", tool="x"), Step(id="b", tool="x", depends_on=("a",))))
+    >>> PlanGraph.of(plan).waves
+    (('a',), ('b',))
     """
 
     steps: Mapping[StepId, Step]

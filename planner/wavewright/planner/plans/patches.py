@@ -50,7 +50,14 @@ class PatchRefused(WavewrightError):
 
 @dataclass(frozen=True, slots=True)
 class PatchCheck:
-    """What is to be said of a patch before it is applied."""
+    """What is to be said of a patch before it is applied.
+
+    >>> from wavewright.planner import Plan, PlanPatch, Step, check_patch
+    >>> plan = Plan(steps=(Step(id="a", tool="fetch"),))
+    >>> other = PlanPatch(base="sha256:0", reason="It was made for another plan.", ops=[])
+    >>> check_patch(plan, other, finished=()).plan is None
+    True
+    """
 
     diagnostics: tuple[Diagnostic, ...]
     """Why it is refused; empty where it is not."""
@@ -90,6 +97,12 @@ def check_patch(
         failed_gates: The gates that made the patch necessary.
         tried: Fingerprints of patches that were applied before.
         written_by_model: Whether a model wrote the patch, which may then supply no data.
+
+    >>> from wavewright.planner import Plan, PlanPatch, Step, check_patch
+    >>> plan = Plan(steps=(Step(id="a", tool="fetch"),))
+    >>> other = PlanPatch(base="sha256:0", reason="It was made for another plan.", ops=[])
+    >>> check_patch(plan, other, finished=()).diagnostics[0].code
+    'E409'
     """
     signatures, failed_gates = tools or {}, [*failed_gates]
     mark = patch_fingerprint(plan, patch, failed_gates)
@@ -139,6 +152,13 @@ def apply_patch(
 
     Raises:
         PatchRefused: the patch cannot be applied.
+
+    >>> from wavewright.planner import Plan, PlanPatch, Step, apply_patch, plan_hash
+    >>> plan = Plan(steps=(Step(id="a", tool="fetch"),))
+    >>> add = {"op": "add", "step": {"id": "a2", "tool": "fetch", "supersedes": "a"}}
+    >>> patch = PlanPatch(base=plan_hash(plan), reason="It was stale.", ops=[add])
+    >>> [step.id for step in apply_patch(plan, patch, finished={"a"}).steps]
+    ['a', 'a2']
     """
     checked = check_patch(
         plan,

@@ -82,7 +82,12 @@ class Ladder(DocumentModel):
 
 @dataclass(frozen=True, slots=True)
 class FallbackFailure:
-    """The failure of a rung, with its reason."""
+    """The failure of a rung, with its reason.
+
+    >>> from wavewright.planner import FallbackFailure
+    >>> FallbackFailure("the model refused").ends_ladder
+    False
+    """
 
     reason: str
     ends_ladder: bool = False
@@ -227,7 +232,12 @@ def read_ladders(
 
 @cache
 def shipped_ladders() -> Mapping[str, Ladder]:
-    """Return the ladders that come with the package."""
+    """Return the ladders that come with the package.
+
+    >>> from wavewright.planner import shipped_ladders
+    >>> [rung.name for rung in shipped_ladders()["planner"].rungs][:2]
+    ['llm', 'repaired']
+    """
     file = files("wavewright.config") / "ladders.yaml"
     document = read_document(file.read_text(encoding="utf-8"), "ladders.yaml")
     value = document.value

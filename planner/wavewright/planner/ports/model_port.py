@@ -142,7 +142,12 @@ class NamedCall:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """What a model said."""
+    """What a model said.
+
+    >>> from wavewright.planner import ModelAnswer
+    >>> ModelAnswer.__dataclass_fields__["is_truncated"].default
+    False
+    """
 
     text: str
     """The answer as it came: JSON where a schema was given and the model kept to it, else its

@@ -286,6 +286,10 @@ def find_json(
 ) -> FoundJson:
     """Return all JSON of a text; never raises: nothing is read of a text that is too large or not
     UTF-8.
+
+    >>> from wavewright.planner import find_json
+    >>> find_json('Here it is: {"a": 1}. Good luck!').values[0].value
+    {'a': 1}
     """
     try:
         source = Source(name, decode(content, name, limits))

@@ -53,7 +53,13 @@ _GATE = re.compile(r"/gates/\d+(?:/id)?$")
 
 @dataclass(frozen=True, slots=True)
 class PlanText:
-    """The result of reading a plan from a text."""
+    """The result of reading a plan from a text.
+
+    >>> from wavewright.planner import read_plan
+    >>> text = read_plan('{"steps": [{"id": "a"}]}', "plan.json")
+    >>> text.plan is None, text.diagnostics[0].pointer
+    (True, '/steps/0')
+    """
 
     plan: Plan | None
     """The plan, if the text has its shape; `check` decides whether it is valid, ids included."""
@@ -68,7 +74,12 @@ class PlanText:
 
 
 def read_plan(content: str | bytes, name: str, *, limits: ReadLimits = _DEFAULT_LIMITS) -> PlanText:
-    """Read a plan written in JSON or YAML, strictly."""
+    """Read a plan written in JSON or YAML, strictly.
+
+    >>> from wavewright.planner import read_plan
+    >>> read_plan("steps: [{id: a, tool: rank}]", "plan.yaml").plan.steps[0].tool
+    'rank'
+    """
     try:
         document = read_document(content, name, limits=limits)
     except DocumentError as error:
@@ -77,7 +88,17 @@ def read_plan(content: str | bytes, name: str, *, limits: ReadLimits = _DEFAULT_
 
 
 def read_plan_file(path: Path, *, limits: ReadLimits = _DEFAULT_LIMITS) -> PlanText:
-    """Read a file of a plan in JSON or YAML, strictly."""
+    """Read a file of a plan in JSON or YAML, strictly.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from wavewright.planner import read_plan_file
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "one.plan.yaml"
+    ...     _ = file.write_text("steps: [{id: a, tool: rank}]")
+    ...     read_plan_file(file).plan.steps[0].id
+    'a'
+    """
     try:
         document = read_document_file(path, limits=limits)
     except DocumentError as error:

@@ -169,6 +169,11 @@ def validator_of(schema: JsonSchema) -> Validator:
 
     Raises:
         InvalidSchemaError: it is no JSON Schema, or refers to something outside itself.
+
+    >>> from wavewright.planner import validator_of
+    >>> validator = validator_of({"type": "integer"})
+    >>> validator.accepts(7), validator.accepts("7")
+    (True, False)
     """
     return _build_validator(canonical_json(schema))
 

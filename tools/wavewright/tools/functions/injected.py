@@ -63,7 +63,13 @@ class RunData(Protocol):
 
 
 class MemoryRunData:
-    """The run data that one call sees, and what it writes."""
+    """The run data that one call sees, and what it writes.
+
+    >>> from wavewright.tools import MemoryRunData
+    >>> data = MemoryRunData({"zone": "Harrow Fen"})
+    >>> data.inputs["zone"]
+    'Harrow Fen'
+    """
 
     __slots__ = ("_parent", "_reads", "_scope", "_values", "_writes", "written")
 
@@ -173,6 +179,14 @@ _CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
 class LogEvent:
     """Base of log events: a subclass is a frozen dataclass with fields that are texts, numbers,
     booleans or None.
+
+    >>> from dataclasses import dataclass
+    >>> from wavewright.tools import LogEvent
+    >>> @dataclass(frozen=True)
+    ... class PageRead(LogEvent):
+    ...     url: str
+    >>> PageRead("https://world.example/fen").url
+    'https://world.example/fen'
     """
 
     event_name: ClassVar[str]
@@ -214,7 +228,12 @@ class LogEvent:
 
 @dataclass(frozen=True, slots=True)
 class TextChunk:
-    """A piece of a long output, shown while the rest is still to come."""
+    """A piece of a long output, shown while the rest is still to come.
+
+    >>> from wavewright.tools import TextChunk
+    >>> TextChunk("The fen lies ").text
+    'The fen lies '
+    """
 
     text: str
 

@@ -36,7 +36,17 @@ _HOST: Final = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
 
 
 class Registry(Mapping[str, Tool]):
-    """Tools by name. A mapping, so it is what the executor takes."""
+    """Tools by name. A mapping, so it is what the executor takes.
+
+    >>> from wavewright.tools import Registry
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> tools = Registry()
+    >>> _ = tools.add(double, deterministic=True)
+    >>> list(tools)
+    ['double']
+    """
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
@@ -82,6 +92,13 @@ def make_tool(function: UserFunction, **options: Unpack[ToolOptions]) -> Tool:
     Raises:
         ToolDefinitionError: the function or an option cannot be used; the message names which, the
             hint the fix.
+
+    >>> from wavewright.tools import make_tool
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> make_tool(double, effects={"read"}).signature.output_schema
+    {'type': 'integer'}
     """
     name = options.get("name") or name_of(function)
     if not name or name == "<lambda>":

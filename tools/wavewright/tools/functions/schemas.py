@@ -146,13 +146,26 @@ def properties(schema: JsonSchema) -> JsonObject:
 def schema_of(adapter: TypeAdapter[object], *, mode: JsonSchemaMode) -> JsonSchema:
     """Return the plain schema of a type: of what it takes (`validation`) or gives
     (`serialization`).
+
+    >>> from pydantic import TypeAdapter
+    >>> from wavewright.tools import schema_of
+    >>> schema_of(TypeAdapter(list[int]), mode="validation")
+    {'items': {'type': 'integer'}, 'type': 'array'}
     """
     raw = adapter.json_schema(mode=mode, schema_generator=_SchemaGenerator)
     return plain_schema(cast("JsonSchema", raw))
 
 
 def model_schema(model: type[BaseModel]) -> JsonSchema:
-    """Return the plain schema of what a model takes, by alias."""
+    """Return the plain schema of what a model takes, by alias.
+
+    >>> from pydantic import BaseModel
+    >>> from wavewright.tools import model_schema
+    >>> class Place(BaseModel):
+    ...     name: str
+    >>> model_schema(Place)["required"]
+    ['name']
+    """
     return plain_schema(
         cast("JsonSchema", model.model_json_schema(schema_generator=_SchemaGenerator))
     )

@@ -67,7 +67,11 @@ Emission: TypeAlias = (
 
 
 def ignore_emission(emission: Emission) -> None:
-    """Let nothing be known: for calls outside a run."""
+    """Let nothing be known: for calls outside a run.
+
+    >>> from wavewright.tools import TextChunk, ignore_emission
+    >>> ignore_emission(TextChunk("nobody hears this"))
+    """
 
 
 @dataclass(slots=True)
@@ -106,7 +110,20 @@ class CallDescription:
 
 @dataclass(slots=True)
 class ToolCall(CallDescription):
-    """A child job: a call, and what the process that makes it adds."""
+    """A child job: a call, and what the process that makes it adds.
+
+    >>> from wavewright.tools import make_tool
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> import datetime as dt
+    >>> import anyio
+    >>> from wavewright.tools import ToolCall
+    >>> now = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+    >>> call = ToolCall("r1", "four", "double", {"number": 2}, "k1", now)
+    >>> anyio.run(make_tool(double).call, call)
+    4
+    """
 
     emit: Callable[[Emission], None] = ignore_emission
     """Lets something be known while the tool works; never waits."""
@@ -154,7 +171,16 @@ class ServerCaller(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A signature and the code behind it."""
+    """A signature and the code behind it.
+
+    >>> from wavewright.planner import ToolSignature
+    >>> from wavewright.tools import Tool, ToolCall
+    >>> async def call(call: ToolCall) -> str:
+    ...     return f"Hello {call.params['name']}"
+    >>> signature = ToolSignature(name="greet", description="Greet.", input_schema={})
+    >>> Tool(signature, call).signature.name
+    'greet'
+    """
 
     signature: ToolSignature
     call: ToolFunction
@@ -225,7 +251,18 @@ class NoAgents:
 
 
 class Runtime(ABC):
-    """Makes calls of tools; `call` is all that one needs."""
+    """Makes calls of tools; `call` is all that one needs.
+
+    >>> from wavewright.planner import Goal, Json
+    >>> from wavewright.tools import Runtime, Tool, ToolCall
+    >>> class Counted(Runtime):
+    ...     calls = 0
+    ...     async def call(self, tool: Tool, goal: Goal, call: ToolCall) -> Json:
+    ...         self.calls += 1
+    ...         return await tool.call(call)
+    >>> Counted().calls
+    0
+    """
 
     __slots__ = ()
 

@@ -54,7 +54,7 @@ class UserModule(DocumentModel):
 
 
 def load_user_tools(entries: Sequence[Json], root: Path, *, first: int = 0) -> tuple[Tool, ...]:
-    """Return the tools of a project: `entries` are mappings (`path` or `module`, `functions`), or
+    r"""Return the tools of a project: `entries` are mappings (`path` or `module`, `functions`), or
     the bare text of one.
 
     `first` is where the first of them stands in the list that the settings have.
@@ -65,6 +65,16 @@ def load_user_tools(entries: Sequence[Json], root: Path, *, first: int = 0) -> t
     Raises:
         ToolDefinitionError: an entry is wrong, a module cannot be imported, or a function cannot be
             a tool.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from wavewright.tools import load_user_tools
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     source = "def double(number: int) -> int:\n    'Double it.'\n    return 2 * number\n"
+    ...     _ = (Path(folder) / "numbers.py").write_text(source)
+    ...     [tool] = load_user_tools([{"path": "numbers.py"}], Path(folder))
+    >>> tool.signature.name
+    'double'
     """
     found: list[Tool] = []
     for position, entry in enumerate(entries, first):

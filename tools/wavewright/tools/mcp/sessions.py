@@ -83,7 +83,16 @@ _LEVELS: Final = {
 
 
 class McpSessions:
-    """The sessions with the servers of the settings, at most one with each."""
+    """The sessions with the servers of the settings, at most one with each.
+
+    >>> import anyio
+    >>> from wavewright.tools import McpSessions
+    >>> async def servers() -> int:
+    ...     async with McpSessions([]):
+    ...         return 0
+    >>> anyio.run(servers)
+    0
+    """
 
     def __init__(
         self,

@@ -60,6 +60,13 @@ def server_settings(
 
     Raises:
         McpServerError: a variable is not set.
+
+    >>> from pathlib import Path
+    >>> from wavewright.config import McpServerSection
+    >>> from wavewright.tools import server_settings
+    >>> section = McpServerSection(url="https://tools.example/mcp")
+    >>> server_settings("tools", section, Path("."), {}).name
+    'tools'
     """
 
     def expand(text: str) -> str:

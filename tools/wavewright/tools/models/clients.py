@@ -84,6 +84,14 @@ def guarded_client(*, max_bytes: int = MAX_DECODED_BYTES) -> httpx2.AsyncClient:
     """Return a client for models' providers; the caller closes it.
 
     It has no clock of its own beyond connecting: those that ask have.
+
+    >>> import anyio
+    >>> from wavewright.tools import guarded_client
+    >>> async def is_open() -> bool:
+    ...     async with guarded_client(max_bytes=1000) as client:
+    ...         return not client.is_closed
+    >>> anyio.run(is_open)
+    True
     """
 
     async def guard(response: httpx2.Response) -> None:

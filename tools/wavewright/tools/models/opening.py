@@ -78,6 +78,18 @@ async def open_models(
 
     Raises:
         ModelConfigError: something about them is wrong or missing; no request was made.
+
+    >>> from pathlib import Path
+    >>> import anyio
+    >>> from wavewright.config import load_settings
+    >>> from wavewright.executor import MemoryBudgetStore
+    >>> from wavewright.tools import open_models
+    >>> async def is_open() -> bool:
+    ...     settings = load_settings(Path.cwd(), {"WAVEWRIGHT_MODEL": "ollama:qwen3"})
+    ...     async with MemoryBudgetStore() as budgets, open_models(settings, budgets) as models:
+    ...         return models is not None
+    >>> anyio.run(is_open)
+    True
     """
     check_models(settings, environment)
     from pydantic_ai.exceptions import UsageExtractionFailedWarning

@@ -16,7 +16,12 @@ from wavewright.planner.language.signatures import (
 
 
 class AgentLimits(DocumentModel):
-    """What a goal may say of its agent, in the tool's `config`."""
+    """What a goal may say of its agent, in the tool's `config`.
+
+    >>> from wavewright.tools import AgentLimits
+    >>> AgentLimits(seconds="2m").seconds
+    120.0
+    """
 
     requests: Annotated[int, Field(ge=1, le=200)] = 10
     """Questions to the model."""
@@ -35,6 +40,11 @@ class AgentLimits(DocumentModel):
 class AgentConcurrency:
     """Lets no more calls run at once than the goal's limits and the tools' own allow: over all
     items of the run.
+
+    >>> from wavewright.planner import Limits
+    >>> from wavewright.tools import AgentConcurrency
+    >>> AgentConcurrency(Limits(concurrency=2)) is not None
+    True
     """
 
     def __init__(self, limits: Limits) -> None:

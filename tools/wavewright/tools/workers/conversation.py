@@ -56,6 +56,12 @@ class ParsedAnswer:
 def read_answer(answer: ModelAnswer) -> ParsedAnswer:
     """Return the JSON of an answer, of its words and of the arguments of tools that it called
     instead.
+
+    >>> from wavewright.planner.ports.model_port import ModelAnswer, ModelUse
+    >>> from wavewright.tools import read_answer
+    >>> use = ModelUse("worker", "severity", "a:model", "ok", input_tokens=10, output_tokens=4)
+    >>> read_answer(ModelAnswer('{"severity": "high"}', use)).values
+    ({'severity': 'high'},)
     """
     reading = read_text(answer.text)
     if answer.is_truncated:

@@ -86,7 +86,12 @@ def shorten(value: Json, limit: int) -> Json:
 
 
 def cut_text(text: str, limit: int) -> str:
-    """Return a text without its middle, the beginning being worth more than the end."""
+    """Return a text without its middle, the beginning being worth more than the end.
+
+    >>> from wavewright.tools import cut_text
+    >>> len(cut_text("word " * 1000, 200)) <= 200
+    True
+    """
     if prompt_size(text) - 2 <= limit:
         return text
     kept = max(0, limit - 40)
@@ -225,5 +230,10 @@ def _unchanged_text(params: JsonObject) -> Json:
 
 
 def summarizer() -> Worker:
-    """Return the worker that summarises."""
+    """Return the worker that summarises.
+
+    >>> from wavewright.tools import summarizer
+    >>> summarizer().spec.name
+    'summarize_content'
+    """
     return Worker(SUMMARIZER_SPEC, generate=_unchanged_text, finish=_finish_summary)

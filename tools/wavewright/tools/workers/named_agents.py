@@ -67,7 +67,12 @@ def _schema_of_an_object(schema: JsonSchema) -> JsonSchema:
 
 
 class AgentSpec(DocumentModel):
-    """An agent as data: the file format of `config/agents/*.yaml`."""
+    """An agent as data: the file format of `config/agents/*.yaml`.
+
+    >>> from wavewright.tools import AgentSpec
+    >>> AgentSpec(name="reader", description="Read.", prompt="reader", tools=("fetch",)).tools
+    ('fetch',)
+    """
 
     version: Literal[1] = 1
     """Version of this format."""
@@ -132,7 +137,17 @@ def load_agents(places: Sequence[Path]) -> dict[Path, AgentSpec]:
 
 @dataclass(frozen=True, slots=True)
 class NamedAgent:
-    """An agent with the tools that it may call."""
+    """An agent with the tools that it may call.
+
+    >>> from pathlib import Path
+    >>> from wavewright.config import load_settings
+    >>> from wavewright.planner import Limits
+    >>> from wavewright.tools import AgentConcurrency, AgentSpec, NamedAgent, make_services
+    >>> spec = AgentSpec(name="reader", description="Read.", prompt="reader")
+    >>> services = make_services(load_settings(Path.cwd(), {}))
+    >>> NamedAgent(spec, {}, services, AgentConcurrency(Limits()), version="1").spec.name
+    'reader'
+    """
 
     spec: AgentSpec
     tools: Mapping[str, Tool]

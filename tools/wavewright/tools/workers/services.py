@@ -41,7 +41,14 @@ WORKER_LADDER = "worker"
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Whom workers ask, and within which bounds."""
+    """Whom workers ask, and within which bounds.
+
+    >>> from pathlib import Path
+    >>> from wavewright.config import load_settings
+    >>> from wavewright.tools import make_services
+    >>> make_services(load_settings(Path.cwd(), {})).has_model
+    False
+    """
 
     models: ModelClient | None
     """None where no model is configured, or where nothing is to be called."""
@@ -123,6 +130,12 @@ def make_services(
 ) -> Services:
     """Return the services of a project; without models they only describe workers, and run those
     that need none.
+
+    >>> from pathlib import Path
+    >>> from wavewright.config import load_settings
+    >>> from wavewright.tools import make_services
+    >>> make_services(load_settings(Path.cwd(), {})).models is None
+    True
     """
 
     @cache  # read when one is first asked for: listing tools does not wait for that

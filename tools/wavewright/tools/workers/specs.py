@@ -69,7 +69,12 @@ _CheckedSchema: TypeAlias = Annotated[JsonSchema, AfterValidator(checked_schema)
 
 
 class WorkerSpec(CallPolicy):
-    """A worker as data: the file format of `config/workers/*.yaml`."""
+    """A worker as data: the file format of `config/workers/*.yaml`.
+
+    >>> from wavewright.tools import WorkerSpec
+    >>> WorkerSpec(name="severity", description="Judge.", input_schema={"type": "object"}, prompt="severity").name
+    'severity'
+    """
 
     version: Literal[1] = 1
     """Version of this format."""
@@ -203,7 +208,12 @@ class WorkerSpec(CallPolicy):
 
 @dataclass(frozen=True, slots=True)
 class AnswerToFinish:
-    """An answer of a model, on its way to becoming the output."""
+    """An answer of a model, on its way to becoming the output.
+
+    >>> from wavewright.tools import AnswerToFinish
+    >>> AnswerToFinish({"text": "…"}, {"severity": "high"}, {}, is_last=False).rung
+    'agent'
+    """
 
     params: JsonObject
     answer: Json
@@ -229,6 +239,13 @@ class Worker:
     """A declaration, and the code that belongs to it; a worker from a file has none.
 
     Code that is given the parameters of a call must not change them.
+
+    >>> from wavewright.tools import Worker, WorkerSpec
+    >>> spec = WorkerSpec(
+    ...     name="severity", description="Judge.", input_schema={"type": "object"}, prompt="severity"
+    ... )
+    >>> Worker(spec, generate=lambda params: {"severity": "unknown"}).spec.name
+    'severity'
     """
 
     spec: WorkerSpec

@@ -61,7 +61,17 @@ class InlineReport(str):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlanRun(Generic[R]):
-    """A run that has ended, or that waits for a person."""
+    """A run that has ended, or that waits for a person.
+
+    >>> from wavewright.engine import Wavewright
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> ww = Wavewright(tools=[double], journal="runs.db")
+    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
+    >>> run.status, run.result, run.steps["four"].output
+    ('achieved', 4, 4)
+    """
 
     state: RunState
     """The fold of its events."""
@@ -225,6 +235,19 @@ class PlanRun(Generic[R]):
 class RunStream:
     """The events of a run while it is made. Each reader gets all of them; when the last one leaves
     its loop early, the run is cancelled, and can be resumed.
+
+    >>> from wavewright.engine import Wavewright
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> ww = Wavewright(tools=[double], journal="runs.db")
+    >>> import anyio
+    >>> async def kinds() -> set[str]:
+    ...     plan = ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}")
+    ...     async with ww:
+    ...         return {type(event).__name__ async for event in ww.stream(plan)}
+    >>> {"StepFinished", "RunFinished"} <= anyio.run(kinds)
+    True
     """
 
     start: Callable[[Callable[[Event], None]], Awaitable[PlanRun[Json]]]

@@ -19,7 +19,25 @@ RUN_INTERRUPTED = "RUN_INTERRUPTED"
 
 @dataclass(frozen=True)
 class RunPlan(Generic[C]):
-    """Run a plan."""
+    """Run a plan.
+
+    >>> from wavewright.engine import Wavewright
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> ww = Wavewright(tools=[double], journal="runs.db")
+    >>> import anyio
+    >>> from wavewright.engine import Pipeline, RunPlan
+    >>> plan = ww.new_plan(inputs={"n": 0}).step("a", double, {"number": "${inputs.n}"})
+    >>> phase = RunPlan(
+    ...     "double", ww, plan.returns("${steps.a}"), lambda n: {"n": n}, lambda n, run: run.result
+    ... )
+    >>> async def doubled() -> int:
+    ...     async with ww:
+    ...         return (await Pipeline.builder().phase(phase).build().run(21)).context
+    >>> anyio.run(doubled)
+    42
+    """
 
     name: str
     wavewright: Wavewright

@@ -35,6 +35,11 @@ def open_tool_host(folder: str | os.PathLike[str]) -> Generator[ToolHost]:
     Raises:
         DocumentError: the settings of the project are wrong.
         ModelConfigError: a model's name, its key or an address is wrong or missing.
+
+    >>> from wavewright.engine import open_tool_host
+    >>> with open_tool_host(".") as host:
+    ...     host.name != ""
+    True
     """
     with opened_tools(load_settings(Path(folder))) as (host, _), capturing():
         yield host

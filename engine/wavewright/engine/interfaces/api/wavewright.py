@@ -87,7 +87,17 @@ RunName: TypeAlias = str | uuid.UUID | int | None
 
 
 class Wavewright:
-    """Plans and runs of a program, with tools of its own or those of a project."""
+    """Plans and runs of a program, with tools of its own or those of a project.
+
+    >>> from wavewright.engine import Wavewright
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> ww = Wavewright(tools=[double], journal="runs.db")
+    >>> plan = ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}")
+    >>> ww.run_sync(plan).result
+    4
+    """
 
     def __init__(
         self,

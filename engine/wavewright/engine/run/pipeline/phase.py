@@ -20,7 +20,12 @@ C_co = TypeVar("C_co", covariant=True)
 
 
 class Outcome(Enum):
-    """How the pipeline continues after a phase."""
+    """How the pipeline continues after a phase.
+
+    >>> from wavewright.engine import Outcome, halt
+    >>> halt("a context", "nothing to do").outcome is Outcome.HALT
+    True
+    """
 
     CONTINUE = "continue"
     HALT = "halt"
@@ -31,7 +36,12 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PhaseResult(Generic[C_co]):
-    """How the pipeline continues after a phase, with which context, and why."""
+    """How the pipeline continues after a phase, with which context, and why.
+
+    >>> from wavewright.engine import proceed
+    >>> proceed(7, "it is known").context
+    7
+    """
 
     outcome: Outcome
     context: C_co
@@ -41,18 +51,32 @@ class PhaseResult(Generic[C_co]):
 
 
 def proceed(context: C, reason: str | None = None) -> PhaseResult[C]:
-    """Return a result that continues with the next phase."""
+    """Return a result that continues with the next phase.
+
+    >>> from wavewright.engine import proceed
+    >>> proceed(7).reason is None
+    True
+    """
     return PhaseResult(Outcome.CONTINUE, context, reason)
 
 
 def halt(context: C, reason: str) -> PhaseResult[C]:
-    """Return a result that ends the pipeline here."""
+    """Return a result that ends the pipeline here.
+
+    >>> from wavewright.engine import halt
+    >>> halt(7, "the party rests").reason
+    'the party rests'
+    """
     return PhaseResult(Outcome.HALT, context, reason)
 
 
 def branch(context: C, target: str, reason: str) -> PhaseResult[C]:
     """Return a result that continues at the phase named `target`: one at the top level, or the
     first of a group.
+
+    >>> from wavewright.engine import branch
+    >>> branch(7, "narrate", "the dice were thrown").target
+    'narrate'
     """
     return PhaseResult(Outcome.BRANCH, context, reason, target)
 
@@ -81,7 +105,19 @@ def labels_of(context: object) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class PhaseStarted:
-    """A phase begins."""
+    """A phase begins.
+
+    >>> import anyio
+    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
+    >>> class Double(Phase[int, int]):
+    ...     name = "double"
+    ...     async def run(self, context: int) -> PhaseResult[int]:
+    ...         return proceed(2 * context)
+    >>> events = []
+    >>> _ = anyio.run(Pipeline.builder().phase(Double()).build().run, 21, events.append)
+    >>> [type(event).__name__ for event in events]
+    ['PhaseStarted', 'PhaseRecord']
+    """
 
     phase: str
     pipeline: str
@@ -91,7 +127,18 @@ class PhaseStarted:
 
 @dataclass(frozen=True, slots=True)
 class PhaseRecord:
-    """The outcome of one execution of a phase."""
+    """The outcome of one execution of a phase.
+
+    >>> import anyio
+    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
+    >>> class Double(Phase[int, int]):
+    ...     name = "double"
+    ...     async def run(self, context: int) -> PhaseResult[int]:
+    ...         return proceed(2 * context)
+    >>> run = anyio.run(Pipeline.builder().phase(Double()).build().run, 21)
+    >>> run.records[0].phase, run.records[0].outcome.name
+    ('double', 'CONTINUE')
+    """
 
     phase: str
     outcome: Outcome
@@ -119,7 +166,17 @@ class PipelineError(WavewrightError):
 
 @dataclass(frozen=True, slots=True)
 class PipelineRun(Generic[C_co]):
-    """The last context, and a record of each phase that ran."""
+    """The last context, and a record of each phase that ran.
+
+    >>> import anyio
+    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
+    >>> class Double(Phase[int, int]):
+    ...     name = "double"
+    ...     async def run(self, context: int) -> PhaseResult[int]:
+    ...         return proceed(2 * context)
+    >>> anyio.run(Pipeline.builder().phase(Double()).build().run, 21).context
+    42
+    """
 
     context: C_co
     records: tuple[PhaseRecord, ...]

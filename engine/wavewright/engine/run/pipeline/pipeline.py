@@ -60,12 +60,42 @@ Node: TypeAlias = Phase[Any, Any] | GuardedPhases[Any]
 def when(
     guard: Callable[[C], bool], phases: Sequence[Phase[C, C] | GuardedPhases[C]]
 ) -> GuardedPhases[C]:
-    """Return a group of phases under a guard, to be nested in another group."""
+    """Return a group of phases under a guard, to be nested in another group.
+
+    >>> import anyio
+    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
+    >>> class Double(Phase[int, int]):
+    ...     name = "double"
+    ...     async def run(self, context: int) -> PhaseResult[int]:
+    ...         return proceed(2 * context)
+    >>> from wavewright.engine import when
+    >>> small = when(lambda number: number < 10, [Double()])
+    >>> class Begin(Double):
+    ...     name = "begin"
+    >>> turn = Pipeline.builder().phase(Begin()).when(lambda number: number > 0, [small]).build()
+    >>> anyio.run(turn.run, 4).context
+    16
+    """
     return GuardedPhases(guard, tuple(phases))
 
 
 def maybe(guard: Callable[[C], bool], phase: Phase[C, C]) -> GuardedPhases[C]:
-    """Return one phase under a guard, to be nested in a group."""
+    """Return one phase under a guard, to be nested in a group.
+
+    >>> import anyio
+    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
+    >>> class Double(Phase[int, int]):
+    ...     name = "double"
+    ...     async def run(self, context: int) -> PhaseResult[int]:
+    ...         return proceed(2 * context)
+    >>> from wavewright.engine import maybe
+    >>> small = maybe(lambda number: number < 10, Double())
+    >>> class Begin(Double):
+    ...     name = "begin"
+    >>> turn = Pipeline.builder().phase(Begin()).when(lambda number: number > 0, [small]).build()
+    >>> anyio.run(turn.run, 4).context, anyio.run(turn.run, 21).context
+    (16, 42)
+    """
     return GuardedPhases(guard, (phase,))
 
 
@@ -75,6 +105,15 @@ class Pipeline(Generic[A_contra, C_co]):
 
     Phases are checked against each other where they are declared, so the contexts between them have
     no type here.
+
+    >>> import anyio
+    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
+    >>> class Double(Phase[int, int]):
+    ...     name = "double"
+    ...     async def run(self, context: int) -> PhaseResult[int]:
+    ...         return proceed(2 * context)
+    >>> anyio.run(Pipeline.builder("turn").phase(Double()).build().run, 21).context
+    42
     """
 
     nodes: tuple[Node, ...]
@@ -186,7 +225,20 @@ class PipelineStart:
 
 
 class PipelineBuilder(Generic[A, C]):
-    """A declaration of phases, from an `A` to a `C` so far; every method returns a new builder."""
+    """A declaration of phases, from an `A` to a `C` so far; every method returns a new builder.
+
+    >>> import anyio
+    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
+    >>> class Double(Phase[int, int]):
+    ...     name = "double"
+    ...     async def run(self, context: int) -> PhaseResult[int]:
+    ...         return proceed(2 * context)
+    >>> class Again(Double):
+    ...     name = "again"
+    >>> turn = Pipeline.builder("turn").phase(Double()).when(lambda n: n < 50, [Again()]).build()
+    >>> anyio.run(turn.run, 21).context, anyio.run(turn.run, 60).context
+    (84, 120)
+    """
 
     def __init__(
         self, name: str = "pipeline", *, max_branches: int = 100, nodes: tuple[Node, ...] = ()

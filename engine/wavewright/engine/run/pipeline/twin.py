@@ -64,7 +64,16 @@ class EffectNotAnswered(WavewrightError):
 
 
 class DoneEffects:
-    """Does each effect, and keeps what it returned."""
+    """Does each effect, and keeps what it returned.
+
+    >>> import anyio
+    >>> from wavewright.engine import DoneEffects
+    >>> async def throw() -> int:
+    ...     return 4
+    >>> effects = DoneEffects()
+    >>> anyio.run(effects.do, "dice", {"sides": 6}, throw), len(effects.answers)
+    (4, 1)
+    """
 
     def __init__(self) -> None:
         self.answers: list[tuple[str, object]] = []
@@ -107,7 +116,12 @@ def _effect_text(name: str, params: JsonObject) -> str:
 
 
 class TwinSettings(DocumentModel):
-    """What a settings file says of a twin run: which pipeline is tried, and on how many inputs."""
+    """What a settings file says of a twin run: which pipeline is tried, and on how many inputs.
+
+    >>> from wavewright.engine import TwinSettings
+    >>> TwinSettings(pipeline="turns:faster", sample=0.1).seconds
+    30.0
+    """
 
     pipeline: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")]
     """Function that makes the second pipeline, as `MODULE:FUNCTION`; modules beside the settings
@@ -145,7 +159,12 @@ _SETTING_HINT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PhaseDifference:
-    """What differs in one phase."""
+    """What differs in one phase.
+
+    >>> from wavewright.engine import PhaseDifference
+    >>> PhaseDifference("narrate", "only_second").changes
+    ()
+    """
 
     phase: str
     kind: Literal["changed", "only_first", "only_second"]
@@ -157,7 +176,12 @@ class PhaseDifference:
 
 @dataclass(frozen=True, slots=True)
 class TwinReport:
-    """How the second pipeline differs from the first on one input."""
+    """How the second pipeline differs from the first on one input.
+
+    >>> from wavewright.engine import TwinReport
+    >>> TwinReport("old", "new", (), (), ("mail",)).effects_only_second
+    ('mail',)
+    """
 
     first: str
     second: str
@@ -180,7 +204,22 @@ class TwinReport:
 
 @dataclass(frozen=True, slots=True)
 class TwinRuns(Generic[A, C]):
-    """Runs the first pipeline for callers, and the second beside them; made by `open_twin`."""
+    """Runs the first pipeline for callers, and the second beside them; made by `open_twin`.
+
+    >>> import anyio
+    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
+    >>> class Double(Phase[int, int]):
+    ...     name = "double"
+    ...     async def run(self, context: int) -> PhaseResult[int]:
+    ...         return proceed(2 * context)
+    >>> from wavewright.engine import open_twin
+    >>> async def both() -> int:
+    ...     turn = Pipeline.builder().phase(Double()).build()
+    ...     async with open_twin(turn, turn, lambda report: None) as runs:
+    ...         return (await runs.run(lambda effects: 21)).context
+    >>> anyio.run(both)
+    42
+    """
 
     first: Pipeline[A, C]
     second: Pipeline[A, Any]
@@ -290,6 +329,21 @@ async def open_twin(
 
     Raises:
         WavewrightError: `sample` is no share.
+
+    >>> import anyio
+    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
+    >>> class Double(Phase[int, int]):
+    ...     name = "double"
+    ...     async def run(self, context: int) -> PhaseResult[int]:
+    ...         return proceed(2 * context)
+    >>> from wavewright.engine import open_twin
+    >>> reports = []
+    >>> async def both() -> int:
+    ...     turn = Pipeline.builder().phase(Double()).build()
+    ...     async with open_twin(turn, turn, reports.append) as runs:
+    ...         return (await runs.run(lambda effects: 21)).context
+    >>> anyio.run(both), reports[0].differences
+    (42, ())
     """
     if not 0 <= sample <= 1:
         raise WavewrightError(

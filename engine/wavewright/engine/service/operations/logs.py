@@ -70,7 +70,16 @@ daemon has its own events.
 
 
 class StructuredLog:
-    """Writes log lines; safe to use from any thread."""
+    """Writes log lines; safe to use from any thread.
+
+    >>> import io
+    >>> import json
+    >>> from wavewright.engine import StructuredLog
+    >>> stream = io.StringIO()
+    >>> StructuredLog(agent="narrator", domain="tabletop", stream=stream).write("turn_began", turn=1)
+    >>> json.loads(stream.getvalue())["event"]
+    'turn_began'
+    """
 
     def __init__(
         self,

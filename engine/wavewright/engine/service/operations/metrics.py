@@ -248,7 +248,22 @@ _REASON_CODE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 
 @dataclass(frozen=True, slots=True)
 class PhaseLog:
-    """Writes `phase_finished` at the end of each phase, with the labels of its context."""
+    """Writes `phase_finished` at the end of each phase, with the labels of its context.
+
+    >>> import anyio
+    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
+    >>> class Double(Phase[int, int]):
+    ...     name = "double"
+    ...     async def run(self, context: int) -> PhaseResult[int]:
+    ...         return proceed(2 * context)
+    >>> import io
+    >>> from wavewright.engine import PhaseLog, StructuredLog
+    >>> stream = io.StringIO()
+    >>> log = StructuredLog(agent="narrator", domain="tabletop", level="debug", stream=stream)
+    >>> _ = anyio.run(Pipeline.builder().phase(Double()).build().run, 21, PhaseLog(log))
+    >>> "phase_finished" in stream.getvalue()
+    True
+    """
 
     log: StructuredLog
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -277,7 +292,16 @@ class PhaseLog:
 
 @dataclass(frozen=True, slots=True)
 class TwinLog:
-    """Writes `twin_compared` for each report of a twin run; values of contexts are not written."""
+    """Writes `twin_compared` for each report of a twin run; values of contexts are not written.
+
+    >>> import io
+    >>> from wavewright.engine import StructuredLog, TwinLog, TwinReport
+    >>> stream = io.StringIO()
+    >>> log = TwinLog(StructuredLog(agent="narrator", domain="tabletop", stream=stream))
+    >>> log(TwinReport("old", "new", (), (), ()))
+    >>> "twin_compared" in stream.getvalue()
+    True
+    """
 
     log: StructuredLog
 
@@ -309,7 +333,12 @@ class TwinLog:
 
 
 class TwinMetrics:
-    """Counts reports of twin runs by outcome, in a registry of Prometheus."""
+    """Counts reports of twin runs by outcome, in a registry of Prometheus.
+
+    >>> from prometheus_client import CollectorRegistry
+    >>> from wavewright.engine import TwinMetrics, TwinReport
+    >>> TwinMetrics(CollectorRegistry())(TwinReport("old", "new", (), (), ()))
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._reports = Counter(
@@ -330,6 +359,19 @@ class PhaseMetrics:
 
     The counter's `reason` is the type of an exception, or that of a halt where it is a code, as
     `HALT_AFTER_DIALOGUE`; a sentence counts as `text`, so that reasons make no series without end.
+
+    >>> import anyio
+    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
+    >>> class Double(Phase[int, int]):
+    ...     name = "double"
+    ...     async def run(self, context: int) -> PhaseResult[int]:
+    ...         return proceed(2 * context)
+    >>> from prometheus_client import CollectorRegistry, generate_latest
+    >>> from wavewright.engine import PhaseMetrics
+    >>> registry = CollectorRegistry()
+    >>> _ = anyio.run(Pipeline.builder().phase(Double()).build().run, 21, PhaseMetrics(registry))
+    >>> b'phase="double"' in generate_latest(registry)
+    True
     """
 
     def __init__(self, registry: CollectorRegistry, labels: Sequence[str] = ()) -> None:
@@ -375,7 +417,18 @@ class PhaseMetrics:
 
 @dataclass(frozen=True, slots=True)
 class PhaseTrace:
-    """Makes a span of each phase, within the span that is current where the pipeline runs."""
+    """Makes a span of each phase, within the span that is current where the pipeline runs.
+
+    >>> import anyio
+    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
+    >>> class Double(Phase[int, int]):
+    ...     name = "double"
+    ...     async def run(self, context: int) -> PhaseResult[int]:
+    ...         return proceed(2 * context)
+    >>> from wavewright.engine import PhaseTrace
+    >>> anyio.run(Pipeline.builder().phase(Double()).build().run, 21, PhaseTrace()).context
+    42
+    """
 
     tracer: Tracer = field(default_factory=lambda: trace.get_tracer(TRACER))
 
@@ -386,7 +439,21 @@ class PhaseTrace:
 
 
 class PipelineMonitor:
-    """Log, metrics and traces of the pipelines of a program, made together."""
+    """Log, metrics and traces of the pipelines of a program, made together.
+
+    >>> import anyio
+    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
+    >>> class Double(Phase[int, int]):
+    ...     name = "double"
+    ...     async def run(self, context: int) -> PhaseResult[int]:
+    ...         return proceed(2 * context)
+    >>> import io
+    >>> from wavewright.engine import PipelineMonitor, StructuredLog
+    >>> log = StructuredLog(agent="narrator", domain="tabletop", stream=io.StringIO())
+    >>> monitor = PipelineMonitor(log)
+    >>> anyio.run(Pipeline.builder().phase(Double()).build().run, 21, *monitor.listeners).context
+    42
+    """
 
     def __init__(self, log: StructuredLog, labels: Sequence[str] = ()) -> None:
         """Create the listeners.

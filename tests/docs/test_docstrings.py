@@ -1,0 +1,48 @@
+"""Public names have an example in their docstring, and it does what it shows."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import os
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOMS = ("config", "engine", "executor", "planner", "prompts", "tools")
+
+
+def public_objects() -> Iterator[tuple[str, object]]:
+    """Yield the functions and classes of each package's room; neither the types of ports, which
+    nobody makes, nor exceptions, which the functions that raise them name.
+    """
+    for room in ROOMS:
+        module = import_module(f"wavewright.{room}")
+        for name in module.__all__:
+            value = inspect.unwrap(getattr(module, name))
+            if inspect.isfunction(value) or (
+                inspect.isclass(value)
+                and not issubclass(value, BaseException)
+                and not getattr(value, "_is_protocol", False)
+            ):
+                yield f"{room}.{name}", value
+
+
+OBJECTS = dict(public_objects())
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_a_public_name_has_an_example_that_does_what_it_shows(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for variable in [*os.environ]:
+        if variable.startswith("WAVEWRIGHT_"):
+            monkeypatch.delenv(variable)
+    text = inspect.getdoc(OBJECTS[name]) or ""
+    example = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
+
+    assert example.examples, f"the docstring of wavewright.{name} has no example"
+    assert doctest.DocTestRunner().run(example).failed == 0
