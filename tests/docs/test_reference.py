@@ -38,6 +38,13 @@ from wavewright.config.sections import (
 )
 from wavewright.config.settings import SettingsFile
 from wavewright.engine.interfaces.cli.app import COMMAND_SECTIONS, app
+from wavewright.engine.service.messages.models import (
+    Envelope,
+    GoalRequest,
+    JobRequest,
+    UserDecisionResponse,
+    ValidationResult,
+)
 from wavewright.executor.events import types as events
 from wavewright.planner.cel.functions.catalogue import FUNCTIONS
 from wavewright.planner.language.goals import (
@@ -113,6 +120,11 @@ def test_every_function_of_expressions_is_listed() -> None:
         ("plan-language.md", "stop", PlanStop),
         ("plan-language.md", "a patch", PlanPatch),
         ("retries.md", "retries", Retry),
+        ("messages.md", "an envelope", Envelope),
+        ("messages.md", "a job request", JobRequest),
+        ("messages.md", "a goal request", GoalRequest),
+        ("messages.md", "a verdict", ValidationResult),
+        ("messages.md", "an answer", UserDecisionResponse),
     ],
 )
 def test_every_field_of_a_document_is_listed_with_its_default(
