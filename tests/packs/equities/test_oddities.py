@@ -30,6 +30,8 @@ def daily(*prices: float) -> list[Point]:
         pytest.param(daily(100, 101, 50.4, 50.9, 51), ["split"], id="two for one"),
         pytest.param(daily(100, 101, 25.1, 25.2, 25.4), ["split"], id="four for one"),
         pytest.param(daily(10, 10.1, 101.5, 102, 102), ["split"], id="one for ten"),
+        pytest.param(daily(70, 70.5, 10.1, 10.2, 10.1), ["split"], id="seven for one"),
+        pytest.param(daily(2, 2.02, 50.4, 51, 50.8), ["split"], id="one for twenty-five"),
         pytest.param(
             daily(20, 20.1, 2012, 20.2, 20.3), ["scale", "scale"], id="one price in pence"
         ),

@@ -474,12 +474,26 @@ def test_dates_are_read_back_from_every_form(date: dt.date) -> None:
         pytest.param(
             "Date,Close\n2010-01-01,10.5\n2010-01-15,\n2010-02-01,1011.25\n", id="empty price"
         ),
+        pytest.param("Datum;Kurs\n01.01.10;10,5\n01.02.10;1011,25\n", id="short years with points"),
+        pytest.param("Date,Close\n2010.01.01,10.5\n2010.02.01,1011.25\n", id="points, year first"),
+        pytest.param(
+            "Date,Close\n1 January 2010,10.5\n1 February 2010,1011.25\n", id="months by whole names"
+        ),
     ],
 )
 def test_files_are_read_in_the_forms_that_people_have(text: str, tmp_path: Path) -> None:
     write(tmp_path, text)
 
     assert fetch(tmp_path)["prices"] == [["2010-01-01", 10.5], ["2010-02-01", 1011.25]]
+
+
+def test_a_comma_in_cells_that_semicolons_divide_is_that_of_decimals(tmp_path: Path) -> None:
+    write(tmp_path, "Datum;Schluss\n01.01.2010;10,500\n01.02.2010;11,250\n")
+
+    document = fetch(tmp_path)
+
+    assert document["prices"] == [["2010-01-01", 10.5], ["2010-02-01", 11.25]]
+    assert document["warnings"] == ["prices/AAPL.csv: prices are read with a decimal comma"]
 
 
 def test_what_was_left_out_and_how_dates_were_read_is_said(tmp_path: Path) -> None:
@@ -616,6 +630,17 @@ def test_a_doubtful_stock_is_left_out_with_its_day_and_the_others_are_not(tmp_pa
     assert summary["missing"] == ["CCC"]
     [note] = [str(one) for one in as_list(summary["warnings"]) if "CCC is left out" in str(one)]
     assert str(days[21]) in note
+
+    with pytest.raises(
+        ToolError, match=rf"CCC is left out: {days[21]}: .* another unit"
+    ) as refused:
+        call_for_document(
+            equities(tmp_path)["analyze_summary"],
+            documents=documents[1:],
+            title="One of two",
+            required_tickers=["BBB", "CCC"],
+        )
+    assert "known_jumps" in str(refused.value.hint)
 
     with pytest.raises(ToolError, match="the prices of every stock are doubtful: CCC"):
         call_for_document(

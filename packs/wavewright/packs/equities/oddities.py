@@ -17,7 +17,7 @@ from wavewright.config import install_hint
 from wavewright.packs.equities.documents import Frequency, Oddity, Point
 from wavewright.tools import ToolError
 
-_SPLITS: Final = (2, 3, 4, 5, 10, 20)
+_SPLITS: Final = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 25, 30, 40, 50)
 _NEAR: Final = 0.06
 """How far the ratio of two prices may be from that of a split, as a share of it."""
 _SCALE: Final = 100
@@ -71,8 +71,8 @@ def _days_around(prices: Sequence[Point], spikes: Sequence[Oddity]) -> set[dt.da
 def _split_jumps(prices: Sequence[Point]) -> Iterator[Oddity]:
     for (_, earlier), (date, later) in pairwise(prices):
         ratio = _ratio(earlier, later)
-        split = next((n for n in _SPLITS if abs(ratio / n - 1) <= _NEAR), None)
-        if split is not None:
+        split = min(_SPLITS, key=lambda n: abs(ratio / n - 1))
+        if abs(ratio / split - 1) <= _NEAR:
             way = f"{split} for 1" if later < earlier else f"1 for {split}"
             text = f"{date}: {earlier:g} to {later:g}, which looks like a split {way}"
             yield Oddity(kind="split", date=date, text=text)

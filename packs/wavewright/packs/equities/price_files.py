@@ -17,9 +17,9 @@ import importlib.util
 import io
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, TypeAlias, cast
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
 from wavewright.config import install_hint
 from wavewright.packs.equities.prices import (
@@ -41,9 +41,16 @@ from wavewright.tools import Folder, PathRefused, ToolError
 _DELIMITERS = (",", ";", "\t", "|")
 
 
-def read_csv_table(
-    content: bytes, file: str, named: PriceColumnNames | None = None
-) -> tuple[list[str], list[TableRow]]:
+class RawTable(NamedTuple):
+    """A table as its file has it."""
+
+    header: list[str]
+    rows: list[TableRow]
+    delimiter: str = ""
+    """Between the cells of a line of text."""
+
+
+def read_csv_table(content: bytes, file: str, named: PriceColumnNames | None = None) -> RawTable:
     """Return the header and the rows of a CSV file; comma, semicolon, tab or bar, whichever the
     header has most. Lines above the header are left out.
 
@@ -54,9 +61,8 @@ def read_csv_table(
     lines = [line for line in text.splitlines()[:_LINES_ABOVE] if line.strip()]
     headers = (line for line in lines if is_header(_cells(line), named))
     header_line = next(headers, lines[0] if lines else "")
-    reader = csv.reader(
-        io.StringIO(text, newline=""), delimiter=_delimiter(header_line), strict=True
-    )
+    delimiter = _delimiter(header_line)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows: list[TableRow] = []
     header: list[str] | None = None
     try:
@@ -77,7 +83,7 @@ def read_csv_table(
             f"{file}, line {reader.line_num}: this is no CSV: {error}",
             hint="save the file as CSV (UTF-8) again",
         ) from error
-    return header or [], rows
+    return RawTable(header or [], rows, delimiter)
 
 
 _LINES_ABOVE = 30
@@ -139,7 +145,7 @@ class _ParquetModule(Protocol):
 
 def read_parquet_table(
     content: bytes, file: str, named: PriceColumnNames | None = None
-) -> tuple[list[str], list[TableRow]]:
+) -> RawTable:
     """Return the column names and the rows of a Parquet file.
 
     Raises:
@@ -172,7 +178,7 @@ def read_parquet_table(
         TableRow(f"row {number}", cells)
         for number, cells in enumerate(zip(*lists, strict=True), start=1)
     ]
-    return names, rows
+    return RawTable(names, rows)
 
 
 MAX_FILE_BYTES = 64 * 2**20
@@ -188,11 +194,11 @@ class PriceTable:
     """Rows by code; empty where there is no symbol column."""
     notes: tuple[str, ...] = ()
     """What was taken for granted in reading the file."""
+    delimiter: str = ""
+    """Between the cells of a line of text."""
 
 
-_Reader: TypeAlias = Callable[
-    [bytes, str, PriceColumnNames | None], tuple[list[str], list[TableRow]]
-]
+_Reader: TypeAlias = Callable[[bytes, str, PriceColumnNames | None], RawTable]
 _READERS: dict[str, _Reader] = {
     ".csv": read_csv_table,
     ".txt": read_csv_table,
@@ -293,10 +299,11 @@ class FilePrices:
             if kept is not None and kept[0] == stamp and not fresh:
                 return kept[1]
             content = _read_content(opened, name, shown)
-            header, rows = reader(content, shown, self.form.columns)
+            header, rows, delimiter = reader(content, shown, self.form.columns)
             columns = find_columns(header, shown, self.form.columns)
             notes = _encoding_notes(content, name, shown)
-            table = PriceTable(columns, rows, group_by_symbol(rows, columns), notes)
+            groups = group_by_symbol(rows, columns)
+            table = PriceTable(columns, rows, groups, notes, delimiter)
             self._tables[name] = (stamp, table)
             return table
 
@@ -313,7 +320,7 @@ class FilePrices:
             file=shown,
             source=self.source_name or f"prices of {code}",
             notes=(*self.notes, *table.notes),
-            form=self.form,
+            form=replace(self.form, prefers_decimal_comma=table.delimiter == ";"),
             currency=self.currency,
         )
         if series is not None:

@@ -206,7 +206,10 @@ _DATE_FORMATS = (
     "%d-%b-%y",
     "%Y/%m/%d",
     "%Y%m%d",
+    "%Y.%m.%d",
     "%d.%m.%Y",
+    "%d.%m.%y",
+    "%d %B %Y",
 )
 _EPOCH = re.compile(r"\d{9,10}|\d{12,13}")
 """Seconds or milliseconds since 1970; eight digits are a date."""
@@ -253,6 +256,10 @@ class TableForm:
 
     columns: PriceColumnNames | None = None
     date_format: str | None = None
+    prefers_decimal_comma: bool = False
+    """Whether `1,234` is a little more than one: cells are divided by semicolons where the comma
+    is that of decimals.
+    """
 
 
 ANY_FORM = TableForm()
@@ -481,7 +488,7 @@ class _RowReader:
         self._file = file
         self._date_format = form.date_format or self._numeric_date_format()
         self._is_given = form.date_format is not None
-        self._has_decimal_comma = self._uses_decimal_comma()
+        self._has_decimal_comma = self._uses_decimal_comma(prefers_it=form.prefers_decimal_comma)
 
     def is_note(self, row: TableRow) -> bool:
         """Whether a row has words in one cell and nothing else, as notes below a table have."""
@@ -594,7 +601,7 @@ class _RowReader:
         year = "%Y" if all(len(match[3]) == 4 for match in found) else "%y"
         return f"%d/%m/{year}" if is_day_first else f"%m/%d/{year}"
 
-    def _uses_decimal_comma(self) -> bool:
+    def _uses_decimal_comma(self, *, prefers_it: bool) -> bool:
         """Return whether prices are written with a decimal comma.
 
         Raises:
@@ -605,7 +612,7 @@ class _RowReader:
         ]
         if not with_comma or any(not _DECIMAL_COMMA.fullmatch(text) for text in with_comma):
             return False
-        if all(_THOUSANDS.fullmatch(text) for text in with_comma):
+        if not prefers_it and all(_THOUSANDS.fullmatch(text) for text in with_comma):
             raise ToolError(
                 f"{self._file}: the comma of {with_comma[0]!r} may be that of decimals or of thousands",
                 hint="write prices with a point and without marks of thousands, such as 1223.02",

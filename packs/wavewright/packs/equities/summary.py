@@ -8,7 +8,7 @@ missing and the fix, never a shorter result.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, cast, get_args
 
@@ -42,22 +42,32 @@ from wavewright.tools import ToolError
 
 
 def missing_tickers(
-    stocks: list[StockResult], announcements: list[AnnouncementsDocument], required: Sequence[str]
+    stocks: list[StockResult],
+    announcements: list[AnnouncementsDocument],
+    required: Sequence[str],
+    doubtful: Mapping[str, Sequence[str]],
 ) -> list[str]:
     """Return the stocks that were asked for and are not there.
 
     Raises:
         ToolError: half of them or more are missing; a summary of the rest would be another one.
+            Of those with doubtful prices it says why they are left out.
     """
     present = {stock.code for stock in stocks} | {document.code for document in announcements}
     wanted = list(dict.fromkeys(required))
     missing = [code for code in wanted if code.upper() not in present]
     if missing and len(missing) >= len(wanted) / 2:
+        left_out = [code.upper() for code in missing if code.upper() in doubtful]
+        reasons = "".join(f"; {code} is left out: {doubtful[code][0]}" for code in left_out)
         raise ToolError(
-            f"the summary lacks {', '.join(map(repr, missing))}; it has {', '.join(sorted(present)) or 'no stock'}",
-            hint="fetch each of them and pass their documents",
+            f"the summary lacks {', '.join(map(repr, missing))}; it has {', '.join(sorted(present)) or 'no stock'}"
+            + reasons,
+            hint=_DOUBTS_HINT if left_out else "fetch each of them and pass their documents",
         )
     return missing
+
+
+_DOUBTS_HINT = "correct the prices on these days, or name real jumps under the pack's 'known_jumps'"
 
 
 def refuse_benchmarks(stocks: list[StockResult], benchmarks: Sequence[str]) -> None:
@@ -148,7 +158,7 @@ def analyze_summary(  # noqa: PLR0913 - the parameters of a tool are what plans 
         reasons = "; ".join(f"{code}: {texts[0]}" for code, texts in doubtful.items())
         raise ToolError(
             f"the prices of every stock are doubtful: {reasons}",
-            hint="correct the prices on these days, or name real jumps under the pack's 'known_jumps'",
+            hint=_DOUBTS_HINT,
         )
     names = dict(zip(map(str.upper, required_tickers), company_names, strict=False))
     stocks = [_stock_result(document, indices, names.get(document.code)) for document in histories]
@@ -157,7 +167,7 @@ def analyze_summary(  # noqa: PLR0913 - the parameters of a tool are what plans 
         *_documents_of_kind(announcements, AnnouncementsDocument),
     ]
     asked_for = required_tickers or [one.code for one in every]
-    lacking = missing_tickers(stocks, listed, asked_for)
+    lacking = missing_tickers(stocks, listed, asked_for, doubtful)
     missing = [*dict.fromkeys([*lacking, *doubtful])]
     refuse_benchmarks(stocks, benchmark_codes)
     inherited = [note for document in kept for note in _warnings_of(document)]
