@@ -94,6 +94,81 @@ CHANGES = {
         "'a'",
         "'b'",
     ),
+    "helper with a cache": (
+        "import functools\n@functools.lru_cache\ndef h(x): return x + 1\ndef tool(x): return h(x)",
+        "+ 1",
+        "+ 2",
+    ),
+    "function with a cache": (
+        "import functools\n@functools.cache\ndef tool(x): return 3",
+        "3",
+        "4",
+    ),
+    "function of a type": (
+        (
+            "import functools\n@functools.singledispatch\ndef h(x): return 0\n"
+            "@h.register\ndef _(x: int): return 3\ndef tool(x): return h(x)"
+        ),
+        "return 3",
+        "return 4",
+    ),
+    "cached property": (
+        (
+            "import functools\nclass C:\n    @functools.cached_property\n    def k(self): return 3\n"
+            "def tool(x): return C().k"
+        ),
+        "return 3",
+        "return 4",
+    ),
+    "member of an enumeration": (
+        "import enum\nclass E(enum.Enum):\n    A = 3\ndef tool(x): return E.A.value",
+        "A = 3",
+        "A = 4",
+    ),
+    "method of an enumeration": (
+        (
+            "import enum\nclass E(enum.Enum):\n    A = 1\n    def k(self): return 3\n"
+            "A = E.A\ndef tool(x): return A.k()"
+        ),
+        "return 3",
+        "return 4",
+    ),
+    "metaclass": (
+        "class M(type):\n    k = 3\nclass C(metaclass=M): ...\ndef tool(x): return C.k",
+        "k = 3",
+        "k = 4",
+    ),
+    "slot": (
+        (
+            "class C:\n    __slots__ = ('k',)\n    def __init__(self, k): self.k = k\n"
+            "c = C(3)\ndef tool(x): return c.k"
+        ),
+        "C(3)",
+        "C(4)",
+    ),
+    "default of a model": (
+        (
+            "from pydantic import BaseModel\nclass C(BaseModel):\n    k: int = 3\n"
+            "def tool(x): return C().k"
+        ),
+        "k: int = 3",
+        "k: int = 4",
+    ),
+    "missing key": (
+        "import collections\nT = collections.defaultdict(lambda: 3)\ndef tool(x): return T[x]",
+        "3",
+        "4",
+    ),
+    "object of the standard library": (
+        "import types\nN = types.SimpleNamespace(k=3)\ndef tool(x): return N.k",
+        "k=3",
+        "k=4",
+    ),
+    "fraction": (
+        "from fractions import Fraction\nR = Fraction(1, 3)\ndef tool(x): return R",
+        "(1, 3)",
+        "(1, 4)",
+    ),
     "name inside a comprehension": ("R = 3\ndef tool(x): return [R for _ in x]", "R = 3", "R = 4"),
 }
 
@@ -104,6 +179,24 @@ def test_a_change_of_what_a_tool_computes_with_is_a_change_of_its_code(
 ) -> None:
     assert code_of(source) == code_of(source)
     assert code_of(source.replace(old, new)) != code_of(source)
+
+
+@pytest.mark.parametrize(
+    ("library", "built", "other"),
+    [
+        pytest.param("numpy", "zeros(9)", "ones(9)", id="array"),
+        pytest.param("numpy", "array([{'a': 1}])", "array([{'a': 2}])", id="array of objects"),
+        pytest.param("pandas", "DataFrame({'a': [1]})", "DataFrame({'a': [2]})", id="table"),
+        pytest.param("pandas", "DataFrame({'a': [1]})", "DataFrame({'b': [1]})", id="columns"),
+        pytest.param("pandas", "Timestamp('2026-01-01')", "Timestamp('2026-01-02')", id="time"),
+    ],
+)
+def test_data_of_libraries_is_code(library: str, built: str, other: str) -> None:
+    pytest.importorskip(library)
+    source = f"import {library}\nT = {library}.{built}\ndef tool(x): return T"
+
+    assert code_of(source) == code_of(source)
+    assert code_of(source.replace(built, other)) != code_of(source)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +220,11 @@ def test_a_change_of_what_a_tool_computes_with_is_a_change_of_its_code(
             "from pathlib import Path\nROOT = Path('/a')\ndef tool(x): return ROOT",
             "from pathlib import Path\nROOT = Path('/b')\ndef tool(x): return ROOT",
             id="absolute path",
+        ),
+        pytest.param(
+            "import random\nR = random.Random(1)\ndef tool(x): return R.random()",
+            "import random\nR = random.Random(2)\ndef tool(x): return R.random()",
+            id="random numbers",
         ),
     ],
 )

@@ -4,11 +4,12 @@ far as that can be seen.
 Seen is what the function itself holds: its instructions and defaults, the values that it closes
 over, and what it reads of its own module (constants, functions, classes), of these the same again.
 Of a partial that is what it wraps and the arguments that it fixes, of a method and of an object
-that is called their class and the object's attributes.
+that is called their class and the object's attributes. Arrays of numpy and tables of pandas are
+data, and so is what an object of the standard library would be copied with.
 
 Not seen is what lies elsewhere: files, variables of the environment, and other modules, which count
 by their names alone. An absolute path counts by its type alone, so that two machines agree, and
-so does a value that is neither plain data nor of a class of the module. What the function itself
+so does a generator of random numbers, and an object of another library. What the function itself
 changes (a list that it appends to, a counter) is its state and not its code.
 """
 
@@ -20,18 +21,27 @@ import dis
 import enum
 import functools
 import hashlib
+import numbers
+import os
 import re
+import sys
 import types
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from pathlib import PurePath
 from types import CodeType
-from typing import Final, cast
+from typing import Any, Final, cast
+
+from pydantic import BaseModel
 
 _MAX_PARTS: Final = 20_000
 """Parts of one hash; a table with more counts by its first ones."""
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), type(...))
-_WRITTEN_OUT: Final = (dt.date, dt.time, dt.timedelta, dt.tzinfo, decimal.Decimal, uuid.UUID, range)
+_WRITTEN_OUT: Final = (
+    dt.date, dt.time, dt.timedelta, dt.tzinfo, decimal.Decimal, numbers.Number, uuid.UUID, range
+)  # fmt: skip
+_OF_ONE_PROCESS: Final = frozenset({"asyncio", "random", "tempfile", "threading", "weakref"})
+"""Modules of the standard library whose objects differ from process to process."""
 _CHANGING_METHODS: Final = frozenset(
     {
         "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem",
@@ -69,6 +79,8 @@ def _has_code(function: object) -> bool:
         return _has_code(cast("functools.partial[object]", function).func)
     if isinstance(getattr(function, "__code__", None), CodeType):
         return True
+    if (wrapped := getattr(function, "__wrapped__", None)) is not None:
+        return _has_code(wrapped)
     call = getattr(type(function), "__call__", None)  # noqa: B004 - its code is looked at
     return isinstance(getattr(call, "__code__", None), CodeType)
 
@@ -139,6 +151,8 @@ class _CodeReader:
             yield from self.parts(cast("staticmethod[..., object]", value).__func__, home)
         elif isinstance(value, property):
             yield from self.parts((value.fget, value.fset), home)
+        elif isinstance(value, functools.cached_property):
+            yield from self.parts(cast("functools.cached_property[object]", value).func, home)
         elif isinstance(value, type):
             yield from self._class(cast("type[object]", value), home)
         else:
@@ -149,6 +163,9 @@ class _CodeReader:
             # Of another module: who changes a library changes its version.
             yield f"function {function.__module__}.{function.__qualname__}"
             return
+        if isinstance(registry := getattr(function, "registry", None), types.MappingProxyType):
+            # Of `functools.singledispatch`: what it chooses from.
+            yield from self._data(cast("object", registry), home)
         yield from _instructions(function.__code__)
         yield from self.parts(function.__defaults__, function.__module__)
         yield from self.parts(function.__kwdefaults__, function.__module__)
@@ -168,10 +185,18 @@ class _CodeReader:
 
     def _class(self, kind: type[object], home: str | None) -> Iterator[str]:
         yield f"class {kind.__module__}.{kind.__qualname__}"
-        if kind.__module__ != home or issubclass(kind, enum.Enum):
+        if kind.__module__ != home:
             return
-        for base in kind.__bases__:
+        for base in (*kind.__bases__, type(kind)):
             yield from self.parts(base, home)
+        if issubclass(kind, enum.Enum):
+            for name, member in kind.__members__.items():
+                yield name
+                yield from self.parts(cast("object", member.value), home)
+        if issubclass(kind, BaseModel):
+            for name, field in kind.model_fields.items():
+                yield f"{name} {field.annotation!r} {field.metadata!r}"
+                yield from self.parts((field.default, field.default_factory), home)
         for name, member in [*cast("Mapping[str, object]", kind.__dict__).items()]:
             # What Python and libraries add to a class differs from process to process.
             if isinstance(member, types.FunctionType) or not name.startswith(("__", "_abc_")):
@@ -181,33 +206,77 @@ class _CodeReader:
     def _data(self, value: object, home: str | None) -> Iterator[str]:
         kind = type(value)
         yield f"{kind.__module__}.{kind.__qualname__}"
+        if value is os.environ:
+            return
         if isinstance(value, Mapping):
-            for key, item in cast("Mapping[object, object]", value).items():
+            members = cast("Mapping[object, object]", value)
+            yield from self.parts(getattr(members, "default_factory", None), home)
+            for key, item in members.items():
                 yield from self.parts(key, home)
                 yield from self.parts(item, home)
         elif isinstance(value, AbstractSet):
-            members = cast("AbstractSet[object]", value)
-            yield from sorted("\n".join(self.parts(member, home)) for member in members)
+            items = cast("AbstractSet[object]", value)
+            yield from sorted("\n".join(self.parts(item, home)) for item in items)
         elif isinstance(value, Sequence):
             for item in cast("Sequence[object]", value):
                 yield from self.parts(item, home)
+        elif isinstance(value, enum.Enum):
+            yield f"{value.name} {value.value!r}"
+            yield from self.parts(kind, home)
         elif (text := _written_out(value)) is not None:
             yield text
         elif home is not None and kind.__module__ == home:
             yield from self._instance(value, home)
+        elif hasattr(value, "__wrapped__"):
+            # Of `functools.lru_cache`.
+            yield from self.parts(value.__wrapped__, home)
+        else:
+            yield from self._of_library(value, home)
 
     def _instance(self, value: object, home: str) -> Iterator[str]:
         yield from self.parts(type(value), home)
-        attributes: dict[str, object] = getattr(value, "__dict__", {})
+        slots = {name: getattr(value, name, None) for name in _slots(type(value))}
+        attributes: dict[str, object] = {**slots, **getattr(value, "__dict__", {})}
         for name, attribute in sorted(attributes.items()):
             yield name
             yield from self.parts(attribute, home)
 
+    def _of_library(self, value: object, home: str | None) -> Iterator[str]:
+        """Yield what is seen of an object of another module: data, and nothing that it holds open."""
+        library = type(value).__module__.partition(".")[0]
+        # Neither library is imported here, so their values have no types.
+        foreign = cast("Any", value)
+        if library == "numpy" and hasattr(foreign, "tobytes"):
+            yield f"{foreign.dtype!r} {foreign.shape}"
+            plain = foreign.dtype.hasobject
+            content = foreign.tolist() if plain else hashlib.sha256(foreign.tobytes()).digest()
+            yield from self.parts(content, home)
+        elif library == "pandas" and hasattr(foreign, "to_numpy"):
+            for labels in ("index", "columns"):
+                yield from self.parts(list(getattr(foreign, labels, ())), home)
+            yield from self.parts(foreign.to_numpy(), home)
+        elif library == "pandas" and hasattr(foreign, "isoformat"):
+            yield foreign.isoformat()
+        elif library in sys.stdlib_module_names and library not in _OF_ONE_PROCESS:
+            try:
+                copied = value.__reduce_ex__(2)
+            except (TypeError, ValueError, AttributeError):
+                return  # a lock, a file, a connection
+            parts = (copied,) if isinstance(copied, str) else copied
+            for part in parts:
+                is_list = isinstance(part, Iterator)
+                items = list(cast("Iterator[object]", part)) if is_list else part
+                yield from self.parts(items, home)
+
+
+def _slots(kind: type[object]) -> Iterator[str]:
+    for base in kind.__mro__:
+        names = base.__dict__.get("__slots__", ())
+        yield from [names] if isinstance(names, str) else names
+
 
 def _written_out(value: object) -> str | None:
     """Return a value of the standard library as text, where it has one that is always the same."""
-    if isinstance(value, enum.Enum):
-        return f"{value.name} {value.value!r}"
     if isinstance(value, _WRITTEN_OUT):
         return repr(value)
     if isinstance(value, re.Pattern):
