@@ -273,9 +273,6 @@ class CallRunner:
         if not isinstance(params, dict):
             message = f"the parameters are {kind_name(params)}, not an object"
             return StepError("params", message, attempts=0)
-        if tool.accepts is not None and not tool.accepts.accepts(params):
-            message = f"the parameters {_mismatch_text(tool.accepts, params)}"
-            return StepError("params", message, attempts=0)
         call.params = params
         try:
             content = self._hasher(call.step.tool, tool).content(params, call.data_digest)
@@ -285,7 +282,12 @@ class CallRunner:
             call.nth = prepared[content]
             prepared[content] += 1
         self._set_keys(call, tool.signature, content)
-        return None
+        accepts = tool.accepts
+        if accepts is None or accepts.accepts(params) or self._rules.has_ended(call):
+            # What ended is not called again, so it is no matter what the tool takes by now.
+            return None
+        call.key = None
+        return StepError("params", f"the parameters {_mismatch_text(accepts, params)}", attempts=0)
 
     def _hasher(self, name: str, tool: CompiledTool) -> ContentHasher:
         hasher = self._hashers.get(name)

@@ -257,6 +257,11 @@ class CallRules:
             or _MAKE_CALL
         )
 
+    def has_ended(self, call: ScheduledCall) -> bool:
+        """Whether a call ended in this run or in one that it retries, so that it is not made."""
+        ended = self._ended_before(call) or self._succeeded_in_retried_run(call)
+        return ended is not None
+
     def _ended_before(self, call: ScheduledCall) -> Decision | None:
         """What ended in an earlier part of this run is not called again.
 

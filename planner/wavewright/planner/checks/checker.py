@@ -226,11 +226,25 @@ def check(
     """
     subject = CheckContext(plan, goal, tools, limits or (goal.limits if goal else Limits()))
     found = [
-        *_error_checks(subject),
+        *_of_calls_to_come(_error_checks(subject), plan, finished),
         *_unanswerable(subject, finished, can_ask=can_ask, can_answer=can_answer),
         *check_budget(subject, allowance, finished, items_done or {}),
     ]
     return in_file_order(_without_shifted_places(found or lint(subject), plan), plan)
+
+
+def _of_calls_to_come(
+    diagnostics: Iterable[Diagnostic], plan: Plan, finished: Collection[StepId]
+) -> Iterable[Diagnostic]:
+    """Yield diagnostics without those of arguments of steps that have run: what their tools take
+    by now is no matter to them.
+    """
+    places = [f"/steps/{n}" for n, step in enumerate(plan.steps) if step.id in finished]
+    inside = tuple(f"{place}/params" for place in places)
+    for found in diagnostics:
+        is_argument = found.code == "E204" and found.pointer in places
+        if not is_argument and not (inside and found.pointer.startswith(inside)):
+            yield found
 
 
 def errors_in(

@@ -12,6 +12,7 @@ from tests.engine.conftest import CommandLine
 from wavewright.engine import LoadedPlan, PlanRun, RetryRefused, Wavewright
 from wavewright.executor.store.errors import RunNotFound
 from wavewright.planner.types import Json
+from wavewright.tools import make_tool
 
 pytestmark = pytest.mark.anyio
 
@@ -178,3 +179,31 @@ def test_a_resumption_on_the_command_line_names_the_program_that_has_the_tools(
 
     assert answer.code == 2
     assert "await ww.resume('r1')" in answer.err
+
+
+def charge(who: str) -> str:
+    return f"charged {who}"
+
+
+def charge_by_name(name: str, note: str) -> str:
+    raise AssertionError("the card is charged twice", name, note)
+
+
+async def test_a_run_is_resumed_although_a_finished_step_could_not_be_called_any_more(
+    journal: Path,
+) -> None:
+    old = make_tool(charge, effects=["write"])
+    async with Wavewright(tools=[old], journal=journal, ask=lambda _: None) as ww:
+        plan = (
+            ww.new_plan()
+            .step("all", "charge", {"who": "${item}"}, for_each=["ann", "bob"])
+            .step("asked", "ask_person", {"question": "Send it?"}, depends_on=["all"])
+            .returns("${steps.all}")
+        )
+        waiting = await ww.run(plan)
+    changed = make_tool(charge_by_name, name="charge", effects=["write"])
+
+    async with Wavewright(tools=[changed], journal=journal, ask=lambda _: "yes") as ww:
+        ended = await ww.resume(waiting.id)
+
+    assert ended.result == ["charged ann", "charged bob"]

@@ -190,9 +190,9 @@ class _CodeReader:
         for base in (*kind.__bases__, type(kind)):
             yield from self.parts(base, home)
         if issubclass(kind, enum.Enum):
-            for name, member in kind.__members__.items():
+            for name, choice in kind.__members__.items():
                 yield name
-                yield from self.parts(cast("object", member.value), home)
+                yield from self.parts(cast("object", choice.value), home)
         if issubclass(kind, BaseModel):
             for name, field in kind.model_fields.items():
                 yield f"{name} {field.annotation!r} {field.metadata!r}"
