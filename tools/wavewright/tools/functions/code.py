@@ -36,6 +36,8 @@ from pydantic import BaseModel
 
 _MAX_PARTS: Final = 20_000
 """Parts of one hash; a table with more counts by its first ones."""
+_MAX_DEPTH: Final = 60
+"""How far one value is looked for inside another."""
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), type(...))
 _WRITTEN_OUT: Final = (
     dt.date, dt.time, dt.timedelta, dt.tzinfo, decimal.Decimal, numbers.Number, uuid.UUID, range
@@ -118,6 +120,7 @@ class _CodeReader:
         self._read: dict[int, object] = {}
         """What was read, by identity; held, so that no identity is given twice."""
         self._parts = 0
+        self._depth = 0
 
     def parts(self, value: object, home: str | None = None) -> Iterator[str]:
         """Yield a value part by part; `home` is the module that it is read in."""
@@ -134,7 +137,10 @@ class _CodeReader:
             yield "again"
             return
         self._read[id(value)] = value
-        yield from self._object(value, home)
+        self._depth += 1
+        if self._depth <= _MAX_DEPTH:
+            yield from self._object(value, home)
+        self._depth -= 1
 
     def _object(self, value: object, home: str | None) -> Iterator[str]:
         if isinstance(value, types.FunctionType):
