@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Literal, NoReturn, TypeAlias
+from typing import Literal, NamedTuple, NoReturn, TypeAlias
 
 from wavewright.config.errors import WavewrightError
 from wavewright.config.sources import MAX_EXACT_INTEGER, DocumentFault, Scalar, Span
@@ -195,6 +195,15 @@ _FINITE = "write a finite number, or null where there is none"
 _REMOVE = "remove the character"
 
 
+class _Escape(NamedTuple):
+    """An escape of a string."""
+
+    part: int
+    """Which part of the string it gave."""
+    offset: int
+    """Where its backslash stands."""
+
+
 class ScalarScanner(TextCursor):
     """Reads the scalars of a JSON text."""
 
@@ -212,6 +221,7 @@ class ScalarScanner(TextCursor):
         closers, chunk = _CLOSERS[opener], _CHUNKS[opener]
         self.position += 1
         parts: list[str] = []
+        escapes: list[_Escape] = []
         while True:
             end = end_of(chunk, self.text, self.position)
             parts.append(self.text[self.position : end])
@@ -221,8 +231,28 @@ class ScalarScanner(TextCursor):
                 self._stop("truncated", "the text ends inside a string", start)
             if char in closers:
                 self.position += 1
+                self._read_as_unescaped(parts, escapes)
                 return "".join(parts)
-            parts.append(self._escape() if char == "\\" else self._control_character(char))
+            if char == "\\":
+                escapes.append(_Escape(len(parts), self.position))
+                parts.append(self._escape())
+            else:
+                parts.append(self._control_character(char))
+
+    def _read_as_unescaped(self, parts: list[str], escapes: list[_Escape]) -> None:
+        r"""Read the escapes of a string as backslashes where another one shows that its author
+        wrote backslashes as they are: `C:\Users\name` holds no line break, `\bword\d` no backspace.
+        """
+        written = [(escape, self.text[escape.offset + 1]) for escape in escapes]
+        unknown = [letter for escape, letter in written if parts[escape.part] == "\\" + letter]
+        if not unknown:
+            return
+        # Beside `\$` of a text a line break is one; nobody means a backspace or a form feed.
+        meant = "bfnrt" if any(letter.isalnum() for letter in unknown) else "bf"
+        for escape, letter in written:
+            if letter in meant:
+                self._note("unknown_escape", escape.offset)
+                parts[escape.part] = "\\" + letter
 
     def _control_character(self, char: str) -> str:
         offset = self.position

@@ -146,6 +146,16 @@ async def test_two_readers_of_a_stream_get_all_events_each(ww: Wavewright) -> No
     assert isinstance(again[-1], RunFinished)
 
 
+async def test_what_is_not_open_any_more_says_so(ww: Wavewright) -> None:
+    async with ww:
+        stream = ww.stream(doubled(ww))
+
+    with pytest.raises(WavewrightError, match="not open"):
+        [event async for event in stream]
+    with pytest.raises(WavewrightError, match="not entered"):
+        await ww.__aexit__(None, None, None)
+
+
 async def test_a_reader_that_leaves_ends_no_run_that_another_one_reads(
     ww: Wavewright, gate: Gate
 ) -> None:

@@ -251,7 +251,8 @@ class RunStream:
     """
 
     start: Callable[[Callable[[Event], None]], Awaitable[PlanRun[Json]]]
-    group: anyio.abc.TaskGroup
+    open_group: Callable[[], anyio.abc.TaskGroup]
+    """Returns what the run is made in; raises `NotOpen` where that is over."""
     run: PlanRun[Json] | None = None
     """The run, once the loop is over."""
     _events: list[Event] = field(default_factory=list[Event])
@@ -266,8 +267,8 @@ class RunStream:
     async def __aiter__(self) -> AsyncGenerator[Event]:
         """Yield each event once it is journaled, then raise what the run has raised."""
         if not self._is_begun:
+            self.open_group().start_soon(self._follow)
             self._is_begun = True
-            self.group.start_soon(self._follow)
         self._readers += 1
         position = 0
         try:

@@ -204,7 +204,12 @@ class Wavewright:
         inside.
         """
         loop = asyncio.get_running_loop()
-        opening = self._openings[loop]
+        opening = self._openings.get(loop)
+        if opening is None:
+            raise NotOpen(
+                "what is left was not entered in this event loop",
+                "write `async with Wavewright(…) as ww:`",
+            )
         try:
             await opening.leave()
         finally:
@@ -515,13 +520,14 @@ class Wavewright:
                 are yielded first, of a run that has ended all of them; without it only new events
                 are.
         """
+        _ = self._open  # refused here, and not at the first event
         loaded = plan if isinstance(plan, LoadedPlan) else self.load(plan)
         request = RunRequest(resolved_job=loaded.job, run=None if run is None else read_run_id(run))
         return RunStream(
             lambda listen: self._execute(
                 request, listen, after, settings=loaded.settings, if_exists=if_exists
             ),
-            self._open.group,
+            lambda: self._open.group,
         )
 
     @overload
