@@ -120,6 +120,8 @@ def test_every_function_of_expressions_is_listed() -> None:
         ("plan-language.md", "stop", PlanStop),
         ("plan-language.md", "a patch", PlanPatch),
         ("retries.md", "retries", Retry),
+        ("package.md", "a package", Package),
+        ("package.md", "a review", ReviewResult),
         ("messages.md", "an envelope", Envelope),
         ("messages.md", "a job request", JobRequest),
         ("messages.md", "a goal request", GoalRequest),
@@ -133,17 +135,9 @@ def test_every_field_of_a_document_is_listed_with_its_default(
     assert written_part(page, f"fields of {name}", (table := field_table(model))) == table
 
 
-@pytest.mark.parametrize(
-    ("page", "model"),
-    [
-        pytest.param("plan-language.md", Gate, id="gate"),
-        pytest.param("package.md", Package, id="package"),
-        pytest.param("package.md", ReviewResult, id="review"),
-    ],
-)
-def test_every_field_of_a_document_is_described(page: str, model: type[BaseModel]) -> None:
-    text = (REFERENCE / page).read_text(encoding="utf-8")
-    fields = [field.alias or name for name, field in model.model_fields.items()]
+def test_every_field_of_a_gate_is_described() -> None:
+    text = (REFERENCE / "plan-language.md").read_text(encoding="utf-8")
+    fields = [field.alias or name for name, field in Gate.model_fields.items()]
 
     assert [name for name in fields if f"`{name}`" not in text and f"`{name}:" not in text] == []
 

@@ -137,16 +137,27 @@ class ReviewResult(Record):
     """The verdict on a run."""
 
     goal_achieved: bool
+    """Whether every mandatory gate passed and every terminal output is there; with a model, what
+    code and model find.
+    """
     confidence: float
+    """The capped confidence in the whole; with a model, at most what the model states."""
     summary: str
+    """The verdict in a sentence or two."""
     missing_data: tuple[str, ...] = ()
+    """What is not there."""
     recovery_actions: tuple[RecoveryAction, ...] = ()
+    """How to fix it, with the step, the gate and the hint."""
     reviewer: Literal["code", "model"] = "code"
+    """Who reviewed: code, or a model beside it."""
     confidences: tuple[Confidence, ...] = ()
+    """For each field: the raw figure, the capped one, and why."""
     caps: tuple[CapRecord, ...] = ()
+    """Every cap that was asked, whether it applied, and where it came from."""
     steps: tuple[StepConfidence, ...] = ()
     """The steps whose outputs have a confidence below 1, in the plan's order."""
     round: int = 0
+    """The round that was reviewed."""
     opinion: Opinion | None = None
     """The model's opinion, if a model reviewed."""
     refused_actions: tuple[RefusedAction, ...] = ()
@@ -355,23 +366,35 @@ class Package(Record):
     """The results of a run, their confidence, and how they were made."""
 
     format: Literal["wavewright/package/1"] = "wavewright/package/1"
+    """Name and version of this format."""
     run: str
+    """The run's id."""
     retry_of: str | None = None
     """The run that this one repeats."""
     job: str
+    """The job's name."""
     goal_name: str = ""
     """Of the goal template that the job names."""
     goal: str
+    """To which end it was run, in words."""
     status: RunStatus | GoingStatus
+    """How the run ended."""
     reason: str = ""
     """Why it ended, if the status does not say it."""
     result: JsonValue = None
+    """What the plan names as its result."""
     documents: tuple[OutputDocument, ...] = ()
+    """Output documents, each with its step, title, tags and content."""
     sources: tuple[SourceReference, ...] = ()
+    """Where data came from: name, location, the time it is of, the time it was read."""
     charts: tuple[Chart, ...] = ()
+    """Charts that outputs asked for, as figures."""
     conflicts: tuple[Conflict, ...] = ()
+    """Statements about one thing that cannot both be right, with who found it."""
     warnings: tuple[str, ...] = ()
+    """What a reader should know."""
     review: ReviewResult | None = None
+    """The verdict."""
     earlier_reviews: tuple[ReviewResult, ...] = ()
     """Reviews of the other rounds."""
     round: int = 0
@@ -379,19 +402,27 @@ class Package(Record):
     rounds: tuple[RoundSummary, ...] = ()
     """Every round that was reviewed, where there are several."""
     gates: tuple[GateRecord, ...] = ()
+    """Every gate's record."""
     plan: JsonObject
+    """The plan as it was run, with the template's gates and caps."""
     plan_hash: str
+    """Its hash."""
     rung: str
+    """Where the plan came from."""
     kept_plan: KeptPlanUse | None = None
     """The kept plan that was run or shown to the planner."""
     patches: tuple[PatchReport, ...] = ()
+    """Recovery patches: their difference, what became of them, and the rung that made each."""
     recovery_ended: str = ""
     """Why no further patch was tried for a goal that is not achieved."""
     execution_log: tuple[StepReport, ...] = ()
+    """Every step: status, wave, times, attempts, items, error."""
     calls: tuple[CallReport, ...] = ()
+    """Every call of a tool: what it was handed, its key, status, time and attempts."""
     failed_attempts: tuple[AttemptReport, ...] = ()
     """Of the first calls that failed; the journal has the others."""
     timings: Timings = Timings()
+    """When the run was at work."""
     model_uses: ModelUses = ModelUses()
     """Cost of language models; all zero if none was asked."""
     orchestrator_tokens: int = 0
@@ -403,6 +434,7 @@ class Package(Record):
     loop_calls: tuple[LoopCallReport, ...] = ()
     """Tools that agents called inside their steps."""
     versions: dict[str, str] = {}
+    """Of wavewright, Python and the tools."""
     now: str
     """The instant that `now()` returned in the run."""
     journal_head: RunHead | None = None
