@@ -68,6 +68,24 @@ async def test_a_talk_goes_on_without_the_name_until_a_farewell() -> None:
     assert game.state.dialogue == ()
 
 
+@pytest.mark.parametrize(
+    ("question", "line"),
+    [
+        ("Hello Mira, what happened at the mine?", "Spiders in the tunnel."),
+        ("Mira, who lives down there?", "Spiders in the tunnel."),
+        ("Mira, what do you sell?", "Eight gold for a healing potion."),
+        ("Mira, how much is a potion?", "Eight gold for a healing potion."),
+        ("Good morning, Mira", "Eight gold for a healing potion."),
+    ],
+)
+async def test_a_question_is_answered_by_an_offer_only_where_it_asks_for_one(
+    question: str, line: str
+) -> None:
+    _, [told] = await play(question)
+
+    assert line in texts(told)
+
+
 async def test_an_ally_asks_no_wages() -> None:
     game, [*_, told] = await play("go to inn", "hire Sela for 10 gold", "Sela, are you ready?")
 

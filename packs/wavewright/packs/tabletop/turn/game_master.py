@@ -44,6 +44,9 @@ _OWN: Final = re.compile(
 )
 _PUZZLED: Final = "I do not know how to do that. "
 _DRINK: Final = re.compile(r"\b(?:drink|quaff|use|swallow)\b(?P<what>.*)")
+_TRADE: Final = re.compile(
+    r"\b(?:buy|sell|sale|price|prices|costs?|pay|hire|wages|goods|trade|how much)\b"
+)
 _FAREWELL: Final = re.compile(r"\b(?:bye|goodbye|farewell|leave|see you)\b")
 _BUY: Final = re.compile(r"\b(?:buy|purchase|sell me|give me)\b")
 _HAND: Final = re.compile(r"\b(?:give|pay|hand|hire)\b(?! (?:up|in|me)\b)")
@@ -154,19 +157,25 @@ async def speak(request: AgentRequest, tools: ToolUser) -> str:
     done = (
         await attempt(tools, intended) if intended is not None and intended.tool == "give" else ""
     )
-    lines = _lines_of(person) or ("…",)
+    lines = _lines_of(person, request.message) or ("…",)
     said = lines[(state.talks.get(person.id, 1) - 1) % len(lines)]
     return f"“{said}” {done}".strip()
 
 
-def _lines_of(person: Creature) -> tuple[str, ...]:
-    """Return what a person may say now: an ally asks no wages, and nobody offers what is sold."""
+def _lines_of(person: Creature, message: str) -> tuple[str, ...]:
+    """Return what a person may say now: an ally asks no wages, nobody offers what is sold, and a
+    question is answered by an offer only where it asks for one.
+    """
+    sheet = person.sheet
     if person.side == "party":
-        return person.sheet.ally_lines or person.sheet.lines
-    has_goods = any(person.has(item, 1) for item in person.sheet.prices)
-    is_for_hire = person.sheet.hire is not None
-    offer = (person.sheet.offer,) if person.sheet.offer and (has_goods or is_for_hire) else ()
-    return (*offer, *person.sheet.lines)
+        return sheet.ally_lines or sheet.lines
+    has_goods = any(person.has(item, 1) for item in sheet.prices)
+    if not sheet.offer or not (has_goods or sheet.hire is not None):
+        return sheet.lines
+    if _TRADE.search(message.lower()):
+        return (sheet.offer,)
+    is_other_question = "?" in message and bool(sheet.lines)
+    return sheet.lines if is_other_question else (sheet.offer, *sheet.lines)
 
 
 def continues_talk(message: str, state: GameState) -> bool:
