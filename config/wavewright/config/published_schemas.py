@@ -38,6 +38,7 @@ def published_schema(
             _add_descriptions(definition, models[model_name])
     if isinstance(shape, type) and issubclass(shape, BaseModel):
         _add_descriptions(schema, shape)
+    remove_examples(schema)
     _simplify_schema(schema)
     return {
         "$schema": DIALECT,
@@ -45,6 +46,21 @@ def published_schema(
         **schema,
         "title": title,
     }
+
+
+def remove_examples(node: JsonValue) -> None:
+    """Remove the examples of docstrings from the descriptions of a schema: they are for those who
+    read Python.
+    """
+    if isinstance(node, list):
+        for inner in node:
+            remove_examples(inner)
+    if not isinstance(node, dict):
+        return
+    for inner in node.values():
+        remove_examples(inner)
+    if isinstance(description := node.get("description"), str):
+        node["description"] = description.partition(_EXAMPLE)[0]
 
 
 def _add_descriptions(definition: dict[str, JsonValue], model: type[BaseModel]) -> None:
@@ -118,7 +134,7 @@ def _simplify_schema(node: JsonValue) -> None:
 
     A list that is read into a set may repeat an item; a line break within a paragraph of a
     description is a space; `gt` is no keyword of JSON Schema; nested `anyOf` are flattened; an
-    optional field needs no default of null; the example of a docstring is for those who read Python.
+    optional field needs no default of null.
     """
     if isinstance(node, list):
         for inner in node:
@@ -128,8 +144,7 @@ def _simplify_schema(node: JsonValue) -> None:
     for inner in node.values():
         _simplify_schema(inner)
     if isinstance(description := node.get("description"), str):
-        prose = description.partition(_EXAMPLE)[0]
-        node["description"] = _BREAK_IN_PARAGRAPH.sub(" ", prose)
+        node["description"] = _BREAK_IN_PARAGRAPH.sub(" ", description)
     if node.get("uniqueItems") is True and node.get("type") == "array":
         del node["uniqueItems"]
     if node.get("default", ...) is None and "anyOf" in node:

@@ -61,6 +61,9 @@ from .plans.patches import (
     apply_patch as apply_patch,
     check_patch as check_patch,
 )
+from .ports.asking import (
+    Asking as Asking,
+)
 from .ports.fallback_ladder import (
     FallbackFailure as FallbackFailure,
     shipped_ladders as shipped_ladders,

@@ -29,6 +29,7 @@ from .package.summary import (
 )
 from .records import (
     Package as Package,
+    ReviewResult as ReviewResult,
 )
 from .recovery.boundary import (
     RecoveryView as RecoveryView,
@@ -50,4 +51,7 @@ from .review.by_code import (
 )
 from .review.by_model import (
     review_by_model as review_by_model,
+)
+from .review.results import (
+    ReviewedRun as ReviewedRun,
 )

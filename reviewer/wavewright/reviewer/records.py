@@ -134,7 +134,22 @@ class Opinion(Record):
 
 
 class ReviewResult(Record):
-    """The verdict on a run."""
+    """The verdict on a run.
+
+    >>> from wavewright.engine import Wavewright
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> ww = Wavewright(tools=[double], journal="runs.db")
+    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
+    >>> from wavewright.planner import Goal, Plan
+    >>> from wavewright.tools import make_tool
+    >>> plan, goal = Plan.model_validate(run.state.plan), Goal.model_validate(run.state.started.goal)
+    >>> tools = {"double": make_tool(double).signature}
+    >>> from wavewright.reviewer import review_by_code
+    >>> review_by_code(plan, goal, run.state, tools).goal_achieved
+    True
+    """
 
     goal_achieved: bool
     """Whether every mandatory gate passed and every terminal output is there; with a model, what
@@ -363,7 +378,17 @@ class KeptPlanUse(Record):
 
 
 class Package(Record):
-    """The results of a run, their confidence, and how they were made."""
+    """The results of a run, their confidence, and how they were made.
+
+    >>> from wavewright.engine import Wavewright
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> ww = Wavewright(tools=[double], journal="runs.db")
+    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
+    >>> run.package.status, run.package.result
+    ('achieved', 4)
+    """
 
     format: Literal["wavewright/package/1"] = "wavewright/package/1"
     """Name and version of this format."""

@@ -30,7 +30,13 @@ OnRefused: TypeAlias = Callable[[RefusedAnswer], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """Who is asked, with which prompts, down which ladder, and who is told about it."""
+    """Who is asked, with which prompts, down which ladder, and who is told about it.
+
+    >>> from wavewright.planner import Asking, shipped_ladders
+    >>> from wavewright.prompts import Prompts
+    >>> Asking(models=None, prompts=Prompts(), ladder=shipped_ladders()["reviewer"]).models is None
+    True
+    """
 
     models: ModelClient | None
     """Who answers; without it only the rungs that need no model are tried."""

@@ -138,7 +138,12 @@ class Measurement(DocumentModel):
 
 
 class Calibration(DocumentModel):
-    """The measurements of judges, and what a measurement must reach."""
+    """The measurements of judges, and what a measurement must reach.
+
+    >>> from wavewright.reviewer import Calibration
+    >>> Calibration().gates
+    ()
+    """
 
     version: int = Field(default=1, ge=1, le=1)
     """Version of this format."""
@@ -391,7 +396,12 @@ def _verdict_reader(output: Json) -> Callable[[str], _JudgeAnswer]:
 
 
 def rubric_hash(rubric: str) -> str:
-    """Return the hash of a rubric's words; how they are broken into lines makes no difference."""
+    r"""Return the hash of a rubric's words; how they are broken into lines makes no difference.
+
+    >>> from wavewright.reviewer import rubric_hash
+    >>> rubric_hash("It names its\nsources.") == rubric_hash("It names its sources.")
+    True
+    """
     return content_hash(" ".join(rubric.split()))
 
 
@@ -400,5 +410,14 @@ def read_calibration(path: Path) -> Calibration:
 
     Raises:
         PlanError: the file cannot be read or is not valid; each fault has its place and its fix.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from wavewright.reviewer import read_calibration
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "judges.yaml"
+    ...     _ = file.write_text("gates: []")
+    ...     read_calibration(file).gates
+    ()
     """
     return read_model_file(path, Calibration)

@@ -31,7 +31,12 @@ _MAX_PARALLEL_CASES: Final = 8
 
 
 class JudgeCase(DocumentModel):
-    """An output, and whether a person lets it pass."""
+    """An output, and whether a person lets it pass.
+
+    >>> from wavewright.reviewer import JudgeCase
+    >>> JudgeCase(output="Prices rose by 4 %.", passes=True).passes
+    True
+    """
 
     passes: bool
     output: JsonValue
@@ -57,7 +62,15 @@ class JudgeDifference:
 
 @dataclass(frozen=True, slots=True)
 class JudgeMeasurement:
-    """The measurement of a judge, with its differences."""
+    """The measurement of a judge, with its differences.
+
+    >>> from wavewright.reviewer import JudgeMeasurement
+    >>> from wavewright.reviewer.gates.judge import Measurement
+    >>> counted = {"model": "a:model", "agreement": 0.95, "cases": 40, "date": "2026-03-01"}
+    >>> measured = Measurement(gate="says_why", rubric="It says why.", **counted)
+    >>> JudgeMeasurement(measured, differences=()).as_json()["agreement"]
+    0.95
+    """
 
     measurement: Measurement
     differences: tuple[JudgeDifference, ...]
@@ -81,6 +94,15 @@ def read_cases(path: Path) -> tuple[JudgeCase, ...]:
 
     Raises:
         PlanError: the file cannot be read, or is no such thing.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from wavewright.reviewer import read_cases
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "cases.yaml"
+    ...     _ = file.write_text("cases: [{passes: true, output: Prices rose by 4 %.}]")
+    ...     [case.passes for case in read_cases(file)]
+    [True]
     """
     return read_model_file(path, JudgeCases).cases
 

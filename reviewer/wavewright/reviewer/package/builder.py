@@ -106,6 +106,21 @@ def build_package(
         review: The last review; None if the run was not reviewed.
         tools: Signatures by name.
         now: How the run goes on; None of one that has ended, or is being packaged.
+
+    >>> from wavewright.engine import Wavewright
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> ww = Wavewright(tools=[double], journal="runs.db")
+    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
+    >>> from wavewright.planner import Goal, Plan
+    >>> from wavewright.tools import make_tool
+    >>> plan, goal = Plan.model_validate(run.state.plan), Goal.model_validate(run.state.started.goal)
+    >>> tools = {"double": make_tool(double).signature}
+    >>> from wavewright.reviewer import build_package, review_by_code
+    >>> review = review_by_code(plan, goal, run.state, tools)
+    >>> build_package(plan, goal, run.state, review, tools).result
+    4
     """
     shown = RedactedRun(state)
     state, review = shown.state, None if review is None else shown.review(review)
@@ -195,7 +210,18 @@ def last_review(state: RunState) -> ReviewResult | None:
 
 
 def package_bytes(package: Package) -> bytes:
-    """Return a package as canonical JSON: equal packages have equal bytes."""
+    """Return a package as canonical JSON: equal packages have equal bytes.
+
+    >>> from wavewright.engine import Wavewright
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> ww = Wavewright(tools=[double], journal="runs.db")
+    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
+    >>> from wavewright.reviewer import package_bytes, read_package
+    >>> read_package(package_bytes(run.package)) == run.package
+    True
+    """
     return canonical_json(package.model_dump(mode="json")) + b"\n"
 
 
@@ -204,6 +230,17 @@ def write_package(package: Package, folder: Path) -> Path:
 
     Raises:
         FileNotWrittenError: the disk is full or read-only, or the folder may not be written to.
+
+    >>> from wavewright.engine import Wavewright
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> ww = Wavewright(tools=[double], journal="runs.db")
+    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
+    >>> from pathlib import Path
+    >>> from wavewright.reviewer import write_package
+    >>> write_package(run.package, Path()).name
+    'package.json'
     """
     return write_atomically(folder / PACKAGE_NAME, package_bytes(package))
 
@@ -213,6 +250,16 @@ def read_package(content: bytes, name: str = PACKAGE_NAME) -> Package:
 
     Raises:
         PackageError: it is no package, or one of another version.
+
+    >>> from wavewright.engine import Wavewright
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> ww = Wavewright(tools=[double], journal="runs.db")
+    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
+    >>> from wavewright.reviewer import package_bytes, read_package
+    >>> read_package(package_bytes(run.package)).result
+    4
     """
     try:
         return Package.model_validate_json(content)
@@ -227,8 +274,17 @@ def read_package(content: bytes, name: str = PACKAGE_NAME) -> Package:
 
 
 def package_schema() -> JsonObject:
-    """Return the JSON Schema of a package."""
+    """Return the JSON Schema of a package.
+
+    >>> from wavewright.reviewer import package_schema
+    >>> "result" in package_schema()["properties"]
+    True
+    """
+    # No run asks for it.
+    from wavewright.config.published_schemas import remove_examples
+
     schema: JsonObject = Package.model_json_schema(mode="serialization")
+    remove_examples(schema)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:wavewright:schema:package:1",

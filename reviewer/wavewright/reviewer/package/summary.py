@@ -168,6 +168,16 @@ def render_summary(
         package: The outcome of a run.
         result: The lines of the result, already escaped and rendered for a terminal.
         width: Width in characters of wrapped texts, at most `MAX_WIDTH`; tables may be wider.
+
+    >>> from wavewright.engine import Wavewright
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> ww = Wavewright(tools=[double], journal="runs.db")
+    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
+    >>> from wavewright.reviewer import render_summary
+    >>> render_summary(run.package).splitlines()[0]
+    'GOAL ACHIEVED  plan'
     """
     width = max(_MIN_WIDTH, min(width, MAX_WIDTH))
     lines = (

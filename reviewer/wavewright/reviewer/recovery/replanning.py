@@ -83,7 +83,12 @@ class CheckedPatch:
 
 @dataclass(frozen=True, slots=True)
 class ReplanResult:
-    """The outcome of a replan."""
+    """The outcome of a replan.
+
+    >>> from wavewright.reviewer import ReplanResult
+    >>> ReplanResult(None, None, ("rounds used up: 2 of 2",), (), ()).reasons
+    ('rounds used up: 2 of 2',)
+    """
 
     patch: PlanPatch | None
     checked: PatchCheck | None
@@ -118,6 +123,26 @@ async def replan(
             only recipes are tried.
         seen: Fingerprints of earlier patches.
         feedback: The rejection of a package; None for a recovery after a review.
+
+    >>> from wavewright.engine import Wavewright
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> ww = Wavewright(tools=[double], journal="runs.db")
+    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
+    >>> from wavewright.planner import Goal, Plan
+    >>> from wavewright.tools import make_tool
+    >>> plan, goal = Plan.model_validate(run.state.plan), Goal.model_validate(run.state.started.goal)
+    >>> tools = {"double": make_tool(double).signature}
+    >>> import anyio
+    >>> from wavewright.planner import Asking, shipped_ladders
+    >>> from wavewright.prompts import Prompts
+    >>> from wavewright.reviewer import ReviewedRun, replan, review_by_code
+    >>> asking = Asking(models=None, prompts=Prompts(), ladder=shipped_ladders()["recovery"])
+    >>> review = review_by_code(plan, goal, run.state, tools)
+    >>> reviewed = ReviewedRun(plan, goal, run.state, tools)
+    >>> anyio.run(replan, reviewed, review, asking).patch is None
+    True
     """
     plan, goal, state, tools = run.plan, run.goal, run.state, run.tools
     models, prompts = asking.models, asking.prompts

@@ -402,6 +402,20 @@ def review_by_code(
         goal: What was asked for.
         state: What happened.
         tools: Signatures by name.
+
+    >>> from wavewright.engine import Wavewright
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> ww = Wavewright(tools=[double], journal="runs.db")
+    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
+    >>> from wavewright.planner import Goal, Plan
+    >>> from wavewright.tools import make_tool
+    >>> plan, goal = Plan.model_validate(run.state.plan), Goal.model_validate(run.state.started.goal)
+    >>> tools = {"double": make_tool(double).signature}
+    >>> from wavewright.reviewer import review_by_code
+    >>> review_by_code(plan, goal, run.state, tools).goal_achieved
+    True
     """
     run = ReviewedRun(plan, goal, state, tools)
     found = assess(run)

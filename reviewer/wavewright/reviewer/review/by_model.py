@@ -92,6 +92,26 @@ async def review_by_model(
         asking: Who is asked: the templates `reviewer/…`, the ladder `reviewer`.
         tokens: Maximum tokens of outputs in the prompt; fewer are shown if the model has no room
             for them.
+
+    >>> from wavewright.engine import Wavewright
+    >>> def double(number: int) -> int:
+    ...     "Double a number."
+    ...     return 2 * number
+    >>> ww = Wavewright(tools=[double], journal="runs.db")
+    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
+    >>> from wavewright.planner import Goal, Plan
+    >>> from wavewright.tools import make_tool
+    >>> plan, goal = Plan.model_validate(run.state.plan), Goal.model_validate(run.state.started.goal)
+    >>> tools = {"double": make_tool(double).signature}
+    >>> import anyio
+    >>> from wavewright.planner import Asking, shipped_ladders
+    >>> from wavewright.prompts import Prompts
+    >>> from wavewright.reviewer import ReviewedRun, review_by_code, review_by_model
+    >>> asking = Asking(models=None, prompts=Prompts(), ladder=shipped_ladders()["reviewer"])
+    >>> by_code = review_by_code(plan, goal, run.state, tools)
+    >>> reviewed = ReviewedRun(plan, goal, run.state, tools)
+    >>> anyio.run(review_by_model, reviewed, by_code, asking) == by_code
+    True
     """
     if asking.models is None:
         return by_code
