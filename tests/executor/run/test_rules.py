@@ -246,3 +246,40 @@ async def test_what_asks_a_person_is_equal_to_no_other_call() -> None:
     assert statuses(state) == {"a": "ok", "b": "ok"}
     assert output_of(state, "b") == {"v": 1}
     assert len(bench.calls) == 2
+
+
+async def test_a_write_that_was_blocked_after_it_succeeded_is_not_repeated_by_a_retry() -> None:
+    shop, journal = Shop(), MemoryJournal()
+    shop.is_failing = False
+    plan = plan_of({"id": "f", "tool": "look"}, {"id": "c", "depends_on": ["f"]})
+    await shop.bench.run(plan, journal=journal)
+    old, shop.bench = shop.bench, ExecutionHarness().add(echo, **CHARGE)
+    shop.bench.add(answering("text"), "look", **TEXTS)
+    blocked = await resumed(shop.bench, plan, journal)
+    shop.runs.append(RetriedRun(RUN, blocked))
+    shop.bench = old
+
+    state = await shop.run(plan)
+
+    assert statuses(blocked) == {"f": "failed", "c": "blocked"}
+    assert len(shop.charges) == 1
+    assert statuses(state) == {"f": "reused", "c": "reused"}
+
+
+@pytest.mark.parametrize("items", [None, [1, 2]], ids=["a call", "a list"])
+async def test_a_write_that_other_code_could_not_read_is_not_repeated_by_a_retry(
+    items: list[Json] | None,
+) -> None:
+    shop, journal = Shop(), MemoryJournal()
+    params = {"by": "${item}"} if items else {"by": 1}
+    plan = plan_of({"id": "c", "for_each": items, "params": params})
+    await shop.bench.run(plan, journal=journal)
+    old = shop.bench
+    unreadable = ExecutionHarness().add(answering("text"), **CHARGE, **TEXTS)
+    shop.runs.append(RetriedRun(RUN, await resumed(unreadable, plan, journal)))
+    shop.bench = old
+
+    state = await shop.run(plan)
+
+    assert len(shop.charges) == len(items or [1])
+    assert statuses(state) == {"c": "reused"}

@@ -65,6 +65,7 @@ _NO_RUNGS: Map[int, RungTaken] = Map()
 _NO_LOOP_CALLS: Map[StepId, Map[int, LoopToolCalled]] = Map()
 _NO_LOOP_CALLS_OF_STEP: Map[int, LoopToolCalled] = Map()
 _NONE_UNDER_WAY: Map[StepId, StepStarted] = Map()
+_NOTHING_UNDONE: Map[tuple[StepId, StepKey], StepFinished | ItemFinished] = Map()
 _NO_FAULTS: Map[tuple[StepId, int | None], AttemptLogged] = Map()
 MAX_FAULTS = 200
 """Maximum of failed calls whose last attempt is in the state; the journal has all."""
@@ -102,6 +103,10 @@ class RunState:
     """The last failed attempt of a call, by step and item; of at most `MAX_FAULTS` calls."""
     under_way: Map[StepId, StepStarted] = _NONE_UNDER_WAY
     """Steps that run: they have started in this attempt and have not ended."""
+    undone: Map[tuple[StepId, StepKey], StepFinished | ItemFinished] = _NOTHING_UNDONE
+    """Calls that succeeded, and whose step or item has another ending since, for which nothing was
+    called: it was blocked, or other code could not read the output.
+    """
     finished: RunFinished | None = None
     """How the run ended; None again after any event of a resumed run."""
 
@@ -244,6 +249,7 @@ def reduce(state: RunState, event: Event) -> RunState:  # noqa: C901, PLR0912 - 
                 state,
                 items=state.items.set(event.step, known.set(event.index, event)),
                 begun=_without(state.begun, event),
+                undone=_with_undone(state.undone, known.get(event.index), event),
                 finished=None,
             )
         case StepStarted():
@@ -321,6 +327,7 @@ def _with_step(state: RunState, ending: StepFinished) -> RunState:
         state.loop_records,
         state.faults,
         state.under_way.delete(ending.step) if ending.step in state.under_way else state.under_way,
+        _with_undone(state.undone, state.steps.get(ending.step), ending),
     )
 
 
@@ -334,6 +341,7 @@ def _with_start(state: RunState, event: StepStarted) -> RunState:
 
 def _with_bulk(state: RunState, events: Iterable[_BulkEvent]) -> RunState:
     begun, steps, rungs = state.begun, state.steps.mutate(), state.rung_records.mutate()
+    undone = state.undone
     running = state.under_way.mutate()
     items: dict[StepId, MapMutation[int, ItemFinished]] = {}
     for event in events:
@@ -346,12 +354,14 @@ def _with_bulk(state: RunState, events: Iterable[_BulkEvent]) -> RunState:
                 begun = begun.set((event.step, event.key), event)
             continue
         if isinstance(event, StepFinished):
+            undone = _with_undone(undone, steps.get(event.step), event)
             steps[event.step] = event
             running.pop(event.step, None)
         else:
             known = items.get(event.step)
             if known is None:
                 known = items[event.step] = state.items.get(event.step, _NO_ITEMS_OF_STEP).mutate()
+            undone = _with_undone(undone, known.get(event.index), event)
             known[event.index] = event
         if begun:
             begun = _without(begun, event)
@@ -368,6 +378,7 @@ def _with_bulk(state: RunState, events: Iterable[_BulkEvent]) -> RunState:
         state.loop_records,
         state.faults,
         running.finish(),
+        undone,
     )
 
 
@@ -390,6 +401,19 @@ def _without(
     if ending.key is None or ending.status == "cancelled" or (ending.step, ending.key) not in begun:
         return begun
     return begun.delete((ending.step, ending.key))
+
+
+def _with_undone(
+    undone: Map[tuple[StepId, StepKey], StepFinished | ItemFinished],
+    before: StepFinished | ItemFinished | None,
+    ending: StepFinished | ItemFinished,
+) -> Map[tuple[StepId, StepKey], StepFinished | ItemFinished]:
+    """Add the ending before, where it was a success and nothing was called for this one."""
+    if before is None or before.key is None or before.status not in SUCCESSES:
+        return undone
+    if ending.status in SUCCESSES or ending.attempts:
+        return undone
+    return undone.set((before.step, before.key), before)
 
 
 def _with_fault(state: RunState, event: AttemptLogged) -> RunState:

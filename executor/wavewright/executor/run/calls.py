@@ -378,8 +378,11 @@ class CallRunner:
                 self._fail(call, UNREADABLE, outcome)
 
     def _keep(self, call: ScheduledCall, ending: FinishedCall, outcome: CallOutcome) -> None:
-        if isinstance(ending, StepFinished):
+        if isinstance(ending, StepFinished) and self._rules.is_recorded(ending):
             outcome.kept = ending
+        elif isinstance(ending, StepFinished):
+            # It was blocked since, and is not any more.
+            outcome.endings.append(replace(ending, at=self._clock.wall()))
         elif call.fan_out is not None and call.item is not None:
             if ending.index != call.item:
                 # The same call at another place of the list.

@@ -159,7 +159,7 @@ UNREADABLE: Final = StepError(
     "output",
     "the call was made before, and its output is not what the tool's present code promises",
     attempts=0,
-    hint="go on with the code that made it, or start a new run; the call is not made again",
+    hint="retry with the code that made it, or start a new run; the call is not made again",
 )
 REFUSED: Final = StepError("refused", "a person did not approve the call", attempts=0)
 

@@ -219,7 +219,8 @@ def _past_call(retried: RetriedRun, call: ScheduledCall, keys: list[StepKey]) ->
     for key in keys:
         if (call.step.id, key) in retried.state.begun:
             return PastCall(retried.run, None)
-        ending = retried.endings.find(call, key)
+        # What succeeded has taken effect, however its step ended since.
+        ending = retried.state.undone.get((call.step.id, key)) or retried.endings.find(call, key)
         if ending is not None:
             return PastCall(retried.run, ending)
     return None
@@ -408,6 +409,10 @@ class CallRules:
         evaluated = {record.gate for record in ending.gates}
         return not self._gates.get(ending.step, frozenset()) <= evaluated
 
+    def is_recorded(self, ending: StepFinished) -> bool:
+        """Whether an ending is the one that its step has, and not one that was undone since."""
+        return self._prior.steps.get(ending.step) is ending
+
     def has_ended_before(self, step: StepId) -> bool:
         """Whether a step has an ending that stands from an earlier part of this run."""
         ending = self._prior.steps.get(step)
@@ -453,7 +458,9 @@ class PastEndings:
         step = call.step.id
         if call.item is None:
             ending = self._state.steps.get(step)
-            return ending if ending is not None and _is_of(ending, key) else None
+            if ending is not None and _is_of(ending, key):
+                return ending
+            return self._state.undone.get((step, key))
         items = self._state.items.get(step)
         if not items:
             return None
