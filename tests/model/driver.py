@@ -16,6 +16,7 @@ import anyio
 
 from tests.executor.execution_harness import VirtualClock
 from tests.model.engine_plans import bound_plan
+from tests.model.fleet import GOAL, SteppedClock, on_fleet
 from tests.model.interpreter import (
     CACHE_SECONDS,
     TOOLS,
@@ -62,9 +63,8 @@ from wavewright.executor.run.rules import RetriedRun, ReuseSource
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.journal import Journal, MemoryJournal
 from wavewright.executor.store.transaction import Alongside
-from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import plan_hash, step_key
-from wavewright.planner.language.plan import SUB_PLAN, Plan
+from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, SUB_PLAN, Plan
 from wavewright.planner.language.signatures import SUB_PLAN_SIGNATURE, ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, Schedule, StepId, as_object
 from wavewright.reviewer.gates.verifier import make_verifier
@@ -73,6 +73,8 @@ from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.tool import Tool, ToolCall
 
 _TIMEOUT = 5
+_LIMITS = LIMITS_OF_OWN_PLANS
+_ONE_AT_A_TIME = _LIMITS.model_copy(update={"concurrency": 1})
 Answer: TypeAlias = Literal["approve", "refuse", "wait"]
 
 
@@ -120,7 +122,7 @@ class DrawnCase:
 class World:
     """The tools and the people, and the log of what they were asked."""
 
-    clock: VirtualClock
+    clock: VirtualClock | SteppedClock
     outcomes: list[Outcome]
     made: list[MadeCall] = field(default_factory=list[MadeCall])
     replies: list[tuple[Shown, bool | None]] = field(
@@ -300,7 +302,10 @@ class _Run:
 
 
 async def hold_against_model(
-    case: DrawnCase, place: MortalMemory | Path | str | None = None, salt: str = ""
+    case: DrawnCase,
+    place: MortalMemory | Path | str | None = None,
+    salt: str = "",
+    fleet: str | None = None,
 ) -> None:
     """Execute a case and hold it against the model; in memory where no other place is given.
 
@@ -308,12 +313,13 @@ async def hold_against_model(
         case: What is drawn.
         place: Where the journal is, as for `opened`.
         salt: Tells the runs of this case from those of others in the same database.
+        fleet: The database in which a fleet takes the calls; they are made in turn then.
 
     Raises:
         NotAllowedError: the engine did what the model does not allow.
     """
     place = MortalMemory() if place is None else place
-    world = World(VirtualClock(), list(case.outcomes))
+    world = World(VirtualClock() if fleet is None else SteppedClock(), list(case.outcomes))
     runs = list[_Run]()
     plan = case.plan
     for drawn in case.parts:
@@ -324,7 +330,7 @@ async def hold_against_model(
                 plan = _with_lists(plan, drawn)
             run_id = RunId(f"run-{salt}{len(runs)}")
             runs.append(_Run(run_id, drawn, plan, world.clock.now, last))
-        await _Session(case, drawn, world, runs, salt).execute_part(place)
+        await _Session(case, drawn, world, runs, salt, fleet).execute_part(place)
 
 
 @dataclass
@@ -336,6 +342,7 @@ class _Session:
     world: World
     runs: list[_Run]
     salt: str
+    fleet: str | None
 
     @property
     def run(self) -> _Run:
@@ -353,7 +360,8 @@ class _Session:
                 await journal.append(run.id, self._beginning(plan))
             await self._leave_answer(journal)
             run.state = fold(await journal.load(run.id))
-            is_stopped = await self._executed(journal, plan, tools)
+            async with self._routed(tools) as routed:
+                is_stopped = await self._executed(journal, plan, routed)
             run.state = fold(await journal.load(run.id))
             await journal.close_run(run.id)
         said = world.replies[replies:]
@@ -375,6 +383,14 @@ class _Session:
         has_ended = not is_stopped and not is_waiting
         result = self._result(plan, tools) if has_ended else None
         _compare(run, part, result if has_ended else _NOT_ENDED)
+
+    @asynccontextmanager
+    async def _routed(self, tools: Mapping[str, Tool]) -> AsyncGenerator[Mapping[str, Tool]]:
+        if self.fleet is None:
+            yield tools
+        else:
+            async with on_fleet(self.fleet, tools, self.world) as routed:
+                yield routed
 
     def _is_changed(self, retried: _Run) -> bool:
         return not self.run.part.only_failed and retried.part.version != self.drawn.version
@@ -441,7 +457,7 @@ class _Session:
             journal=journal, clock=lambda: dt.datetime.fromtimestamp(clock.wall(), dt.UTC)
         )
         people = People(approver=_Person(self.world, self.drawn))
-        context = PlannedContext(RunRequest(), Goal.model_construct(), state=run.state, plan=plan)
+        context = PlannedContext(RunRequest(), GOAL, state=run.state, plan=plan)
         state = (await take_answer(attempt, people, context)).state
         questions = StepQuestions(attempt, people, state, known_secrets_redactor(None))
         now = dt.datetime.fromtimestamp(run.now, dt.UTC)
@@ -455,6 +471,7 @@ class _Session:
             ask=questions.ask,
             verify=make_verifier(plan, signatures, None, now),
             schedule=self.case.schedule,
+            limits=_LIMITS if self.fleet is None else _ONE_AT_A_TIME,
             prior=state,
             donor=self._donor(tools),
             clock=clock,
@@ -481,7 +498,7 @@ class _Session:
 
     def _result(self, plan: Plan, tools: Mapping[str, Tool]) -> Json:
         signatures = {name: tool.signature for name, tool in tools.items()}
-        reviewed = ReviewedRun(plan, Goal.model_construct(), self.run.state, signatures)
+        reviewed = ReviewedRun(plan, GOAL, self.run.state, signatures)
         return read_result(reviewed).value
 
 
@@ -525,7 +542,8 @@ def _compare(run: _Run, part: Part, result: Json) -> None:
     """
     model = Interpreter(run.plan, run.past, part)
     expected = model.run()
-    known = Past(dict(run.past.calls), dict(run.past.lists), set(run.past.begun))
+    past = run.past
+    known = Past(dict(past.calls), dict(past.undone), dict(past.lists), set(past.begun))
     for step in model.steps.values():
         real = _ending(run.state.steps.get(StepId(step.id)), step)
         if step.items is not None and real == Ending("unclear"):
@@ -545,6 +563,9 @@ def _compare(run: _Run, part: Part, result: Json) -> None:
         real = None if real is None else real._replace(is_stopped=False)
         _hold(str(call), real, model.calls.get(call), part, run.past.calls.get(call))
         if real is not None:
+            before = past.calls.get(call)
+            if before is not None and before.kind == "success" != real.kind:
+                known.undone[call] = before
             known.calls[call] = real
             known.begun.discard(call)
             continue

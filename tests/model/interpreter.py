@@ -58,6 +58,8 @@ class MadeCall:
     x: Number
     outcome: Outcome
     output: Json = None
+    is_taken: bool = False
+    """Whether it had outlived an earlier part of the run, and its answer was taken now."""
 
 
 class Ending(NamedTuple):
@@ -111,6 +113,8 @@ class Past:
     """What is known of a run: endings and answers that are in the journal, and calls begun."""
 
     calls: dict[Call, Ending] = field(default_factory=dict[Call, Ending])
+    undone: dict[Call, Ending] = field(default_factory=dict[Call, Ending])
+    """Calls that succeeded, and whose output other code could not read since."""
     lists: dict[str, Ending] = field(default_factory=dict[str, Ending])
     """How steps over a list of items ended as a whole."""
     begun: set[Call] = field(default_factory=set[Call])
@@ -321,7 +325,10 @@ class Interpreter:
         if any(one.x != call.x for one in made):
             raise NotAllowedError(f"{call} was made with other parameters")
         ending = self._settled(step, call)
-        if ending is None and self._is_unclear(step, call):
+        if any(one.is_taken for one in made):
+            if call not in self._past.begun:
+                raise NotAllowedError(f"the answer of {call} was taken, which was not made before")
+        elif ending is None and self._is_unclear(step, call):
             ending = Ending("unclear")
         if ending is None:
             ending = self._of_another_run(step, call)
@@ -368,7 +375,7 @@ class Interpreter:
         for past, is_changed in self._part.chain:
             if not writes and is_changed:
                 return newest
-            ending = past.calls.get(call)
+            ending = past.undone.get(call) or past.calls.get(call)
             if call in past.begun and writes:
                 ending = Ending("unclear")
             if ending is None:

@@ -31,7 +31,7 @@ def test_the_engine_does_what_the_model_allows_in_memory(case: DrawnCase) -> Non
     anyio.run(hold_against_model, case)
 
 
-@settings(max_examples=volume(40, 4_000), deadline=None, suppress_health_check=_SLOW)
+@settings(max_examples=volume(36, 3_600), deadline=None, suppress_health_check=_SLOW)
 @given(cases())
 def test_the_engine_does_what_the_model_allows_in_a_file(case: DrawnCase) -> None:
     with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
@@ -50,7 +50,7 @@ def database(postgres: PostgresServer) -> str:
 
 
 @settings(
-    max_examples=volume(20, 2_000),
+    max_examples=volume(18, 1_900),
     deadline=None,
     suppress_health_check=_SHARED,
     phases=_NO_SHRINKING,
@@ -60,3 +60,11 @@ def test_the_engine_does_what_the_model_allows_in_a_database(
     case: DrawnCase, database: str
 ) -> None:
     anyio.run(hold_against_model, case, database, f"{next(_SALTS)}-")
+
+
+@settings(
+    max_examples=volume(6, 500), deadline=None, suppress_health_check=_SHARED, phases=_NO_SHRINKING
+)
+@given(case=cases())
+def test_the_engine_does_what_the_model_allows_on_a_fleet(case: DrawnCase, database: str) -> None:
+    anyio.run(hold_against_model, case, database, f"{next(_SALTS)}-", database)
