@@ -12,7 +12,8 @@ ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,7 +109,7 @@ class Prompts:
         from jinja2 import TemplateError, TemplateNotFound
 
         try:
-            return self._environment.get_template(f"{name}{SUFFIX}").render(values).strip("\n")
+            return self.environment.get_template(f"{name}{SUFFIX}").render(values).strip("\n")
         except TemplateNotFound as error:
             raise self._not_found(error, name) from error
         except (OSError, RecursionError, UnicodeDecodeError) as error:
@@ -130,7 +131,8 @@ class Prompts:
         return self._find_packs()
 
     @cached_property
-    def _environment(self) -> PromptEnvironment:
+    def environment(self) -> PromptEnvironment:
+        """What the templates are parsed and rendered in."""
         from wavewright.prompts.environments import PromptEnvironment
 
         return PromptEnvironment(self.folders, self._packs)
@@ -145,11 +147,11 @@ class Prompts:
             )
         file, line = self._place(error)
         if isinstance(error, UndefinedError):
-            known = ", ".join(sorted(values)) or "none"
             message = (error.message or "a value is undefined").rstrip(".")
-            return PromptError(
-                message, file=file, line=line, hint=f"the prompt {name!r} is given: {known}"
-            )
+            undefined = _UNDEFINED.match(message)
+            visible = values if undefined else ()
+            hint = hint_of_name(undefined[1] if undefined else "", visible, name, values)
+            return PromptError(message, file=file, line=line, hint=hint)
         return PromptError(
             str(error) or type(error).__name__, file=file, line=line, hint=_EXPRESSION_HINT
         )
@@ -175,11 +177,21 @@ class Prompts:
         return place
 
 
+def hint_of_name(name: str, visible: Iterable[str], prompt: str, given: Iterable[str]) -> str:
+    """Return the hint of a name that a template cannot read: the nearest that it can, and what the
+    prompt is given.
+    """
+    near = did_you_mean(name, visible)
+    hint = f"the prompt {prompt!r} is given: {', '.join(sorted(given)) or 'none'}"
+    return f"{near} {hint}" if near else hint
+
+
 def _names_in(folder: Path) -> Iterator[str]:
     for file in folder.rglob(f"*{SUFFIX}"):
         yield file.relative_to(folder).as_posix().removesuffix(SUFFIX)
 
 
+_UNDEFINED = re.compile(r"'(\w+)' is undefined")
 _UNREADABLE_HINT = "fix the template, or remove it so that the shipped one is used"
 _SYNTAX_HINT = "fix the template's syntax (Jinja2)"
 _EXPRESSION_HINT = "fix the expression, or test the value with {% if … %} first"

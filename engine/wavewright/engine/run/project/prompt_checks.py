@@ -1,4 +1,5 @@
-"""Checks of prompt templates: each is rendered with sample values before a model is asked.
+"""Checks of prompt templates: each is read in all of its branches, and rendered with sample values,
+before a model is asked.
 
 A *context* holds all values of one prompt. Records of a fixed form have exactly their fields;
 values that a job, a plan or a tool decides are `UnknownValue`, which has every field. So only
@@ -8,7 +9,7 @@ because the sample may be wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 
@@ -19,7 +20,7 @@ from wavewright.planner.planning.prompt import request_values
 from wavewright.planner.planning.records import AnsweredQuestion
 from wavewright.planner.planning.tool_descriptions import tool_entries
 from wavewright.planner.types import GateId
-from wavewright.prompts import PromptError, Prompts, data_block
+from wavewright.prompts import PromptError, Prompts, data_block, find_name_faults
 from wavewright.reviewer.recovery.boundary import (
     EarlierPatchView,
     FailedGateView,
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from wavewright.tools.workers.specs import Worker
+    from wavewright.tools.workers.named_agents import AgentSpec
+    from wavewright.tools.workers.specs import Worker, WorkerSpec
 
 
 Context: TypeAlias = Mapping[str, object]
@@ -243,17 +245,40 @@ _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
 class PromptDefect(NamedTuple):
     """A fault of a prompt template."""
 
-    place: str
-    """Its file, with the line if it is known."""
+    file: Path
+    line: int | None
+    """Counted from 1; None where it is not known."""
     message: str
     hint: str
+
+    @property
+    def place(self) -> str:
+        """Its file, with the line if it is known."""
+        return f"{self.file}" if self.line is None else f"{self.file}:{self.line}"
+
+
+def find_prompt_defects(
+    name: str, prompts: Prompts, workers: Sequence[Worker], agents: Iterable[AgentSpec] = ()
+) -> tuple[PromptDefect, ...]:
+    """Return the faults of a prompt; `workers` and `agents` are those that may use it."""
+    syntax = _syntax_defect(prompts.file_of(name))
+    if syntax is not None:
+        return (syntax,)
+    contexts = sample_contexts(name, workers)
+    if not contexts and any(agent.prompt == name for agent in agents):
+        contexts = ({"inputs": UnknownValue()},)
+    found = _name_defects(name, prompts, contexts)
+    if found:
+        return found
+    rendered = _rendering_defect(name, prompts, contexts)
+    return () if rendered is None else (rendered,)
 
 
 def find_prompt_defect(
     name: str, prompts: Prompts, workers: Sequence[Worker]
 ) -> PromptDefect | None:
     """Return the first fault of a prompt; `workers` are those that may use it."""
-    return _syntax_defect(prompts.file_of(name)) or _rendering_defect(name, prompts, workers)
+    return next(iter(find_prompt_defects(name, prompts, workers)), None)
 
 
 def _syntax_defect(file: Path | None) -> PromptDefect | None:
@@ -264,26 +289,71 @@ def _syntax_defect(file: Path | None) -> PromptDefect | None:
         Environment(autoescape=False).parse(file.read_text(encoding="utf-8"))  # noqa: S701 - only read, never rendered
     except TemplateSyntaxError as error:
         return PromptDefect(
-            f"{file}:{error.lineno}", str(error.message), "fix the template's syntax (Jinja2)"
+            file, error.lineno, str(error.message), "fix the template's syntax (Jinja2)"
         )
     except (OSError, UnicodeDecodeError) as error:
-        return PromptDefect(str(file), str(error), "write the template as UTF-8 text")
+        return PromptDefect(file, None, str(error), "write the template as UTF-8 text")
     return None
 
 
+def _name_defects(
+    name: str, prompts: Prompts, contexts: Iterable[Context]
+) -> tuple[PromptDefect, ...]:
+    """Return the names of a prompt that none of its branches can read."""
+    from jinja2 import TemplateSyntaxError
+
+    try:
+        found = [
+            PromptDefect(*fault)
+            for context in contexts
+            for fault in find_name_faults(prompts, name, context)
+        ]
+    except TemplateSyntaxError:
+        # Of a template that it includes: rendering names its place.
+        return ()
+    return tuple(dict.fromkeys(found))
+
+
 def _rendering_defect(
-    name: str, prompts: Prompts, workers: Sequence[Worker]
+    name: str, prompts: Prompts, contexts: Iterable[Context]
 ) -> PromptDefect | None:
     """Return a fault that appears with every value of the prompt."""
     from jinja2 import TemplateError
 
-    for context in sample_contexts(name, workers):
+    for context in contexts:
         try:
             prompts.render(name, **context)
         except PromptError as error:
             if not isinstance(error.__cause__, TemplateError):
                 continue
             file = error.file or prompts.file_of(name)
-            place = f"{file}:{error.line}" if error.line is not None else f"{file}"
-            return PromptDefect(place, error.message, error.hint or "")
+            assert file is not None
+            return PromptDefect(file, error.line, error.message, error.hint or "")
     return None
+
+
+_ROLE_PROMPTS: Final = ("reviewer/", "recovery/", "judge/")
+"""Prompts of every run with a model."""
+_WORKERS_PROMPTS: Final = "workers/"
+
+
+def used_prompts(
+    names: Iterable[str],
+    specs: Iterable[WorkerSpec | AgentSpec],
+    called: Collection[str],
+    *,
+    is_planned: bool,
+) -> Iterator[str]:
+    """Yield those of some prompts that a run may render, besides those of the tools in its plan.
+
+    Args:
+        names: Names of prompts.
+        specs: Workers and agents among all tools.
+        called: The tools that it may call, where a model has yet to plan it.
+        is_planned: Whether it has a plan already.
+    """
+    roles = _ROLE_PROMPTS if is_planned else ("planner/", _WORKERS_PROMPTS, *_ROLE_PROMPTS)
+    own = {spec.prompt for spec in specs if spec.name in called}
+    for name in names:
+        if name.startswith(roles) or name in own:
+            yield name

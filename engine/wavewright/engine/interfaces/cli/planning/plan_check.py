@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from wavewright.config.documents import Document, read_bytes, read_faulty_document
 from wavewright.config.sources import DocumentError, ReadLimits
@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     from wavewright.planner.language.signatures import ToolSignature
     from wavewright.planner.plans.sub_plan_call import ExpandedPlan
     from wavewright.planner.ports.budgets import Allowance
+
+
+_SETTINGS: Final = "settings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +174,8 @@ class CheckedDocument:
     """The kind of the document, if it is neither a plan, a job nor a goal template."""
     others: tuple[CheckedDocument, ...] = ()
     """Further documents of a job that have faults."""
+    called: frozenset[str] = frozenset()
+    """The tools that a model may plan with, of a document without a plan."""
 
     @classmethod
     def without_plan(
@@ -191,11 +196,26 @@ class CheckedDocument:
 
 
 def check_plan(options: CheckOptions) -> CheckedDocument:
-    """Check a plan, the plan of a job or a goal template, or a goal template without one.
+    """Check a plan, the plan of a job or a goal template, or a goal template without one, with the
+    prompts of the project that a run of it may render.
 
     Raises:
         CommandError, DocumentError: a file cannot be read.
     """
+    checked = _check_document(options)
+    if options.tools is not None or (checked.kind == _SETTINGS and checked.errors):
+        return checked  # it belongs to no project, or to one whose settings cannot be read
+    from wavewright.engine.interfaces.cli.project.project_checks import faulty_prompts
+
+    called = None if checked.kind == _SETTINGS else checked.called
+    faulty = faulty_prompts(_settings(options), called, is_planned=checked.plan is not None)
+    prompts = (
+        CheckedDocument(PlanText(None, source), None, tuple(found)) for source, found in faulty
+    )
+    return replace(checked, others=(*checked.others, *prompts))
+
+
+def _check_document(options: CheckOptions) -> CheckedDocument:
     content, name = options.read()
     limits = options.read_limits
     if options.from_model:
@@ -252,7 +272,7 @@ def _check_other(document: Document, options: CheckOptions) -> CheckedDocument:
     )
 
     if is_settings(document):
-        found, kind = check_settings(document, partial(_settings, options)), "settings"
+        found, kind = check_settings(document, partial(_settings, options)), _SETTINGS
     elif is_agent(document):
         found, kind = check_agent(document, _settings(options)), "an agent"
     else:
@@ -283,7 +303,8 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
         if order.draft is None and settings.model is None:
             raise no_plan_error(order.goal, order.source)
         if order.draft is None:
-            return CheckedDocument.without_plan(document, ())
+            unplanned = CheckedDocument.without_plan(document, ())
+            return replace(unplanned, called=order.goal.tool_names)
     except PlanError as error:
         first, *others = (
             CheckedDocument(PlanText(None, one.source, document), None, one.diagnostics)
@@ -341,7 +362,8 @@ def _check_template(document: Document, options: CheckOptions, goal: Goal) -> Ch
     from wavewright.planner.plans.goal_resolution import check_template
 
     found = check_template(read_model(document, GoalTemplate), _tools(options, None, goal))
-    return CheckedDocument.without_plan(document, locate_diagnostics(found, document))
+    checked = CheckedDocument.without_plan(document, locate_diagnostics(found, document))
+    return replace(checked, called=goal.tool_names)
 
 
 def _check_plan(

@@ -8,7 +8,7 @@ daemon.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +21,13 @@ from wavewright.config.errors import WavewrightError, did_you_mean
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.model_validation import read_as_model
 from wavewright.config.settings import read_settings
-from wavewright.config.sources import DocumentError
-from wavewright.engine.run.project.prompt_checks import find_prompt_defect
+from wavewright.config.sources import DocumentError, Source, Span
+from wavewright.engine.run.project.prompt_checks import (
+    PromptDefect,
+    find_prompt_defect,
+    find_prompt_defects,
+    used_prompts,
+)
 from wavewright.engine.run.project.tool_sources import open_sources, own_agents
 from wavewright.engine.run.project.tools import all_tools, packs_of_project
 from wavewright.planner.diagnostics.diagnostic import (
@@ -190,6 +195,59 @@ def prompt_findings(settings: Settings) -> Iterator[DoctorFinding]:
             yield DoctorFinding(
                 "prompts", "note", f"{own.file_of(name)} replaces no shipped prompt", hint
             )
+
+
+def faulty_prompts(
+    settings: Settings, called: Collection[str] | None, *, is_planned: bool
+) -> Iterator[tuple[Source, tuple[Diagnostic, ...]]]:
+    """Yield the project's own templates that have faults, each with its text and its diagnostics.
+
+    Args:
+        settings: Of the project.
+        called: The tools that a run which a model has yet to plan may call; None for all templates
+            of the project, whatever a run renders.
+        is_planned: Whether the run has a plan already.
+    """
+    if called is not None and settings.model is None:
+        return
+    own = project_prompts(settings.prompts)
+    names = [name for name in own.names() if _is_project_file(own.file_of(name), settings)]
+    if not names:
+        return
+    workers, agents = tuple(_valid_workers(settings)), dict[Path, AgentSpec]()
+    with suppress(ToolDefinitionError):
+        agents = own_agents(settings)
+    if called is not None:
+        specs: list[WorkerSpec | AgentSpec] = [worker.spec for worker in workers]
+        specs += agents.values()
+        names = [*used_prompts(names, specs, called, is_planned=is_planned)]
+    found = dict[Path, dict[PromptDefect, None]]()
+    for name in names:
+        for defect in find_prompt_defects(name, own, workers, agents.values()):
+            found.setdefault(defect.file, {})[defect] = None
+    for file, defects in sorted(found.items()):
+        source = _source_of(file)
+        yield source, tuple(_prompt_diagnostic(defect, source) for defect in defects)
+
+
+def _source_of(file: Path) -> Source:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    return Source(str(file), text)
+
+
+def _prompt_diagnostic(defect: PromptDefect, source: Source) -> Diagnostic:
+    """Return a fault of a template, with the line that it is on as its place."""
+    lines = source.text.splitlines(keepends=True)
+    span = None
+    if defect.line is not None and defect.line <= len(lines):
+        start, line = sum(map(len, lines[: defect.line - 1])), lines[defect.line - 1]
+        indent = len(line) - len(line.lstrip())
+        span = Span(start + indent, start + max(indent + 1, len(line.rstrip())))
+    message = f"the prompt cannot be rendered: {defect.message}"
+    return Diagnostic("E207", message, "", defect.hint, span)
 
 
 def ladder_findings(settings: Settings) -> Iterator[DoctorFinding]:
