@@ -298,6 +298,10 @@ ASK = signature("ask", expected_tokens=100)
         ("ask", {"rows": "${steps.ids}", "prompt": "Say 27.5"}, {"total": 27.5}, True),
         ("ask", {"rows": "${steps.ids}", "prompt": "In 300 words"}, {"total": 300}, True),
         ("ask", {"rows": "${steps.ids}", "prompt": "Of 2026"}, "In 2026 it rose.", True),
+        ("ask", {"rows": "${steps.ids}", "prompt": "Say: nobody is ill."}, "Nobody is ill", False),
+        ("ask", {"rows": "${steps.ids}", "prompt": "Is nobody ill?"}, "Two of three are ill", True),
+        ("ask", {"rows": "${steps.ids}", "prompt": "Who is ill?"}, "Nobody is ill", True),
+        ("tell", {"rows": "${steps.ids}", "note": "Of this week"}, "Of this week", True),
     ],
 )
 async def test_a_figure_that_a_plan_hands_through_a_step_achieves_nothing(

@@ -99,6 +99,18 @@ def written(
         "${inputs.invented}",
         "${inputs['invented']}",
         "${1 == 1}",
+        "${steps.total.n > 90 || true}",
+        "${steps.total.n > 0 && false}",
+        "${steps.total.n == steps.total.n}",
+        "${steps.total.total * 100.0 * 100.0}",
+        "${steps.total.total + 1.0 + 1.0}",
+        "${cel.bind(x, steps.total.total + 1.0, x + 1.0)}",
+        "${format(now(), 'Nobody is ill')}",
+        "${'Nobody is ill'.format([steps.total.n])}",
+        "${steps.total.text.replace(steps.total.text, 'Nobody is ill')}",
+        "${steps.total.text.replace('ill', 'well')}",
+        "${zip(steps.ids, ['Nobody is ill', 'b'])[0][1]}",
+        "${['Nobody is ill', steps.total.text][0]}",
         True,
         [],
     ],
@@ -225,6 +237,24 @@ def total_2(**step: Any) -> JsonObject:
 )
 def test_a_patch_may_not_supply_data(items: Json) -> None:
     assert patched(total_2(params={"items": items})) == ["E412"]
+
+
+@pytest.mark.parametrize(
+    ("option", "found"),
+    [
+        (1225.5, ["E412"]),
+        ({"add": [1225.5]}, ["E412"]),
+        ("${double(inputs.n) * 400.0}", ["E412"]),
+        ("${double(string(inputs.n).size())}", ["E412"]),
+        (2, []),
+        (0.25, []),
+        ("${inputs.n}", []),
+        ("${steps.ids.size()}", []),
+        ("of ${inputs.n}", []),
+    ],
+)
+def test_a_patch_may_set_an_option_and_no_telling_figure(option: Json, found: list[str]) -> None:
+    assert patched(total_2(params={"items": "${steps.items}", "start": option})) == found
 
 
 def test_a_patch_may_not_supply_data_through_a_step_of_its_own() -> None:
@@ -382,3 +412,37 @@ def test_what_people_write_in_a_patch_is_theirs() -> None:
     checked = check_patch(bound, patch, finished=[StepId("total")], goal=goal(), tools=TOOLS)
 
     assert checked.diagnostics == ()
+
+
+ASK = tool("ask_model", expected_tokens=500)
+AGENT = tool("agent", expected_tokens=500, typed_by={"output_schema": "answer"})
+
+
+@pytest.mark.parametrize(
+    ("step", "is_written"),
+    [
+        ({"ask": {"of": "${steps.items}", "for": {"total": [42]}}}, True),
+        ({"ask": {"of": "${steps.items}", "for": {"verdict": ["all is well"]}}}, True),
+        ({"ask": {"of": "${steps.items}", "for": {"total": "42..42"}}}, True),
+        ({"ask": {"of": "${steps.items}", "for": {"total": {"const": 42}}}}, True),
+        ({"ask": {"of": "${steps.items}", "for": {"a": {"b": {"list": {"enum": [1]}}}}}}, True),
+        ({"ask": {"of": "${steps.items}", "for": {"a": {"type": "string", "pattern": "^well$"}}}}, True),
+        ({"ask": {"of": "${steps.items}", "for": {"a": {"anyOf": [{"const": 1}, {"type": "null"}]}}}}, True),
+        ({"ask": {"of": "The total is 42.", "for": {"total": "integer"}}}, True),
+        ({"ask": {"of": "${steps.items}", "for": {"verdict": ["well", "ill"]}}}, False),
+        ({"ask": {"of": "${steps.items}", "for": {"day": "date", "n": "0..10", "who": "text?"}}}, False),
+        ({"ask": {"of": "Of ${steps.items}", "for": {"is_well": "boolean"}}}, False),
+        ({"tool": "agent", "params": {"task": "Add", "output_schema": {"properties": {"n": {"enum": [42.0]}}}}}, True),
+        ({"tool": "agent", "params": {"task": "Add", "output_schema": {"properties": {"n": {"minimum": 2}}}}}, False),
+    ],
+)  # fmt: skip
+def test_an_answer_of_which_a_plan_leaves_a_model_no_choice_is_a_literal(
+    *, step: JsonObject, is_written: bool
+) -> None:
+    known = {**TOOLS, "ask_model": ASK, "agent": AGENT}
+    wanted = goal(tools=[{"name": name} for name in known])
+    bound = bind_plan(plan({"id": "told", **step}, result="${steps.told}"), wanted, known)
+
+    found = [fault.code for fault in check_written_result(bound, wanted, known)]
+
+    assert found == (["E507"] if is_written else [])

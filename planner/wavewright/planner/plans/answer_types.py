@@ -7,8 +7,9 @@ types the steps that read the answer, so a misspelt field is found before anythi
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from wavewright.config.errors import WavewrightError, did_you_mean
@@ -16,7 +17,7 @@ from wavewright.config.sources import pointer_token
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.dispatch import call_schema, undispatchable
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
 
 WORDS: Final[Mapping[str, JsonSchema]] = {
     "text": {"type": "string"},
@@ -64,6 +65,34 @@ def answer_schema(fields: Json, tools: Mapping[str, ToolSignature]) -> JsonSchem
         message = "must name at least one field of the answer, with its type"
         raise AnswerTypeError("", message, _HINT)
     return _object(fields, "", tools)
+
+
+_LITERAL_PATTERN: Final = re.compile(r"\^?([^][\\.^$|?*+(){}]*)\$?")
+"""A pattern without anything that stands for several characters."""
+
+
+def only_answers(schema: JsonSchema) -> Iterator[str]:
+    """Yield, as JSON, the values of a schema's parts that admit only one: whoever writes such a type
+    gives the answer.
+    """
+    choices = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    least, most = schema.get("minimum"), schema.get("maximum")
+    pattern = schema.get("pattern")
+    branches = next((as_list(schema[key]) for key in ("anyOf", "oneOf") if key in schema), [])
+    others = [branch for branch in branches if branch != {"type": "null"}]
+    if isinstance(choices, list):
+        if len(choices) == 1:
+            yield json.dumps(choices[0])
+    elif least is not None and least == most:
+        yield json.dumps(least)
+    elif isinstance(pattern, str) and (text := _LITERAL_PATTERN.fullmatch(pattern)):
+        yield json.dumps(text[1])
+    elif len(others) == 1:
+        yield from only_answers(as_object(others[0]))
+    parts = [*as_object(schema.get("properties")).values(), schema.get("items")]
+    for part in (*parts, *as_list(schema.get("allOf"))):
+        if isinstance(part, dict):
+            yield from only_answers(part)
 
 
 _HINT: Final = (

@@ -21,6 +21,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import AddStep, Gate, Plan, PlanPatch, ReplaceStep, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import repoint_step
+from wavewright.planner.plans.figures import figures_in, is_telling, numbers_in
 from wavewright.planner.plans.graph import PlanGraph, superseded_by
 from wavewright.planner.plans.provenance import PlanProvenance
 from wavewright.planner.plans.uses import ExpressionText, step_texts
@@ -47,7 +48,7 @@ def evidence_faults(
     """
     was = PlanProvenance(before, tools, goal, is_strict=True)
     now = PlanProvenance(after, tools, goal, is_strict=True)
-    supplied = [*_supplied_data(before, patch, was, now)]
+    supplied = [*_supplied_data(before, patch, goal, was, now)]
     yield from supplied
     yield from _weaker_steps(before, after, patch)
     yield from _removed_results(before, patch)
@@ -103,9 +104,14 @@ def stopped_data_faults(
 
 
 def _supplied_data(
-    before: Plan, patch: PlanPatch, was: PlanProvenance, now: PlanProvenance
+    before: Plan, patch: PlanPatch, goal: Goal | None, was: PlanProvenance, now: PlanProvenance
 ) -> Iterator[Diagnostic]:
-    """Yield the parameters of new steps that hold data which the patch itself writes."""
+    """Yield the parameters of new steps that hold data which the patch itself writes.
+
+    An option of a computation is no data, but a figure that is hardly there by chance, in no input
+    and not in the goal's words, would be part of what the computation gives.
+    """
+    known = set(figures_in([before.inputs, *([goal.text, goal.inputs] if goal else [])]))
     steps = {step.id: step for step in before.steps}
     for number, op in enumerate(patch.ops):
         if not isinstance(op, AddStep | ReplaceStep):
@@ -115,6 +121,11 @@ def _supplied_data(
         supplied = {name: _listing(texts) for name, texts in now.supplied(step).items()}
         for name in _no_longer_read(step, old, was, now):
             supplied.setdefault(name, _listing([json.dumps(_argument(step, name))]))
+        if now.computes(step):
+            for name, value in step.params.items():
+                figures = {figure for figure in numbers_in(value) if is_telling(figure)} - known
+                if figures:
+                    supplied.setdefault(name, _listing(f"{one:g}" for one in sorted(figures)))
         for name, what in supplied.items():
             if old is not None and old.tool == step.tool and _same(old, step, name):
                 continue

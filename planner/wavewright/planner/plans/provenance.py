@@ -45,9 +45,11 @@ from wavewright.planner.cel.nodes import (
 )
 from wavewright.planner.cel.plain_paths import plain_read
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import SUB_PLAN, Gate, Plan, Step
+from wavewright.planner.language.plan import ASK_MODEL, SUB_PLAN, Gate, Plan, Step
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature
+from wavewright.planner.plans.answer_types import only_answers
 from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.step_types import answer_types
 from wavewright.planner.plans.uses import gate_reads
 from wavewright.planner.types import Json, JsonObject, StepId
 
@@ -74,6 +76,8 @@ class Origins:
     """Words around values that are read, which are no literals as long as something is read."""
     is_read: bool = False
     """Whether anything but literals is read, as `index` is."""
+    units: frozenset[str] = _NO_TEXTS
+    """Operators by which a unit was applied: each counts as one once."""
 
     @property
     def reads(self) -> bool:
@@ -101,6 +105,7 @@ class Origins:
             _NO_TEXTS.union(*(part.literals for part in parts)),
             _NO_TEXTS.union(*(part.labels for part in parts)),
             any(part.is_read for part in parts),
+            _NO_TEXTS.union(*(part.units for part in parts)),
         )
 
     def settled(self) -> Origins:
@@ -187,6 +192,9 @@ class PlanProvenance:
             name: self._supplied_by(value, self._value(value, item), kind)
             for name, value in step.params.items()
         }
+        if kind == "model":
+            for name, literals in self._dictated(step, item):
+                found[name] |= literals
         if kind != "unknown":
             found["for_each"] = _NO_TEXTS if item is None else item.literals
             if kind == "computed" and not self._has_reading(step, item):
@@ -194,6 +202,25 @@ class PlanProvenance:
                 for name, value in step.params.items():
                     found[name] |= self._value(value, item).settled().literals
         return {name: literals for name, literals in found.items() if literals}
+
+    def _dictated(self, step: Step, item: Origins | None) -> Iterator[tuple[str, frozenset[str]]]:
+        """Yield what a plan has a model say: answers of which only one fits their type, and a text
+        that is asked about and comes from nowhere.
+        """
+        for name, schema in answer_types(step, self._tools):
+            yield name, frozenset(only_answers(schema))
+        name = _ASKED_ABOUT.get(step.tool, "")
+        about = self._value(step.params.get(name), item)
+        if name in step.params and not about.reads:
+            yield name, about.settled().literals
+
+    def asks_model(self, step: Step) -> bool:
+        """Whether a model answers in a step."""
+        return self._source_kind(step) == "model"
+
+    def computes(self, step: Step) -> bool:
+        """Whether a step's output is made of its arguments, by code."""
+        return self._source_kind(step) == "computed"
 
     def reads_anything(self, value: Json, step: Step) -> bool:
         """Whether a value in a step's parameters reads a step, an input or its item."""
@@ -267,6 +294,8 @@ class PlanProvenance:
         if isinstance(value, str):
             # A tool of which nothing is known may be asked for anything, but not given records.
             counts = "${" in value and (kind != "unknown" or "{" in value.replace("${", ""))
+            if counts and self._is_strict and kind == "computed" and _calculates(value, origins):
+                return origins.literals | {_shown(value)}
             return origins.literals if counts else _NO_TEXTS
         if not isinstance(value, (list, dict)):
             return _NO_TEXTS
@@ -353,10 +382,25 @@ class PlanProvenance:
         )
 
 
+_ASKED_ABOUT: Final = {ASK_MODEL: "of", AGENT: "context"}
+"""The parameter of a model's step that holds what is asked about."""
+
+
+def _calculates(text: str, origins: Origins) -> bool:
+    """Whether a parameter is calculated of the job's inputs alone, which are no data."""
+    if not origins.inputs or origins.data or origins.models:
+        return False
+    return any(
+        isinstance(part, EmbeddedExpression) and plain_read(part.expression) is None
+        for part in split_references(text)
+    )
+
+
 _DIGIT: Final = re.compile(r"\d")
 _FORMAT_SPECIFIER: Final = re.compile(r"%[-0]*\d*(?:\.\d+)?[a-zA-Z]")
+_WORD: Final = re.compile(r"[^\W_]")
 _UNITS: Final = frozenset({"1", "1.0", "100", "100.0"})
-"""Figures with which values are counted on, or made percentages; no others are units."""
+"""Figures with which values are counted on, or made percentages, once each; no others are units."""
 _EMPTY_DEFAULTS: Final = frozenset({"0", "0.0", '""', "''", "[]", "{}", "false"})
 _ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%"})
 _QUESTIONS: Final = frozenset(
@@ -423,7 +467,16 @@ class _ExpressionOrigins:
             case Macro():
                 return self._macro(node, names)
             case Unary() | Binary() | LogicalOperation() | Has():
-                return self._all(children(node), names).deciding()
+                return self._decision(node, names)
+
+    def _decision(self, node: Unary | Binary | LogicalOperation | Has, names: _Locals) -> Origins:
+        """Return the origins of a decision; one that is taken beforehand is a literal."""
+        if isinstance(node, Binary) and self._source(node.left) == self._source(node.right):
+            return Origins(literals=frozenset({_shown(self._source(node))}))
+        if isinstance(node, LogicalOperation):
+            # A side that reads nothing has decided: `… || true`.
+            return NOTHING.joined(*(self.of(side, names).deciding() for side in children(node)))
+        return self._all(children(node), names).deciding()
 
     def _all(self, nodes: Iterable[ExpressionNode], names: _Locals) -> Origins:
         return NOTHING.joined(*(self.of(node, names) for node in nodes))
@@ -445,6 +498,9 @@ class _ExpressionOrigins:
             key = without_parens(node.key)
             if isinstance(key, LiteralValue) and isinstance(key.value, str):
                 return self.plan.root(operand.name, key.value, self.item)
+        if isinstance(operand, ListLiteral | MapLiteral):
+            entries = _entries(operand)
+            return NOTHING.joined(*(self.of(entry, names).settled() for entry in entries))
         return self.of(operand, names)
 
     def _arithmetic(self, node: Binary, names: _Locals) -> Origins:
@@ -453,10 +509,10 @@ class _ExpressionOrigins:
             return left.joined(right, self._calculation(node))
         if self.is_strict:
             return left.joined(right, self._twice([node.left, node.right], names))
-        if right.reads and self._source(node.left) in _UNITS:
-            return right
-        if left.reads and self._source(node.right) in _UNITS:
-            return left
+        for value, unit in ((right, node.left), (left, node.right)):
+            is_unit = value.reads and self._source(unit) in _UNITS
+            if is_unit and node.operator not in value.units:
+                return replace(value, units=value.units | {node.operator})
         return left.joined(right)
 
     def _conditional(self, node: Conditional, names: _Locals) -> Origins:
@@ -475,7 +531,7 @@ class _ExpressionOrigins:
         return asked in self.text[node.yes.start : node.yes.end]
 
     def _composite(self, node: ListLiteral | MapLiteral, names: _Locals) -> Origins:
-        entries = node.items if isinstance(node, ListLiteral) else [v for _, v in node.entries]
+        entries = _entries(node)
         if not entries:
             return Origins(literals=frozenset({self.text[node.start : node.end]}))
         parts = [self.of(entry, names) for entry in entries]
@@ -497,12 +553,35 @@ class _ExpressionOrigins:
             return self._all((*target, *node.arguments), names).deciding()
         if node.function in _SHAPERS and target:
             return self._all(target, names).settled()
-        if node.function == "format" and target:
-            shape, filled = self.of(target[0], names), self._all(node.arguments, names)
-            words = {_FORMAT_SPECIFIER.sub("", text) for text in shape.labels | shape.literals}
-            return filled.joined(Origins(labels=frozenset(words))).settled()
+        if node.function == "format":
+            return self._formatted(node, names)
+        if node.function == "replace" and target and len(node.arguments) == 2:
+            return self._all(target, names).joined(self._replacement(node.arguments[1], names))
         found = self._all((*target, *node.arguments), names)
+        if node.function == "zip":
+            found = NOTHING.joined(*(self.of(one, names).settled() for one in node.arguments))
         return found if found.reads else found.settled()
+
+    def _formatted(self, node: FunctionCall, names: _Locals) -> Origins:
+        """Return the origins of `'…'.format([…])` or `format(time, '…')`; a form into which nothing
+        is filled is the value itself.
+        """
+        if node.target is not None:
+            form, filled = node.target, self._all(node.arguments, names)
+        else:
+            form, filled = node.arguments[1], self.of(node.arguments[0], names)
+        shape = self.of(form, names)
+        if not shape.reads and not _FORMAT_SPECIFIER.search(self._source(form)):
+            return filled.joined(shape.settled())
+        words = {_FORMAT_SPECIFIER.sub("", text) for text in shape.labels | shape.literals}
+        return filled.joined(replace(shape, literals=_NO_TEXTS, labels=frozenset(words))).settled()
+
+    def _replacement(self, node: ExpressionNode, names: _Locals) -> Origins:
+        """Return the origins of what takes the place of a part of a text: marks are none, words are."""
+        value = self.of(node, names)
+        if value.reads or not _WORD.search(self._source(node)):
+            return replace(value, literals=_NO_TEXTS, labels=_NO_TEXTS)
+        return value.settled()
 
     def _macro(self, node: Macro, names: _Locals) -> Origins:
         over = self.of(node.range, names)
@@ -542,6 +621,10 @@ class _ExpressionOrigins:
     def _source(self, node: ExpressionNode) -> str:
         bare = without_parens(node)
         return self.text[bare.start : bare.end]
+
+
+def _entries(node: ListLiteral | MapLiteral) -> list[ExpressionNode]:
+    return [*node.items] if isinstance(node, ListLiteral) else [v for _, v in node.entries]
 
 
 def literal_fields(

@@ -7,7 +7,8 @@ the tools that its step names.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 from wavewright.planner.language.plan import ASK_MODEL, Step
@@ -64,6 +65,21 @@ def call_output_schema(step: Step, tools: Mapping[str, ToolSignature]) -> JsonSc
         if isinstance(given, dict) and schema_fault(given) is None:
             output = _with_type(output, _PART.findall(path), _of_object(given))
     return output
+
+
+def answer_types(
+    step: Step, tools: Mapping[str, ToolSignature]
+) -> Iterator[tuple[str, JsonSchema]]:
+    """Yield the schemas that a step writes out for the answer of a model, by parameter."""
+    if step.tool == ASK_MODEL:
+        with suppress(AnswerTypeError):
+            yield "for", answer_schema(step.params.get("for"), tools)
+        return
+    signature = tools.get(step.tool)
+    for parameter in () if signature is None else signature.typed_by:
+        given = step.params.get(parameter)
+        if isinstance(given, dict):
+            yield parameter, given
 
 
 def schema_fault(schema: JsonObject) -> str | None:

@@ -1,33 +1,33 @@
-"""Figures of a result that a model's plan hands through a step: an option of a tool or the words to a
-worker, which come back in its answer and stand in no data.
+"""Figures and words of a result that a model's plan hands through a step: an option of a tool or the
+words to a worker, which come back in its answer and stand in no data.
 
 The checker lets a plan set options and write prompts. Only the run shows that a figure of the
-result is one of them.
+result, or a whole text of it, is one of them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from wavewright.planner.cel.embedded import iterate_strings
+from wavewright.planner.language.plan import Step
+from wavewright.planner.plans.figures import figures_in, is_telling
 from wavewright.planner.plans.provenance import PlanProvenance
-from wavewright.planner.types import Json, StepId
+from wavewright.planner.plans.step_types import answer_types
+from wavewright.planner.types import Json, JsonSchema, StepId, as_list, as_object
 from wavewright.reviewer.review.results import ReviewedRun
 
-_FIGURE: Final = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?![\w])")
-_MIN_DIGITS: Final = 3
-"""Significant digits of a figure that is taken for the same one elsewhere."""
 _MIN_WORDS: Final = 3
-_YEARS: Final = range(1900, 2101)
+_WORDS: Final = re.compile(r"\w+")
 
 
 def written_figures(
     run: ReviewedRun, provenance: PlanProvenance, value: Json, authored: Collection[StepId]
 ) -> frozenset[str]:
     """Return the figures of a value that stand in the parameters of the steps that a model has
-    written, and in nothing that was fetched or asked for.
+    written, and in nothing that was fetched or asked for, with the texts that it has dictated.
 
     Args:
         run: The run.
@@ -35,32 +35,73 @@ def written_figures(
         value: A field of its result.
         authored: The steps that a model has written.
     """
-    candidates = {figure for figure in _figures(value) if _is_telling(figure)}
-    if not candidates:
-        return frozenset()
     steps = [step for step in run.plan.steps if step.id in authored]
-    others = [step for step in steps if not provenance.only_fetches(step)]
-    written = {figure for step in others for figure in _figures(step.params)}
-    repeated = {
-        f"{figure:g}"
-        for step in steps
-        if provenance.only_fetches(step)
-        for sentence in _sentences(step.params)
-        if sentence in str(value)
-        for figure in candidates.intersection(_figures(sentence))
-    }
-    candidates &= written
-    if not candidates:
-        return frozenset(repeated)
-    asked: list[Json] = [run.goal.text, dict(run.goal.inputs)]
-    fetched = (
+    fetched = [
         run.state.steps[step.id].output
         for step in run.plan.steps
         if provenance.only_fetches(step) and step.id in run.state.steps
-    )
-    for evidence in (*asked, *fetched):
-        candidates -= set(_figures(evidence))
-    return frozenset({f"{figure:g}" for figure in candidates} | repeated)
+    ]
+    evidence: list[Json] = [run.goal.text, dict(run.goal.inputs), *fetched]
+    figures = _repeated_figures(value, steps, provenance, evidence)
+    return frozenset({*figures, *_dictated_words(value, steps, run, provenance, evidence)})
+
+
+def _repeated_figures(
+    value: Json, steps: Sequence[Step], provenance: PlanProvenance, evidence: Sequence[Json]
+) -> Iterator[str]:
+    """Yield the figures of a value that stand in the parameters of steps, and in no evidence."""
+    candidates = {figure for figure in figures_in(value) if is_telling(figure)}
+    for step in steps if candidates else ():
+        for sentence in _sentences(step.params) if provenance.only_fetches(step) else ():
+            if sentence in str(value):
+                yield from (f"{figure:g}" for figure in candidates & {*figures_in(sentence)})
+    others = [step for step in steps if not provenance.only_fetches(step)]
+    candidates &= {figure for step in others for figure in figures_in(step.params)}
+    for known in evidence if candidates else ():
+        candidates -= {*figures_in(known)}
+    yield from (f"{figure:g}" for figure in candidates)
+
+
+def _dictated_words(
+    value: Json,
+    steps: Sequence[Step],
+    run: ReviewedRun,
+    provenance: PlanProvenance,
+    evidence: Sequence[Json],
+) -> Iterator[str]:
+    """Yield the texts of several words that a plan has put into a model's mouth: a part of the words
+    that the model was asked with, no choice among several, and in no evidence.
+    """
+    answers = {_plain(text) for _, text in iterate_strings(value, "")}
+    said = {text for text in answers if text.count(" ") >= _MIN_WORDS - 1}
+    asked = [step for step in steps if provenance.asks_model(step)] if said else []
+    words = [
+        _plain(text) for step in asked for text in step.params.values() if isinstance(text, str)
+    ]
+    dictated = {text for text in said if any(text in prompt for prompt in words)}
+    for step in asked if dictated else ():
+        for _, schema in answer_types(step, run.tools):
+            dictated -= {_plain(choice) for choice in _choices(schema)}
+    for known in evidence if dictated else ():
+        shown = [_plain(text) for _, text in iterate_strings(known, "")]
+        dictated = {text for text in dictated if not any(text in other for other in shown)}
+    yield from dictated
+
+
+def _plain(text: str) -> str:
+    """Return the words of a text, without marks and capitals."""
+    return " ".join(_WORDS.findall(text.casefold()))
+
+
+def _choices(schema: JsonSchema) -> Iterator[str]:
+    """Yield the texts among which an answer is chosen."""
+    choices = as_list(schema.get("enum"))
+    if len(choices) > 1:
+        yield from (choice for choice in choices if isinstance(choice, str))
+    parts = [*as_object(schema.get("properties")).values(), schema.get("items")]
+    for part in (*parts, *as_list(schema.get("anyOf")), *as_list(schema.get("oneOf"))):
+        if isinstance(part, dict):
+            yield from _choices(part)
 
 
 def _sentences(params: Mapping[str, Json]) -> Iterator[str]:
@@ -70,29 +111,3 @@ def _sentences(params: Mapping[str, Json]) -> Iterator[str]:
     for _, text in iterate_strings(dict(params), ""):
         if "${" not in text and len(text.split()) >= _MIN_WORDS:
             yield text
-
-
-def _figures(value: Json) -> Iterator[float]:
-    """Yield the numbers in a value and in its texts; a year in a text is none."""
-    match value:
-        case bool() | None:
-            return
-        case int() | float():
-            yield float(value)
-        case str():
-            for written in _FIGURE.findall(value):
-                figure = float(written.replace(",", ""))
-                if figure not in _YEARS:
-                    yield figure
-        case list():
-            for entry in value:
-                yield from _figures(entry)
-        case dict():
-            for entry in value.values():
-                yield from _figures(entry)
-
-
-def _is_telling(figure: float) -> bool:
-    """Whether a figure is hardly there by chance, as 1234.5 is and 100 or 30 are not."""
-    digits = f"{abs(figure):.12g}".replace(".", "").strip("0")
-    return len(digits) >= _MIN_DIGITS

@@ -1,0 +1,55 @@
+"""Figures in values and in texts, and which of them are hardly there by chance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from wavewright.planner.types import Json
+
+_FIGURE: Final = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?![\w])")
+_YEARS: Final = range(1900, 2101)
+_MIN_DIGITS: Final = 3
+"""Significant digits of a figure that is taken for the same one elsewhere."""
+
+
+def figures_in(value: Json) -> Iterator[float]:
+    """Yield the numbers in a value and in its texts; a year in a text is none."""
+    match value:
+        case bool() | None:
+            return
+        case int() | float():
+            yield float(value)
+        case str():
+            for written in _FIGURE.findall(value):
+                figure = float(written.replace(",", ""))
+                if figure not in _YEARS:
+                    yield figure
+        case list():
+            for entry in value:
+                yield from figures_in(entry)
+        case dict():
+            for entry in value.values():
+                yield from figures_in(entry)
+
+
+def numbers_in(value: Json) -> Iterator[float]:
+    """Yield the numbers in a value, without those in its texts."""
+    match value:
+        case bool() | None | str():
+            return
+        case int() | float():
+            yield float(value)
+        case list():
+            for entry in value:
+                yield from numbers_in(entry)
+        case dict():
+            for entry in value.values():
+                yield from numbers_in(entry)
+
+
+def is_telling(figure: float) -> bool:
+    """Whether a figure is hardly there by chance, as 1234.5 is and 100 or 30 are not."""
+    digits = f"{abs(figure):.12g}".replace(".", "").strip("0")
+    return len(digits) >= _MIN_DIGITS
