@@ -45,8 +45,8 @@ model: environment ## Set up a small language model for the tests (180 MB)
 model-test: model ## Ask the small language model in every way, and run its plans
 	@WAVEWRIGHT_MODEL_TESTS=1 $(BIN)/python -m pytest tests/local_model -s --durations=0 $(ARGS)
 
-prompts: environment ## Print what models are asked, for three goals
-	@$(BIN)/python -m tests.prompts.test_prompts_of_goals
+prompts: environment ## Print what models are asked, for four goals or for a job (JOB=FILE)
+	@$(BIN)/python -m tests.prompts.test_prompts_of_goals $(JOB)
 
 crash: environment ## Run the whole crash programme: kills, faults of disk, network and clock
 	@sh .ci/postgres

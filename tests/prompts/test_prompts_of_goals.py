@@ -1,21 +1,30 @@
-"""What models are asked for three goals, word for word: a change of a prompt is a diff here.
+"""What models are asked for four goals, word for word: a change of a prompt is a diff here.
 
 `python -m tests.prompts.test_prompts_of_goals` prints them all; `make prompts` does that.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import anyio
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from tests.repository.tree import ROOT
 from tests.reviewer.recovery.test_replanning import mend
 from tests.reviewer.review.test_by_model import review
 from tests.reviewer.scripted_models import ScriptedModels
 from tests.reviewer.scripted_runs import Fails, ScriptedRun, goal_for, plan_of, run_plan, signature
+from wavewright.config.documents import read_bytes, read_faulty_document
+from wavewright.config.sources import ReadLimits
+from wavewright.engine.interfaces.cli.common.arguments import project_settings
+from wavewright.engine.run.jobs.resolving import resolve_job
+from wavewright.engine.run.project.tools import tools_of_goal
 from wavewright.executor.run.ports import GateView
 from wavewright.planner.language.plan import Gate
 from wavewright.planner.planning.prompt import planner_prompt
@@ -23,6 +32,7 @@ from wavewright.planner.ports.model_port import ModelCall
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.prompts import Prompts
 from wavewright.reviewer.gates.judge import ModelJudge
+from wavewright.tools.pack_folders import project_prompts
 
 pytestmark = pytest.mark.anyio
 
@@ -129,7 +139,33 @@ def alarm() -> AskedGoal:
     return AskedGoal(run, {"kind": "failed", "step": "wake", "hint": "again"})
 
 
-GOALS = {"shop": shop, "report": report, "alarm": alarm}
+def mail() -> AskedGoal:
+    """Messages that ask for bookings: a model reads them, and what it answers chooses the calls."""
+    plan = plan_of(
+        {"id": "mail", "tool": "read_mail"},
+        {
+            "id": "wish",
+            "tool": "ask_model",
+            "params": {"of": "${steps.mail.text}", "for": {"day": "date", "room": ["a", "b"]}},
+        },
+        {"id": "booking", "tool": "book_room", "params": {"day": "${steps.wish.day}"}},
+        result="${steps.booking}",
+    )
+    read = signature("read_mail", tags=["data"], untrusted_output=True, description="Read a mail.")
+    ask = signature("ask_model", expected_tokens=500, description="Ask a model about a text.")
+    book = signature("book_room", effects=["write"], description="Book a room for a day.")
+    answers: dict[str, object] = {
+        "mail": {"text": "On the 2nd, please."},
+        "wish": {"day": "2010-03-02", "room": "a"},
+        "booking": Fails("no room", "transient"),
+    }
+    previous: JsonObject = {"result": {"day": "2010-02-02"}, "started": "2010-02-01T00:00:00Z"}
+    goal = goal_for(plan, text="Book what the mail asks for.", previous=previous)
+    run = run_plan(plan, answers, read, ask, book, goal=goal)
+    return AskedGoal(run, {"kind": "failed", "step": "booking", "hint": "the other room"})
+
+
+GOALS = {"shop": shop, "report": report, "alarm": alarm, "mail": mail}
 
 
 async def questions(asked: AskedGoal) -> dict[str, ModelCall | str]:
@@ -181,9 +217,41 @@ async def test_no_output_and_no_message_of_a_tool_is_in_the_question_about_a_pat
     assert "no line" not in text_of(asked["recovery"])
 
 
+PAGE = ROOT / "docs" / "explanation" / "models.md"
+
+
+async def test_the_page_on_models_shows_one_question_of_each_kind() -> None:
+    parts = [
+        f"### {role.capitalize()}\n\n```text\n{text_of(question).partition('=====')[2].strip()}\n```\n"
+        for role, question in (await questions(shop())).items()
+    ]
+    expected = "\n" + "\n".join(parts) + "\n"
+    text = PAGE.read_text(encoding="utf-8")
+    between = re.compile(r"(?<=<!-- questions -->\n).*?(?=<!-- end of questions -->)", re.DOTALL)
+    if os.environ.get("UPDATE_DOCS") == "1":
+        text = between.sub(lambda _: expected, text)
+        PAGE.write_text(text, encoding="utf-8")
+    shown = between.search(text)
+
+    assert shown is not None
+    assert shown.group() == expected
+
+
+def planner_question(job: Path) -> str:
+    """Return what a planner is asked for a job of a project."""
+    settings = project_settings(job)
+    document = read_faulty_document(read_bytes(job, ReadLimits()), str(job), limits=ReadLimits())
+    goal = resolve_job(document, job, None, settings).goal
+    tools = tools_of_goal(goal, settings).signatures
+    planner = planner_prompt(goal, tools, project_prompts(settings.prompts))
+    return f"{planner.instructions}\n=====\n{planner.request}"
+
+
 async def main() -> None:
-    """Print every question for every goal."""
-    for name, make in GOALS.items():
+    """Print every question for every goal, or the planner's for the job of a file."""
+    for job in sys.argv[1:]:
+        sys.stdout.write(f"{planner_question(Path(job))}\n")
+    for name, make in GOALS.items() if not sys.argv[1:] else ():
         for role, question in (await questions(make())).items():
             sys.stdout.write(f"\n######## {name}: {role}\n\n{text_of(question)}\n")
 

@@ -333,3 +333,27 @@ async def test_a_list_of_which_a_patch_chooses_a_part_does_not_achieve_the_goal(
     assert package.status == "not_achieved"
     assert package.review is not None
     assert "2 of 3 items of 'total' were left out: 1, 2" in " ".join(package.review.missing_data)
+
+
+async def test_failed_items_alone_are_called_again_only_where_some_have_failed() -> None:
+    run = planned({"total": "${steps.total.total}"}, "${steps.items}", ())
+    assert run is not None
+    wants_more: JsonObject = {
+        "missing_data": ["live prices"],
+        "goal_achieved": False,
+        "confidence": 0.2,
+    }
+    run, found = await told(run, {**GOOD, **wants_more})
+    again: JsonObject = {
+        "id": "items_2", "tool": "read_item", "supersedes": "items", "for_each": "${steps.ids}",
+        "params": {"id": "${item}", "source": "live"}, "only": "failed",
+    }  # fmt: skip
+    total: JsonObject = {
+        "id": "total_2", "tool": "sum_up", "supersedes": "total", "params": {"items": "${steps.items}"},
+    }  # fmt: skip
+    ops: list[Json] = [{"op": "add", "step": step} for step in (again, total)]
+    patch: JsonObject = {"reason": "live", "ops": ops}
+    replanned, _ = await mend(run, *[patch] * 9, review=found)
+
+    assert replanned.patch is None
+    assert "would call nothing again" in replanned.reasons[-1]

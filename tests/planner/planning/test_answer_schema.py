@@ -118,3 +118,16 @@ def test_only_keywords_that_every_provider_knows_are_used_and_the_top_is_a_plain
     assert SCHEMA["type"] == "object"
     assert "anyOf" not in SCHEMA
     assert json.loads(json.dumps(SCHEMA)) == SCHEMA
+
+
+def test_a_step_may_ask_and_dispatch_where_the_goal_can() -> None:
+    schema: dict[str, Any] = emit_schema(["ask_model", "pay"], dispatched=["pay"])
+    step = schema["properties"]["steps"]["items"]
+    others: dict[str, Any] = emit_schema(["pay"])
+    plain = others["properties"]["steps"]["items"]
+
+    assert {"ask", "dispatch", "tools"} <= step["properties"].keys()
+    assert step["properties"]["tools"]["items"]["enum"] == ["pay"]
+    assert step["required"] == ["id"]
+    assert plain["properties"].keys().isdisjoint({"ask", "dispatch", "tools"})
+    assert plain["required"] == ["id", "tool", "params"]

@@ -227,6 +227,7 @@ def total_2(**step: Any) -> JsonObject:
         "${has(steps.items) ? steps.items : []}",
         "${steps.items + steps.items}",
         "${[steps.items, steps.items].flatten()}",
+        "${zip(steps.items, steps.items).flatten()}",
         "${cel.bind(x, [{'price': 1000.0}], x)}",
         "${steps.items.map(i, {'price': i.price * i.price})}",
         "${steps.items.map(i, {'price': double(i.id) + i.price})}",

@@ -220,7 +220,10 @@ class PlanningConversation:
     async def _call(self, rung: Rung) -> ModelCall:
         goal, prompt = self._validator.goal, self._prompt
         answer = emit_schema(
-            prompt.tools, sub_plans=[*goal.sub_plans], may_ask=self._request.may_ask_again
+            prompt.tools,
+            sub_plans=[*goal.sub_plans],
+            dispatched=prompt.dispatched,
+            may_ask=self._request.may_ask_again,
         )
         return ModelCall(
             role="planner",

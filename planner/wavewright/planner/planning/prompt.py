@@ -23,7 +23,7 @@ from wavewright.planner.checks.types import PlanTypes
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, error_diagnostics
 from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import Goal, Rules
-from wavewright.planner.language.plan import SUB_PLAN, Gate, Plan, Step
+from wavewright.planner.language.plan import ASK_MODEL, SUB_PLAN, Gate, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.records import AnsweredQuestion
 from wavewright.planner.planning.tool_descriptions import (
@@ -33,6 +33,7 @@ from wavewright.planner.planning.tool_descriptions import (
     tool_entries,
     type_text,
 )
+from wavewright.planner.plans.dispatch import undispatchable
 from wavewright.planner.schemas.validation import infer_schema, schema_definitions
 from wavewright.planner.types import GateSeverity, Json, JsonObject, JsonSchema, StepId, as_object
 from wavewright.prompts.templates import Prompts
@@ -40,13 +41,18 @@ from wavewright.prompts.values import one_line
 
 
 def emit_schema(
-    tools: Sequence[str], *, sub_plans: Sequence[str] = (), may_ask: bool = True
+    tools: Sequence[str],
+    *,
+    sub_plans: Sequence[str] = (),
+    dispatched: Sequence[str] = (),
+    may_ask: bool = True,
 ) -> JsonSchema:
     """Return the schema of a planner's answer.
 
     Args:
         tools: Names of the tools that the goal allows, in the order of the prompt.
         sub_plans: Names of the plans that its steps may call.
+        dispatched: Names of the tools that data may choose.
         may_ask: Whether a question is a legal answer; it is not where no person can reply.
     """
     properties: JsonObject = {
@@ -56,7 +62,7 @@ def emit_schema(
             "description": "Names that expressions may read in place of a long ${…}.",
         },
         "steps": _list_schema(
-            _step_schema(tools, sub_plans),
+            _step_schema(tools, sub_plans, dispatched),
             "The plan: tool calls. References between them decide their order.",
         ),
         "gates": _list_schema(
@@ -87,8 +93,11 @@ def emit_schema(
     return _object_schema(properties)
 
 
-def _step_schema(tools: Sequence[str], sub_plans: Sequence[str]) -> JsonSchema:
+def _step_schema(
+    tools: Sequence[str], sub_plans: Sequence[str], dispatched: Sequence[str]
+) -> JsonSchema:
     calls_plans: JsonObject = {}
+    asks_data = {**(_ask_schema() if ASK_MODEL in tools else {}), **_dispatch_schema(dispatched)}
     if sub_plans:
         calls_plans["plan"] = {
             "type": "string",
@@ -132,11 +141,44 @@ def _step_schema(tools: Sequence[str], sub_plans: Sequence[str]) -> JsonSchema:
                 "description": "Whether the plan may go on if the step fails.",
             },
             **calls_plans,
+            **asks_data,
         },
         "id",
-        *(() if sub_plans else ("tool",)),
-        "params",
+        *(() if sub_plans or asks_data else ("tool",)),
+        *(() if asks_data else ("params",)),
     )
+
+
+def _ask_schema() -> JsonObject:
+    """Return the field of a step that asks a model in place of calling a tool."""
+    of: JsonObject = {"description": "What is asked about: a ${…} reference, or an object of such."}
+    fields: JsonObject = {"type": "object", "description": "The fields of the answer, with types."}
+    return {
+        "ask": _object_schema(
+            {
+                "of": of,
+                "for": fields,
+                "question": _text_schema("The question, where the fields do not say it."),
+            },
+            "of",
+            "for",
+            description="In place of tool and params: a question about a text, with typed answers.",
+        )
+    }
+
+
+def _dispatch_schema(names: Sequence[str]) -> JsonObject:
+    """Return the fields of a step that makes the calls of a list, of these tools."""
+    if not names:
+        return {}
+    return {
+        "dispatch": _text_schema(
+            "In place of tool and params: a ${…} reference to a list of calls, {tool, params} each."
+        ),
+        "tools": _list_schema(
+            {"type": "string", "enum": [*names]}, "With dispatch: the tools that may be called."
+        ),
+    }
 
 
 def _gate_schema() -> JsonSchema:
@@ -211,6 +253,8 @@ class PlannerPrompt:
     request: str
     tools: tuple[str, ...]
     """Names of the tools on the list."""
+    dispatched: tuple[str, ...] = ()
+    """Those of them that data may choose."""
 
     @property
     def chars(self) -> int:
@@ -236,6 +280,7 @@ def planner_prompt(
         PromptError: a template is faulty.
     """
     entries = tool_entries(goal, tools, is_brief=is_brief)
+    dispatched = dispatchable_tools(goal, tools)
     values = request_values(goal, tools, entries, answers, kept_plan=kept_plan, is_brief=is_brief)
     day = "" if today is None else today.isoformat()
     request = prompts.render("planner/request", today=day, **values)
@@ -243,9 +288,28 @@ def planner_prompt(
         "planner/instructions",
         may_ask=may_ask,
         calls_plans=bool(goal.sub_plans),
+        asks_models=ASK_MODEL in goal.tool_names,
+        dispatched=dispatched,
         functions=fitting_functions(goal, tools),
     )
-    return PlannerPrompt(instructions, request, tuple(entry.name for entry in entries))
+    names = tuple(entry.name for entry in entries)
+    return PlannerPrompt(instructions, request, names, dispatched)
+
+
+def dispatchable_tools(goal: Goal, tools: Mapping[str, ToolSignature]) -> tuple[str, ...]:
+    """Return the tools of a goal that data may choose, where a step can ask a model for calls; none
+    with a gate of the goal on it, or with parameters that the goal sets.
+    """
+    if ASK_MODEL not in goal.tool_names:
+        return ()
+    held = {gate.on_tool for gate in goal.gates} | {rule.tool for rule in goal.rules.terminal}
+    return tuple(
+        tool.name
+        for tool in goal.tools
+        if tool.name in tools
+        and tool.name not in held | {ASK_MODEL}
+        and not undispatchable(tools[tool.name])
+    )
 
 
 _RARE: Final = re.compile(

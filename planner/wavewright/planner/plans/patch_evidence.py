@@ -73,6 +73,23 @@ def only_faults(before: Plan, patch: PlanPatch) -> Iterator[Diagnostic]:
             )
 
 
+def idle_step_faults(patch: PlanPatch, failed: Collection[StepId]) -> Iterator[Diagnostic]:
+    """Yield the steps with `only: failed` that would call nothing again; `failed` are the steps with
+    items that failed, or failed a gate.
+    """
+    for number, op in enumerate(patch.ops):
+        if not isinstance(op, AddStep | ReplaceStep) or op.step.only is None:
+            continue
+        step, old = op.step, op.step.supersedes or op.step.id
+        if old not in failed:
+            yield make_diagnostic(
+                "E408",
+                f"/ops/{number}/step/only",
+                f"step {step.id!r} would call nothing again: no item of {old!r} failed, or failed a gate",
+                "leave `only` out, so that all items are called with the new parameters",
+            )
+
+
 def stopped_data_faults(
     before: Plan,
     after: Plan,
@@ -111,7 +128,10 @@ def _supplied_data(
     An option of a computation is no data, but a figure that is hardly there by chance, in no input
     and not in the goal's words, would be part of what the computation gives.
     """
-    known = set(figures_in([before.inputs, *([goal.text, goal.inputs] if goal else [])]))
+    said: list[Json] = [before.inputs]
+    if goal is not None:
+        said += [goal.text, goal.inputs]
+    known = set(figures_in(said))
     steps = {step.id: step for step in before.steps}
     for number, op in enumerate(patch.ops):
         if not isinstance(op, AddStep | ReplaceStep):

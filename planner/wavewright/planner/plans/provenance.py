@@ -560,6 +560,8 @@ class _ExpressionOrigins:
         found = self._all((*target, *node.arguments), names)
         if node.function == "zip":
             found = NOTHING.joined(*(self.of(one, names).settled() for one in node.arguments))
+            if self.is_strict:
+                found = found.joined(self._twice(node.arguments, names))
         return found if found.reads else found.settled()
 
     def _formatted(self, node: FunctionCall, names: _Locals) -> Origins:

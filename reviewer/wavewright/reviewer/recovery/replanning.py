@@ -17,14 +17,16 @@ from typing import Final
 import anyio
 
 from wavewright.config.sources import Source
+from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.planner.checks.checker import errors_in
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import AddStep, Plan, PlanPatch, ReplaceStep
+from wavewright.planner.language.plan import ASK_MODEL, AddStep, Plan, PlanPatch, ReplaceStep
 from wavewright.planner.language.signatures import ToolSignature, is_feedback_input
 from wavewright.planner.planning.goal_schema import goal_patch_schema, without_absent_arguments
 from wavewright.planner.planning.tool_descriptions import tool_entries
+from wavewright.planner.plans.patch_evidence import idle_step_faults
 from wavewright.planner.plans.patches import PatchCheck, check_patch
 from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.fallback_ladder import (
@@ -156,6 +158,7 @@ async def replan(
         view,
         tools,
         state.finished_steps(),
+        _partly_failed(state),
         frozenset(seen) if feedback is None else frozenset(),
     )
     refused = checker.refused
@@ -266,6 +269,8 @@ def recovery_call(
         "rounds": goal.limits.rounds,
         "feedback": _feedback_as_json(view),
         "tools": entries,
+        "asks_models": ASK_MODEL in goal.tool_names,
+        "has_previous": bool(goal.previous),
         "max_steps": goal.limits.max_steps,
     }
     names = [entry.name for entry in entries]
@@ -283,6 +288,21 @@ def recovery_call(
         rung=rung,
         job=goal.job,
     )
+
+
+def _partly_failed(state: RunState) -> frozenset[StepId]:
+    """Return the steps with items that failed, or failed a gate."""
+    failed = {
+        step
+        for step, items in state.items.items()
+        if any(item.status not in SUCCESSES for item in items.values())
+    }
+    gated = {
+        step
+        for step, ending in state.steps.items()
+        if any(gate.has_failed for gate in ending.gates)
+    }
+    return frozenset(failed | gated)
 
 
 def _no_patch_reason(goal: Goal, view: RecoveryView, review: ReviewResult) -> str | None:
@@ -328,6 +348,7 @@ class _PatchChecker:
     view: RecoveryView
     tools: Mapping[str, ToolSignature]
     finished: frozenset[StepId]
+    partly_failed: frozenset[StepId]
     seen: frozenset[str]
     refused: list[Diagnostic] = field(default_factory=list[Diagnostic])
     """The faults of the last patch."""
@@ -349,6 +370,8 @@ class _PatchChecker:
         )
         if checked.plan is None:
             return checked, checked.diagnostics
+        if idle := tuple(idle_step_faults(patch, self.partly_failed)):
+            return replace(checked, plan=None, diagnostics=idle), idle
         return checked, tuple(errors_in(checked.plan, self.goal, self.tools))
 
     def _without_absent_arguments(self, patch: PlanPatch) -> PlanPatch:

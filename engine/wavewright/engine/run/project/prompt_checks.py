@@ -152,7 +152,11 @@ _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
         },
     ),
     "planner/instructions": _flag_contexts(
-        "may_ask", calls_plans=True, functions={"now()": "the instant of the run"}
+        "may_ask",
+        calls_plans=True,
+        asks_models=True,
+        dispatched=("fetch", "write"),
+        functions={"now()": "the instant of the run"},
     ),
     "planner/guided": ({},),
     "planner/guided_next": (
@@ -180,6 +184,8 @@ _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
             "rounds": 2,
             "feedback": feedback,
             "tools": _TOOLS,
+            "asks_models": True,
+            "has_previous": True,
             "max_steps": 50,
         }
         for feedback, wanted in (
