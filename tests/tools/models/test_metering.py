@@ -22,6 +22,7 @@ from wavewright.engine.rehearsal.fake_model.replies import (
     no_choices,
     overloaded,
     silence,
+    structured,
     with_usage,
 )
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
@@ -29,7 +30,7 @@ from wavewright.executor.budgets.stores import MemoryBudgetStore
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import BudgetScope, Spend
 from wavewright.planner.ports.model_port import LoopLimits, ModelError, ModelUse
-from wavewright.planner.types import StepId
+from wavewright.planner.types import JsonSchema, StepId
 from wavewright.tools.models import open_models
 from wavewright.tools.models.clients import build_model
 from wavewright.tools.models.endpoints import Endpoint
@@ -434,3 +435,23 @@ async def test_the_account_is_the_runs_the_jobs_and_the_roles(
         10,
     ]
     assert left.run.spent - left.job.spent == Spend()
+
+
+async def test_a_budget_without_room_for_the_types_of_a_goal_is_asked_without_them(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(structured({"unit": "mm"}))
+    plain: JsonSchema = {"type": "object", "properties": {"unit": {"type": "string"}}}
+    typed: JsonSchema = {
+        "type": "object",
+        "properties": {"unit": {"enum": ["mm", "very " * 2_000]}},
+        "required": ["unit"],
+        "additionalProperties": False,
+    }
+    call = question(schema=plain, goal_schema=typed, max_tokens=800)
+    async with models_over(model_server, tmp_path, budgets=budgets(tokens=1_000)) as asking:
+        await asking.models.ask(call, on_use=asking.uses.append)
+    async with models_over(model_server, tmp_path, budgets=budgets(tokens=9_000)) as asking:
+        await asking.models.ask(call)
+
+    assert ["very" in str(request.body) for request in model_server.requests] == [False, True]

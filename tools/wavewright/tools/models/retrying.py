@@ -24,6 +24,7 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
 from wavewright.config.sections import ModelsSection
+from wavewright.planner.ports.model_port import ModelCall
 from wavewright.planner.types import JsonSchema
 from wavewright.tools.models.cassette.errors import CassetteError, CassetteMiss
 from wavewright.tools.models.cassette.requests import FormParameters
@@ -37,6 +38,7 @@ from wavewright.tools.models.messages import (
     choose_output_mode,
     is_object,
     read_stream,
+    sent_text,
     structured_parameters,
     visible_text,
     with_less_of_tools,
@@ -135,8 +137,9 @@ class RetryingModel(WrapperModel):
         if self._schema is None:
             return await self._request_in_form(messages, model_settings, model_request_parameters)
         refusals: list[RequestFailed | CassetteMiss] = []
-        for form in await self._forms(self._schema):
+        for form, sent in await self._forms(self._schema):
             self._form = form
+            self._usage.sent_text = sent_text(sent)
             try:
                 return await self._request_in_form(
                     messages, model_settings, model_request_parameters
@@ -144,20 +147,25 @@ class RetryingModel(WrapperModel):
             except CassetteMiss as miss:
                 refusals.append(miss)
             except RequestFailed as error:
+                if error.fault.kind == "over_budget" and sent.goal_schema is not None:
+                    # A budget that has no room for the goal's types may have some without them.
+                    continue
                 # Refused as it is, by a server that answers: its form may be what it cannot take.
                 if error.fault.kind != "denied" or error.fault.is_of_provider:
                     raise
                 refusals.append(error)
         raise refusals[0]
 
-    async def _forms(self, schema: JsonSchema) -> list[FormParameters]:
-        """Return the ways to ask for a form, the best first.
+    async def _forms(self, schema: JsonSchema) -> list[tuple[FormParameters, ModelCall]]:
+        """Return the ways to ask for a form, the best first, each with the question as it is sent.
 
         What is recorded is found by the form itself, so a replay needs no other.
         """
-        name, goal_schema = self._usage.call.schema_name, self._usage.call.goal_schema
+        call = self._usage.call
+        name, goal_schema = call.schema_name, call.goal_schema
+        plain = replace(call, goal_schema=None)
         modes = await self._served.output_modes(schema, is_replaying=self._is_replaying)
-        forms = [structured_parameters(schema, name, mode) for mode in modes]
+        forms = [(structured_parameters(schema, name, mode), plain) for mode in modes]
         endpoint = self._served.endpoint
         dialect = dialect_of(endpoint, modes[0])
         if goal_schema is None or dialect is None or self._is_replaying:
@@ -170,7 +178,8 @@ class RetryingModel(WrapperModel):
         if not endpoint.is_compatible:
             # Written out, it may be one that the provider holds its model to.
             mode = choose_output_mode(endpoint, self.wrapped, written)
-        return [structured_parameters(written, name, mode, asked_schema=schema), *forms]
+        of_goal = structured_parameters(written, name, mode, asked_schema=schema)
+        return [(of_goal, call), *forms]
 
     async def _request_in_form(
         self,
