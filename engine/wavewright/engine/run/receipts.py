@@ -150,6 +150,21 @@ def make_receipt(events: Sequence[Event], head: RunHead) -> RunReceipt:
     )
 
 
+def altered_fields(receipt: RunReceipt, events: Sequence[Event]) -> tuple[str, ...]:
+    """Return the fields of a receipt that say something else than the events it stands for.
+
+    Args:
+        receipt: The receipt, signed or not.
+        events: Of its run, from its first; those that came after the receipt do not count.
+
+    Raises:
+        ReceiptError: there is no beginning of the run among the events that it stands for.
+    """
+    expected = make_receipt(events[: receipt.head.events], receipt.head)
+    said, meant = receipt.model_dump(), expected.model_dump()
+    return tuple(name for name in said if name != "signature" and said[name] != meant[name])
+
+
 def read_receipt(content: bytes, place: str) -> RunReceipt:
     """Return the receipt that a file holds.
 

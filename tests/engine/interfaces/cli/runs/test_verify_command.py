@@ -216,6 +216,21 @@ def test_a_receipt_shows_a_journal_that_was_changed_after_it(
     assert answer.out.endswith(f"run {run}: cut at event 3: it and all after it are missing\n")
 
 
+def test_a_receipt_without_a_signature_is_held_against_the_journal(
+    wavewright: CommandLine, project: Path, run: str
+) -> None:
+    assert wavewright("receipt", run, "--out", "receipt.json").code == 0
+    as_written = wavewright("verify", "receipt.json")
+    receipt = json.loads((project / "receipt.json").read_text())
+    (project / "receipt.json").write_text(json.dumps({**receipt, "status": "failed", "job": "x"}))
+
+    changed = wavewright("verify", "receipt.json")
+
+    assert as_written.code == 0, as_written.out
+    assert changed.code == 1
+    assert "the journal says something else of its job, status" in changed.out
+
+
 def test_a_receipt_agrees_with_the_journal_after_its_run_was_removed(
     wavewright: CommandLine, run: str, keys: tuple[Path, Path]
 ) -> None:

@@ -30,6 +30,7 @@ from wavewright.engine.run.receipts import (
     FORMAT,
     RunReceipt,
     SignatureVerdict,
+    altered_fields,
     check_signature,
     make_receipt,
     read_receipt,
@@ -144,12 +145,12 @@ async def _verify_receipt(
         )
     verified = await _verified(settings, RunId(receipt.run))
     heads = [("the receipt", receipt.head)]
-    report = _Report(
-        verified,
-        None if verified is None else _first_breach(verified, heads),
-        receipt=receipt,
-        signature=signature,
-    )
+    breach = None if verified is None else _first_breach(verified, heads)
+    altered: tuple[str, ...] = ()
+    if verified is not None and verified.removed is None and breach is None:
+        async with open_journal(settings) as journal:
+            altered = altered_fields(receipt, await journal.load(RunId(receipt.run)))
+    report = _Report(verified, breach, receipt=receipt, signature=signature, altered=altered)
     return report.print(output_format)
 
 
@@ -227,12 +228,15 @@ class _Report:
     breach: tuple[Breach, str] | None
     receipt: RunReceipt | None = None
     signature: SignatureVerdict | None = None
+    altered: tuple[str, ...] = ()
+    """Fields of the receipt that say something else than the journal."""
 
     @property
     def exit_code(self) -> int:
         """0 where all that could be asked is as it was, and something could be asked."""
         is_signed = self.signature == "valid"
-        is_bad = self.signature in {"invalid", "other_key"} or self.breach is not None
+        is_signed_by_another = self.signature in {"invalid", "other_key"}
+        is_bad = is_signed_by_another or self.breach is not None or bool(self.altered)
         return (
             exit_codes.NEGATIVE
             if is_bad or (self.verified is None and not is_signed)
@@ -250,7 +254,8 @@ class _Report:
     def _as_json(self) -> dict[str, object]:
         found: dict[str, object] = {}
         if self.receipt is not None:
-            found["receipt"] = {"run": self.receipt.run, "signature": self.signature}
+            about = {"run": self.receipt.run, "signature": self.signature}
+            found["receipt"] = about | ({"altered": [*self.altered]} if self.altered else {})
         if self.verified is not None:
             breach = None if self.breach is None else self.breach[0]
             found |= {
@@ -283,6 +288,8 @@ class _Report:
                 *lines,
                 f"run {run}: removed {when}; its head was sha256:{head.hash} ({head.events} events)",
             ]
+        if self.altered:
+            lines.append(f"the journal says something else of its {', '.join(self.altered)}")
         return [*lines, f"run {run}: intact, {head.events} events, head sha256:{head.hash}"]
 
     def _signature_text(self) -> str:
