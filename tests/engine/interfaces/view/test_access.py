@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import anyio
 import httpx
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
 from tests.engine.interfaces.view.served_page import ServedPage, served_page, write_project
+from wavewright.engine.interfaces.view.guard import AccessGuard
+from wavewright.engine.interfaces.view.people import PageAccess
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +56,35 @@ def test_a_form_of_another_page_changes_nothing(page: ServedPage, origin: str) -
         )
 
     assert answer.status_code == 403
+
+
+async def refuse_nothing(scope: Scope, receive: Receive, send: Send) -> None:
+    """Stand for a page to which every request is passed on."""
+    raise AssertionError((scope, receive, send))
+
+
+def test_a_change_is_refused_when_its_body_was_read_and_not_before() -> None:
+    # A proxy that is still sending the body may drop an answer that overtakes it.
+    left = [{"type": "http.request", "body": b"a", "more_body": True}] * 2
+    left.append({"type": "http.request", "body": b"b"})
+    unread = list[int]()
+
+    async def receive() -> Message:
+        return left.pop(0)
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            unread.append(len(left))
+
+    async def ask() -> None:
+        guard = AccessGuard(refuse_nothing, PageAccess(), "a long enough token", ["page"])
+        headers = [(b"host", b"page"), (b"origin", b"https://evil.example")]
+        scope = {"type": "http", "method": "POST", "path": "/sign-out", "headers": headers}
+        await guard({**scope, "query_string": b"", "scheme": "http"}, receive, send)
+
+    anyio.run(ask)
+
+    assert unread == [0]
 
 
 def test_every_answer_forbids_what_is_not_of_the_page_itself(page: ServedPage) -> None:
