@@ -158,6 +158,18 @@ def test_what_is_denied_supposed_asked_claimed_or_quoted_is_no_relation(text: st
     assert said(text) == set()
 
 
+def test_whom_a_sentence_calls_kin_is_a_person() -> None:
+    text = "She shared it with her husband, Frédéric Joliot-Curie. Globex met its rival, Initech."
+    chunk = Chunk(id="a", document="a.md", title="a", text=text, start=0, end=len(text))
+
+    found = generate_records(chunk, prose_reader(MODEL))
+
+    assert found is not None
+    types = {one.name: one.type for one in found.entities}
+    assert types["Frédéric Joliot-Curie"] == "person"
+    assert types.get("Initech") != "person"
+
+
 def test_short_names_are_those_of_the_only_person_who_has_them() -> None:
     text = "Helen Carter founded Carter Maps. Helen married Peter Brandt. Brandt lived in Oslo."
 

@@ -30,7 +30,7 @@ from wavewright.packs.extraction.prose import (
     SentenceProse,
     Statement,
 )
-from wavewright.packs.extraction.relations import FoundRelation, relations
+from wavewright.packs.extraction.relations import KINSHIP, FoundRelation, relations
 from wavewright.packs.extraction.structure import SourcePage, read_structure
 from wavewright.packs.knowledge.chunking import (
     DOCUMENT,
@@ -79,6 +79,14 @@ _TYPES_OF_PRONOUNS: Final[Mapping[Pronoun, str]] = {
 }
 _OF_PEOPLE: Final = frozenset({"marry", "meet", "divorce"})
 """Verbs with a direct object that relate people alone."""
+_ALSO_OF_GROUPS: Final = frozenset({"ally", "enemy", "rival", "nemesis", "parent", "master"})
+"""Kin that a company may have, too."""
+_KIN_BEFORE: Final = re.compile(
+    r"\b(?:his|her|their|my|our|\w+['’]s)\s(?:\w+\s){0,2}"
+    rf"(?:{'|'.join(word for word in KINSHIP if word not in _ALSO_OF_GROUPS)})s?,?\s$",
+    re.IGNORECASE,
+)
+"""What stands before the name of somebody's kin: `her second husband, `."""
 _PLACE: Final = "place"
 _SURE: Final = 3
 """Votes of what a sentence says, against one of what a model takes a name for."""
@@ -422,7 +430,7 @@ def _names_of(
             name = KnownName(name=one.text[:200], type=one.type or THING)
             found.append(FoundName(name, one.span.start, one.span.end))
         placed.append(sorted(found, key=lambda one: one.start))
-    types = _types(placed, read)
+    types = _types(placed, read, texts)
     terms = _terms(placed, texts)
     full = _full_names(
         {one.name.name: types.get(one.name.name, one.name.type) for row in placed for one in row},
@@ -460,13 +468,18 @@ def _names_of(
     return rows
 
 
-def _types(placed: Sequence[Sequence[FoundName]], read: Sequence[SentenceProse]) -> dict[str, str]:
+def _types(
+    placed: Sequence[Sequence[FoundName]], read: Sequence[SentenceProse], texts: Sequence[str]
+) -> dict[str, str]:
     """Return the type of each name: what a sentence calls it, else that of a known name, else what
     most sentences take it for.
     """
     votes = _votes(placed, read)
     said = dict[str, str]()
-    for row, prose in zip(placed, read, strict=True):
+    for row, prose, text in zip(placed, read, texts, strict=True):
+        for one in row:
+            if _KIN_BEFORE.search(text[: one.start]):
+                said.setdefault(one.name.name, PERSON)
         for clause in prose.clauses:
             # A noun of no known kind says less than what the model takes the name for.
             is_known = kind_of_word(clause.noun) is not None
