@@ -267,6 +267,18 @@ def test_a_patch_may_not_supply_data_through_a_step_of_its_own() -> None:
     assert patched(fed, total_2(params={"items": "${steps.fed}"})) == ["E412"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "found"), [(50, ["E412"]), ("${steps.ids[0]}", []), ("${inputs.n}", [])]
+)
+def test_a_patch_may_not_join_what_it_names_itself(asked: Json, found: list[str]) -> None:
+    more: JsonObject = {
+        "op": "add",
+        "step": {"id": "more", "tool": "read_item", "params": {"id": asked}},
+    }
+
+    assert patched(more, total_2(params={"items": "${steps.items + [steps.more]}"})) == found
+
+
 def test_a_patch_may_not_put_a_list_in_place_of_the_items_that_were_read() -> None:
     again: JsonObject = {
         "op": "add",

@@ -12,7 +12,7 @@ import pytest
 from tests.reviewer.example_package import example_package
 from tests.reviewer.scripted_runs import Fails, note_review, plan_of, run_plan
 from wavewright.executor.events.state import fold
-from wavewright.executor.events.types import RunFinished
+from wavewright.executor.events.types import Noted, RunFinished
 from wavewright.planner.language.plan import Plan
 from wavewright.reviewer import (
     FileNotWrittenError,
@@ -125,6 +125,16 @@ def test_a_review_after_a_resumed_end_decides_the_status() -> None:
         == "interrupted"
     )
     assert build_package(run.plan, run.goal, fold(reviewed), review, run.tools).status == "achieved"
+
+
+def test_what_a_recovery_took_that_gave_no_patch_is_in_the_time_of_the_run() -> None:
+    run = run_plan(plan_of({"id": "a"}), {"a": 1})
+    last = run.events[-1].at
+    noted = Noted(last + 40.0, "no_recovery", {"reason": "the model could not be asked"})
+    before = build_package(run.plan, run.goal, run.state, None, run.tools).timings
+    after = build_package(run.plan, run.goal, fold([*run.events, noted]), None, run.tools).timings
+
+    assert after.seconds - before.seconds == pytest.approx(40.0)
 
 
 def test_the_reviews_of_earlier_rounds_are_kept() -> None:

@@ -146,6 +146,8 @@ def _supplied_data(
                 figures = {figure for figure in numbers_in(value) if is_telling(figure)} - known
                 if figures:
                     supplied.setdefault(name, _listing(f"{one:g}" for one in sorted(figures)))
+            for name, added in _joined_subjects(step, patch, now):
+                supplied.setdefault(name, f"{added!r}, which asks for what the patch itself names")
         for name, what in supplied.items():
             if old is not None and old.tool == step.tool and _same(old, step, name):
                 continue
@@ -157,6 +159,26 @@ def _supplied_data(
                 f"a patch may not supply data: {name!r} of step {step.id!r} holds {what}",
                 "read it from a step that fetches it: `${steps.…}`, or `${inputs.…}`",
             )
+
+
+def _joined_subjects(
+    step: Step, patch: PlanPatch, now: PlanProvenance
+) -> Iterator[tuple[str, StepId]]:
+    """Yield the parameters in which a fetch of the patch's own, which reads nothing, is joined with
+    what other steps give: entries that nobody has asked for.
+    """
+    own = {
+        op.step.id
+        for op in patch.ops
+        if isinstance(op, AddStep) and op.step.supersedes is None and now.fetches(op.step)
+        if not any(now.reads_anything(value, op.step) for value in op.step.params.values())
+        if op.step.for_each is None or not now.reads_anything(op.step.for_each, op.step)
+    }
+    for name, value in step.params.items():
+        reads = [read for _, found in _value_reads(value) for read in found]
+        steps = {StepId(read.name or "") for read in reads if read.root == "steps"}
+        if steps & own and steps - own:
+            yield name, min(steps & own)
 
 
 def _no_longer_read(
