@@ -266,6 +266,28 @@ async def test_a_write_that_was_blocked_after_it_succeeded_is_not_repeated_by_a_
     assert statuses(state) == {"f": "reused", "c": "reused"}
 
 
+async def test_an_unclear_write_that_was_blocked_since_is_not_repeated_by_a_retry() -> None:
+    journal, clock = MemoryJournal(), VirtualClock()
+    plan = plan_of({"id": "f", "tool": "look"}, {"id": "c", "depends_on": ["f"], "timeout": 1})
+
+    async def slow(_: ToolCall) -> Json:
+        await clock.sleep(60)
+        return "late"
+
+    shop = Shop()
+    shop.is_failing = False
+    shop.bench.add(slow, **CHARGE)
+    await shop.bench.run(plan, journal=journal, clock=clock)
+    unreadable = ExecutionHarness().add(slow, **CHARGE).add(answering("text"), "look", **TEXTS)
+    shop.runs.append(RetriedRun(RUN, await resumed(unreadable, plan, journal)))
+    shop.bench.add(echo, **CHARGE)
+
+    state = await shop.run(plan)
+
+    assert len(shop.charges) == 1
+    assert statuses(state) == {"f": "reused", "c": "failed"}
+
+
 @pytest.mark.parametrize("items", [None, [1, 2]], ids=["a call", "a list"])
 async def test_a_write_that_other_code_could_not_read_is_not_repeated_by_a_retry(
     items: list[Json] | None,

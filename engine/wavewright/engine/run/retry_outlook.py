@@ -112,8 +112,7 @@ class _Outlook:
         """Whether a call of the step was begun, and it is not known whether it took effect."""
         for state in self.donors:
             endings: list[StepFinished | ItemFinished] = [*state.items.get(step, {}).values()]
-            if step in state.steps:
-                endings.append(state.steps[step])
+            endings += _endings_of(state, step)
             if any(begun == step for begun, _ in state.begun) or any(map(is_unclear, endings)):
                 return True
             if any(ending.status in SUCCESSES for ending in endings):
@@ -127,9 +126,9 @@ class _Outlook:
         for state in self.donors:
             if not writes and step.tool in self._changed_tools(state):
                 return None
-            ended = state.steps.get(step.id)
-            if ended is not None and ended.status in SUCCESSES:
-                return state.run, _failed_items(ended)
+            for ended in _endings_of(state, step.id):
+                if ended.status in SUCCESSES:
+                    return state.run, _failed_items(ended)
             items = state.items.get(step.id)
             done = 0 if items is None else sum(item.status in SUCCESSES for item in items.values())
             if done:
@@ -138,6 +137,13 @@ class _Outlook:
                     f"its items that have not succeeded; {done} did in run {state.run}",
                 )
         return None
+
+
+def _endings_of(state: RunState, step: StepId) -> list[StepFinished]:
+    """Return how a step ended, and how it had before that was undone."""
+    undone = [ended for (name, _), ended in state.undone.items() if name == step]
+    now = [state.steps[step]] if step in state.steps else []
+    return now + [ended for ended in undone if isinstance(ended, StepFinished)]
 
 
 def _failed_items(ended: StepFinished) -> str | None:

@@ -104,7 +104,7 @@ class RunState:
     under_way: Map[StepId, StepStarted] = _NONE_UNDER_WAY
     """Steps that run: they have started in this attempt and have not ended."""
     undone: Map[tuple[StepId, StepKey], StepFinished | ItemFinished] = _NOTHING_UNDONE
-    """Calls that succeeded, and whose step or item has another ending since, for which nothing was
+    """Calls that ended, and whose step or item has another ending since, for which nothing was
     called: it was blocked, or other code could not read the output.
     """
     finished: RunFinished | None = None
@@ -408,10 +408,11 @@ def _with_undone(
     before: StepFinished | ItemFinished | None,
     ending: StepFinished | ItemFinished,
 ) -> Map[tuple[StepId, StepKey], StepFinished | ItemFinished]:
-    """Add the ending before, where it was a success and nothing was called for this one."""
-    if before is None or before.key is None or before.status not in SUCCESSES:
+    """Add the ending before, where it is that of a call and nothing was called for this one."""
+    if before is None or before.key is None or ending.status in SUCCESSES or ending.attempts:
         return undone
-    if ending.status in SUCCESSES or ending.attempts:
+    was_called = before.status in SUCCESSES or before.attempts > 0
+    if not was_called:
         return undone
     return undone.set((before.step, before.key), before)
 

@@ -219,8 +219,7 @@ def _past_call(retried: RetriedRun, call: ScheduledCall, keys: list[StepKey]) ->
     for key in keys:
         if (call.step.id, key) in retried.state.begun:
             return PastCall(retried.run, None)
-        # What succeeded has taken effect, however its step ended since.
-        ending = retried.state.undone.get((call.step.id, key)) or retried.endings.find(call, key)
+        ending = retried.endings.last_made(call, key)
         if ending is not None:
             return PastCall(retried.run, ending)
     return None
@@ -452,6 +451,13 @@ class PastEndings:
         self._state = state
         self._items: dict[StepId, dict[StepKey, ItemFinished]] = {}
         """By step and key; of the steps of whose items one was looked for at another place."""
+
+    def last_made(self, call: ScheduledCall, key: StepKey) -> FinishedCall | None:
+        """Return how the same call ended when it was made last, however its step ended since."""
+        ending = self.find(call, key)
+        if ending is None or (ending.status not in SUCCESSES and not ending.attempts):
+            return self._state.undone.get((call.step.id, key), ending)
+        return ending
 
     def find(self, call: ScheduledCall, key: StepKey) -> FinishedCall | None:
         """Return the ending of the same call; None where it has not ended."""
