@@ -84,9 +84,9 @@ class Writer {
     return minItems > 0 ? `"[" ${item} ${more} "]"` : `"[" (${item} ${more})? "]"`;
   }
 
-  object({ properties = {}, required = [] }) {
+  object({ properties = {}, required = [], additionalProperties = true }) {
     const members = Object.entries(properties);
-    if (members.length === 0) return "map";
+    if (members.length === 0) return additionalProperties === false ? `"{}"` : "map";
     // From the last to the first: what may follow a member, and what may follow where none stands before.
     let [after, alone] = ["", ""];
     for (const [name, schema] of members.reverse()) {

@@ -80,7 +80,12 @@ EVERYTHING = ToolSignature(
         },
     },
 )
-ALL = {**TOOLS, "everything": EVERYTHING}
+NOTHING = ToolSignature(
+    name="nothing",
+    description="Take nothing.",
+    input_schema={"type": "object", "properties": {}, "additionalProperties": False},
+)
+ALL = {**TOOLS, "everything": EVERYTHING, "nothing": NOTHING}
 PLAN = goal_plan_schema(emit_schema([*ALL], sub_plans=["clean"]), goal_of(), ALL, [*ALL])
 PATCH = goal_patch_schema(patch_schema([*ALL], [StepId("a")]), goal_of(), ALL, [*ALL])
 ASKED = [pytest.param(PLAN, id="plan"), pytest.param(PATCH, id="patch")]
@@ -182,7 +187,8 @@ def test_a_grammar_is_made_of_what_the_schema_means(schema: JsonSchema) -> None:
         if part.get("type") == "array" and "items" not in part:
             assert part == {"type": "array"}
         if part.get("type") == "object" and not part.get("properties"):
-            assert part.keys() <= {"type", "additionalProperties"}
+            is_empty = part.get("additionalProperties") is False
+            assert is_empty or part.keys() <= {"type", "additionalProperties"}
         assert part.get("additionalProperties") is not True
 
 
@@ -218,6 +224,24 @@ def first_shape(schema: JsonSchema) -> JsonSchema:
     shapes = [*map(as_object, as_list(schema.get("anyOf")))]
     lists = [shape for shape in shapes if shape.get("type") == "array"]
     return lists[0] if lists else schema
+
+
+@pytest.mark.parametrize("dialect", [for_openai, for_anthropic, for_gemini, for_grammar])
+def test_a_tool_without_parameters_gets_none(dialect: Dialect) -> None:
+    schema = as_object(written(dialect, PLAN))
+    root = as_object(as_list(schema["anyOf"])[0]) if "anyOf" in schema else schema
+    steps = as_object(as_object(root["properties"])["steps"])
+    lists = [steps, *map(as_object, as_list(steps.get("anyOf")))]
+    items = next(as_object(part["items"]) for part in lists if "items" in part)
+    step = next(
+        branch
+        for branch in map(as_object, as_list(items["anyOf"]))
+        if "nothing" in json.dumps(as_object(branch["properties"]).get("tool"))
+    )
+    params = as_object(step["properties"]).get("params")
+
+    assert params is None or as_object(params)["additionalProperties"] is False
+    assert params is None or as_object(params)["properties"] == {}
 
 
 @pytest.mark.parametrize("dialect", [for_openai, for_anthropic, for_gemini, for_grammar])

@@ -45,8 +45,12 @@ from wavewright.planner.types import (
 
 REFERENCE: Final[JsonSchema] = {"type": "string", "pattern": r"^\$\{.+\}$"}
 """A value that is one expression."""
+OBJECT_ONLY: Final = "$object_only"
+"""Key of the schemas of open objects that no expression may stand for; never sent."""
 MAX_DEPTH: Final = 4
 """Levels of objects and lists inside an argument whose types are said."""
+_PERIOD: Final = "^([1-9][0-9]{0,5}(s|m|h|d)){1,3}$"
+"""How a model writes a period, such as 24h or 1h30m."""
 _HEADS: Final = ("tool", "plan", "ask", "dispatch")
 """Fields that say what a step calls; it has one of them."""
 _BELONGING: Final[Mapping[str, tuple[str, ...]]] = {
@@ -91,6 +95,10 @@ def goal_plan_schema(
     }
     instead = [name for name in ("cannot_plan", "ask") if name in fields]
     others = {name: part for name, part in fields.items() if name not in {*plan, *instead}}
+    if "stop" in others:
+        others["stop"] = _with_filled_member(others["stop"], "when")
+    if "let" in others:
+        others["let"] = _object_only(others["let"])
     return {
         "anyOf": [
             closed_object({**plan, **others}, ["steps"]),
@@ -174,6 +182,10 @@ def _step(fields: JsonObject, called: JsonObject) -> JsonSchema:
         own["for_each"] = {"anyOf": [REFERENCE, {"type": "array"}]}
     if "when" in own:
         own["when"] = _filled(own["when"])
+    if "params" in own:
+        own["params"] = _object_only(own["params"])
+    if "repeat" in own:
+        own["repeat"] = _repeat(as_object(own["repeat"]))
     # What is written decides what follows: the tool before its arguments.
     order = dict.fromkeys((head, "id", "why", "for_each", "params", *own))
     members = {**own, **called}
@@ -189,11 +201,13 @@ def _arguments(tool: ToolSignature, hidden: Mapping[str, Json]) -> JsonSchema:
             wanted = part if isinstance(part, dict) else {}
             view = view_schema(scoped_schema({**schema_definitions(schema), **wanted}))
             properties[name] = _value(view, MAX_DEPTH)
+    rest = schema.get("additionalProperties")
+    is_open = rest is None and not as_object(schema.get("properties"))
+    if is_open or (rest is not None and not properties and rest is not False):
+        return _object_only({"type": "object"})
     required = [str(name) for name in as_list(schema.get("required")) if name in properties]
     arguments = closed_object(properties, required)
-    if schema.get("additionalProperties", False) is not False:
-        arguments["additionalProperties"] = True
-    return arguments
+    return arguments if rest in (None, False) else {**arguments, "additionalProperties": True}
 
 
 def _value(view: SchemaView, depth: int) -> JsonSchema:
@@ -259,11 +273,38 @@ def _gates(fields: JsonObject) -> Iterator[JsonSchema]:
     gate = as_object(as_object(as_object(fields.get("gates")).get("items")).get("properties"))
     common = {name: part for name, part in gate.items() if name not in GATE_KINDS}
     common["id"] = {"type": "string", "pattern": ID_PATTERN}
+    if "fresh_within" in gate:
+        gate = {**gate, "fresh_within": {**as_object(gate["fresh_within"]), "pattern": _PERIOD}}
+    if "judge" in gate:
+        gate = {**gate, "judge": _with_filled_member(gate["judge"], "rubric")}
     for kind in GATE_KINDS:
         if kind in gate:
             # First, since some providers tell alternatives apart by their first member.
-            asked = {kind: _filled(gate[kind]), **common}
+            asked = {kind: _object_only(_filled(gate[kind])), **common}
             yield closed_object(asked, [kind, "id", "on"])
+
+
+def _repeat(schema: JsonSchema) -> JsonSchema:
+    members = as_object(schema.get("properties"))
+    most: JsonSchema = {**as_object(members["max"]), "minimum": 2, "maximum": 10}
+    exact = {"until": _filled(members["until"]), "max": most}
+    return {
+        **schema,
+        "properties": {**members, **exact, "params": _object_only(members["params"])},
+    }
+
+
+def _object_only(schema: Json) -> JsonSchema:
+    """Return the schema of a field of the language, marked where it is that of an open object."""
+    part = as_object(schema)
+    is_open = part.get("type") == "object" and "properties" not in part
+    return {**part, OBJECT_ONLY: True} if is_open else part
+
+
+def _with_filled_member(schema: Json, name: str) -> JsonSchema:
+    part = as_object(schema)
+    members = as_object(part.get("properties"))
+    return {**part, "properties": {**members, name: _filled(members[name])}}
 
 
 def _filled(schema: Json) -> JsonSchema:

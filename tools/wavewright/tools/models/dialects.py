@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from wavewright.planner.planning.goal_schema import REFERENCE
+from wavewright.planner.planning.goal_schema import OBJECT_ONLY, REFERENCE
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
 from wavewright.tools.models.endpoints import Endpoint
 from wavewright.tools.models.messages import OutputMode
@@ -72,7 +72,7 @@ def _grammar_part(schema: JsonSchema) -> JsonSchema:
             kept["pattern"] = GRAMMAR_REFERENCE
         case "array" if "items" not in kept:
             return {"type": "array"}
-        case "object" if kept.get("properties"):
+        case "object" if kept.get("properties") or _takes_nothing(schema):
             kept["additionalProperties"] = False
         case "object" if not isinstance(kept.get("additionalProperties"), dict):
             return {"type": "object"}
@@ -103,6 +103,11 @@ OPEN_AS_TEXT: Final[JsonSchema] = {
     "description": "One ${…} expression, such as ${{'total': steps.a.total, 'days': [1, 2]}}.",
 }
 """What stands for a value without a shape where a provider takes none."""
+JSON_AS_TEXT: Final[JsonSchema] = {
+    "type": "string",
+    "description": "The arguments: a JSON object, written as text.",
+}
+"""What stands for arguments of any names; the reader takes them out of the text."""
 _OPENAI_KEYWORDS: Final = frozenset(
     {
         *("type", "const", "enum", "anyOf", "description", "pattern"),
@@ -116,7 +121,7 @@ def _strict_part(schema: JsonSchema) -> JsonSchema:
     if _is_open(schema):
         return {**OPEN_AS_TEXT}
     kept = {word: value for word, value in schema.items() if word in _OPENAI_KEYWORDS}
-    kept = _with_parts(kept, _strict_part)
+    kept = _with_parts(_without_open_fields(kept), _strict_part)
     if "anyOf" in kept:
         kept["anyOf"] = _distinct(as_list(kept["anyOf"]))
     if kept.get("type") != "object":
@@ -221,8 +226,15 @@ def _gemini_part(schema: JsonSchema) -> JsonSchema:
         kept = {word: value for word, value in kept.items() if word != "enum"}
         return kept if "type" in kept else {**OPEN_AS_TEXT}
     if kept.get("type") == "object":
-        kept["additionalProperties"] = False
-    return _with_parts(kept, _gemini_part)
+        # It takes no object without members; arguments that are absent are read as none.
+        members = {
+            name: part
+            for name, part in as_object(kept.get("properties")).items()
+            if not _takes_nothing(as_object(part))
+        }
+        required: list[Json] = [name for name in as_list(kept.get("required")) if name in members]
+        kept |= {"properties": members, "required": required, "additionalProperties": False}
+    return _with_parts(_without_open_fields(kept), _gemini_part)
 
 
 def _told(schema: JsonSchema) -> JsonSchema | SchemaTooLarge:
@@ -291,13 +303,50 @@ def _is_open(schema: JsonSchema) -> bool:
     """
     match schema.get("type"):
         case "object":
-            return not schema.get("properties")
+            return not schema.get("properties") and not _takes_nothing(schema)
         case "array":
             return not schema.get("items")
         case None:
             return not {"anyOf", "enum", "const"} & schema.keys()
         case _:
             return False
+
+
+def _without_open_fields(schema: JsonSchema) -> JsonSchema:
+    """Return a schema without fields of the language that are open objects, and without the
+    alternatives that need one; arguments are written as text.
+    """
+    changed = dict(schema)
+    if "properties" in schema:
+        required = as_list(schema.get("required"))
+        changed["properties"] = {
+            name: {**JSON_AS_TEXT} if OBJECT_ONLY in as_object(part) else part
+            for name, part in as_object(schema["properties"]).items()
+            if OBJECT_ONLY not in as_object(part) or (name == "params" and name in required)
+        }
+    if "anyOf" in schema:
+        changed["anyOf"] = [
+            branch
+            for branch in as_list(schema["anyOf"])
+            if not _needs_open_field(as_object(branch))
+        ]
+    return changed
+
+
+def _needs_open_field(schema: JsonSchema) -> bool:
+    required = as_list(schema.get("required"))
+    return any(
+        OBJECT_ONLY in as_object(part) and name in required and name != "params"
+        for name, part in as_object(schema.get("properties")).items()
+    )
+
+
+def _takes_nothing(schema: JsonSchema) -> bool:
+    """Tell whether a schema is that of an object without members, such as the arguments of a tool
+    without parameters.
+    """
+    is_closed = schema.get("additionalProperties") is False
+    return schema.get("type") == "object" and is_closed and not schema.get("properties")
 
 
 def _all_parts(schema: JsonSchema, level: int = 1) -> Iterator[tuple[JsonSchema, int]]:
