@@ -152,3 +152,15 @@ def codes_of(plan: LoadedPlan) -> set[str]:
         return {found.code for found in plan.check()}
     except PlanError as error:
         return {found.code for found in error.diagnostics}
+
+
+def test_what_a_tool_gave_is_joined_with_the_item_that_it_was_given(app: Wavewright) -> None:
+    plan = (
+        app.new_plan()
+        .let(is_late="${item.day > 1}", both="${joined(steps.sent)}")
+        .step("all", "rows", {"count": 4})
+        .step("sent", "send", {"value": "${item.value}"}, for_each="${steps.all}", when="is_late")
+        .returns("${both.map(b, [b.item.day, b.output])}")
+    )
+
+    assert app.run_sync(plan).result == [[2, 20], [3, 30]]

@@ -105,7 +105,6 @@ def test_names_in_names_do_not_grow_without_end() -> None:
     [
         pytest.param({"a": "${steps.none}"}, "E301", id="step"),
         pytest.param({"a": "${steps.all[0].w}"}, "E303", id="field"),
-        pytest.param({"a": "${item.v}"}, "E305", id="item"),
         pytest.param({"a": "${inputs.x}"}, "E302", id="input"),
     ],
 )
@@ -188,3 +187,53 @@ def test_a_stop_is_checked_at_its_own_place(stop: JsonObject, code: str, pointer
     found = check(put_in(plan_of(stop=stop)), None, TOOLS)
 
     assert (code, pointer) in [(fault.code, fault.pointer) for fault in found]
+
+
+def fan_out(step_id: str, items: Json, **fields: Json) -> JsonObject:
+    return sending(step_id, "${item.v}", for_each=items, **fields)
+
+
+def test_a_name_that_reads_an_item_means_the_item_where_it_is_read() -> None:
+    names: JsonObject = {"twice": "${item.v * 2}", "is_big": "${item.v > 1}"}
+    read = plan_of(sending("a", "${twice}", for_each="${steps.all}", when="is_big"), let=names)
+    lost = plan_of(sending("a", "${twice}"), let=names)
+
+    assert codes(read) == []
+    assert codes(lost) == ["E305"]
+
+
+def test_items_are_joined_with_what_came_of_them() -> None:
+    joined = plan_of(
+        fan_out("sent", "${steps.all}", when="item.v > 1"),
+        result="${joined(steps.sent).map(p, p.item.v + p.output)}",
+    )
+
+    assert codes(joined) == []
+    assert put_in(joined).result == (
+        "${((steps.all).filter(item, item.v > 1)).transformList(joined_at, joined_item, "
+        '{"item": joined_item, "output": steps.sent[joined_at]}).map(p, p.item.v + p.output)}'
+    )
+
+
+def test_both_halves_of_what_is_joined_have_their_types() -> None:
+    sent = fan_out("sent", "${steps.all}")
+
+    assert codes(plan_of(sent, result="${joined(steps.sent).map(p, p.item.w)}")) == ["E303"]
+    assert codes(plan_of(sent, result="${joined(steps.sent).map(p, p.output.w)}")) == ["E303"]
+    assert codes(plan_of(sent, result="${'joined(steps.sent)'}")) == ["W801"]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        sending("sent", "${1}"),
+        fan_out("sent", "${steps.all}", min_ok=1),
+        fan_out("sent", "${steps.all}", when="index > 0"),
+        fan_out("sent", "${joined(steps.sent)}"),
+    ],
+    ids=["no list", "items may be missing", "chosen by place", "itself"],
+)
+def test_what_cannot_be_joined_is_refused(step: JsonObject) -> None:
+    _, faults = with_let(plan_of(step, result="${joined(steps.sent)}"))
+
+    assert {fault.code for fault in faults} == {"E314"}

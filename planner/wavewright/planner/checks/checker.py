@@ -32,7 +32,7 @@ from wavewright.planner.diagnostics.diagnostic import (
     error_diagnostics,
 )
 from wavewright.planner.language.plan import Cap, Gate, Limits, Plan, Step
-from wavewright.planner.plans.let_and_stop import with_let, with_stop
+from wavewright.planner.plans.let_and_stop import JOINED_PLACE, with_let, with_stop
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
 
 if TYPE_CHECKING:
@@ -272,9 +272,11 @@ def _without_shifted_places(diagnostics: Iterable[Diagnostic], plan: Plan) -> It
     """Yield diagnostics without places inside texts where names and conditions were put into them:
     the author's text is another one.
     """
-    if not plan.let and plan.stop is None:
-        return diagnostics
-    return [replace(each, within=None) for each in diagnostics]
+    found = list(diagnostics)
+    is_as_written = not plan.let and plan.stop is None
+    if is_as_written and not (found and JOINED_PLACE in plan.model_dump_json()):
+        return found
+    return [replace(each, within=None) for each in found]
 
 
 def check_partial(

@@ -34,7 +34,7 @@ from wavewright.planner.diagnostics.diagnostic import (
     with_article,
 )
 from wavewright.planner.language.plan import Gate, Step
-from wavewright.planner.plans.let_and_stop import let_values
+from wavewright.planner.plans.let_and_stop import let_values, reads_item
 from wavewright.planner.plans.uses import CALL_ROLES, ExpressionText, ExpressionUse, asks_each_item
 from wavewright.planner.types import JsonSchema, StepId, as_object
 
@@ -92,9 +92,11 @@ def _check_stop(subject: CheckContext) -> Iterator[Diagnostic]:
 
 def _check_let(subject: CheckContext) -> Iterator[Diagnostic]:
     """Yield what is wrong with names that no expression need read; whoever reads one is checked
-    with what it stands for.
+    with what it stands for. One that reads `item` means something only where it is read.
     """
     for name, value in let_values(subject.plan).items():
+        if reads_item(value):
+            continue
         reader = _ReferenceContext(f"{name!r} of `let`", tolerates_absence=True)
         for pointer, text in iterate_strings(value, f"/let/{name}"):
             yield from _check_text(subject, ExpressionText(pointer, text, "result"), reader)

@@ -1,8 +1,12 @@
-"""Put the names of `let` and the condition of `stop` into the steps of a plan.
+"""Put the names of `let`, what `joined()` stands for and the condition of `stop` into the steps of a
+plan.
 
 A name of `let` stands for an expression. Before anything is checked the expression is put where the
 name is read, so types, untrusted text, the graph and a patch follow what it reads, and it is
-computed only where it is read.
+computed only where it is read, with the `item` that is there.
+
+`joined(steps.NAME)` stands for the items of a `for_each` step, each with the output that came of it:
+`[{item: …, output: …}]`.
 
 `stop` ends a run early and well. Each step that depends on what its condition reads gets the
 condition that it does not hold. Where it holds, these steps are skipped and the run's result is the
@@ -12,7 +16,8 @@ one of `stop`. See docs/explanation/semantics.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -52,9 +57,9 @@ def with_let(plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
 
     Names that are at fault are left where they are read.
     """
-    if not plan.let:
+    if not plan.let and not reads_joined(plan):
         return plan, ()
-    names = _Names(plan.let)
+    names = _Names(plan.let, plan.steps)
     stop = plan.stop
     update = {
         "steps": tuple(_step_without_names(step, names) for step in plan.steps),
@@ -70,17 +75,40 @@ def with_let(plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
 
 def let_values(plan: Plan) -> dict[str, Json]:
     """Return what each name of `let` stands for, without other names in it."""
-    return _Names(plan.let).values if plan.let else {}
+    return _Names(plan.let, plan.steps).values if plan.let else {}
+
+
+def reads_item(value: Json) -> bool:
+    """Whether a value reads `item` or `index`, so that it means something in a call alone."""
+    return not {"item", "index"}.isdisjoint(_roots(value))
+
+
+def reads_joined(plan: Plan) -> bool:
+    """Whether an expression of a plan joins items with what came of them."""
+    steps = ((step.params, step.for_each, step.when) for step in plan.steps)
+    conditions = (*(gate.check for gate in plan.gates), *(cap.when for cap in plan.caps))
+    values = (*(value for step in steps for value in step), plan.result, plan.let, *conditions)
+    return any(_JOINED in text for value in values for _, text in iterate_strings(value))
+
+
+_JOINED: Final = "joined("
+_OPENS: Final = re.compile(r"(?<![\w.])joined\(\s*\Z")
+_CLOSES: Final = re.compile(r"\s*\)")
+JOINED_PLACE: Final = "joined_at"
+"""The variable of the expression that `joined()` stands for."""
 
 
 @dataclass
 class _Names:
-    """The names of a plan's `let`."""
+    """The names of a plan's `let`, and the steps whose items are joined with their outputs."""
 
     let: Mapping[str, Json]
+    steps: Sequence[Step] = ()
     values: dict[str, Json] = field(default_factory=dict[str, Json])
     """What each name stands for, without other names in it."""
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    _joining: list[str] = field(default_factory=list[str])
+    """Steps whose lists are being put in."""
 
     def __post_init__(self) -> None:
         for name in self.let:
@@ -165,7 +193,56 @@ class _Names:
                 start = mention.path_start
                 value = as_expression(self.values[mention.root])
                 text = text[:start] + value + text[start + len(mention.root) :]
+        return self._put_joined(text) if _JOINED in text else text
+
+    def _put_joined(self, text: str) -> str:
+        from wavewright.planner.cel.reads import root_mentions
+
+        for mention in reversed(root_mentions(text)):
+            opened = _OPENS.search(text[: mention.path_start])
+            closed = _CLOSES.match(text, mention.path_end)
+            if mention.root == "steps" and mention.name and opened and closed:
+                pairs = self._pairs(mention.name)
+                text = text[: opened.start()] + pairs + text[closed.end() :]
         return text
+
+    def _pairs(self, name: str) -> str:
+        """Return the expression of a step's items, each with the output that came of it."""
+        path = step_path(name)
+        for number, step in enumerate(self.steps):
+            if step.id == name and step.for_each is not None and name not in self._joining:
+                self._joining.append(name)
+                items = self._chosen_items(step, f"/steps/{number}")
+                self._joining.pop()
+                pair = f'{{"item": joined_item, "output": {path}[{JOINED_PLACE}]}}'
+                return f"({items}).transformList({JOINED_PLACE}, joined_item, {pair})"
+        self._refuse("", f"joined({path}) takes a step with `for_each`, and this is none", None)
+        return "[]"
+
+    def _chosen_items(self, step: Step, pointer: str) -> str:
+        """Return the expression of the items for which a step runs, one for each output."""
+        items = as_expression(self.put_into(step.for_each))
+        if step.min_ok is not None:
+            why = "with `min_ok` items may be missing among the outputs"
+            hint = "leave `min_ok` out, or return the item with the output"
+            self._refuse(
+                f"{pointer}/min_ok",
+                f"joined(steps.{step.id}) would join what does not belong together: {why}",
+                hint,
+            )
+        if step.when is None:
+            return items
+        condition = self.put_into_condition(step.when)
+        roots = set(_roots(f"${{{condition}}}"))
+        if "index" in roots:
+            why = "its condition reads `index`"
+            hint = "let the condition read `item` alone"
+            self._refuse(
+                f"{pointer}/when",
+                f"joined(steps.{step.id}) would join what does not belong together: {why}",
+                hint,
+            )
+        return f"({items}).filter(item, {condition})" if "item" in roots else items
 
 
 def _roots(value: Json) -> Iterator[str]:

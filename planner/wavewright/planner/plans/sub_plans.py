@@ -26,7 +26,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, mak
 from wavewright.planner.language.plan import SUB_PLAN, Cap, Gate, Plan, Repeat, Step
 from wavewright.planner.plans.binding import repoint_condition, repoint_value
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.plans.let_and_stop import with_let, with_stop
+from wavewright.planner.plans.let_and_stop import reads_joined, with_let, with_stop
 from wavewright.planner.plans.sub_plan_call import (
     ExpandedPlace,
     ExpandedPlan,
@@ -81,7 +81,10 @@ def expand_plan(
 def needs_expansion(plan: Plan) -> bool:
     """Return whether a plan has sub-plans, names or a stop to put into its steps."""
     return (
-        bool(plan.let) or plan.stop is not None or any(step.plan is not None for step in plan.steps)
+        bool(plan.let)
+        or plan.stop is not None
+        or any(step.plan is not None for step in plan.steps)
+        or reads_joined(plan)
     )
 
 
