@@ -58,7 +58,8 @@ def test_a_name_gives_what_it_stands_for_wherever_it_is_read(app: Wavewright) ->
     ended = app.run_sync(digest(app, count=4, since=1))
 
     assert ended.result == {"sent": [20, 30], "count": 2}
-    assert SENT == [20, 30, 2]
+    assert sorted(SENT[:2]) == [20, 30]
+    assert SENT[2:] == [2]
 
 
 def test_a_stop_ends_the_run_early_and_well(app: Wavewright) -> None:

@@ -38,6 +38,18 @@ def list_of(items: JsonSchema) -> JsonSchema:
     return {"type": "array", "items": items}
 
 
+def pair_of(first: JsonSchema, second: JsonSchema) -> JsonSchema:
+    return {"type": "array", "prefixItems": [first, second], "minItems": 2, "maxItems": 2}
+
+
+def long_list_of(items: JsonSchema, least: int, most: int) -> JsonSchema:
+    return {**list_of(items), "minItems": least, "maxItems": most}
+
+
+def values_of(value: JsonSchema) -> JsonSchema:
+    return {"type": "object", "additionalProperties": value}
+
+
 def either_of(one: JsonSchema, other: JsonSchema) -> JsonSchema:
     return {"anyOf": [one, other]}
 
@@ -55,6 +67,9 @@ def _composed(inner: st.SearchStrategy[JsonSchema]) -> st.SearchStrategy[JsonSch
     needed = st.lists(names, max_size=2, unique=True)
     return st.one_of(
         st.builds(list_of, inner),
+        st.builds(pair_of, inner, inner),
+        st.builds(long_list_of, inner, st.integers(0, 1), st.integers(1, 2)),
+        st.builds(values_of, inner),
         st.builds(either_of, inner, inner),
         st.builds(object_of, fields, needed, st.booleans()),
     )
@@ -70,6 +85,7 @@ def instances_of(depth: int) -> list[Json]:
         inner = values[:16]
         values = [*VALUES, [], {}]
         values += [[value] for value in inner]
+        values += [[value, other] for value in inner[:8] for other in inner[:8]]
         values += [{name: value} for name in ("x", "y") for value in inner]
         values += [{"x": value, "y": other} for value in inner for other in inner[:8]]
     return values
@@ -137,6 +153,11 @@ OWNER: JsonSchema = {"type": "object", "properties": {"name": STRING}, "required
         ({"type": "integer", "minimum": 6}, {"type": "integer", "maximum": 5}, "never"),
         ({"const": True}, {"const": 1}, "never"),
         (STRING, {"type": "integer"}, "never"),
+        (long_list_of(STRING, 3, 9), long_list_of(STRING, 0, 2), "never"),
+        (pair_of(STRING, {"type": "integer"}), list_of(STRING), "never"),
+        (list_of(STRING), pair_of(STRING, {"type": "integer"}), "never"),
+        (pair_of(STRING, NULLABLE), list_of(STRING), "member"),
+        (values_of(NULLABLE), values_of(STRING), "member"),
     ],
 )
 def test_a_type_fits_always_perhaps_or_never(

@@ -13,7 +13,7 @@ is never refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, get_args
 
@@ -44,6 +44,7 @@ from wavewright.planner.schemas.views import (
     CEL_TYPE,
     OPEN,
     SchemaView,
+    ScopedSchema,
     allowed_values,
     element_schema,
     field_schema,
@@ -147,10 +148,29 @@ def _branch_fit(source: SchemaView, target: SchemaView, depth: int) -> Fit:
         if source.schema.get("maxItems") != 0:
             inner = _fit(view_schema(given or OPEN), view_schema(wanted or OPEN), depth + 1)
             fits.append(inner._replace(reason=f"in each element, {inner.reason}"))
+        for place, one, other in _places(source, target):
+            inner = _fit(view_schema(one), view_schema(other), depth + 1)
+            fits.append(inner._replace(reason=f"in element {place}, {inner.reason}"))
         return _worst(fits)
     if source.kind == "object":
         return _object_fit(source, target, depth)
     return _limits_fit(source, target)
+
+
+def _places(
+    source: SchemaView, target: SchemaView
+) -> Iterator[tuple[int, ScopedSchema, ScopedSchema]]:
+    """Yield the places of a list that one of two types has a type of its own for, and that no value
+    of both lacks, with both types.
+    """
+    prefixes = [one.schema.get("prefixItems") for one in (source, target)]
+    least = [one.schema.get("minItems", 0) for one in (source, target)]
+    certain = max((count for count in least if isinstance(count, int)), default=0)
+    own = max((len(prefix) for prefix in prefixes if isinstance(prefix, list)), default=0)
+    for place in range(min(certain, own)):
+        given, wanted = element_schema(source, place), element_schema(target, place)
+        if given is not None and wanted is not None:
+            yield place, given, wanted
 
 
 def _object_fit(source: SchemaView, target: SchemaView, depth: int) -> Fit:
@@ -171,6 +191,14 @@ def _object_fit(source: SchemaView, target: SchemaView, depth: int) -> Fit:
         if inner.level == "member" and name not in certain and name not in needed:
             inner = inner._replace(level="value")
         fits.append(inner._replace(reason=f"in the field {name!r}, {inner.reason}"))
+    others = source.schema.get("additionalProperties")
+    wanted_others = target.schema.get("additionalProperties")
+    if isinstance(wanted_others, dict) and others is not False:
+        given_others = subschema(others, source.root) if isinstance(others, dict) else OPEN
+        inner = _fit(
+            view_schema(given_others), view_schema(subschema(wanted_others, target.root)), depth + 1
+        )
+        fits.append(inner._replace(reason=f"in each value, {inner.reason}"))
     if source.schema.get("additionalProperties") is not False and (
         is_closed or field_schemas(target).keys() - fields.keys()
     ):
@@ -243,6 +271,8 @@ class _SchemaComparison:
                 if target.nullable
                 else f"null is given where {kind_with_article(target)} is wanted"
             )
+        if source.nullable and target.nullable:
+            return None
         reasons: list[str] = []
         for given in source.branches or (source,):
             for wanted in target.branches or (target,):
@@ -280,6 +310,12 @@ class _SchemaComparison:
             least = target.schema.get("minItems", 0)
             wanting = isinstance(least, int) and least > 0
             return "an empty list is given where elements are wanted" if wanting else None
+        if (reason := _empty_range(source, target)) is not None:
+            return reason
+        for place, one, other in _places(source, target):
+            reason = self.incompatibility(view_schema(one), view_schema(other))
+            if reason is not None:
+                return f"in element {place}, {reason}"
         given, wanted = element_schema(source), element_schema(target)
         if given is None or wanted is None:
             return None
@@ -337,6 +373,7 @@ _RANGES: Final = (
     ("minimum", "exclusiveMaximum"),
     ("exclusiveMinimum", "exclusiveMaximum"),
     ("minLength", "maxLength"),
+    ("minItems", "maxItems"),
 )
 
 
