@@ -507,7 +507,7 @@ def _kept_results(run: _Run) -> list[KeptResult]:
     steps = {step.id: step for step in steps_of(run.plan)}
     kept = list[KeptResult]()
     items = [item for ended in run.state.items.values() for item in ended.values()]
-    for record in (*run.state.steps.values(), *items):
+    for record in (*run.state.steps.values(), *items, *run.state.undone.values()):
         step = steps[record.step]
         is_list = isinstance(record, StepFinished) and step.items is not None
         if step.tool == GATHER or is_list or not TOOLS[step.tool].is_cached:
