@@ -214,13 +214,14 @@ def test_the_reason_of_a_failure_is_found_wherever_the_server_writes_it(
     assert str(error) == f"MCP server 'stub': echo failed: {reason}"
 
 
-def test_answers_to_other_requests_are_quoted_where_a_call_gets_none(
+def test_answers_to_other_requests_are_told_where_a_call_gets_none_and_not_what_they_hold(
     stub: Callable[..., McpServerSettings],
 ) -> None:
     error = failure(stub("answers another", timeout=1))
 
     assert "echo gave no answer within 1 s" in str(error)
-    assert "not yours" in str(error)
+    assert "an answer to request 999, which waits for none" in str(error)
+    assert "not yours" not in str(error)
 
 
 def test_ms07_a_tool_whose_description_has_changed_is_not_called(

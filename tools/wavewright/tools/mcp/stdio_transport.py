@@ -252,7 +252,10 @@ def _messages_of(
                     yield CallFault("unreadable", str(fault)).as_answer(request)
                 continue
             case JSONRPCResponse(id=id_) | JSONRPCError(id=id_) if coerced_id(id_) not in requests:
-                state.note_line(quoted, reason="it answered what was not asked, or not any more")
+                # What it holds may be another job's.
+                state.note_line(
+                    f"an answer to request {str(id_)[:100]}, which waits for none".encode()
+                )
                 state.count_unasked()
                 continue
             case JSONRPCResponse():
