@@ -212,7 +212,8 @@ def shown_default(default: object) -> str:
     ):
         return ""
     if isinstance(default, frozenset):
-        return f"`{json.dumps(sorted(default))}`"
+        names = typing.cast("frozenset[str]", default)
+        return f"`{json.dumps(sorted(names))}`"
     if isinstance(default, float):
         return f"`{default:g}`"
     return (

@@ -205,13 +205,29 @@ def test_what_is_inside_a_table_or_an_array_is_written_by_the_same_rules() -> No
     }
 
 
+def _columns_of_one_name(pandas: Any) -> Any:
+    return pandas.DataFrame([[1, 2]], columns=["a", "a"])
+
+
+def _columns_of_one_text(pandas: Any) -> Any:
+    return pandas.DataFrame([[1, 2]], columns=[1, "1"])
+
+
+def _labels_of_one_name(pandas: Any) -> Any:
+    return pandas.Series([1, 2], index=["a", "a"])
+
+
+def _no_time(pandas: Any) -> Any:
+    return pandas.Series(["NaT"]).to_numpy("datetime64[ns]")
+
+
 @pytest.mark.parametrize(
     "build",
     [
-        pytest.param(lambda pd: pd.DataFrame([[1, 2]], columns=["a", "a"]), id="columns"),
-        pytest.param(lambda pd: pd.DataFrame([[1, 2]], columns=[1, "1"]), id="columns as text"),
-        pytest.param(lambda pd: pd.Series([1, 2], index=["a", "a"]), id="labels"),
-        pytest.param(lambda pd: pd.Series(["NaT"]).to_numpy("datetime64[ns]"), id="no time"),
+        pytest.param(_columns_of_one_name, id="columns"),
+        pytest.param(_columns_of_one_text, id="columns as text"),
+        pytest.param(_labels_of_one_name, id="labels"),
+        pytest.param(_no_time, id="no time"),
     ],
 )
 def test_a_table_that_would_lose_a_value_is_refused(build: Callable[[Any], object]) -> None:

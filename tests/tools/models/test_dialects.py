@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic_ai.profiles.google import GoogleJsonSchemaTransformer
@@ -203,21 +203,23 @@ def test_a_plan_fits_in_every_dialect(dialect: Dialect) -> None:
 def nulled(value: Any, schema: JsonSchema) -> Any:
     """Return a value whose absent members are null, as a strict provider writes it."""
     if isinstance(value, list):
-        return [nulled(item, as_object(schema.get("items"))) for item in value]
+        items = as_object(schema.get("items"))
+        return [nulled(item, items) for item in as_list(cast("Json", value))]
     if not isinstance(value, dict):
         return value
+    given = as_object(cast("Json", value))
     branches = [schema, *map(as_object, as_list(schema.get("anyOf")))]
     for branch in map(as_object, branches):
         members = as_object(branch.get("properties"))
         constants = {name: as_object(part).get("const") for name, part in members.items()}
-        if value.keys() <= members.keys() and all(
-            wanted in (None, value.get(name)) for name, wanted in constants.items()
+        if given.keys() <= members.keys() and all(
+            wanted in (None, given.get(name)) for name, wanted in constants.items()
         ):
             return {
-                name: nulled(value.get(name), first_shape(as_object(part)))
+                name: nulled(given.get(name), first_shape(as_object(part)))
                 for name, part in members.items()
             }
-    return value
+    return given
 
 
 def first_shape(schema: JsonSchema) -> JsonSchema:

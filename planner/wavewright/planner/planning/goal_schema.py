@@ -280,7 +280,7 @@ def _gates(fields: JsonObject) -> Iterator[JsonSchema]:
     for kind in GATE_KINDS:
         if kind in gate:
             # First, since some providers tell alternatives apart by their first member.
-            asked = {kind: _object_only(_filled(gate[kind])), **common}
+            asked: JsonObject = {kind: _object_only(_filled(gate[kind])), **common}
             yield closed_object(asked, [kind, "id", "on"])
 
 

@@ -233,9 +233,9 @@ class _CodeReader:
             yield text
         elif home is not None and kind.__module__ == home:
             yield from self._instance(value, home)
-        elif hasattr(value, "__wrapped__"):
+        elif (wrapped := getattr(value, "__wrapped__", None)) is not None:
             # Of `functools.lru_cache`.
-            yield from self.parts(value.__wrapped__, home)
+            yield from self.parts(wrapped, home)
         else:
             yield from self._of_library(value, home)
 

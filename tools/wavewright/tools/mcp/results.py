@@ -167,11 +167,12 @@ def _parameters(schema: Json) -> Json:
 
 
 def _correct_content(result: JsonObject) -> None:
-    blocks = result.get("content")
-    if blocks is None:
-        blocks = []
-    elif not isinstance(blocks, list):
-        blocks = [blocks]
+    content = result.get("content")
+    blocks: list[Json] = []
+    if isinstance(content, list):
+        blocks = content
+    elif content is not None:
+        blocks = [content]
     if not _fits(blocks, _CONTENT):
         blocks = [_corrected_block(block) for block in blocks]
     result["content"] = blocks

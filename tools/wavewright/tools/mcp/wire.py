@@ -34,7 +34,11 @@ def read_messages(raw: bytes) -> list[JSONRPCMessage]:
     except ValidationError as error:
         answers, is_answer = _answered_request(text)
         first = error.errors(include_url=False, include_input=False)[0]
-        why = f" ({first['ctx']['error']})" if first["type"] == "json_invalid" else ""
+        why = (
+            f" ({first['ctx']['error']})"
+            if "ctx" in first and first["type"] == "json_invalid"
+            else ""
+        )
         raise NotAMessage(
             f"it broke the protocol: it sent a message that is not JSON-RPC 2.0{why}",
             answers,

@@ -127,7 +127,7 @@ def _strict_part(schema: JsonSchema) -> JsonSchema:
     if kept.get("type") != "object":
         return kept
     properties, required = as_object(kept["properties"]), as_list(kept.get("required"))
-    nullable = {
+    nullable: JsonObject = {
         name: part if name in required else _or_null(as_object(part))
         for name, part in properties.items()
     }
