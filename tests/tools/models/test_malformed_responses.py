@@ -182,3 +182,17 @@ async def test_a_strange_body_is_an_answer_or_a_model_error(
 
     assert len(ended) == len(asking.uses) == len(bodies) > 80
     assert all(use.tokens >= 0 for use in asking.uses)
+
+
+@pytest.mark.parametrize("body", [b"<html>Welcome</html>", b""], ids=["a page", "nothing"])
+async def test_what_is_no_answer_of_a_model_is_told_with_the_address_that_gave_it(
+    body: bytes, model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(RawBody(body, headers=(("content-type", "text/html"),)))
+    async with models_over(model_server, tmp_path, attempts=1) as asking:
+        with pytest.raises(ModelError) as refused:
+            await asking.models.ask(question())
+
+    assert refused.value.kind == "bad_answer"
+    assert "127.0.0.1" in str(refused.value.hint)
+    assert "/v1" in str(refused.value.hint)

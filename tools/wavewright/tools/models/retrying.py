@@ -284,9 +284,14 @@ class RetryingModel(WrapperModel):
             return response
 
     def _with_address(self, fault: ModelFault) -> ModelFault:
-        """Return a fault of the connection with the address that was tried, and who sets it."""
+        """Return a fault that may be one of the address with the address that was tried."""
         endpoint = self._served.endpoint
-        if fault.kind != "unreachable" or endpoint.shown_address is None:
+        if endpoint.shown_address is None:
+            return fault
+        if fault.kind == "bad_answer" and fault.hint is None:
+            hint = f"check that {endpoint.shown_address} is OpenAI's API: most such addresses end in /v1"
+            return replace(fault, hint=hint) if endpoint.is_compatible else fault
+        if fault.kind != "unreachable":
             return fault
         variable = PROVIDERS[endpoint.provider].url_variable
         return replace(
