@@ -65,6 +65,24 @@ async def test_a_run_with_other_inputs_is_refused_and_the_input_named(
     assert payments.paid == ["ann"]
 
 
+async def test_true_is_another_input_than_one(ww: Wavewright) -> None:
+    def counted(number: bool | int) -> LoadedPlan:  # noqa: FBT001 - a value
+        plan = ww.new_plan("Pay", {"who": "ann", "number": number})
+        return plan.step("a", "pay", {"who": "${inputs.who}"}).returns("${steps.a}")
+
+    await ww.run(counted(1), run="t1")
+
+    with pytest.raises(RunExists, match="'number' differ"):
+        await ww.run(counted(True), run="t1")
+
+
+async def test_a_wish_that_is_none_is_refused(ww: Wavewright, payments: Payments) -> None:
+    with pytest.raises(RunExists, match="`if_exists` is 'again'"):
+        await ww.run(payment(ww, "ann"), run="t1", if_exists="again")  # type: ignore[call-overload]
+
+    assert payments.paid == []
+
+
 async def test_a_run_of_another_plan_is_refused(ww: Wavewright, payments: Payments) -> None:
     await ww.run(payment(ww, "ann"), run="t1")
     other = payment(ww, "ann").step("b", "pay", {"who": "eve"})

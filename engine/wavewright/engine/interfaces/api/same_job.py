@@ -7,7 +7,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.executor.events.state import RunState
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.hashing import plan_hash
+from wavewright.planner.language.hashing import canonical_json, plan_hash
 from wavewright.planner.language.plan import Plan
 
 
@@ -32,13 +32,13 @@ def require_same_job(state: RunState, job: ResolvedJob) -> None:
     hint = "give this one an id of its own, or continue that one with: await ww.resume(id)"
     own_inputs = job.goal.model_dump(mode="json")["inputs"]
     their_inputs = goal.model_dump(mode="json")["inputs"]
-    if own_inputs != their_inputs:
-        names = sorted(
-            name
-            for name in {*own_inputs, *their_inputs}
-            if own_inputs.get(name) != their_inputs.get(name)
-            or (name in own_inputs) != (name in their_inputs)
-        )
+    # In JSON `true` is not 1, which Python takes for equal.
+    own, theirs = (
+        {name: canonical_json(value) for name, value in inputs.items()}
+        for inputs in (own_inputs, their_inputs)
+    )
+    if own != theirs:
+        names = sorted(name for name in {*own, *theirs} if own.get(name) != theirs.get(name))
         listed = ", ".join(map(repr, names))
         raise RunExists(f"run {state.started.run!r} has other inputs: {listed} differ", hint)
     given = None if job.draft is None else plan_hash(job.draft.plan)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar, get_args, overload
 
 import anyio
 
@@ -612,6 +612,9 @@ class Wavewright:
         if_exists: IfExists = "resume",
     ) -> PlanRun[Json]:
         opened = self._open
+        if if_exists not in get_args(IfExists):
+            known = ", ".join(map(repr, get_args(IfExists)))
+            raise RunExists(f"`if_exists` is {if_exists!r}", f"it is one of {known}")
         if request.run is not None:
             events = await opened.journal.load(request.run)
             state = fold(events)
