@@ -20,7 +20,7 @@ from wavewright.planner.planning.prompt import request_values
 from wavewright.planner.planning.records import AnsweredQuestion
 from wavewright.planner.planning.tool_descriptions import tool_entries
 from wavewright.planner.types import GateId
-from wavewright.prompts import PromptError, Prompts, data_block, find_name_faults
+from wavewright.prompts import PromptError, Prompts, data_block
 from wavewright.reviewer.recovery.boundary import (
     EarlierPatchView,
     FailedGateView,
@@ -307,6 +307,8 @@ def _name_defects(
 ) -> tuple[PromptDefect, ...]:
     """Return the names of a prompt that none of its branches can read."""
     from jinja2 import TemplateSyntaxError
+
+    from wavewright.prompts.names import find_name_faults
 
     try:
         found = [
