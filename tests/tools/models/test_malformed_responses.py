@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+from pydantic_ai.exceptions import ModelHTTPError
 
 from tests.support.served_models import models_over, question
 from wavewright.engine.rehearsal.fake_model.replies import RawBody
@@ -15,6 +16,7 @@ from wavewright.engine.rehearsal.fake_model.request import WIRES, Wire
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.planner.ports.model_port import ModelAnswer, ModelError
 from wavewright.planner.types import Json, JsonSchema
+from wavewright.tools.models.errors import fault_of
 
 pytestmark = pytest.mark.anyio
 
@@ -196,3 +198,18 @@ async def test_what_is_no_answer_of_a_model_is_told_with_the_address_that_gave_i
     assert refused.value.kind == "bad_answer"
     assert "127.0.0.1" in str(refused.value.hint)
     assert "/v1" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        pytest.param("no json_schema here", ": no json_schema here", id="unwrapped by the library"),
+        pytest.param({"detail": "no such form"}, ": no such form", id="of a web framework"),
+        pytest.param({"error": {"message": "no tools"}}, ": no tools", id="OpenAI's own"),
+        pytest.param("<html>Bad</html>", "(HTTP 400)", id="a page"),
+    ],
+)
+def test_a_refusal_is_told_in_the_words_of_the_server(body: object, told: str) -> None:
+    fault = fault_of(ModelHTTPError(400, "small", body), "openai-chat:small", "")
+
+    assert fault.message.endswith(told)

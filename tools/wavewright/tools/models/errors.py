@@ -215,6 +215,11 @@ def _message_in(body: object) -> str:
     match body:
         case {"error": {"message": str(text)}} | {"message": str(text)} | {"error": str(text)}:
             return text
+        case {"detail": str(text)}:
+            return text
+        case str(text) if not text.lstrip().startswith("<"):
+            # The library unwraps `{"error": "…"}`; a page is no message.
+            return text
         case {"error": {"type": str(text)}} | {"type": str(text)} | {"code": str(text)}:
             return text
         case _:
