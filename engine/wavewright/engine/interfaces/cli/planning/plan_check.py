@@ -205,10 +205,13 @@ def check_plan(options: CheckOptions) -> CheckedDocument:
     checked = _check_document(options)
     if options.tools is not None or (checked.kind == _SETTINGS and checked.errors):
         return checked  # it belongs to no project, or to one whose settings cannot be read
+    settings, called = _settings(options), None if checked.kind == _SETTINGS else checked.called
+    if called is not None and settings.model is None:
+        return checked  # nothing renders a prompt where no model is asked
+    # Loads the template engine, which no check without a model needs.
     from wavewright.engine.interfaces.cli.project.project_checks import faulty_prompts
 
-    called = None if checked.kind == _SETTINGS else checked.called
-    faulty = faulty_prompts(_settings(options), called, is_planned=checked.plan is not None)
+    faulty = faulty_prompts(settings, called, is_planned=checked.plan is not None)
     prompts = (
         CheckedDocument(PlanText(None, source), None, tuple(found)) for source, found in faulty
     )

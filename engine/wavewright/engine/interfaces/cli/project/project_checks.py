@@ -208,8 +208,6 @@ def faulty_prompts(
             of the project, whatever a run renders.
         is_planned: Whether the run has a plan already.
     """
-    if called is not None and settings.model is None:
-        return
     own = project_prompts(settings.prompts)
     names = [name for name in own.names() if _is_project_file(own.file_of(name), settings)]
     if not names:
