@@ -23,6 +23,8 @@ SCALARS: st.SearchStrategy[JsonSchema] = st.sampled_from(
         {"type": "string", "pattern": "^[A-Z]{3}$"},
         {"type": "integer", "minimum": 3},
         {"type": ["string", "null"]},
+        {"type": "string", "format": "date"},
+        {"anyOf": [{"type": "integer"}, {"type": "string"}]},
     ]
 )
 
@@ -39,7 +41,11 @@ def lists(items: JsonSchema) -> JsonSchema:
     return {"type": "array", "items": items}
 
 
-TYPES: st.SearchStrategy[JsonSchema] = SCALARS | objects() | (SCALARS | objects()).map(lists)
+FLAT: st.SearchStrategy[JsonSchema] = SCALARS | objects()
+NESTED: st.SearchStrategy[JsonSchema] = st.builds(
+    lambda inner: {"type": "object", "properties": {"inner": inner}, "required": ["inner"]}, FLAT
+)
+TYPES: st.SearchStrategy[JsonSchema] = FLAT | FLAT.map(lists) | FLAT.map(lists).map(lists) | NESTED
 
 
 @st.composite
@@ -89,6 +95,8 @@ def values_of(draw: st.DrawFn, schema: JsonSchema) -> Json:
         return schema["const"]
     if "enum" in schema:
         return draw(st.sampled_from(as_list(schema["enum"])))
+    if schema.get("format") == "date":
+        return draw(st.sampled_from(["2026-01-05", "1999-12-31"]))
     if "pattern" in schema:
         return "ABC"
     if "minimum" in schema:
