@@ -375,3 +375,18 @@ async def test_a_miss_shows_what_differs_of_the_question_and_nothing_of_a_dialec
     lines = str(missed.value).splitlines()
     changed = [line[1:].strip() for line in lines if re.match(r"[-+](?![-+])", line)]
     assert changed == ['"user": "Plan for Zurich."', '"user": "Plan for Bern."']
+
+
+async def test_a_goal_that_is_too_large_is_asked_with_the_form_itself_and_the_log_says_so(
+    model_server: FakeModelServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    many = {f"tool_{number}": EVERYTHING for number in range(400)}
+    form = emit_schema([*many])
+    large = goal_plan_schema(form, goal_of(), many, [*many])
+    model_server.answer(structured({"cannot_plan": "no tool for it"}))
+    with caplog.at_level("INFO", "wavewright.tools.models.retrying"):
+        async with models_over(model_server, tmp_path) as asking:
+            await asking.models.ask(replace(asked(), schema=form, goal_schema=large))
+
+    assert bare(model_server.requests[-1].schema) == bare(form)
+    assert "is asked without the goal's types: " in caplog.text

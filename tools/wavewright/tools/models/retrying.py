@@ -153,6 +153,7 @@ class RetryingModel(WrapperModel):
                 # Refused as it is, by a server that answers: its form may be what it cannot take.
                 if error.fault.kind != "denied" or error.fault.is_of_provider:
                     raise
+                _logger.info("%s refuses a form: %s", self._name, error.fault.message)
                 refusals.append(error)
         raise refusals[0]
 
