@@ -266,6 +266,43 @@ async def test_a_write_that_was_blocked_after_it_succeeded_is_not_repeated_by_a_
     assert statuses(state) == {"f": "reused", "c": "reused"}
 
 
+async def test_an_unclear_write_is_not_repeated_after_a_retry_that_a_person_refused() -> None:
+    plan = plan_of({"id": "c", "needs_approval": True})
+    bench = ExecutionHarness().add(echo, **CHARGE)
+    runs = [RetriedRun(RunId("run_0"), await _begun(plan))]
+
+    async def refuse(_: ReadyCalls) -> PersonReply:
+        return PersonReply("refuse", is_refused=True)
+
+    async def allow(_: ReadyCalls) -> PersonReply:
+        return PersonReply("approve")
+
+    donor = ReuseSource(tuple(runs))
+    refused = await bench.run(plan, donor=donor, ask=refuse)
+    runs.insert(0, RetriedRun(RunId("run_1"), refused))
+    state = await bench.run(plan, donor=ReuseSource(tuple(runs)), ask=allow)
+
+    assert bench.calls == []
+    error = state.steps[StepId("c")].error
+    assert error is not None
+    assert error.kind == "interrupted"
+
+
+async def _begun(plan: Plan) -> RunState:
+    """Return the state of a run that was cut off after its write had begun."""
+    journal, run = MemoryJournal(), RunId("run_0")
+
+    async def cut_off(_: ToolCall) -> Json:
+        scope.cancel()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    tools = ExecutionHarness().add(cut_off, **CHARGE).tools
+    with anyio.CancelScope() as scope:
+        await execute(Execution(plan, tools, run, NOW, journal))
+    return fold(await journal.load(run))
+
+
 async def test_an_unclear_write_that_was_blocked_since_is_not_repeated_by_a_retry() -> None:
     journal, clock = MemoryJournal(), VirtualClock()
     plan = plan_of({"id": "f", "tool": "look"}, {"id": "c", "depends_on": ["f"], "timeout": 1})

@@ -192,7 +192,7 @@ class ReuseSource:
             if not writes and call.step.tool in retried.changed:
                 return newest
             past = _past_call(retried, call, keys)
-            if past is None:
+            if past is None or _was_refused(past):
                 continue
             if past.ending is not None and past.ending.status in SUCCESSES:
                 return past
@@ -213,6 +213,12 @@ class PastCall:
     run: RunId
     ending: FinishedCall | None
     """None where it was begun and its end is not known."""
+
+
+def _was_refused(past: PastCall) -> bool:
+    """Whether nothing was called, so that what runs before did still holds: a person refused it."""
+    ending = past.ending
+    return ending is not None and ending.error is not None and ending.error.kind == "refused"
 
 
 def _past_call(retried: RetriedRun, call: ScheduledCall, keys: list[StepKey]) -> PastCall | None:
