@@ -55,7 +55,7 @@ class SteppedClock:
     def monotonic(self) -> float:
         return self.now
 
-    def jitter(self, _upper: float) -> float:
+    def jitter(self, upper: float) -> float:
         return 0.0
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
@@ -90,7 +90,7 @@ async def on_fleet(
     """Yield tools whose calls a worker makes while the block runs, one at a time."""
     async with open_fleet_database(url) as database, anyio.create_task_group() as group:
         name, loop = secrets.token_hex(8), asyncio.get_running_loop()
-        host = ToolHost(name, lambda *_: tools, loop, known_secrets_redactor(None))
+        host = ToolHost(name, lambda _goal, _run: tools, loop, known_secrets_redactor(None))
         worker = FleetWorker(
             database=database,
             name=name,
@@ -99,7 +99,7 @@ async def on_fleet(
             entrypoints=[entrypoint_of(tool) for tool in tools.values()],
             labels=[],
             host=host,
-            on_call=lambda *_: None,
+            on_call=lambda _tool, _ending, _seconds: None,
             on_heartbeat=lambda _: None,
         )
         group.start_soon(worker.run, anyio.sleep_forever)

@@ -139,7 +139,10 @@ def _failures_are_tried_again(patch: Patch) -> None:
 
 
 def _a_retry_repeats_the_named_step_alone(patch: Patch) -> None:
-    patch.setattr(driver, "steps_to_repeat", lambda _, start: (start,))
+    def start_alone(_: Plan, start: StepId) -> tuple[StepId, ...]:
+        return (start,)
+
+    patch.setattr(driver, "steps_to_repeat", start_alone)
 
 
 def _a_retry_repeats_no_steps_of_sub_plans(patch: Patch) -> None:
@@ -205,7 +208,10 @@ def _an_answer_to_another_question_counts(patch: Patch) -> None:
 
 
 def _an_answer_counts_for_ever(patch: Patch) -> None:
-    patch.setattr(approvals, "has_expired", lambda *_: False)
+    def has_expired(_: Noted, __: float) -> bool:
+        return False
+
+    patch.setattr(approvals, "has_expired", has_expired)
 
 
 def _an_answer_is_bound_to_the_step_alone(patch: Patch) -> None:
@@ -243,15 +249,24 @@ def _a_result_is_reused_for_ever(patch: Patch) -> None:
 
 
 def _a_named_step_takes_a_stored_result(patch: Patch) -> None:
-    patch.setattr(rules.CallRules, "_may_be_stored", lambda _, call: call.cache_key is not None)
+    def may_be_stored(_: object, call: ScheduledCall) -> bool:
+        return call.cache_key is not None
+
+    patch.setattr(rules.CallRules, "_may_be_stored", may_be_stored)
 
 
 def _names_are_not_put_in(patch: Patch) -> None:
-    patch.setattr(sub_plans, "with_let", lambda plan: (plan, ()))
+    def as_it_is(plan: Plan) -> tuple[Plan, tuple[()]]:
+        return plan, ()
+
+    patch.setattr(sub_plans, "with_let", as_it_is)
 
 
 def _nothing_is_stopped(patch: Patch) -> None:
-    patch.setattr(sub_plans, "with_stop", lambda plan: plan)
+    def as_it_is(plan: Plan) -> Plan:
+        return plan
+
+    patch.setattr(sub_plans, "with_stop", as_it_is)
 
 
 def _only_what_reads_the_step_directly_is_stopped(patch: Patch) -> None:
@@ -278,7 +293,10 @@ def _a_sub_plan_runs_without_its_condition(patch: Patch) -> None:
 
 
 def _an_optional_sub_plan_fails(patch: Patch) -> None:
-    patch.setattr(sub_plans, "_present", lambda *_: [])
+    def none(*_: object) -> list[object]:
+        return []
+
+    patch.setattr(sub_plans, "_present", none)
 
 
 def _a_loop_goes_on_where_its_condition_holds(patch: Patch) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -11,11 +11,11 @@ from tests.engine.conftest import CommandLine
 from tests.engine.unplanned_project import PLAN, write_job
 from wavewright.engine.rehearsal.fake_model.request import Wire
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import Json, as_list, as_object
 
 
 @pytest.mark.parametrize("wire", ["chat", "responses", "messages"])
-def test_a_models_steps_may_have_parameters_of_any_name(
+def test_a_models_steps_have_the_parameters_of_the_tool_that_they_call(
     wavewright: CommandLine,
     project: Path,
     model_server: FakeModelServer,
@@ -27,15 +27,25 @@ def test_a_models_steps_may_have_parameters_of_any_name(
     model_server.answer(PLAN, when=asked_for("plan"))
 
     answer = wavewright("plan", write_job(project))
-    step = _inner(model_server.requests[0].schema, "properties", "steps", "items")
-    params = _inner(step, "properties", "params")
+    asked = model_server.requests[0].schema
+    parameters = dict(_tool_parameters(asked))
 
     assert answer.code == 0
-    assert params.get("additionalProperties") is not False
+    assert parameters == {
+        "list_notes": ["folder"],
+        "read_note": ["path"],
+        "rank_words": ["notes", "top"],
+    }
 
 
-def _inner(schema: JsonObject | None, *path: str) -> JsonObject:
-    assert schema is not None
-    for key in path:
-        schema = cast("JsonObject", schema[key])
-    return schema
+def _tool_parameters(schema: Json) -> Iterator[tuple[str, list[str]]]:
+    """Yield the tool that each form of a step calls, with its parameters, wherever it stands."""
+    for part in as_list(schema):
+        yield from _tool_parameters(part)
+    members = as_object(as_object(schema).get("properties"))
+    tool = as_object(members.get("tool")).get("const")
+    if isinstance(tool, str):
+        yield tool, [*as_object(as_object(members["params"])["properties"])]
+        return
+    for part in as_object(schema).values():
+        yield from _tool_parameters(part)

@@ -57,7 +57,7 @@ def wall() -> Wall:
 async def opened(
     request: pytest.FixtureRequest, tmp_path: Path, wall: Wall
 ) -> AsyncIterator[Opened]:
-    """Return what opens a purse over budgets; what was opened is closed at the end."""
+    """Return what opens a budget store over budgets; what was opened is closed at the end."""
     purses = list[AnyBudgetStore]()
 
     url = ""
@@ -164,14 +164,14 @@ async def test_settling_again_changes_nothing(opened: Opened) -> None:
 async def test_what_is_not_settled_is_listed_by_run_with_the_model_that_is_asked(
     opened: Opened,
 ) -> None:
-    purse = opened(BudgetsSection())
+    counters = opened(BudgetsSection())
     scope = account(run=RUN, step=StepId("s1"))
-    settled = await purse.reserve(scope, Spend(1, 10))
-    standing = await purse.reserve(replace(scope, model="openai:gpt"), Spend(1, 20, 0.5))
-    await purse.reserve(replace(scope, run=OTHER), Spend(1, 30))
-    await purse.settle(settled, Spend(1, 5), use())
+    settled = await counters.reserve(scope, Spend(1, 10))
+    standing = await counters.reserve(replace(scope, model="openai:gpt"), Spend(1, 20, 0.5))
+    await counters.reserve(replace(scope, run=OTHER), Spend(1, 30))
+    await counters.settle(settled, Spend(1, 5), use())
 
-    [found] = await purse.unsettled(RUN)
+    [found] = await counters.unsettled(RUN)
 
     assert (found.id, found.amount) == (standing.id, standing.amount)
     assert (found.scope.step, found.scope.model) == ("s1", "openai:gpt")
@@ -644,13 +644,13 @@ from wavewright.planner.ports.budgets import BudgetScope, BudgetExceeded, Spend
 path, tokens, settles = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "settle"
 
 async def main():
-    async with SqliteBudgetStore(path, BudgetsSection(day=BudgetSettings(tokens=tokens))) as purse:
+    async with SqliteBudgetStore(path, BudgetsSection(day=BudgetSettings(tokens=tokens))) as counters:
         print("ready", flush=True)
         sys.stdin.readline()
         count = 0
         try:
             while True:
-                await purse.reserve(BudgetScope(run="r", job="j"), Spend(tokens=1))
+                await counters.reserve(BudgetScope(run="r", job="j"), Spend(tokens=1))
                 count += 1
                 if not settles:
                     print("reserved", flush=True)

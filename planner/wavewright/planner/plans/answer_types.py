@@ -78,7 +78,9 @@ def only_answers(schema: JsonSchema) -> Iterator[str]:
     choices = schema.get("enum", [schema["const"]] if "const" in schema else None)
     least, most = schema.get("minimum"), schema.get("maximum")
     pattern = schema.get("pattern")
-    branches = next((as_list(schema[key]) for key in ("anyOf", "oneOf") if key in schema), [])
+    branches = next(
+        (as_list(schema[key]) for key in ("anyOf", "oneOf") if key in schema), list[Json]()
+    )
     others = [branch for branch in branches if branch != {"type": "null"}]
     if isinstance(choices, list):
         if len(choices) == 1:

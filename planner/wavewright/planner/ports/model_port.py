@@ -117,7 +117,7 @@ class ModelUse:
     step: StepId | None = None
     index: int | None = None
     input_chars: int = 0
-    """Size of what was asked: what timeouts adapt to."""
+    """Size of what was asked, without the types of a goal: what timeouts adapt to."""
     message: str = ""
     """Why there was no answer."""
     is_implausible: bool = False

@@ -76,7 +76,7 @@ async def test_true_is_another_input_than_one(ww: Wavewright) -> None:
         await ww.run(counted(True), run="t1")
 
 
-async def test_a_wish_that_is_none_is_refused(ww: Wavewright, payments: Payments) -> None:
+async def test_an_unknown_if_exists_is_refused(ww: Wavewright, payments: Payments) -> None:
     with pytest.raises(RunExists, match="`if_exists` is 'again'"):
         await ww.run(payment(ww, "ann"), run="t1", if_exists="again")  # type: ignore[call-overload]
 

@@ -421,7 +421,7 @@ class _Session:
         except (RuntimeError, ValidationError) as error:
             raise self.state.error(
                 f"the answer of {tool.name} cannot be read: {reason_of(error)}",
-                self._mended_hint(tool),
+                self._hint_for(tool),
             ) from error
 
     def _lost_error(self, tool: ListedTool) -> ToolError:
@@ -444,7 +444,7 @@ class _Session:
                 return CallFault("lost", error.error.message)
         return CallFault("failed", error.error.message)
 
-    def _mended_hint(self, tool: ListedTool) -> str:
+    def _hint_for(self, tool: ListedTool) -> str:
         """Return what mends answers that cannot be used."""
         tools = f"mcp.servers.{self._settings.name}.tools"
         hint = f"use a version of the server that mends it, or leave {tool.name} out of {tools}"
@@ -462,7 +462,7 @@ class _Session:
             return _NoAnswerError(error, was_made=True)
         hint = fault.hint and fault.hint.replace("NAME", self._settings.name)
         if fault.kind == "unreadable":
-            hint = self._mended_hint(tool)
+            hint = self._hint_for(tool)
         is_transient = fault.transient or fault.kind == "expired"
         error = self.state.error(text, hint, transient=is_transient, retry_after=fault.retry_after)
         if fault.kind == "expired":
@@ -482,7 +482,7 @@ class _Session:
         if result.structured_content is None:
             raise self.state.error(
                 f"{tool.name} gave no structured content, though it has an output schema",
-                self._mended_hint(tool),
+                self._hint_for(tool),
             )
         output = output_of(result, is_typed=True)
         schema = self._output_schemas.get(tool.name)

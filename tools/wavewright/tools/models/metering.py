@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
 import anyio
@@ -28,7 +28,7 @@ from wavewright.planner.ports.budgets import (
 )
 from wavewright.planner.ports.model_port import ModelCall, ModelOutcome, ModelUse, OnText
 from wavewright.tools.models.errors import ModelFault, RequestFailed, outcome_of
-from wavewright.tools.models.messages import arguments_text
+from wavewright.tools.models.messages import arguments_text, sent_text
 from wavewright.tools.models.pricing import estimate_tokens, price_of
 
 _OVERHEAD_TOKENS = 20_000
@@ -234,9 +234,17 @@ class UsageTracker:
             rung=self.call.rung,
             step=self.call.step,
             index=self.call.index,
-            input_chars=len(self.sent_text),
+            input_chars=self._input_chars(),
             message=message,
         )
+
+    def _input_chars(self) -> int:
+        """Return the size of the question without the types of its goal: one provider is sent them
+        and another is not, and a replay of either measures what the recording did.
+        """
+        if self.call.goal_schema is None:
+            return len(self.sent_text)
+        return len(sent_text(replace(self.call, goal_schema=None)))
 
     def _amount(self, usage: RequestCharge) -> Spend:
         """Return the most that a request can cost, and charge it with that."""

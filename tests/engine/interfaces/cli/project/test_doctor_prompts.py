@@ -33,7 +33,12 @@ def findings(wavewright: CommandLine, subject: str) -> list[dict[str, str]]:
     ("name", "text", "line", "message", "hint"),
     [
         pytest.param(
-            "planner/instructions", "Plan.\n{{ may_aks }}", 2, "'may_aks' is undefined", "given: calls_plans", id="name"
+            "planner/instructions",
+            "Plan.\n{{ may_aks }}",
+            2,
+            "'may_aks' is undefined",
+            "given: asks_models, calls_plans",
+            id="name",
         ),
         pytest.param(
             "planner/request", "{{ goal.title }}", 1, "'dict object' has no attribute 'title'", "goal,", id="field"

@@ -62,13 +62,16 @@ def test_the_settings_that_stand_in_comments_are_settings(project: Path) -> None
 
 
 def test_the_written_prompt_adds_to_the_one_that_it_replaces(project: Path) -> None:
-    shipped = Prompts().render(
-        "planner/instructions", may_ask=False, calls_plans=False, functions={}
-    )
+    values: dict[str, object] = {
+        "may_ask": False,
+        "calls_plans": False,
+        "asks_models": False,
+        "dispatched": (),
+        "functions": {},
+    }
+    shipped = Prompts().render("planner/instructions", **values)
 
-    own = Prompts([project / "prompts"]).render(
-        "planner/instructions", may_ask=False, calls_plans=False, functions={}
-    )
+    own = Prompts([project / "prompts"]).render("planner/instructions", **values)
 
     assert own.startswith(shipped.rstrip())
     assert own.endswith("never with a step for each file.")
