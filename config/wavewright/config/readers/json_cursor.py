@@ -195,6 +195,9 @@ _FINITE = "write a finite number, or null where there is none"
 _REMOVE = "remove the character"
 
 
+_FOLDER_OF_WINDOWS = re.compile(r"(?<![A-Za-z])[A-Za-z]:\\[A-Za-z]")
+
+
 class _Escape(NamedTuple):
     """An escape of a string."""
 
@@ -231,7 +234,7 @@ class ScalarScanner(TextCursor):
                 self._stop("truncated", "the text ends inside a string", start)
             if char in closers:
                 self.position += 1
-                self._read_as_unescaped(parts, escapes)
+                self._read_as_unescaped(parts, escapes, self.text[start : self.position])
                 return "".join(parts)
             if char == "\\":
                 escapes.append(_Escape(len(parts), self.position))
@@ -239,18 +242,18 @@ class ScalarScanner(TextCursor):
             else:
                 parts.append(self._control_character(char))
 
-    def _read_as_unescaped(self, parts: list[str], escapes: list[_Escape]) -> None:
+    def _read_as_unescaped(self, parts: list[str], escapes: list[_Escape], written: str) -> None:
         r"""Read the escapes of a string as backslashes where another one shows that its author
         wrote backslashes as they are: `C:\Users\name` holds no line break, `\bword\d` no backspace.
         """
-        written = [(escape, self.text[escape.offset + 1]) for escape in escapes]
-        unknown = [letter for escape, letter in written if parts[escape.part] == "\\" + letter]
-        if not unknown:
+        letters = [(escape, self.text[escape.offset + 1]) for escape in escapes]
+        if all(parts[escape.part] != "\\" + letter for escape, letter in letters):
             return
-        # Beside `\$` of a text a line break is one; nobody means a backspace or a form feed.
-        meant = "bfnrt" if any(letter.isalnum() for letter in unknown) else "bf"
-        for escape, letter in written:
-            if letter in meant:
+        # Nobody means a backspace or a form feed. A line break or a tab is one in a text, and in a
+        # pattern it matches what its escape does; no folder of Windows has one in its name.
+        as_written = "bfnrt" if _FOLDER_OF_WINDOWS.search(written) else "bf"
+        for escape, letter in letters:
+            if letter in as_written:
                 self._note("unknown_escape", escape.offset)
                 parts[escape.part] = "\\" + letter
 
