@@ -11,7 +11,12 @@ from wavewright.engine.run.endings import patch_dropped, record_end
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft
 from wavewright.engine.run.permits import PermitsExceeded, require_permitted
 from wavewright.engine.run.ports import Attempt, Means, People
-from wavewright.engine.run.project.tools import find_obstacles, signatures_to_check, with_tools_of
+from wavewright.engine.run.project.tools import (
+    find_obstacles,
+    removed_tool,
+    signatures_to_check,
+    with_tools_of,
+)
 from wavewright.engine.run.recording import record_refusal
 from wavewright.engine.run.services import remaining_allowance
 from wavewright.executor.events.state import SUCCESSES, RunState
@@ -22,6 +27,7 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.ports.budgets import Allowance
 from wavewright.planner.types import StepId
+from wavewright.tools.functions.tool import Tool
 
 
 async def check_plan(
@@ -54,11 +60,23 @@ async def recheck_plan(context: PlannedContext, means: Means) -> PlannedContext:
     Raises:
         PlanError: a change of a tool has made the plan invalid; nothing was called.
     """
-    context = replace(context, tools=with_tools_of(context.plan, context.tools))
+    tools = with_tools_of(context.plan, context.tools)
+    context = replace(context, tools={**_removed_tools(context, tools), **tools})
     faults = await _check_begun(context, context.plan, means)
     if error_diagnostics(faults):
         raise PlanError(tuple(faults), Source(f"the plan of run {context.run}", ""))
     return context
+
+
+def _removed_tools(context: PlannedContext, tools: Mapping[str, Tool]) -> dict[str, Tool]:
+    """Return what stands for tools that are installed no more and that no step has yet to call: a
+    finished step is finished, whatever the code is now (docs/explanation/semantics.md).
+    """
+    finished = context.state.finished_steps()
+    steps = context.plan.steps
+    still_called = {step.tool for step in steps if step.id not in finished}
+    names = {step.tool for step in steps} - still_called - tools.keys()
+    return {name: removed_tool(name) for name in names}
 
 
 async def _check_draft(

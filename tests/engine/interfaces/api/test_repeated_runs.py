@@ -12,7 +12,7 @@ from tests.engine.conftest import CommandLine
 from wavewright.engine import LoadedPlan, PlanRun, RetryRefused, Wavewright
 from wavewright.executor.store.errors import RunNotFound
 from wavewright.planner.types import Json
-from wavewright.tools import make_tool
+from wavewright.tools import Tool, make_tool
 
 pytestmark = pytest.mark.anyio
 
@@ -189,8 +189,15 @@ def charge_by_name(name: str, note: str) -> str:
     raise AssertionError("the card is charged twice", name, note)
 
 
+@pytest.mark.parametrize(
+    "tools",
+    [
+        pytest.param([make_tool(charge_by_name, name="charge", effects=["write"])], id="changed"),
+        pytest.param([], id="removed"),
+    ],
+)
 async def test_a_run_is_resumed_although_a_finished_step_could_not_be_called_any_more(
-    journal: Path,
+    journal: Path, tools: list[Tool]
 ) -> None:
     old = make_tool(charge, effects=["write"])
     async with Wavewright(tools=[old], journal=journal, ask=lambda _: None) as ww:
@@ -201,9 +208,8 @@ async def test_a_run_is_resumed_although_a_finished_step_could_not_be_called_any
             .returns("${steps.all}")
         )
         waiting = await ww.run(plan)
-    changed = make_tool(charge_by_name, name="charge", effects=["write"])
 
-    async with Wavewright(tools=[changed], journal=journal, ask=lambda _: "yes") as ww:
+    async with Wavewright(tools=tools, journal=journal, ask=lambda _: "yes") as ww:
         ended = await ww.resume(waiting.id)
 
     assert ended.result == ["charged ann", "charged bob"]

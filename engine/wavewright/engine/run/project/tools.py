@@ -40,6 +40,7 @@ from wavewright.planner.language.signatures import (
     ToolSignature,
 )
 from wavewright.planner.types import Json, JsonObject, as_list, as_object
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.registry import Registry
 from wavewright.tools.functions.tool import MODEL_HINT, Tool, ToolCall, ask_person_tool
 from wavewright.tools.pack_folders import project_prompts
@@ -303,6 +304,19 @@ def _question_tool(sources: ToolSources, tools: Mapping[str, Tool]) -> Tool:
 
     known = {name: tool.signature for name, tool in tools.items()}
     return make_worker(model_questioner(known), sources.services)
+
+
+def removed_tool(name: str) -> Tool:
+    """Return what stands for a tool that is installed no more: its outputs may be of any type, and
+    a call fails.
+    """
+
+    async def call(_: ToolCall) -> Json:
+        raise ToolError(f"no tool named {name!r} is installed")
+
+    return Tool(
+        ToolSignature(name=name, description="It is installed no more.", effects=frozenset()), call
+    )
 
 
 async def _result_of_sub_plan(call: ToolCall) -> Json:
