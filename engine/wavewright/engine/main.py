@@ -11,6 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -34,8 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; see `docs/reference/exit-codes.md`."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given in (["--version"], ["-V"]):
-        sys.stdout.write(f"wavewright {__version__}\n")
-        return 0
+        with suppress(OSError):  # a full disk, a closed pipe: told as by every other command
+            sys.stdout.write(f"wavewright {__version__}\n")
+            sys.stdout.flush()
+            return 0
     # A plug-in that another package has for pydantic (logfire's costs 0.4 s) has no business in
     # this command.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

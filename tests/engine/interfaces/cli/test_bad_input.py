@@ -486,13 +486,14 @@ def test_a_reader_that_goes_away_stops_no_run(project: Path) -> None:
     assert list((project / ".wavewright" / "runs").glob("*/package.json"))
 
 
-def test_output_that_cannot_be_written_is_told(project: Path) -> None:
+@pytest.mark.parametrize("arguments", [["schema", "plan"], ["--version"]], ids=" ".join)
+def test_output_that_cannot_be_written_is_told(project: Path, arguments: list[str]) -> None:
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("there is no device that is always full")
     with full.open("w") as stream:
         ran = subprocess.run(
-            [sys.executable, "-m", "wavewright.engine.main", "schema", "plan"],
+            [sys.executable, "-m", "wavewright.engine.main", *arguments],
             cwd=project,
             stdout=stream,
             stderr=subprocess.PIPE,
