@@ -135,6 +135,30 @@ async def test_a_connection_that_breaks_counts_once_or_twice_however_many_wait_o
             taking.cancel_scope.cancel()
 
 
+async def test_a_message_that_comes_as_all_who_wait_end_counts_once(
+    broker: Broker | RunningBroker, bus: Bus, topology: Topology
+) -> None:
+    taken, counts = list[Delivery](), list[int]()
+
+    async def take() -> None:
+        taken.append(await bus.intake.take())
+
+    for number in range(3):
+        async with anyio.create_task_group() as taking:
+            for _ in range(MAX_IN_FLIGHT):
+                taking.start_soon(take)
+            await until_waiting(broker.url, topology.intake, MAX_IN_FLIGHT)
+            await bus.publish(message(topology, number))
+            taking.cancel_scope.cancel()
+        if not taken:
+            await take()
+        delivery = taken.pop()
+        counts.append(delivery.delivery_count)
+        await delivery.ack()
+
+    assert max(counts) <= 1
+
+
 async def until_waiting(url: str, queue: str, consumers: int) -> None:
     """Wait until a queue has so many consumers, or more: the broker counts a message that was got
     as one, too.

@@ -46,21 +46,37 @@ from wavewright.engine.service.bus.message_conversion import BrokerSettlement, d
 from wavewright.engine.service.bus.topology import Topology
 from wavewright.engine.service.messages.delivery import Delivery
 
+GiveBack: TypeAlias = Callable[[AbstractIncomingMessage], Awaitable[None]]
+
+
+async def requeue(message: AbstractIncomingMessage) -> None:
+    """Give a message back to its queue; the broker delivers it again, and counts that."""
+    await BrokerSettlement(message).requeue()
+
 
 class Consumer:
     """A consumer of one queue."""
 
     def __init__(
-        self, channel: AbstractChannel, queue: AbstractQueue, place: str, most: int
+        self,
+        channel: AbstractChannel,
+        queue: AbstractQueue,
+        place: str,
+        most: int,
+        give_back: GiveBack = requeue,
     ) -> None:
+        """Make one that is not started; `give_back` is handed what `next` did not return."""
         self._channel = channel
         self._queue = queue
         self._place = place
         self._prefetch = most
+        self._give_back = give_back
         self._send: MemoryObjectSendStream[AbstractIncomingMessage]
         self._arrived: MemoryObjectReceiveStream[AbstractIncomingMessage]
         self._send, self._arrived = anyio.create_memory_object_stream[AbstractIncomingMessage](most)
         self._tag: str | None = None
+        self._is_asked_for = False
+        """Whether the broker was asked to deliver; without a tag its answer was not waited for."""
         self._wire: WireChannel | None = None
 
     async def start(self) -> None:
@@ -78,6 +94,7 @@ class Consumer:
             await await_reply(
                 self._channel.set_qos(prefetch_count=self._prefetch), place=self._place
             )
+            self._is_asked_for = True
             self._tag = await await_reply(self._queue.consume(self._on_message), place=self._place)
         except AMQPChannelError as error:
             raise error_from_channel_close(
@@ -103,15 +120,15 @@ class Consumer:
         """
         if self._tag is not None:
             await await_reply(self._queue.cancel(self._tag), place=self._place)
-            self._tag = None
+            self._tag, self._is_asked_for = None, False
         try:
             return self._arrived.receive_nowait()
         except (anyio.WouldBlock, anyio.EndOfStream):
             return None
 
     async def stop(self) -> None:
-        """Cancel the consumer, also while the task is being cancelled, and requeue what `next` did
-        not return.
+        """Cancel the consumer, also while the task is being cancelled, and give back what `next`
+        did not return.
         """
         self._channel.close_callbacks.discard(self._close_stream)
         if self._wire is not None:
@@ -121,7 +138,10 @@ class Consumer:
             try:
                 if self._tag is not None and not self._channel.is_closed:
                     await translate_errors(self._queue.cancel(self._tag), place=self._place)
-                await self._requeue_unclaimed()
+                elif self._is_asked_for:
+                    # It may deliver to nobody, again and again, and cannot be cancelled.
+                    await close_channel(self._channel, self._place)
+                await self._give_unclaimed_back()
             except CHANNEL_ERRORS:
                 # The channel is gone, and the broker requeues its messages.
                 return
@@ -129,20 +149,20 @@ class Consumer:
             # The broker does not answer; closing the channel cancels the consumer as well.
             await close_channel(self._channel, self._place)
 
-    async def _requeue_unclaimed(self) -> None:
+    async def _give_unclaimed_back(self) -> None:
         while True:
             try:
                 message = self._arrived.receive_nowait()
             except (anyio.WouldBlock, anyio.EndOfStream):
                 return
-            await BrokerSettlement(message).requeue()
+            await self._give_back(message)
 
     async def _on_message(self, message: AbstractIncomingMessage) -> None:
         try:
             self._send.send_nowait(message)
         except anyio.ClosedResourceError:
             # The broker sent it before it handled the cancellation.
-            await BrokerSettlement(message).requeue()
+            await self._give_back(message)
 
     def _close_stream(self, *_: object) -> None:
         self._send.close()
@@ -167,6 +187,8 @@ class PullConsumer:
         self._users = 0
         """Tasks that take a message, and messages that are not settled."""
         self._is_retired = False
+        self._unclaimed = list[AbstractIncomingMessage]()
+        """Messages that came to tasks which ended meanwhile."""
 
     @property
     def is_open(self) -> bool:
@@ -235,7 +257,9 @@ class PullConsumer:
             ) from error
 
     async def _consume_one(self) -> AbstractIncomingMessage | None:
-        consumer = Consumer(self._channel, self._queue, self._place, most=1)
+        consumer = Consumer(
+            self._channel, self._queue, self._place, most=1, give_back=self._give_back
+        )
         scope = anyio.CancelScope(deadline=self._deadline)
         self._waiting.add(scope)
         try:
@@ -245,8 +269,27 @@ class PullConsumer:
                 return await consumer.next()
             return await consumer.stop_and_drain()
         finally:
-            self._waiting.discard(scope)
             await consumer.stop()
+            self._waiting.discard(scope)
+            if not self._waiting:
+                await self._requeue_unclaimed()
+
+    async def _give_back(self, message: AbstractIncomingMessage) -> None:
+        """Keep a message until nobody waits on this channel any more.
+
+        Requeued at once it would come to the next who waits. Where all of them end, as in a daemon
+        that stops, it would go from one to the other, and each delivery counts against its limit.
+        """
+        if not self._waiting:
+            await requeue(message)
+            return
+        self._unclaimed.append(message)
+        self.end_waiting()
+
+    async def _requeue_unclaimed(self) -> None:
+        with anyio.CancelScope(shield=True):
+            while self._unclaimed:
+                await requeue(self._unclaimed.pop(0))
 
 
 RETRY_SECONDS: Final = 0.02
