@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import inspect
 import os
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -32,6 +33,7 @@ def public_objects() -> Iterator[tuple[str, object]]:
                 yield f"{room}.{name}", value
 
 
+GOES_ON = re.compile(r"The example goes on from that of `(\w+)`\.")
 OBJECTS = {name: value for name, value in public_objects() if name not in ASKS_A_MODEL}
 
 
@@ -44,7 +46,15 @@ def test_a_public_name_has_an_example_that_does_what_it_shows(
         if variable.startswith("WAVEWRIGHT_"):
             monkeypatch.delenv(variable)
     text = inspect.getdoc(OBJECTS[name]) or ""
-    example = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
+    names: dict[str, object] = {}
+    if (before := GOES_ON.search(text)) is not None:
+        room = name.partition(".")[0]
+        earlier = inspect.getdoc(OBJECTS[f"{room}.{before[1]}"]) or ""
+        # What it defines stays, for the example that goes on from it.
+        example = doctest.DocTestParser().get_doctest(earlier, names, before[1], None, None)
+        assert doctest.DocTestRunner().run(example, clear_globs=False).failed == 0
+        names = example.globs
+    example = doctest.DocTestParser().get_doctest(text, names, name, None, None)
 
     assert example.examples, f"the docstring of wavewright.{name} has no example"
     assert doctest.DocTestRunner().run(example).failed == 0

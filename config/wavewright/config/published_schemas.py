@@ -18,7 +18,7 @@ from pydantic import BaseModel, TypeAdapter
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-_EXAMPLE = "\n\n>>> "
+_EXAMPLE = re.compile(r"\n\n(The example goes on from .*\n\n)?>>> ")
 _BREAK_IN_PARAGRAPH = re.compile(r"(?<!\n)\n(?![\n -])")
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -60,7 +60,7 @@ def remove_examples(node: JsonValue) -> None:
     for inner in node.values():
         remove_examples(inner)
     if isinstance(description := node.get("description"), str):
-        node["description"] = description.partition(_EXAMPLE)[0]
+        node["description"] = _EXAMPLE.split(description, maxsplit=1)[0]
 
 
 def _add_descriptions(definition: dict[str, JsonValue], model: type[BaseModel]) -> None:

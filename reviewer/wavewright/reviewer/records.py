@@ -136,16 +136,8 @@ class Opinion(Record):
 class ReviewResult(Record):
     """The verdict on a run.
 
-    >>> from wavewright.engine import Wavewright
-    >>> def double(number: int) -> int:
-    ...     "Double a number."
-    ...     return 2 * number
-    >>> ww = Wavewright(tools=[double], journal="runs.db")
-    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
-    >>> from wavewright.planner import Goal, Plan
-    >>> from wavewright.tools import make_tool
-    >>> plan, goal = Plan.model_validate(run.state.plan), Goal.model_validate(run.state.started.goal)
-    >>> tools = {"double": make_tool(double).signature}
+    The example goes on from that of `review_by_code`.
+
     >>> from wavewright.reviewer import review_by_code
     >>> review_by_code(plan, goal, run.state, tools).goal_achieved
     True

@@ -68,16 +68,8 @@ def make_verifier(
 
     It returns records, or an awaitable for steps with a judge gate if there is a `judge`.
 
-    >>> from wavewright.engine import Wavewright
-    >>> def double(number: int) -> int:
-    ...     "Double a number."
-    ...     return 2 * number
-    >>> ww = Wavewright(tools=[double], journal="runs.db")
-    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
-    >>> from wavewright.planner import Goal, Plan
-    >>> from wavewright.tools import make_tool
-    >>> plan, goal = Plan.model_validate(run.state.plan), Goal.model_validate(run.state.started.goal)
-    >>> tools = {"double": make_tool(double).signature}
+    The example goes on from that of `review_by_code`.
+
     >>> import datetime as dt
     >>> from wavewright.reviewer import make_verifier
     >>> verify = make_verifier(plan, tools, goal, dt.datetime(2026, 3, 1, tzinfo=dt.UTC))

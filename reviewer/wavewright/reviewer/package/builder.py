@@ -107,16 +107,8 @@ def build_package(
         tools: Signatures by name.
         now: How the run goes on; None of one that has ended, or is being packaged.
 
-    >>> from wavewright.engine import Wavewright
-    >>> def double(number: int) -> int:
-    ...     "Double a number."
-    ...     return 2 * number
-    >>> ww = Wavewright(tools=[double], journal="runs.db")
-    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
-    >>> from wavewright.planner import Goal, Plan
-    >>> from wavewright.tools import make_tool
-    >>> plan, goal = Plan.model_validate(run.state.plan), Goal.model_validate(run.state.started.goal)
-    >>> tools = {"double": make_tool(double).signature}
+    The example goes on from that of `review_by_code`.
+
     >>> from wavewright.reviewer import build_package, review_by_code
     >>> review = review_by_code(plan, goal, run.state, tools)
     >>> build_package(plan, goal, run.state, review, tools).result
@@ -212,12 +204,8 @@ def last_review(state: RunState) -> ReviewResult | None:
 def package_bytes(package: Package) -> bytes:
     """Return a package as canonical JSON: equal packages have equal bytes.
 
-    >>> from wavewright.engine import Wavewright
-    >>> def double(number: int) -> int:
-    ...     "Double a number."
-    ...     return 2 * number
-    >>> ww = Wavewright(tools=[double], journal="runs.db")
-    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
+    The example goes on from that of `Package`.
+
     >>> from wavewright.reviewer import package_bytes, read_package
     >>> read_package(package_bytes(run.package)) == run.package
     True
@@ -231,12 +219,8 @@ def write_package(package: Package, folder: Path) -> Path:
     Raises:
         FileNotWrittenError: the disk is full or read-only, or the folder may not be written to.
 
-    >>> from wavewright.engine import Wavewright
-    >>> def double(number: int) -> int:
-    ...     "Double a number."
-    ...     return 2 * number
-    >>> ww = Wavewright(tools=[double], journal="runs.db")
-    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
+    The example goes on from that of `Package`.
+
     >>> from pathlib import Path
     >>> from wavewright.reviewer import write_package
     >>> write_package(run.package, Path()).name
@@ -251,12 +235,8 @@ def read_package(content: bytes, name: str = PACKAGE_NAME) -> Package:
     Raises:
         PackageError: it is no package, or one of another version.
 
-    >>> from wavewright.engine import Wavewright
-    >>> def double(number: int) -> int:
-    ...     "Double a number."
-    ...     return 2 * number
-    >>> ww = Wavewright(tools=[double], journal="runs.db")
-    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
+    The example goes on from that of `Package`.
+
     >>> from wavewright.reviewer import package_bytes, read_package
     >>> read_package(package_bytes(run.package)).result
     4

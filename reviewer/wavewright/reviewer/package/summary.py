@@ -169,12 +169,8 @@ def render_summary(
         result: The lines of the result, already escaped and rendered for a terminal.
         width: Width in characters of wrapped texts, at most `MAX_WIDTH`; tables may be wider.
 
-    >>> from wavewright.engine import Wavewright
-    >>> def double(number: int) -> int:
-    ...     "Double a number."
-    ...     return 2 * number
-    >>> ww = Wavewright(tools=[double], journal="runs.db")
-    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
+    The example goes on from that of `Package`.
+
     >>> from wavewright.reviewer import render_summary
     >>> render_summary(run.package).splitlines()[0]
     'GOAL ACHIEVED  plan'

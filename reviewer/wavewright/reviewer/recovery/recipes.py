@@ -54,16 +54,8 @@ def propose_patch(
         seen: Fingerprints of earlier patches; see
             `wavewright.planner.plans.patches.patch_fingerprint`.
 
-    >>> from wavewright.engine import Wavewright
-    >>> def double(number: int) -> int:
-    ...     "Double a number."
-    ...     return 2 * number
-    >>> ww = Wavewright(tools=[double], journal="runs.db")
-    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
-    >>> from wavewright.planner import Goal, Plan
-    >>> from wavewright.tools import make_tool
-    >>> plan, goal = Plan.model_validate(run.state.plan), Goal.model_validate(run.state.started.goal)
-    >>> tools = {"double": make_tool(double).signature}
+    The example goes on from that of `review_by_code`.
+
     >>> from wavewright.reviewer import propose_patch, review_by_code
     >>> propose_patch(plan, goal, run.state, review_by_code(plan, goal, run.state, tools)) is None
     True

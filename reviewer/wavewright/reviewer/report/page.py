@@ -118,12 +118,8 @@ class LiveRun:
 def render_report(package: Package) -> str:
     """Return the report of a package as one self-contained HTML document.
 
-    >>> from wavewright.engine import Wavewright
-    >>> def double(number: int) -> int:
-    ...     "Double a number."
-    ...     return 2 * number
-    >>> ww = Wavewright(tools=[double], journal="runs.db")
-    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
+    The example goes on from that of `Package`.
+
     >>> from wavewright.reviewer import render_report
     >>> render_report(run.package).lstrip().lower().startswith("<!doctype html>")
     True
@@ -242,12 +238,8 @@ def write_report(package: Package, folder: Path) -> Path:
     Raises:
         FileNotWrittenError: the disk is full or read-only, or the folder may not be written to.
 
-    >>> from wavewright.engine import Wavewright
-    >>> def double(number: int) -> int:
-    ...     "Double a number."
-    ...     return 2 * number
-    >>> ww = Wavewright(tools=[double], journal="runs.db")
-    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
+    The example goes on from that of `Package`.
+
     >>> from pathlib import Path
     >>> from wavewright.reviewer import write_report
     >>> write_report(run.package, Path()).name

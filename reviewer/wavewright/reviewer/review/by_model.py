@@ -93,16 +93,8 @@ async def review_by_model(
         tokens: Maximum tokens of outputs in the prompt; fewer are shown if the model has no room
             for them.
 
-    >>> from wavewright.engine import Wavewright
-    >>> def double(number: int) -> int:
-    ...     "Double a number."
-    ...     return 2 * number
-    >>> ww = Wavewright(tools=[double], journal="runs.db")
-    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
-    >>> from wavewright.planner import Goal, Plan
-    >>> from wavewright.tools import make_tool
-    >>> plan, goal = Plan.model_validate(run.state.plan), Goal.model_validate(run.state.started.goal)
-    >>> tools = {"double": make_tool(double).signature}
+    The example goes on from that of `review_by_code`.
+
     >>> import anyio
     >>> from wavewright.planner import Asking, shipped_ladders
     >>> from wavewright.prompts import Prompts

@@ -45,16 +45,8 @@ from wavewright.reviewer.values import misfit_texts, shorten
 class ReviewedRun:
     """A run that is reviewed: its (bound) plan and goal, its state, and the tools that are known.
 
-    >>> from wavewright.engine import Wavewright
-    >>> def double(number: int) -> int:
-    ...     "Double a number."
-    ...     return 2 * number
-    >>> ww = Wavewright(tools=[double], journal="runs.db")
-    >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
-    >>> from wavewright.planner import Goal, Plan
-    >>> from wavewright.tools import make_tool
-    >>> plan, goal = Plan.model_validate(run.state.plan), Goal.model_validate(run.state.started.goal)
-    >>> tools = {"double": make_tool(double).signature}
+    The example goes on from that of `review_by_code`.
+
     >>> from wavewright.reviewer import ReviewedRun
     >>> ReviewedRun(plan, goal, run.state, tools).has_stopped
     False

@@ -35,11 +35,8 @@ class LoadedPlan:
     """A plan, or a job with its plan, that is read but not run; it is never changed, only replaced
     by another.
 
-    >>> from wavewright.engine import Wavewright
-    >>> def double(number: int) -> int:
-    ...     "Double a number."
-    ...     return 2 * number
-    >>> ww = Wavewright(tools=[double], journal="runs.db")
+    The example goes on from that of `Wavewright`.
+
     >>> plan = ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}")
     >>> plan.check(), plan.dry_run().waves
     ((), (('four',),))

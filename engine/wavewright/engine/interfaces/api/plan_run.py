@@ -63,11 +63,8 @@ class InlineReport(str):
 class PlanRun(Generic[R]):
     """A run that has ended, or that waits for a person.
 
-    >>> from wavewright.engine import Wavewright
-    >>> def double(number: int) -> int:
-    ...     "Double a number."
-    ...     return 2 * number
-    >>> ww = Wavewright(tools=[double], journal="runs.db")
+    The example goes on from that of `Wavewright`.
+
     >>> run = ww.run_sync(ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}"))
     >>> run.status, run.result, run.steps["four"].output
     ('achieved', 4, 4)
@@ -236,11 +233,8 @@ class RunStream:
     """The events of a run while it is made. Each reader gets all of them; when the last one leaves
     its loop early, the run is cancelled, and can be resumed.
 
-    >>> from wavewright.engine import Wavewright
-    >>> def double(number: int) -> int:
-    ...     "Double a number."
-    ...     return 2 * number
-    >>> ww = Wavewright(tools=[double], journal="runs.db")
+    The example goes on from that of `Wavewright`.
+
     >>> import anyio
     >>> async def kinds() -> set[str]:
     ...     plan = ww.new_plan().step("four", double, {"number": 2}).returns("${steps.four}")

@@ -21,11 +21,8 @@ RUN_INTERRUPTED = "RUN_INTERRUPTED"
 class RunPlan(Generic[C]):
     """Run a plan.
 
-    >>> from wavewright.engine import Wavewright
-    >>> def double(number: int) -> int:
-    ...     "Double a number."
-    ...     return 2 * number
-    >>> ww = Wavewright(tools=[double], journal="runs.db")
+    The example goes on from that of `Wavewright`.
+
     >>> import anyio
     >>> from wavewright.engine import Pipeline, RunPlan
     >>> plan = ww.new_plan(inputs={"n": 0}).step("a", double, {"number": "${inputs.n}"})

@@ -107,12 +107,8 @@ def labels_of(context: object) -> Mapping[str, str]:
 class PhaseStarted:
     """A phase begins.
 
-    >>> import anyio
-    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
-    >>> class Double(Phase[int, int]):
-    ...     name = "double"
-    ...     async def run(self, context: int) -> PhaseResult[int]:
-    ...         return proceed(2 * context)
+    The example goes on from that of `Pipeline`.
+
     >>> events = []
     >>> _ = anyio.run(Pipeline.builder().phase(Double()).build().run, 21, events.append)
     >>> [type(event).__name__ for event in events]
@@ -129,12 +125,8 @@ class PhaseStarted:
 class PhaseRecord:
     """The outcome of one execution of a phase.
 
-    >>> import anyio
-    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
-    >>> class Double(Phase[int, int]):
-    ...     name = "double"
-    ...     async def run(self, context: int) -> PhaseResult[int]:
-    ...         return proceed(2 * context)
+    The example goes on from that of `Pipeline`.
+
     >>> run = anyio.run(Pipeline.builder().phase(Double()).build().run, 21)
     >>> run.records[0].phase, run.records[0].outcome.name
     ('double', 'CONTINUE')
@@ -168,12 +160,8 @@ class PipelineError(WavewrightError):
 class PipelineRun(Generic[C_co]):
     """The last context, and a record of each phase that ran.
 
-    >>> import anyio
-    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
-    >>> class Double(Phase[int, int]):
-    ...     name = "double"
-    ...     async def run(self, context: int) -> PhaseResult[int]:
-    ...         return proceed(2 * context)
+    The example goes on from that of `Pipeline`.
+
     >>> anyio.run(Pipeline.builder().phase(Double()).build().run, 21).context
     42
     """

@@ -62,12 +62,8 @@ def when(
 ) -> GuardedPhases[C]:
     """Return a group of phases under a guard, to be nested in another group.
 
-    >>> import anyio
-    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
-    >>> class Double(Phase[int, int]):
-    ...     name = "double"
-    ...     async def run(self, context: int) -> PhaseResult[int]:
-    ...         return proceed(2 * context)
+    The example goes on from that of `Pipeline`.
+
     >>> from wavewright.engine import when
     >>> small = when(lambda number: number < 10, [Double()])
     >>> class Begin(Double):
@@ -82,12 +78,8 @@ def when(
 def maybe(guard: Callable[[C], bool], phase: Phase[C, C]) -> GuardedPhases[C]:
     """Return one phase under a guard, to be nested in a group.
 
-    >>> import anyio
-    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
-    >>> class Double(Phase[int, int]):
-    ...     name = "double"
-    ...     async def run(self, context: int) -> PhaseResult[int]:
-    ...         return proceed(2 * context)
+    The example goes on from that of `Pipeline`.
+
     >>> from wavewright.engine import maybe
     >>> small = maybe(lambda number: number < 10, Double())
     >>> class Begin(Double):
@@ -227,12 +219,8 @@ class PipelineStart:
 class PipelineBuilder(Generic[A, C]):
     """A declaration of phases, from an `A` to a `C` so far; every method returns a new builder.
 
-    >>> import anyio
-    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
-    >>> class Double(Phase[int, int]):
-    ...     name = "double"
-    ...     async def run(self, context: int) -> PhaseResult[int]:
-    ...         return proceed(2 * context)
+    The example goes on from that of `Pipeline`.
+
     >>> class Again(Double):
     ...     name = "again"
     >>> turn = Pipeline.builder("turn").phase(Double()).when(lambda n: n < 50, [Again()]).build()

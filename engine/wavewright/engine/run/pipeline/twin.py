@@ -206,12 +206,8 @@ class TwinReport:
 class TwinRuns(Generic[A, C]):
     """Runs the first pipeline for callers, and the second beside them; made by `open_twin`.
 
-    >>> import anyio
-    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
-    >>> class Double(Phase[int, int]):
-    ...     name = "double"
-    ...     async def run(self, context: int) -> PhaseResult[int]:
-    ...         return proceed(2 * context)
+    The example goes on from that of `Pipeline`.
+
     >>> from wavewright.engine import open_twin
     >>> async def both() -> int:
     ...     turn = Pipeline.builder().phase(Double()).build()
@@ -330,12 +326,8 @@ async def open_twin(
     Raises:
         WavewrightError: `sample` is no share.
 
-    >>> import anyio
-    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
-    >>> class Double(Phase[int, int]):
-    ...     name = "double"
-    ...     async def run(self, context: int) -> PhaseResult[int]:
-    ...         return proceed(2 * context)
+    The example goes on from that of `Pipeline`.
+
     >>> from wavewright.engine import open_twin
     >>> reports = []
     >>> async def both() -> int:

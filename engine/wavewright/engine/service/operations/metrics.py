@@ -250,12 +250,8 @@ _REASON_CODE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 class PhaseLog:
     """Writes `phase_finished` at the end of each phase, with the labels of its context.
 
-    >>> import anyio
-    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
-    >>> class Double(Phase[int, int]):
-    ...     name = "double"
-    ...     async def run(self, context: int) -> PhaseResult[int]:
-    ...         return proceed(2 * context)
+    The example goes on from that of `Pipeline`.
+
     >>> import io
     >>> from wavewright.engine import PhaseLog, StructuredLog
     >>> stream = io.StringIO()
@@ -360,12 +356,8 @@ class PhaseMetrics:
     The counter's `reason` is the type of an exception, or that of a halt where it is a code, as
     `HALT_AFTER_DIALOGUE`; a sentence counts as `text`, so that reasons make no series without end.
 
-    >>> import anyio
-    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
-    >>> class Double(Phase[int, int]):
-    ...     name = "double"
-    ...     async def run(self, context: int) -> PhaseResult[int]:
-    ...         return proceed(2 * context)
+    The example goes on from that of `Pipeline`.
+
     >>> from prometheus_client import CollectorRegistry, generate_latest
     >>> from wavewright.engine import PhaseMetrics
     >>> registry = CollectorRegistry()
@@ -419,12 +411,8 @@ class PhaseMetrics:
 class PhaseTrace:
     """Makes a span of each phase, within the span that is current where the pipeline runs.
 
-    >>> import anyio
-    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
-    >>> class Double(Phase[int, int]):
-    ...     name = "double"
-    ...     async def run(self, context: int) -> PhaseResult[int]:
-    ...         return proceed(2 * context)
+    The example goes on from that of `Pipeline`.
+
     >>> from wavewright.engine import PhaseTrace
     >>> anyio.run(Pipeline.builder().phase(Double()).build().run, 21, PhaseTrace()).context
     42
@@ -441,12 +429,8 @@ class PhaseTrace:
 class PipelineMonitor:
     """Log, metrics and traces of the pipelines of a program, made together.
 
-    >>> import anyio
-    >>> from wavewright.engine import Phase, PhaseResult, Pipeline, proceed
-    >>> class Double(Phase[int, int]):
-    ...     name = "double"
-    ...     async def run(self, context: int) -> PhaseResult[int]:
-    ...         return proceed(2 * context)
+    The example goes on from that of `Pipeline`.
+
     >>> import io
     >>> from wavewright.engine import PipelineMonitor, StructuredLog
     >>> log = StructuredLog(agent="narrator", domain="tabletop", stream=io.StringIO())
