@@ -234,7 +234,8 @@ class ScalarScanner(TextCursor):
                 self._stop("truncated", "the text ends inside a string", start)
             if char in closers:
                 self.position += 1
-                self._read_as_unescaped(parts, escapes, self.text[start : self.position])
+                if escapes:
+                    self._read_as_unescaped(parts, escapes, self.text[start : self.position])
                 return "".join(parts)
             if char == "\\":
                 escapes.append(_Escape(len(parts), self.position))
