@@ -139,12 +139,14 @@ def goal_patch_schema(
     }
 
 
-def closed_object(properties: JsonObject, required: Iterable[str]) -> JsonSchema:
-    """Return the schema of an object that has no members but these."""
+def closed_object(properties: JsonObject, required: Iterable[str] | None = None) -> JsonSchema:
+    """Return the schema of an object that has no members but these; all of them are required where
+    nothing else is said.
+    """
     return {
         "type": "object",
         "properties": properties,
-        "required": [*required],
+        "required": [*(properties if required is None else required)],
         "additionalProperties": False,
     }
 

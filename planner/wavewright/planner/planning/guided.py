@@ -17,7 +17,8 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.guided_choices import Choice, GuidedPlan, closed_object
+from wavewright.planner.planning.goal_schema import closed_object
+from wavewright.planner.planning.guided_choices import Choice, GuidedPlan
 from wavewright.planner.planning.prompt import request_values
 from wavewright.planner.planning.tool_descriptions import tool_entries
 from wavewright.planner.ports.fallback_ladder import FallbackFailure

@@ -21,6 +21,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import ASK_MODEL, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.candidates import required_tools
+from wavewright.planner.planning.goal_schema import closed_object
 from wavewright.planner.planning.step_building import new_step_id, with_dependencies
 from wavewright.planner.plans.binding import bind_plan, terminal_params
 from wavewright.planner.plans.uses import holds_expression
@@ -439,13 +440,3 @@ def _listed_values(values: JsonSchema) -> list[Json]:
 
 def _is_same_call(step: Step, other: Step) -> bool:
     return (step.tool, step.for_each, step.params) == (other.tool, other.for_each, other.params)
-
-
-def closed_object(properties: JsonObject) -> JsonSchema:
-    """Return the schema of an object that has these members and no others."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [*properties],
-        "additionalProperties": False,
-    }
