@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.types import Json
 
 _FIGURE: Final = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?![\w])")
@@ -16,22 +17,12 @@ _MIN_DIGITS: Final = 3
 
 def figures_in(value: Json) -> Iterator[float]:
     """Yield the numbers in a value and in its texts; a year in a text is none."""
-    match value:
-        case bool() | None:
-            return
-        case int() | float():
-            yield float(value)
-        case str():
-            for written in _FIGURE.findall(value):
-                figure = float(written.replace(",", ""))
-                if figure not in _YEARS:
-                    yield figure
-        case list():
-            for entry in value:
-                yield from figures_in(entry)
-        case dict():
-            for entry in value.values():
-                yield from figures_in(entry)
+    yield from numbers_in(value)
+    for _, text in iterate_strings(value):
+        for written in _FIGURE.findall(text):
+            figure = float(written.replace(",", ""))
+            if figure not in _YEARS:
+                yield figure
 
 
 def numbers_in(value: Json) -> Iterator[float]:
