@@ -33,6 +33,7 @@ from wavewright.planner.diagnostics.diagnostic import (
 )
 from wavewright.planner.language.plan import Cap, Gate, Limits, Plan, Step
 from wavewright.planner.plans.let_and_stop import JOINED_PLACE, with_let, with_stop
+from wavewright.planner.plans.uses import plan_texts
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
 
 if TYPE_CHECKING:
@@ -273,10 +274,13 @@ def _without_shifted_places(diagnostics: Iterable[Diagnostic], plan: Plan) -> It
     the author's text is another one.
     """
     found = list(diagnostics)
-    is_as_written = not plan.let and plan.stop is None
-    if is_as_written and not (found and JOINED_PLACE in plan.model_dump_json()):
+    if not found or not (plan.let or plan.stop or _holds_joined(plan)):
         return found
     return [replace(each, within=None) for each in found]
+
+
+def _holds_joined(plan: Plan) -> bool:
+    return any(JOINED_PLACE in text.text for text in plan_texts(plan))
 
 
 def check_partial(
