@@ -155,6 +155,9 @@ def test_what_is_certain_is_repaired_and_goes_on_record(
         pytest.param(r'"\bword\d"', r"\bword\d", id="boundary of a pattern"),
         pytest.param(r'"one\ncosts \$5"', "one\ncosts \\$5", id="line break beside a dollar"),
         pytest.param(
+            r'"Plan A:\nmatch \d+"', "Plan A:\nmatch \\d+", id="line break after a letter"
+        ),
+        pytest.param(
             r'"one\nmatch \d+\tb"', "one\nmatch \\d+\tb", id="line break beside a pattern"
         ),
         pytest.param(r'"it\'s"', "it's", id="escaped apostrophe"),

@@ -195,7 +195,8 @@ _FINITE = "write a finite number, or null where there is none"
 _REMOVE = "remove the character"
 
 
-_FOLDER_OF_WINDOWS = re.compile(r"(?<![A-Za-z])[A-Za-z]:\\[A-Za-z]")
+_FOLDER_OF_WINDOWS = re.compile(r"(?<![A-Za-z])[A-Za-z]:\\(?:\S{0,260}\\)?[^\s\"\\/bfnrtu]")
+"""A drive, and without a blank between an escape that there is not; a path has 260 characters."""
 
 
 class _Escape(NamedTuple):
