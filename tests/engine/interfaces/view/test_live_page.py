@@ -51,6 +51,8 @@ def test_a_run_is_followed_from_its_first_step_to_its_verdict(project: Path) -> 
         (project / "one.txt").touch()
         expect(page.locator(".node.s-running .name")).to_have_text("second")
         page.locator("summary", has_text="Plan as JSON").click()
+        # A picture that has just taken the place of another one has no width yet.
+        page.wait_for_function("document.querySelector('svg.dag')?.clientWidth > 0")
         width = page.locator("svg.dag").evaluate("svg => svg.clientWidth")
         page.get_by_role("button", name="Zoom in").click()
         page.get_by_label("Find a step").fill("SECOND")
