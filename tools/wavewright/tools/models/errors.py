@@ -6,6 +6,7 @@ charged. It holds no key and no part of the request.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -210,18 +211,58 @@ def _error_text(error: ModelAPIError, asked: str) -> str:
     return f"{status}: {_quoted(text, asked)}" if text else status
 
 
-def _message_in(body: object) -> str:
-    """Return the message of an error's body, by the places where providers put it."""
+_MESSAGE_KEYS = ("error", "message", "msg", "detail", "errors", "error_description")
+"""Where servers put what they say about a request."""
+_KIND_KEYS = ("error", "title", "type", "code")
+"""Where they name its kind, which stands in where nothing is said."""
+_MAX_BODY_DEPTH = 6
+_MAX_MESSAGES = 3
+
+
+def _message_in(body: object, depth: int = _MAX_BODY_DEPTH) -> str:
+    """Return what an error's body says: a text, or what its members or elements say."""
+    if depth == 0:
+        return ""
     match body:
-        case {"error": {"message": str(text)}} | {"message": str(text)} | {"error": str(text)}:
-            return text
-        case {"detail": str(text)}:
-            return text
-        case str(text) if not text.lstrip().startswith("<"):
-            # The library unwraps `{"error": "…"}`; a page is no message.
-            return text
-        case {"error": {"type": str(text)}} | {"type": str(text)} | {"code": str(text)}:
-            return text
+        case str(text):
+            # A page is no message.
+            return "" if text.lstrip().startswith("<") else _unwrapped(text, depth)
+        case list():
+            said = (_message_in(part, depth - 1) for part in body[:_MAX_MESSAGES])
+            return "; ".join(text for text in said if text)
+        case dict():
+            return _place(body) + text if (text := _message_of_object(body, depth)) else ""
+        case _:
+            return ""
+
+
+def _message_of_object(body: dict[str, object], depth: int) -> str:
+    # A text beside a message names the kind of error only, as in `{"error": "Bad Request", …}`.
+    inner = [body[key] for key in _MESSAGE_KEYS if key in body]
+    first = [part for part in inner if part is not body.get("error") or not isinstance(part, str)]
+    kinds = [body[key] for key in _KIND_KEYS if key in body]
+    said = (_message_in(part, depth - 1) for part in [*first, *kinds])
+    return next((text for text in said if text), "")
+
+
+def _unwrapped(text: str, depth: int) -> str:
+    """Return the message in a text that is JSON itself, as proxies pass errors on; else the text."""
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        body: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return _message_in(body, depth - 1) or text
+
+
+def _place(body: dict[str, object]) -> str:
+    """Return which part of the request an error is about, where validators of requests say it."""
+    match body.get("loc"):
+        case [*parts] if parts and all(isinstance(part, str | int) for part in parts):
+            return ".".join(map(str, parts)) + ": "
+        case str(text) if text:
+            return f"{text}: "
         case _:
             return ""
 
