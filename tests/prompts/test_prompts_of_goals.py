@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,6 @@ import anyio
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from tests.repository.tree import ROOT
 from tests.reviewer.recovery.test_replanning import mend
 from tests.reviewer.review.test_by_model import review
 from tests.reviewer.scripted_models import ScriptedModels
@@ -215,26 +212,6 @@ async def test_no_output_and_no_message_of_a_tool_is_in_the_question_about_a_pat
     asked = await questions(alarm())
 
     assert "no line" not in text_of(asked["recovery"])
-
-
-PAGE = ROOT / "docs" / "explanation" / "models.md"
-
-
-async def test_the_page_on_models_shows_one_question_of_each_kind() -> None:
-    parts = [
-        f"### {role.capitalize()}\n\n```text\n{text_of(question).partition('=====')[2].strip()}\n```\n"
-        for role, question in (await questions(shop())).items()
-    ]
-    expected = "\n" + "\n".join(parts) + "\n"
-    text = PAGE.read_text(encoding="utf-8")
-    between = re.compile(r"(?<=<!-- questions -->\n).*?(?=<!-- end of questions -->)", re.DOTALL)
-    if os.environ.get("UPDATE_DOCS") == "1":
-        text = between.sub(lambda _: expected, text)
-        PAGE.write_text(text, encoding="utf-8")
-    shown = between.search(text)
-
-    assert shown is not None
-    assert shown.group() == expected
 
 
 def planner_question(job: Path) -> str:
