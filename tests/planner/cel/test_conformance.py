@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from wavewright.planner.types import Json
 
 NOON = dt.datetime(2010, 3, 1, 12, tzinfo=dt.UTC)
 _CASES = Path(__file__).parents[4] / "shared" / "cel-spec" / "cases.jsonl"
-_SHARE_REQUIRED = 0.97
+_SHARE_REQUIRED = 0.99
+_NO_JSON = re.compile(r"math\.bit[A-Z]|%[boxX]")
+"""What only bits and bytes are for, of which JSON has neither."""
 
 
 def _fails(case: dict[str, Any]) -> bool:
@@ -36,9 +39,22 @@ def _fails(case: dict[str, Any]) -> bool:
 def test_the_cases_of_the_specification_give_what_it_says() -> None:
     cases = [json.loads(line) for line in _CASES.read_text("utf-8").splitlines()]
 
+    cases = [case for case in cases if _NO_JSON.search(case["expr"]) is None]
+
     failed = [f"{case['file']}/{case['name']}: {case['expr']}" for case in cases if _fails(case)]
 
     assert len(failed) <= len(cases) * (1 - _SHARE_REQUIRED), failed
+
+
+@pytest.mark.skipif(not _CASES.exists(), reason="the cases of the specification are not here")
+def test_the_cases_of_the_specification_on_bits_and_bytes_are_refused_by_name() -> None:
+    cases = [json.loads(line) for line in _CASES.read_text("utf-8").splitlines()]
+    foreign = [case["expr"] for case in cases if _NO_JSON.search(case["expr"]) is not None]
+
+    for expression in foreign:
+        with pytest.raises(ExpressionError, match=r"math\.bit|no clause '%[oxX]'"):
+            evaluate(expression, {}, NOON)
+    assert foreign
 
 
 @pytest.mark.parametrize(
@@ -60,23 +76,14 @@ def test_the_cases_of_the_specification_give_what_it_says() -> None:
         ("timestamp('2010-01-01T00:30:00Z').getHours('-02:00')", 22),
         ("duration('3661.5s').getMinutes()", 61),
         ("math.greatest(5.0) + math.least(-5)", 0.0),
-        ("b'\\xff\\101é' == b'\\xffA\\u00e9'.size() ? 1 : 2", None),
-        ("b'\\377A' + b'é' == b'\\xff\\x41\\xc3\\xa9'", True),
-        (
-            "'%s %.1f %x %b'.format([{'b': [1, 2.5], 'a': null}, 1, 'hi', 5])",
-            "{a: null, b: [1, 2.5]} 1.0 6869 101",
-        ),
+        ("'%s %.1f'.format([{'b': [1, 2.5], 'a': null}, 1])", "{a: null, b: [1, 2.5]} 1.0"),
     ],
 )
 def test_parts_of_the_language_give_what_the_specification_says(
     expression: str, value: Json
 ) -> None:
-    if value is None:
-        with pytest.raises(ExpressionError, match="escape of bytes"):
-            evaluate(expression, {}, NOON)
-    else:
-        assert evaluate(expression, {}, NOON) == value
-        TypedEnvironment(inputs={}, steps={}).result_schema(expression)
+    assert evaluate(expression, {}, NOON) == value
+    TypedEnvironment(inputs={}, steps={}).result_schema(expression)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +105,6 @@ def test_parts_of_the_language_give_what_the_specification_says(
         "'a'.matches('(')",
         "'a'.matches('(?=a)')",
         "duration('1h-3m')",
-        "math.bitShiftLeft(1, -1)",
     ],
 )
 def test_what_the_specification_refuses_is_refused(expression: str) -> None:
@@ -129,29 +135,23 @@ _TIMES = st.integers(-62135500000, 253402200000).map(lambda seconds: f"timestamp
 _DURATIONS = st.sampled_from(
     ["'90s'", "'-1.5h'", "'1h30m'", "'-3661.5s'", "'250ms'", "'1us'", "'0'"]
 ).map(lambda text: f"duration({text})")
-_BYTES = st.sampled_from([r"b'abc'", r"b'\xff'", "b'é'", "b''"])
 _ZONES = st.sampled_from(
     ["'UTC'", "'America/New_York'", "'Asia/Kathmandu'", "'+02:00'", "'-09:30'", "'x'", "''"]
 )
 _PATTERNS = st.text(st.sampled_from("ab.*+?()[]|^$\\dwé{2}"), max_size=6).map(json.dumps)
 _FORMATS = st.lists(
-    st.sampled_from(
-        ["%s", "%d", "%f", "%.2f", "%e", "%.0e", "%b", "%x", "%X", "%o", "%%", "a", "%"]
-    ),
+    st.sampled_from(["%s", "%d", "%f", "%.2f", "%e", "%.0e", "%%", "a", "%"]),
     max_size=3,
 ).map(lambda clauses: json.dumps("".join(clauses)))
 _SCALARS = st.one_of(
-    _INTEGERS, _DOUBLES, _TEXTS, _BYTES, st.sampled_from(["true", "null", "5u", "[1, 'a', 2.5]"])
+    _INTEGERS, _DOUBLES, _TEXTS, st.sampled_from(["true", "null", "[1, 'a', 2.5]"])
 )
 _CALLS: list[tuple[str, tuple[st.SearchStrategy[str], ...]]] = [
-    *((f"{name}({{}})", (_SCALARS,)) for name in ("string", "int", "double", "bool", "bytes", "uint")),
+    *((f"{name}({{}})", (_SCALARS,)) for name in ("string", "int", "double", "bool")),
     *(
         (f"math.{name}({{}})", (st.one_of(_DOUBLES, _INTEGERS),))
         for name in ("ceil", "floor", "round", "trunc", "abs", "sign", "sqrt", "isNaN", "isInf", "isFinite")
     ),
-    *((f"math.{name}({{}}, {{}})", (_INTEGERS, _INTEGERS)) for name in ("bitAnd", "bitOr", "bitXor")),
-    *((f"math.{name}({{}}, {{}})", (_INTEGERS, _INTEGERS)) for name in ("bitShiftLeft", "bitShiftRight")),
-    ("math.bitNot({})", (_INTEGERS,)),
     ("strings.quote({})", (_TEXTS,)),
     ("{}.matches({})", (_TEXTS, _PATTERNS)),
     ("'aabb\u00e9'.matches({})", (_PATTERNS,)),
@@ -184,14 +184,14 @@ def _outcome(text: str) -> tuple[Json, ExpressionError | None]:
 @given(_CALL)
 @settings(max_examples=volume(150, 600), deadline=None)
 def test_functions_give_what_the_oracle_gives(expression: str) -> None:
-    # Bytes and timestamps are no JSON: both sides are asked for something that is.
-    text = f"[{expression}].map(x, type(x) == bytes ? size(x) : type(x) == type(timestamp(0)) ? string(x) : x)[0]"
+    # Timestamps are no JSON: the library is asked for what is.
+    asked = f"[{expression}].map(x, type(x) == type(timestamp(0)) ? string(x) : x)[0]"
     try:
-        answered, expected = oracle_answer(text, {})
+        answered, expected = oracle_answer(asked, {})
     except (RuntimeError, ValueError, TypeError):  # its binding cannot return broken UTF-8
         assume(False)
         raise
-    value, error = _outcome(text)
+    value, error = _outcome(expression)
 
     if error is not None:
         is_json = not isinstance(expected, float) or math.isfinite(expected)

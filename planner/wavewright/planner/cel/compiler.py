@@ -1,8 +1,8 @@
 """Compile a tree into closures.
 
 An *evaluation* is a tree of closures over the nodes of an expression, prepared once and called
-often. Whatever it reads is passed on and never copied; whatever it makes is counted by the cost
-tracker of its scope first.
+often. Whatever it reads is passed on and never copied; whatever a function makes is counted by the
+cost tracker of its scope first, and what a macro makes by its iterations.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from wavewright.planner.cel.errors import (
 from wavewright.planner.cel.functions import GLOBAL_FUNCTIONS, METHODS
 from wavewright.planner.cel.functions.catalogue import check_function_exists
 from wavewright.planner.cel.functions.lists import MIN_MAX_FUNCTIONS
-from wavewright.planner.cel.functions.scalars import TYPE_CONSTANTS
 from wavewright.planner.cel.macros import CompiledMacro
 from wavewright.planner.cel.nodes import (
     Binary,
@@ -50,10 +49,9 @@ from wavewright.planner.cel.operators import (
 from wavewright.planner.cel.paths import (
     Evaluation,
     EvaluationScope,
-    Path,
     compile_index,
-    compile_path,
     compile_select,
+    evaluate_path,
     kind_name,
     not_an_object_error,
     path_exists,
@@ -74,7 +72,7 @@ def compile_node(node: ExpressionNode, local_names: Locals = frozenset()) -> Eva
     node = without_parens(node)
     path = plain_path(node, {})
     if path is not None:
-        return _compile_path(path)
+        return lambda scope: evaluate_path(path, scope.variables)
     match node:
         case LiteralValue():
             value = cast("Json", node.value)
@@ -106,14 +104,6 @@ def compile_node(node: ExpressionNode, local_names: Locals = frozenset()) -> Eva
         case _:
             msg = f"{type(node).__name__} is a plain path"
             raise AssertionError(msg)
-
-
-def _compile_path(path: Path) -> Evaluation:
-    if path.root in TYPE_CONSTANTS and not path.keys:
-        named = cast("Json", TYPE_CONSTANTS[path.root])
-        return lambda _scope: named
-    cursor = compile_path(path)
-    return lambda scope: cursor(scope.variables)
 
 
 def _compile_call(node: FunctionCall, local_names: Locals) -> Evaluation:
@@ -160,10 +150,21 @@ def _compile_macro(node: Macro, local_names: Locals) -> Evaluation:
 
 
 def _operation_count(node: ExpressionNode) -> int:
-    """Return the operations of one evaluation of a tree; a macro inside counts its own iterations."""
-    if isinstance(node, Macro):
-        return 4 + _operation_count(node.range)
-    return (3 if isinstance(node, FunctionCall) else 1) + sum(map(_operation_count, children(node)))
+    """Return the operations of one evaluation of a tree, and of the list, object or scalar that it
+    makes; a macro inside counts its own iterations.
+    """
+    match node:
+        case Macro():
+            return 4 + _operation_count(node.range)
+        case ListLiteral():
+            own = 6
+        case MapLiteral():
+            own = 8 + 4 * len(node.entries)
+        case FunctionCall():
+            own = 3
+        case _:
+            own = 1
+    return own + sum(map(_operation_count, children(node)))
 
 
 def _compile_has(node: Has, local_names: Locals) -> Evaluation:
@@ -305,26 +306,8 @@ def _compile_conditional(node: Conditional, local_names: Locals) -> Evaluation:
     return evaluate
 
 
-_EMPTY_LIST = 88
-"""Bytes of a list that a literal makes, with the room it keeps for more."""
-_ITEM = 41
-"""Bytes of a place in it and of the number that stands there; what is larger is counted where it is
-made.
-"""
-
-
 def _compile_list(items: tuple[Evaluation, ...]) -> Evaluation:
-    size = _EMPTY_LIST + _ITEM * len(items)
-
-    def evaluate(scope: EvaluationScope) -> Json:
-        scope.cost.allocate(size)
-        return [item(scope) for item in items]
-
-    return evaluate
-
-
-_ENTRY = 64
-"""Bytes of an entry of an object; an empty one takes as much."""
+    return lambda scope: [item(scope) for item in items]
 
 
 def _compile_object(node: MapLiteral, local_names: Locals) -> Evaluation:
@@ -332,22 +315,20 @@ def _compile_object(node: MapLiteral, local_names: Locals) -> Evaluation:
         (compile_node(key, local_names), compile_node(value, local_names))
         for key, value in node.entries
     ]
-    start, size = node.start, (len(entries) + 2) * _ENTRY
 
     def evaluate(scope: EvaluationScope) -> Json:
-        scope.cost.allocate(size)
         made: dict[str, Json] = {}
         for key, value in entries:
             name = key(scope)
             if not isinstance(name, str | int):
                 raise ExpressionError(
-                    "evaluation_failed", f"{kind_name(name)} cannot be a key", start
+                    "evaluation_failed", f"{kind_name(name)} cannot be a key", node.start
                 )
             if name in made:
                 raise ExpressionError(
                     "evaluation_failed",
                     f"the key '{str(name)[:MAX_KEY_LENGTH_SHOWN]}' is given twice",
-                    start,
+                    node.start,
                 )
             made[cast("str", name)] = value(scope)
         return made

@@ -3,14 +3,13 @@
 An *expression error* names what is wrong, where in the expression, and how to fix it, with the
 author's own names.
 
-A *cost tracker* counts the operations and bytes of one evaluation before they are spent, so an
-expression that is too expensive ends with an error. The counts depend only on the expression and
-its values: every machine refuses the same.
+A *cost tracker* counts the operations of one evaluation before they are done, so an expression that
+is too expensive ends with an error. The counts depend only on the expression and its values: every
+machine refuses the same.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from typing import Final, Literal, TypeAlias
 
@@ -63,96 +62,70 @@ def join_names(names: Iterable[str], count: int | None = None) -> str:
 MAX_ITERATIONS: Final = 100_000
 """Iterations of all macros of one evaluation."""
 MAX_OPERATIONS: Final = 3_000_000
-"""Operations of one evaluation: a node of the tree, an element of a list or a stretch of text is
-one.
+"""Operations of one evaluation: a node of the tree, an element that is compared, a stretch of text
+that is searched, and `_BYTES_PER_OPERATION` of a value that is made.
 """
-MAX_MEMORY: Final = 48 * 2**20
-"""Bytes that the values made by one evaluation may take at a time."""
 MAX_TEXT_LENGTH: Final = 2**22
 """Characters of a text that an expression makes."""
-SCALAR_BYTES: Final = 64
-"""Bytes of an instant, a duration or an unsigned integer."""
 SUPPRESSED_ERROR_COST: Final = 16
 """Operations of a fault that `||`, `&&`, all() or exists() passes over."""
 
-_BYTES_PER_OPERATION = 512
+_BYTES_PER_OPERATION = 16
+"""All that an evaluation makes so takes 48 MiB at most."""
+_CHARACTERS_SCANNED = 512
+"""Characters that one operation compares."""
 _HINT = "filter first, or leave the work to a tool"
 
 
 class CostTracker:
-    """What is left of the operations and bytes of one evaluation.
+    """What is left of the operations of one evaluation.
 
     Every method raises ExpressionError (`expression_too_large`) where nothing is left.
     """
 
-    __slots__ = ("iterations", "memory", "operations", "patterns")
+    __slots__ = ("iterations", "operations", "patterns")
 
     def __init__(self) -> None:
         self.iterations = MAX_ITERATIONS
         self.operations = MAX_OPERATIONS
-        self.memory = MAX_MEMORY
         self.patterns: set[str] = set()
         """Regular expressions that are compiled."""
 
     def count_iteration(self, operations: int) -> None:
         """Count one iteration of a macro whose body has so many nodes."""
         self.iterations -= 1
-        self.operations -= operations
         if self.iterations < 0:
             raise too_large_error(f"the expression takes more than {MAX_ITERATIONS:,} iterations")
-        if self.operations < 0:
-            raise _too_many_operations_error()
+        self.count_operations(operations)
 
     def count_operations(self, operations: int) -> None:
         """Count operations."""
         self.operations -= operations
         if self.operations < 0:
-            raise _too_many_operations_error()
+            raise too_large_error(f"the expression takes more than {MAX_OPERATIONS:,} operations")
 
-    def count_scan(self, *texts: str | bytes) -> None:
-        """Count that texts are searched or compared from end to end."""
-        self.count_operations(sum(map(len, texts)) // _BYTES_PER_OPERATION)
+    def count_scan(self, text: str) -> None:
+        """Count that a text is compared from end to end."""
+        self.count_operations(len(text) // _CHARACTERS_SCANNED)
 
     def count_search(self, text: str, part: str) -> None:
         """Count that a text is searched for a part; a short text is searched in the naive way."""
         self.count_operations(len(text) * min(len(part) + 2, 100) // 700)
 
-    def allocate(self, size: int) -> None:
-        """Count a value of so many bytes that is about to be made."""
-        self.memory -= size
-        if self.memory < 0:
-            raise too_large_error(
-                f"the expression makes values of more than {MAX_MEMORY // 2**20} MiB out of what it is given"
-            )
-        self.count_operations(size // _BYTES_PER_OPERATION)
+    def count_list(self, length: int) -> None:
+        """Count that a list is made of so many elements that are there already."""
+        self.count_operations((64 + 8 * length) // _BYTES_PER_OPERATION)
 
-    def allocate_list(self, length: int) -> None:
-        """Count a list of so many elements that are there already."""
-        self.allocate(56 + 8 * length)
-        self.count_operations(length // 48)
-
-    def allocate_text(self, length: int, *sources: str) -> None:
-        """Count a text of so many characters, all of them from the sources."""
+    def count_text(self, length: int, *sources: str) -> None:
+        """Count that a text of so many characters is made, all of them from the sources."""
         if length > MAX_TEXT_LENGTH:
             raise too_large_error(
                 f"the expression makes a text of more than {MAX_TEXT_LENGTH:,} characters"
             )
-        self.allocate(64 + length * (1 if all(map(str.isascii, sources)) else 4))
-
-    def release_temporaries(self, value: object, before: int) -> None:
-        """Give back what an iteration took beyond its value; `before` is the memory that was left
-        before it.
-        """
-        if value is None or isinstance(value, int | float):
-            self.memory = before - 32
-        elif isinstance(value, str):
-            self.memory = max(self.memory, before - sys.getsizeof(value))
+        width = 1 if all(map(str.isascii, sources)) else 4
+        self.count_operations(length * width // _BYTES_PER_OPERATION)
 
 
 def too_large_error(message: str) -> ExpressionError:
     """Return the fault of an expression that takes too much."""
     return ExpressionError("expression_too_large", message, None, _HINT)
-
-
-def _too_many_operations_error() -> ExpressionError:
-    return too_large_error(f"the expression takes more than {MAX_OPERATIONS:,} operations")

@@ -17,10 +17,9 @@ from typing import TypeAlias, cast
 from wavewright.planner.cel.compiler import compile_node
 from wavewright.planner.cel.errors import CostTracker, ExpressionError, too_large_error
 from wavewright.planner.cel.functions.scalars import duration_text, timestamp_text
-from wavewright.planner.cel.nodes import TYPE_NAMES
-from wavewright.planner.cel.operators import MembershipIndex, Uint, evaluation_error
+from wavewright.planner.cel.operators import MembershipIndex, evaluation_error
 from wavewright.planner.cel.parser import parse_expression
-from wavewright.planner.cel.paths import EvaluationScope, Variables, compile_path, plain_path
+from wavewright.planner.cel.paths import EvaluationScope, Variables, evaluate_path, plain_path
 from wavewright.planner.types import Json
 
 Evaluator: TypeAlias = Callable[[Variables, dt.datetime], Json]
@@ -30,8 +29,7 @@ _MAX_RESULT_PARTS = 2**20
 """Parts of one result, each as often as it is written."""
 _CHARACTERS_A_PART = 32
 """Characters that count as one part."""
-_COPIED_PART = 64
-"""Bytes that a part of a copied result takes."""
+_COPIED_PART_COST = 4
 _NOT_FINITE = ExpressionError(
     "evaluation_failed", "the result is no finite number", None, "guard against division by zero"
 )
@@ -47,9 +45,8 @@ def compile_expression(expression: str) -> Evaluator:
     """
     tree = parse_expression(expression)
     path = plain_path(tree, {})
-    if path is not None and (path.keys or path.root not in TYPE_NAMES):
-        cursor = compile_path(path)
-        return lambda variables, _now: cursor(variables)
+    if path is not None:
+        return lambda variables, _now: evaluate_path(path, variables)
     evaluation = compile_node(tree)
 
     def evaluate(variables: Variables, now: dt.datetime) -> Json:
@@ -77,7 +74,7 @@ def _result(value: object, cost: CostTracker) -> Json:
     cost.count_operations(_MAX_RESULT_PARTS - left)
     if is_json:
         return cast("Json", value)
-    cost.allocate((_MAX_RESULT_PARTS - left) * _COPIED_PART)
+    cost.count_operations((_MAX_RESULT_PARTS - left) * _COPIED_PART_COST)
     return _to_json(value)
 
 
@@ -133,15 +130,13 @@ def _length(text: str) -> int:
 
 
 def _to_json(value: object) -> Json:
-    """Return a value with instants in ISO 8601, durations in seconds, bytes as the text that they are
-    and types by name, as the results of tools have them.
+    """Return a value with instants in ISO 8601 and durations in seconds, as the results of tools
+    have them.
 
     Raises:
-        ExpressionError: bytes are no text, or two keys are one text, so that one would be lost.
+        ExpressionError: two keys are one text, so that one would be lost.
     """
     match value:
-        case Uint():
-            return int(value)
         case None | bool() | int() | float() | str():
             return value
         case list():
@@ -159,10 +154,5 @@ def _to_json(value: object) -> Json:
             return timestamp_text(value)
         case dt.timedelta():
             return duration_text(value)
-        case bytes():
-            try:
-                return value.decode()
-            except UnicodeDecodeError:
-                raise evaluation_error("bytes that are no text (UTF-8) have no JSON form") from None
         case _:
             return str(value)

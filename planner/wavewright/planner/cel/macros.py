@@ -16,7 +16,6 @@ from wavewright.planner.cel.errors import SUPPRESSED_ERROR_COST, ExpressionError
 from wavewright.planner.cel.functions.lists import sort_by_keys, sorted_keys
 from wavewright.planner.cel.nodes import (
     NAMESPACES,
-    TYPE_NAMES,
     ExpressionNode,
     Has,
     Identifier,
@@ -145,7 +144,7 @@ def _variables(nodes: tuple[ExpressionNode, ...]) -> tuple[str, ...] | None:
     for node in nodes:
         if not isinstance(node, Identifier):
             return None
-        if node.name in TYPE_NAMES or node.name in NAMESPACES:
+        if node.name in NAMESPACES:
             raise ExpressionError(
                 "bad_expression",
                 f"'{node.name}' has a meaning of its own and cannot name an element",
@@ -179,16 +178,9 @@ class CompiledMacro:
             self, self._iterations(self.operand(scope), inner), inner
         )
 
-    def evaluate_body(self, body: int, inner: EvaluationScope) -> Json:
-        """Return what a body gives in the current iteration."""
-        before = inner.cost.memory
-        value = self.bodies[body](inner)
-        inner.cost.release_temporaries(value, before)
-        return value
-
     def evaluate_condition(self, inner: EvaluationScope) -> bool:
         """Return what the condition, the first body, gives in the current iteration."""
-        value = self.evaluate_body(0, inner)
+        value = self.bodies[0](inner)
         if isinstance(value, bool):
             return value
         raise ExpressionError(
@@ -201,8 +193,7 @@ class CompiledMacro:
         """Set the macro's variables to each element in turn, and yield the first of them."""
         keys: list[Json] | range
         if isinstance(over, Mapping) and self.macro.function != "sortBy":
-            inner.cost.allocate_list(len(over))
-            inner.cost.count_operations(4 * len(over))
+            inner.cost.count_operations(5 * len(over))
             keys = sorted_keys(over)
         elif isinstance(over, list):
             keys = over if len(self.macro.variables) == 1 else range(len(over))
@@ -225,18 +216,16 @@ class CompiledMacro:
 
 def _map(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
     made: list[Json] = []
-    allocate = inner.cost.allocate
     last = len(macro.bodies) - 1
     for _ in iterations:
         if last and not macro.evaluate_condition(inner):
             continue
-        allocate(8)
-        made.append(macro.evaluate_body(last, inner))
+        made.append(macro.bodies[last](inner))
     return made
 
 
-_ENTRY_BYTES = 128
-"""Bytes of an entry that is added to an object."""
+_ENTRY_COST = 8
+"""Operations of an entry that is added to an object."""
 
 
 def _transform_map(
@@ -247,8 +236,8 @@ def _transform_map(
     for key in iterations:
         if last and not macro.evaluate_condition(inner):
             continue
-        inner.cost.allocate(_ENTRY_BYTES)
-        made[key] = macro.evaluate_body(last, inner)
+        inner.cost.count_operations(_ENTRY_COST)
+        made[key] = macro.bodies[last](inner)
     return made
 
 
@@ -260,12 +249,12 @@ def _transform_map_entry(
     for _ in iterations:
         if last and not macro.evaluate_condition(inner):
             continue
-        entry = macro.evaluate_body(last, inner)
+        entry = macro.bodies[last](inner)
         if not isinstance(entry, dict):
             raise ExpressionError(
                 "no_overload", f"transformMapEntry() makes objects, and got {kind_name(entry)}"
             )
-        inner.cost.allocate(_ENTRY_BYTES * len(entry))
+        inner.cost.count_operations(_ENTRY_COST * len(entry))
         if not made.keys().isdisjoint(entry):
             raise evaluation_error("transformMapEntry() makes the same key twice")
         made |= entry
@@ -273,13 +262,7 @@ def _transform_map_entry(
 
 
 def _filter(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
-    made: list[Json] = []
-    allocate = inner.cost.allocate
-    for element in iterations:
-        if macro.evaluate_condition(inner):
-            allocate(8)
-            made.append(element)
-    return made
+    return [element for element in iterations if macro.evaluate_condition(inner)]
 
 
 def _short_circuit(
@@ -309,10 +292,9 @@ def _sort_by(macro: CompiledMacro, iterations: Iterator[Json], inner: Evaluation
     elements: list[Json] = []
     columns: list[list[Json]] = [[] for _ in macro.bodies]
     for element in iterations:
-        inner.cost.allocate(8 + 8 * len(columns))
         elements.append(element)
         for place, column in enumerate(columns):
-            column.append(macro.evaluate_body(place, inner))
+            column.append(macro.bodies[place](inner))
     places = list[Json](range(len(elements)))
     # Sorting keeps the order of equals, so the key that counts most comes last.
     for column, is_falling in reversed([*zip(columns, macro.macro.falling, strict=True)]):

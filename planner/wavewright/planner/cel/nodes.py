@@ -14,13 +14,9 @@ from wavewright.planner.cel.errors import ExpressionError
 MAX_EXPRESSION_DEPTH = 28
 """Nesting of one expression; each level is a few calls deep in the checker and in the evaluator."""
 
-TYPE_NAMES = frozenset(
-    {"int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"}
-)
-"""Names that stand for types, for comparing with `type(x)`."""
 NAMESPACES = frozenset({"cel", "math", "sets", "lists", "strings"})
 
-LiteralKind: TypeAlias = Literal["int", "uint", "double", "string", "bytes", "bool", "null"]
+LiteralKind: TypeAlias = Literal["int", "double", "string", "bool", "null"]
 
 
 class LiteralValue(NamedTuple):
@@ -30,7 +26,7 @@ class LiteralValue(NamedTuple):
     end: int
     depth: int
     kind: LiteralKind
-    value: str | int | float | bool | bytes | None
+    value: str | int | float | bool | None
 
 
 class Identifier(NamedTuple):

@@ -1,7 +1,7 @@
 """Compute the operators of expressions.
 
 An *operator* is chosen by the classes of its operands. Values are plain Python; types that JSON
-lacks are `datetime`, `timedelta`, `bytes`, `Uint` and `TypeValue`. Integers and floats mix,
+lacks are `datetime` and `timedelta`. Integers and floats mix,
 division gives a float, and integers have 64 bits: a larger one from outside is compared exactly, and
 computed with only beside a float.
 
@@ -15,43 +15,26 @@ import datetime as dt
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
-from wavewright.planner.cel.errors import SCALAR_BYTES, CostTracker, ExpressionError
+from wavewright.planner.cel.errors import CostTracker, ExpressionError
 
 INT_RANGE: Final = (-(2**63), 2**63 - 1)
-UINT_RANGE: Final = (0, 2**64 - 1)
 MAX_DURATION: Final = dt.timedelta(microseconds=2**63 // 1000)
 """As long as CEL computes with: about 292 years."""
-_ELEMENT_BYTES = 144
-"""Bytes that a part of a canonical key takes."""
+_KEY_COST: Final = 9
+"""Operations that a part of a canonical key takes."""
+_INDEXED_COST: Final = 5
+"""Operations that an element takes of a list that is indexed."""
 _DOUBLE_BITS: Final = 1024
 """Bits of an integer that a double can be near to."""
 _SHORT = 64
 """Characters up to which comparing a text is not counted."""
 
 
-class Uint(int):
-    """An unsigned integer."""
-
-    __slots__ = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TypeValue:
-    """A type as a value, for comparing with `type(x)`."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
 KINDS: Final[dict[type, str]] = {
-    int: "an integer", Uint: "an unsigned integer", float: "a number", str: "a string", bool: "true or false",
-    list: "a list", dict: "an object", type(None): "null", dt.datetime: "a timestamp", dt.timedelta: "a duration",
-    bytes: "bytes", TypeValue: "a type",
+    int: "an integer", float: "a number", str: "a string", bool: "true or false", list: "a list",
+    dict: "an object", type(None): "null", dt.datetime: "a timestamp", dt.timedelta: "a duration",
 }  # fmt: skip
 """Classes of values, and what authors call them."""
 
@@ -91,7 +74,7 @@ Operator: TypeAlias = Callable[[CostTracker, Any, Any], object]
 
 def as_number(value: int | float) -> int | float:  # noqa: PYI041 - the two are told apart
     """Return a number as a double or an integer of 64 bits holds it."""
-    if isinstance(value, float) or INT_RANGE[0] <= value <= UINT_RANGE[1]:
+    if isinstance(value, float) or INT_RANGE[0] <= value <= INT_RANGE[1]:
         return value
     try:
         if value.bit_length() <= _DOUBLE_BITS:  # Python takes long to see it of a much larger one
@@ -122,20 +105,8 @@ def _on_numbers(compute: Callable[[Any, Any], Any]) -> Operator:
     return run
 
 
-def _on_unsigned(compute: Callable[[Any, Any], Any]) -> Operator:
-    def run(cost: CostTracker, left: int, right: int) -> object:
-        cost.allocate(SCALAR_BYTES)
-        result = compute(int(left), int(right))
-        if not UINT_RANGE[0] <= result <= UINT_RANGE[1]:
-            raise evaluation_error("unsigned integer overflow")
-        return Uint(result)
-
-    return run
-
-
 def _on_temporal_values(compute: Callable[[Any, Any], Any], what: str) -> Operator:
-    def run(cost: CostTracker, left: object, right: object) -> object:
-        cost.allocate(SCALAR_BYTES)
+    def run(_cost: CostTracker, left: object, right: object) -> object:
         try:
             result = compute(left, right)
         except OverflowError:
@@ -159,39 +130,32 @@ def _remainder(_cost: CostTracker, left: float, right: float) -> object:
     if not (float(as_number(left)).is_integer() and float(as_number(right)).is_integer()):
         raise evaluation_error("'%' takes whole numbers")
     whole = abs(int(left)) % abs(int(right))
-    return (Uint if isinstance(left, Uint) else int)(whole if left >= 0 else -whole)
+    return whole if left >= 0 else -whole
 
 
 def _join_texts(cost: CostTracker, left: str, right: str) -> object:
-    cost.allocate_text(len(left) + len(right), left, right)
-    return left + right
-
-
-def _join_bytes(cost: CostTracker, left: bytes, right: bytes) -> object:
-    cost.allocate(len(left) + len(right))
+    cost.count_text(len(left) + len(right), left, right)
     return left + right
 
 
 def _join_lists(cost: CostTracker, left: list[object], right: list[object]) -> object:
-    cost.allocate_list(len(left) + len(right))
+    cost.count_list(len(left) + len(right))
     return left + right
 
 
 def _arithmetic(compute: Callable[[Any, Any], Any]) -> dict[tuple[type, type], Operator]:
     return {
         (int, int): _on_integers(compute),
-        (Uint, Uint): _on_unsigned(compute),
         **dict.fromkeys(((float, float), (int, float), (float, int)), _on_numbers(compute)),
     }
 
 
-_NUMBERS = (int, float, Uint)
-_NUMBER_PAIRS = [(left, right) for left in _NUMBERS for right in _NUMBERS]
+_NUMBER_PAIRS = [(left, right) for left in (int, float) for right in (int, float)]
 _TEMPORAL_TYPES = dt.datetime, dt.timedelta
 
 
 def _ordering(compute: Callable[[Any, Any], bool]) -> dict[tuple[type, type], Operator]:
-    def of_texts(cost: CostTracker, left: str | bytes, right: str | bytes) -> bool:
+    def of_texts(cost: CostTracker, left: str, right: str) -> bool:
         cost.count_scan(left if len(left) < len(right) else right)
         return compute(left, right)
 
@@ -201,7 +165,7 @@ def _ordering(compute: Callable[[Any, Any], bool]) -> dict[tuple[type, type], Op
     alike = [(kind, kind) for kind in (bool, *_TEMPORAL_TYPES)]
     return {
         **dict.fromkeys((*_NUMBER_PAIRS, *alike), of_others),
-        **dict.fromkeys(((str, str), (bytes, bytes)), of_texts),
+        (str, str): of_texts,
     }
 
 
@@ -209,7 +173,6 @@ OPERATORS: Final[dict[str, dict[tuple[type, type], Operator]]] = {
     "+": {
         **_arithmetic(operator.add),
         (str, str): _join_texts,
-        (bytes, bytes): _join_bytes,
         (list, list): _join_lists,
         (dt.datetime, dt.timedelta): _on_temporal_values(operator.add, "timestamp"),
         (dt.timedelta, dt.datetime): _on_temporal_values(operator.add, "timestamp"),
@@ -223,9 +186,7 @@ OPERATORS: Final[dict[str, dict[tuple[type, type], Operator]]] = {
     },
     "*": _arithmetic(operator.mul),
     "/": dict.fromkeys(_NUMBER_PAIRS, _divide),
-    "%": dict.fromkeys(
-        ((int, int), (Uint, Uint), (float, float), (int, float), (float, int)), _remainder
-    ),
+    "%": dict.fromkeys(_NUMBER_PAIRS, _remainder),
     "<": _ordering(operator.lt),
     "<=": _ordering(operator.le),
     ">": _ordering(operator.gt),
@@ -258,9 +219,6 @@ def are_equal(one: object, other: object, cost: CostTracker) -> bool:
             return False
         cost.count_scan(one)
         return one == other
-    if isinstance(one, bytes):
-        cost.count_scan(one)
-        return one == other
     if isinstance(one, list) and isinstance(other, list):
         left, right = cast("list[object]", one), cast("list[object]", other)
         if len(left) != len(right):
@@ -283,8 +241,7 @@ def are_equal(one: object, other: object, cost: CostTracker) -> bool:
 
 def equality_key(value: object, cost: CostTracker) -> object:
     """Return what is equal, and hashes alike, for values that are equal."""
-    cost.allocate(_ELEMENT_BYTES)
-    cost.count_operations(3)
+    cost.count_operations(_KEY_COST)
     match value:
         case bool():
             return (bool, value)
@@ -292,7 +249,7 @@ def equality_key(value: object, cost: CostTracker) -> object:
             return object()
         case int() | float():
             return _number_key(value)
-        case str() | bytes():
+        case str():
             cost.count_scan(value)
             return value
         case list():
@@ -344,18 +301,15 @@ def is_key(value: object) -> bool:
 
 _MIN_INDEXED_LENGTH = 16
 """Elements from which on a list is indexed as a set."""
-_MAX_INDEXED_ELEMENTS = 200_000
-"""Elements of all sets of one evaluation; one takes about 72 bytes."""
 
 
 class MembershipIndex:
     """The lists of the run that one evaluation has searched, by identity."""
 
-    __slots__ = ("_capacity", "_sets")
+    __slots__ = ("_sets",)
 
     def __init__(self) -> None:
         self._sets: dict[int, frozenset[object] | None] = {}
-        self._capacity = _MAX_INDEXED_ELEMENTS
 
     def contains(self, container: object, member: object, cost: CostTracker) -> bool:
         """Answer `member in container` for a container that stays as it is during the evaluation.
@@ -368,15 +322,10 @@ class MembershipIndex:
         elements = cast("list[object]", container)
         known = self._sets.get(id(elements))
         if known is None:
-            if (
-                len(elements) < _MIN_INDEXED_LENGTH
-                or id(elements) not in self._sets
-                or len(elements) > self._capacity
-            ):
+            if len(elements) < _MIN_INDEXED_LENGTH or id(elements) not in self._sets:
                 self._sets[id(elements)] = None
                 return contains(elements, member, cost)
-            cost.count_operations(len(elements))
-            self._capacity -= len(elements)
+            cost.count_operations(_INDEXED_COST * len(elements))
             known = frozenset(map(_index_key, filter(_is_indexable, elements)))
             self._sets[id(elements)] = known
         return _index_key(member) in known

@@ -32,7 +32,7 @@ from wavewright.planner.cel.nodes import (
     too_deep_error,
 )
 from wavewright.planner.cel.plain_paths import is_plain_path
-from wavewright.planner.cel.tokens import Token, bytes_value, integer_value, string_value, tokenize
+from wavewright.planner.cel.tokens import Token, integer_value, string_value, tokenize
 
 MAX_EXPRESSION_BYTES = 4096
 """Length of one expression, in UTF-8."""
@@ -328,12 +328,10 @@ _HINTS_BY_TEXT = {
 
 def _constant(token: Token) -> LiteralValue:
     kind, text, start, end = token
-    value: str | float | bytes
+    value: str | float
     match kind:
         case "string":
             value = string_value(token)
-        case "bytes":
-            value = bytes_value(token)
         case "double":
             value = float(text)
         case _:

@@ -13,7 +13,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 from wavewright.config.errors import did_you_mean
 from wavewright.planner.cel.errors import (
@@ -109,22 +109,7 @@ def evaluate_path(path: Path, variables: Variables) -> Json:
     Raises:
         ExpressionError: something on the way is missing or has no parts.
     """
-    value = _root(path, variables)
-    for place, written in enumerate(path.keys):
-        key = _computed_key(written, variables) if isinstance(written, Path) else written
-        if isinstance(key, str):
-            if not isinstance(value, Mapping):
-                raise _no_parts_error(path, place, value, key)
-            if key not in value:
-                raise _missing_error(path, place, value, key)
-            value = value[key]
-        else:
-            if not isinstance(value, list):
-                raise _no_parts_error(path, place, value, key)
-            if not 0 <= key < len(value):
-                raise _out_of_range_error(path, place, value, key)
-            value = value[key]
-    return value
+    return cast("Json", _walk(path, variables, is_asked=False))
 
 
 def path_exists(path: Path, variables: Variables) -> bool:
@@ -133,51 +118,36 @@ def path_exists(path: Path, variables: Variables) -> bool:
     Raises:
         ExpressionError: the way leads through something that cannot have fields.
     """
+    return _walk(path, variables, is_asked=True) is not _ABSENT
+
+
+_ABSENT: Final = object()
+
+
+def _walk(path: Path, variables: Variables, *, is_asked: bool) -> object:
+    """Return the value at the end of a path; where it is asked for, and missing, `_ABSENT`."""
     value = _root(path, variables)
     for place, written in enumerate(path.keys):
         key = _computed_key(written, variables) if isinstance(written, Path) else written
-        if value is None:
-            return False
+        if is_asked and value is None:
+            return _ABSENT
         if isinstance(key, str):
-            if not isinstance(value, Mapping):
+            if not isinstance(value, (dict, Mapping)):
                 raise _no_parts_error(path, place, value, key)
             if key not in value:
-                return False
+                if is_asked:
+                    return _ABSENT
+                raise _missing_error(path, place, value, key)
             value = value[key]
         else:
             if not isinstance(value, list):
                 raise _no_parts_error(path, place, value, key)
             if not 0 <= key < len(value):
-                return False
+                if is_asked:
+                    return _ABSENT
+                raise _out_of_range_error(path, place, value, key)
             value = value[key]
-    return True
-
-
-def compile_path(path: Path) -> Callable[[Variables], Json]:
-    """Return `evaluate_path` for one path, prepared for being called often."""
-    root, keys = path.root, path.keys
-    if not keys:
-        return lambda variables: _root(path, variables)
-    steps: list[tuple[str | int, type]] = []
-    for key in keys:
-        if isinstance(key, Path):
-            return lambda variables: evaluate_path(path, variables)
-        steps.append((key, dict if isinstance(key, str) else list))
-
-    def walk(variables: Variables) -> Json:
-        try:
-            value: Any = variables[root]
-            for key, container in steps:
-                # Exact classes: a string has places too, and no author means them.
-                exact: object = value.__class__
-                if exact is not container:
-                    return evaluate_path(path, variables)
-                value = value[key]
-        except (KeyError, IndexError):
-            return evaluate_path(path, variables)
-        return cast("Json", value)
-
-    return walk
+    return value
 
 
 def _root(path: Path, variables: Variables) -> Json:
@@ -320,9 +290,7 @@ class EvaluationScope:
 
 
 Evaluation: TypeAlias = Callable[[EvaluationScope], Json]
-"""Gives a value that may hold instants, durations, bytes, unsigned integers and types, which JSON
-has not.
-"""
+"""Gives a value that may hold instants and durations, which JSON has not."""
 
 
 def compile_select(operand: Evaluation, name: str) -> Evaluation:

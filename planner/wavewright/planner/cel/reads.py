@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.nodes import (
-    TYPE_NAMES,
     ExpressionNode,
     Has,
     Identifier,
@@ -111,7 +110,7 @@ def _collect_mentions(
         case Select() | Index():
             _collect_selection(node, local_names, found, asked=asked)
         case Identifier():
-            if _is_root(node, local_names):
+            if node.name not in local_names:
                 found.append(
                     RootMention(node.name, None, node.start, node.end, node.start, node.end, asked)
                 )
@@ -129,15 +128,11 @@ def _collect_mentions(
                 _collect_mentions(child, local_names, found)
 
 
-def _is_root(node: Identifier, local_names: frozenset[str]) -> bool:
-    return node.name not in local_names and node.name not in TYPE_NAMES
-
-
 def _collect_selection(
     node: Select | Index, local_names: frozenset[str], found: list[RootMention], *, asked: bool
 ) -> None:
     operand = without_parens(node.operand)
-    if isinstance(operand, Identifier) and _is_root(operand, local_names):
+    if isinstance(operand, Identifier) and operand.name not in local_names:
         if isinstance(node, Select):
             places = (node.field_start, node.end, operand.start, node.end)
             found.append(RootMention(operand.name, node.field, *places, asked))

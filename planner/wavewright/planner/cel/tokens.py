@@ -10,10 +10,10 @@ import re
 from typing import Any, Literal, TypeAlias
 
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.cel.operators import INT_RANGE, UINT_RANGE, Uint
+from wavewright.planner.cel.operators import INT_RANGE
 
 TokenKind: TypeAlias = Literal[
-    "name", "quoted", "int", "uint", "double", "string", "bytes", "op", "end", "unknown"
+    "name", "quoted", "int", "double", "string", "op", "end", "foreign", "unknown"
 ]
 
 
@@ -44,13 +44,12 @@ _TOKEN = re.compile(
     (?: (?P<op>&&|\|\||[=!<>]=|\.(?![0-9])|[-+*/%!<>=?:,()\[\]{{}}])
       | (?P<name>(?![bB]?[rR]?["'])[A-Za-z_][A-Za-z0-9_]*)
       | (?P<double>[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|\.[0-9]+(?:[eE][+-]?[0-9]+)?)
-      | (?P<uint>(?:0x[0-9a-fA-F]+|[0-9]+)[uU])
+      | (?P<foreign>(?:0x[0-9a-fA-F]+|[0-9]+)[uU]|[bB](?=[rR]?["']))
       | (?P<int>0x[0-9a-fA-F]+|[0-9]+)
       | (?P<end>\Z)
       | (?P<string>{_STRING})
-      | (?P<bytes>[bB](?:{_STRING}))
       | (?P<quoted>`[A-Za-z0-9_.\-/\ ]+`)
-      | (?P<unknown>[bB]?[rR]?.)
+      | (?P<unknown>[rR]?.)
     )
     """,
     re.VERBOSE | re.DOTALL,
@@ -72,9 +71,22 @@ def tokenize(text: str) -> list[Token]:
         tokens.append((kind, written, end - len(written), end))
         if kind == "end":
             break
+        if kind == "foreign":
+            raise _foreign_literal_error(written, end - len(written))
         if kind == "unknown":
             raise _unknown_character_error(text, end - 1)
     return tokens
+
+
+def _foreign_literal_error(written: str, position: int) -> ExpressionError:
+    """Return the fault of a constant that CEL has and JSON has not."""
+    if written in "bB":
+        what, hint = "bytes", 'write a string: "…"'
+    else:
+        what, hint = "unsigned integers", f"write {written[:-1]}"
+    return ExpressionError(
+        "bad_expression", f"there are no {what} here, as JSON has none", position, hint
+    )
 
 
 def _unknown_character_error(text: str, position: int) -> ExpressionError:
@@ -136,29 +148,6 @@ def string_value(token: Token) -> str:
     return value
 
 
-def bytes_value(token: Token) -> bytes:
-    """Return what a bytes token stands for: escapes are bytes, other characters are UTF-8.
-
-    Raises:
-        ExpressionError: an escape names a character instead of a byte.
-    """
-    _, text, start, _ = token
-    is_raw, inner = _inner_text(text[1:], start)
-    value, end = b"", 0
-    for found in () if is_raw else _ESCAPE_SEQUENCE.finditer(inner):
-        if found[0][1] in "uU":
-            raise ExpressionError(
-                "bad_expression",
-                "an escape of bytes names a byte, not a character",
-                start,
-                "write \\xE9",
-            )
-        escaped = _unescape(found)
-        value += inner[end : found.start()].encode("utf-8", "replace") + escaped.encode("latin-1")
-        end = found.end()
-    return value + inner[end:].encode("utf-8", "replace")
-
-
 def _inner_text(text: str, start: int) -> tuple[bool, str]:
     """Return whether a string is raw, and what stands between its quotes."""
     is_raw = text[0] in "rR"
@@ -191,15 +180,13 @@ def integer_value(token: Token) -> int:
     Raises:
         ExpressionError: it has more than 64 bits.
     """
-    kind, text, start, _ = token
-    text = text.rstrip("uU")
+    _, text, start, _ = token
     number = int(text, 16 if "x" in text else 10)
-    low, high = UINT_RANGE if kind == "uint" else INT_RANGE
-    if not low <= number <= high:
+    if not INT_RANGE[0] <= number <= INT_RANGE[1]:
         raise ExpressionError(
             "bad_expression",
             f"{text} is too large for an integer",
             start,
             f"write {text}.0 for a number of that size",
         )
-    return Uint(number) if kind == "uint" else number
+    return number

@@ -31,9 +31,7 @@ from wavewright.planner.schemas.views import (
 )
 from wavewright.planner.types import JsonSchema, StepId
 
-TEXTLESS_KINDS: Final = frozenset(
-    {"null", "boolean", "integer", "number", "uint", "timestamp", "duration", "type"}
-)
+TEXTLESS_KINDS: Final = frozenset({"null", "boolean", "integer", "number", "timestamp", "duration"})
 MAX_DEPTH: Final = 16
 _NARROW_PATTERN: Final = re.compile(
     r"\^(?:(?:[A-Za-z0-9_:/@,#=-]|\\[.\-/+]|\\d|\[(?:[A-Za-z0-9_.:-]|\\[.\-d])+\])(?:\{\d{1,2}(?:,\d{1,2})?\}|\?)?)+\$"

@@ -183,9 +183,9 @@ def _view_capacity(view: SchemaView, depth: int) -> Influence:
     if view.branches:
         return stronger(*(_view_capacity(branch, depth + 1) for branch in view.branches))
     match view.kind:
-        case "null" | "boolean" | "type":
+        case "null" | "boolean":
             return choice("", 2)
-        case "integer" | "number" | "uint":
+        case "integer" | "number":
             return _number_capacity(view)
         case "timestamp":
             return Influence(Level.DATE, DATE_BITS + TIME_BITS)

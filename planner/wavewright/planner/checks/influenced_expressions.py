@@ -58,12 +58,12 @@ RootReader = Callable[[str, str | None], Value]
 
 _QUESTIONS: Final = frozenset(
     {
-        "contains", "startsWith", "endsWith", "matches", "bool", "type", "math.isNaN", "math.isInf",
+        "contains", "startsWith", "endsWith", "matches", "bool", "math.isNaN", "math.isInf",
         "math.isFinite", "sets.contains", "sets.equivalent", "sets.intersects",
     }
 )  # fmt: skip
 """Functions that answer with one of a few values."""
-_NUMBERS: Final = frozenset({"indexOf", "lastIndexOf", "int", "uint", "double", "duration"})
+_NUMBERS: Final = frozenset({"indexOf", "lastIndexOf", "int", "double", "duration"})
 """Functions that make a number of anything."""
 _SMALL_PARTS: Final = frozenset(
     {"getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getHours"}

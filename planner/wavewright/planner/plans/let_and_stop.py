@@ -43,10 +43,9 @@ from wavewright.planner.types import RESERVED_IDS, Json, StepId
 _MAX_LENGTH: Final = 20_000
 """Characters of what a name of `let` stands for, with the names in it put in."""
 _NO_NAMES: Final = RESERVED_IDS | {
-    "as", "bool", "break", "bytes", "cel", "const", "continue", "double", "duration", "dyn", "else",
+    "as", "bool", "break", "cel", "const", "continue", "double", "duration", "dyn", "else",
     "for", "function", "if", "import", "index", "int", "let", "list", "lists", "loop", "map", "math",
-    "namespace", "null_type", "package", "previous", "return", "sets", "string", "strings", "timestamp", "type",
-    "uint", "var", "void", "while",
+    "namespace", "package", "previous", "return", "sets", "string", "strings", "timestamp", "var", "void", "while",
 }  # fmt: skip
 """Words that have a meaning in expressions."""
 

@@ -17,7 +17,6 @@ from wavewright.planner.cel.functions.catalogue import LENGTH_ALIASES, check_fun
 from wavewright.planner.cel.functions.scalars import check_time_format
 from wavewright.planner.cel.functions.text import check_text_format
 from wavewright.planner.cel.nodes import (
-    TYPE_NAMES,
     Binary,
     Conditional,
     ExpressionNode,
@@ -154,8 +153,6 @@ class TypeInference:
                 node.start,
                 f"there are: {join_names(self._steps)}" if self._steps else None,
             )
-        if node.name in TYPE_NAMES:
-            return s.TYPE
         raise unknown_root_error(node.name, node.start, {**self._known(), **dict.fromkeys(scope)})
 
     def _known(self) -> dict[str, object]:
@@ -432,7 +429,7 @@ class TypeInference:
 
     def _check_key(self, node: ExpressionNode, scope: _Locals) -> None:
         asked = view_schema(self._infer(node, scope))
-        if asked.kind not in ("string", "integer", "boolean", "uint", "open", "union"):
+        if asked.kind not in ("string", "integer", "boolean", "open", "union"):
             self._refuse(
                 f"{kind_with_article(asked)} cannot be a key ('{self._snippet(node)}')", node.start
             )
@@ -475,7 +472,3 @@ def _literal(node: LiteralValue) -> ScopedSchema:
             return s.BOOLEAN
         case "null":
             return s.NULL
-        case "bytes":
-            return s.BYTES
-        case "uint":
-            return s.UINT

@@ -16,11 +16,10 @@ from wavewright.planner.cel.errors import join_names
 from wavewright.planner.cel.functions import GLOBAL_FUNCTIONS, METHODS, Function, ValueType
 from wavewright.planner.cel.functions.catalogue import FUNCTIONS
 from wavewright.planner.cel.functions.lists import MIN_MAX_FUNCTIONS
-from wavewright.planner.cel.operators import OPERATORS, TypeValue, Uint
+from wavewright.planner.cel.operators import OPERATORS
 from wavewright.planner.schemas import views as s
 from wavewright.planner.schemas.views import (
     BOOLEAN,
-    BYTES,
     DURATION,
     INTEGER,
     NULL,
@@ -29,8 +28,6 @@ from wavewright.planner.schemas.views import (
     OPEN,
     STRING,
     TIMESTAMP,
-    TYPE,
-    UINT,
     SchemaView,
     ScopedSchema,
     array_schema,
@@ -69,10 +66,10 @@ def kind_with_article(what: SchemaView) -> str:
         return "any value"
     if text == "null":
         return text
-    return f"{'an' if text[0] in 'aeiou' and text != 'uint' else 'a'} {text}"
+    return f"{'an' if text[0] in 'aeiou' else 'a'} {text}"
 
 
-NUMERIC = frozenset({"integer", "number", "uint"})
+NUMERIC = frozenset({"integer", "number"})
 
 
 def are_comparable(left: SchemaView, right: SchemaView) -> bool:
@@ -165,13 +162,12 @@ def function_usage(function: str) -> str | None:
 
 _CLASSES: dict[str, type] = {
     "null": type(None), "boolean": bool, "integer": int, "number": float, "string": str, "array": list,
-    "object": dict, "timestamp": dt.datetime, "duration": dt.timedelta, "bytes": bytes, "uint": Uint,
-    "type": TypeValue,
+    "object": dict, "timestamp": dt.datetime, "duration": dt.timedelta,
 }  # fmt: skip
 """Kind → the class of its values in an expression."""
 _SCHEMAS: dict[type, ScopedSchema] = {
     type(None): NULL, bool: BOOLEAN, int: INTEGER, float: NUMBER, str: STRING, list: array_schema(OPEN), dict: OBJECT,
-    dt.datetime: TIMESTAMP, dt.timedelta: DURATION, bytes: BYTES, Uint: UINT, TypeValue: TYPE, object: OPEN,
+    dt.datetime: TIMESTAMP, dt.timedelta: DURATION, object: OPEN,
 }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from wavewright.planner.types import Json, JsonSchema, as_list, as_object
 
 Kind: TypeAlias = Literal[
     "open", "null", "boolean", "integer", "number", "string", "array", "object", "union",
-    "timestamp", "duration", "bytes", "uint", "type",
+    "timestamp", "duration",
 ]  # fmt: skip
 
 CEL_TYPE: Final = "$cel"
@@ -458,6 +458,3 @@ NULL: Final = scoped_schema({"type": "null"})
 OBJECT: Final = scoped_schema({"type": "object"})
 TIMESTAMP: Final = scoped_schema({"type": "string", "format": "date-time", CEL_TYPE: "timestamp"})
 DURATION: Final = scoped_schema({"type": "string", CEL_TYPE: "duration"})
-BYTES: Final = scoped_schema({"type": "string", CEL_TYPE: "bytes"})
-UINT: Final = scoped_schema({"type": "integer", CEL_TYPE: "uint"})
-TYPE: Final = scoped_schema({"type": "string", CEL_TYPE: "type"})

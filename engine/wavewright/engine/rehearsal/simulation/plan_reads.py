@@ -160,7 +160,7 @@ def _constants(expression: str) -> Iterator[object]:
 _ANNOTATIONS = frozenset({"title", "description", "default", "examples"})
 """Keywords that restrict nothing."""
 _KINDS: Mapping[LiteralKind, str] = {
-    "int": "integer", "uint": "integer", "double": "number", "string": "string", "bool": "boolean",
+    "int": "integer", "double": "number", "string": "string", "bool": "boolean",
 }  # fmt: skip
 """Types of values that an operator joins with a constant."""
 _LIST_FUNCTIONS = frozenset({"sort", "distinct", "slice", "flatten", "join"})

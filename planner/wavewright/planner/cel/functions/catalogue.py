@@ -53,15 +53,13 @@ FUNCTIONS: Final[dict[str, str]] = {
     "s.contains(t), s.startsWith(t), s.endsWith(t), s.matches(re)": "questions about a string (RE2 syntax)",
     "s.split(t), list.join(t), s.replace(a, b), s.substring(from, to), s.trim()": "parts of strings",
     "s.lowerAscii(), s.upperAscii(), s.reverse(), s.charAt(i), s.indexOf(t), s.lastIndexOf(t)": "of a string",
-    "s.format([a, b]), strings.quote(s)": "%s %d %05d %f %.2f %-8s %e %b %o %x %X filled in; a quoted string",
+    "s.format([a, b]), strings.quote(s)": "%s %d %05d %f %.2f %-8s %e filled in; a quoted string",
     "format(t, '%Y-%m-%d'), format(t, '%d %B %Y, %H:%M', 'Europe/Berlin')": (
         "a timestamp, or a date as text, written as strftime does, in English; UTC where no zone is given"
     ),
-    "string(x), int(x), uint(x), double(x), bool(x), bytes(x), type(x), dyn(x)": (
+    "string(x), int(x), double(x), bool(x), dyn(x)": (
         "conversion; int() cuts the fraction off, and gives the seconds since 1970 of a timestamp"
     ),
-    "math.bitAnd(a, b), math.bitOr(a, b), math.bitXor(a, b), math.bitNot(a)": "of 64 bits",
-    "math.bitShiftLeft(a, n), math.bitShiftRight(a, n)": "of 64 bits; zeros come in",
     "t.getFullYear(), t.getMonth(), t.getDate(), t.getDayOfMonth(), t.getDayOfWeek(), t.getDayOfYear()": (
         'parts of a timestamp, in UTC or in a time zone: t.getDate("Europe/Berlin"); only getDate() counts from 1'
     ),
@@ -111,6 +109,13 @@ _FOREIGN_FUNCTIONS: Final = {
     "round": "write math.round(x)", "abs": "write math.abs(x)", "unique": "write list.distinct()",
     "first": "write list[0]", "last": "write list[list.size() - 1]",
     "default": "write has(steps.x.field) ? steps.x.field : other",
+    "uint": "JSON has no unsigned integers: write int(x)",
+    "bytes": "JSON has no bytes: leave them to a tool",
+    "type": "types are no values of JSON: a tool's output schema says what a field is",
+    **dict.fromkeys(
+        ("math.bitAnd", "math.bitOr", "math.bitXor", "math.bitNot", "math.bitShiftLeft", "math.bitShiftRight"),
+        "integers of JSON have no bits: leave them to a tool",
+    ),
 }  # fmt: skip
 """What functions, methods and filters of other languages are here."""
 

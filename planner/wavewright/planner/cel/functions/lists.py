@@ -9,35 +9,34 @@ from typing import Any, Final, TypeAlias, cast
 
 from wavewright.planner.cel.errors import CostTracker, ExpressionError
 from wavewright.planner.cel.functions import GLOBAL_FUNCTIONS, METHODS
-from wavewright.planner.cel.operators import Uint, as_number, equality_key, evaluation_error
+from wavewright.planner.cel.operators import as_number, equality_key, evaluation_error
 from wavewright.planner.types import Json
 
-Number: TypeAlias = int | float | Uint
-_Comparable: TypeAlias = int | float | Uint | str
-_Sortable: TypeAlias = int | float | Uint | str | bytes | bool | dt.datetime | dt.timedelta
+Number: TypeAlias = int | float
+_Comparable: TypeAlias = int | float | str
+_Sortable: TypeAlias = int | float | str | bool | dt.datetime | dt.timedelta
 
 MIN_MAX_FUNCTIONS: Final = {"math.greatest": "max", "math.least": "min", "max": "max", "min": "min"}
 """Functions of one list or of several values."""
 _MAX_RANGE_LENGTH: Final = 10_000
 """Numbers that lists.range() gives at most."""
-_NUMBERS: Final = frozenset({int, float, Uint})
+_NUMBERS: Final = frozenset({int, float})
 
 
 @GLOBAL_FUNCTIONS.declare("size")
 @METHODS.declare("size")
-def _size(_cost: CostTracker, value: str | bytes | list[object] | dict[object, object]) -> int:
+def _size(_cost: CostTracker, value: str | list[object] | dict[object, object]) -> int:
     return len(value)
 
 
 @METHODS.declare("reverse", result="list")
 def _reverse(cost: CostTracker, values: list[object]) -> list[object]:
-    cost.allocate_list(len(values))
+    cost.count_list(len(values))
     return values[::-1]
 
 
 @METHODS.declare("distinct", result="list")
 def _distinct(cost: CostTracker, values: list[object]) -> list[object]:
-    cost.allocate_list(2 * len(values))
     return list({equality_key(value, cost): value for value in reversed(values)}.values())[::-1]
 
 
@@ -45,7 +44,7 @@ def _distinct(cost: CostTracker, values: list[object]) -> list[object]:
 def _slice(cost: CostTracker, values: list[object], start: int, end: int) -> list[object]:
     if not 0 <= start <= end <= len(values):
         raise evaluation_error(f"there is no slice({start}, {end}) of a list of {len(values)}")
-    cost.allocate_list(end - start)
+    cost.count_list(end - start)
     return values[start:end]
 
 
@@ -59,10 +58,9 @@ def _flatten(cost: CostTracker, values: list[object], levels: int = 1) -> list[o
         inner = cast("list[object]", value)
         if isinstance(value, list) and levels:
             added = inner if levels == 1 else _flatten(cost, inner, levels - 1)
-            cost.allocate_list(len(added))
+            cost.count_list(len(added))
             flat += added
         else:
-            cost.allocate(8)
             flat.append(inner)
     return flat
 
@@ -86,10 +84,9 @@ def sort_by_keys(
         ExpressionError: the keys have no order.
     """
     levels = len(keys).bit_length()
-    cost.allocate(48 * len(keys))
-    cost.count_operations(len(keys) * levels // 8)
+    cost.count_operations(len(keys) * (3 + levels // 8))
     cost.count_operations(sum(len(key) for key in keys if isinstance(key, str)) * levels // 2048)
-    for kinds in ((int, float), (str,), (dt.datetime,), (dt.timedelta,), (bool,), (bytes,)):
+    for kinds in ((int, float), (str,), (dt.datetime,), (dt.timedelta,), (bool,)):
         if all(
             isinstance(key, kinds) and (kinds == (bool,) or not isinstance(key, bool))
             for key in keys
@@ -126,8 +123,7 @@ def _zip(
         # The rest of the longer one would be lost, or pairs be joined that do not belong together.
         given = " and ".join(str(length) for length in lengths)
         raise evaluation_error(f"zip() takes lists of one length, not of {given} elements")
-    cost.allocate_list(len(first) * (len(lists) + 1))
-    cost.count_operations(len(first))
+    cost.count_operations(6 * len(first))
     return [list(together) for together in zip(*lists, strict=True)]
 
 
@@ -137,8 +133,7 @@ def _range(cost: CostTracker, count: int) -> list[int]:
         raise evaluation_error(
             f"lists.range() gives up to {_MAX_RANGE_LENGTH:,} numbers, not {count}"
         )
-    cost.allocate(40 * count)
-    cost.count_operations(count // 16)
+    cost.count_operations(3 * count)
     return list(range(count))
 
 

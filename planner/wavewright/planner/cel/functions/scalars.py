@@ -1,4 +1,4 @@
-"""Conversions to numbers and truth values, types, `math.*`, timestamps and durations.
+"""Conversions to numbers and truth values, `math.*`, timestamps and durations.
 
 Numbers mix as they do in JSON: what takes a double takes an integer as well. Conversions are exact
 or fail. Timestamps and durations have microseconds. A timestamp is kept in UTC; its parts can be
@@ -11,22 +11,13 @@ import datetime as dt
 import math
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from wavewright.planner.cel.errors import SCALAR_BYTES, CostTracker
+from wavewright.planner.cel.errors import CostTracker
 from wavewright.planner.cel.functions import GLOBAL_FUNCTIONS, METHODS
 from wavewright.planner.cel.functions.lists import Number
-from wavewright.planner.cel.operators import (
-    INT_RANGE,
-    UINT_RANGE,
-    TypeValue,
-    Uint,
-    as_number,
-    class_of,
-    evaluation_error,
-    no_overload_error,
-)
+from wavewright.planner.cel.operators import INT_RANGE, as_number, evaluation_error
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 _DOUBLE = re.compile(
@@ -39,33 +30,22 @@ _TRUE: Final = frozenset({"1", "t", "true", "TRUE", "True"})
 _FALSE: Final = frozenset({"0", "f", "false", "FALSE", "False"})
 
 
-def _whole(name: str, value: Any, limits: tuple[int, int]) -> int:
-    """Return the integer that a value converts to, if it is within limits."""
+@GLOBAL_FUNCTIONS.declare("int")
+def _int(_cost: CostTracker, value: Number | bool | str | dt.datetime) -> int:  # noqa: FBT001
+    if value.__class__ is int:
+        return value
     if isinstance(value, dt.datetime):
         return (value - _EPOCH) // dt.timedelta(seconds=1)
     if isinstance(value, str):
         text = value.strip() if len(value) <= _MAX_NUMBER_TEXT else ""
         if not _INTEGER.fullmatch(text):
-            raise evaluation_error(f"{name}() reads whole decimal numbers, not {value[:60]!r}")
+            raise evaluation_error(f"int() reads whole decimal numbers, not {value[:60]!r}")
         value = int(text)
-    low, high = limits
+    low, high = INT_RANGE
     # As a double, the least integer stands for smaller numbers too.
-    if not low <= value <= high or (isinstance(value, float) and value == float(INT_RANGE[0])):
-        raise evaluation_error(f"a value is out of the range of {name}()")
+    if not low <= value <= high or (isinstance(value, float) and value == float(low)):
+        raise evaluation_error("a value is out of the range of int()")
     return int(value)
-
-
-@GLOBAL_FUNCTIONS.declare("int")
-def _int(_cost: CostTracker, value: Number | bool | str | dt.datetime) -> int:  # noqa: FBT001
-    if isinstance(value, int) and value.__class__ is int:
-        return value
-    return _whole("int", value, INT_RANGE)
-
-
-@GLOBAL_FUNCTIONS.declare("uint")
-def _uint(cost: CostTracker, value: Number | str) -> Uint:
-    cost.allocate(SCALAR_BYTES)
-    return Uint(_whole("uint", value, UINT_RANGE))
 
 
 @GLOBAL_FUNCTIONS.declare("double")
@@ -91,26 +71,6 @@ def _bool(_cost: CostTracker, value: bool | str) -> bool:  # noqa: FBT001
 @GLOBAL_FUNCTIONS.declare("dyn")
 def _dyn(_cost: CostTracker, value: object) -> object:
     return value
-
-
-_TYPE_OF_CLASS: Final = {
-    known: TypeValue(name)
-    for known, name in {
-        int: "int", Uint: "uint", float: "double", str: "string", bool: "bool", bytes: "bytes", list: "list<dyn>",
-        dict: "map<dyn, dyn>", type(None): "null", dt.datetime: "timestamp", dt.timedelta: "duration",
-        TypeValue: "type",
-    }.items()
-}  # fmt: skip
-TYPE_CONSTANTS: Final = {
-    "list": _TYPE_OF_CLASS[list], "map": _TYPE_OF_CLASS[dict], "null_type": _TYPE_OF_CLASS[type(None)],
-    **{name: TypeValue(name) for name in ("int", "uint", "double", "bool", "string", "bytes", "type")},
-}  # fmt: skip
-"""Types by the names that expressions have for them."""
-
-
-@GLOBAL_FUNCTIONS.declare("type")
-def _type(_cost: CostTracker, value: object) -> TypeValue:
-    return _TYPE_OF_CLASS.get(class_of(value)) or TypeValue("dyn")
 
 
 def _declare_rounding(name: str, compute: Callable[[float], int]) -> None:
@@ -142,7 +102,7 @@ def _sqrt(_cost: CostTracker, value: Number) -> float:
 def _abs(_cost: CostTracker, value: Number) -> Number:
     if value.__class__ is int and value == INT_RANGE[0]:
         raise evaluation_error("integer overflow")
-    return value if isinstance(value, Uint) else abs(value)
+    return abs(value)
 
 
 @GLOBAL_FUNCTIONS.declare("math.sign", result="scalar")
@@ -159,53 +119,6 @@ def _declare_test(name: str, compute: Callable[[float], bool]) -> None:
 
 for _name, _test in {"isNaN": math.isnan, "isInf": math.isinf, "isFinite": math.isfinite}.items():
     _declare_test(_name, _test)
-
-
-def _check_bits(*values: int) -> None:
-    if not all(INT_RANGE[0] <= value <= UINT_RANGE[1] for value in values):
-        raise evaluation_error("an integer of more than 64 bits has no bits to compute with")
-
-
-def _as_bits(value: int, like: type) -> int:
-    """Return the lowest 64 bits of a value as an integer of a class."""
-    bits = value & UINT_RANGE[1]
-    return Uint(bits) if like is Uint else bits - 2**64 if bits > INT_RANGE[1] else bits
-
-
-def _declare_bits(name: str, compute: Callable[[int, int], int]) -> None:
-    def run(_cost: CostTracker, left: int | Uint, right: int | Uint) -> int:
-        if left.__class__ is not right.__class__:
-            raise no_overload_error(f"math.{name}()", (left, right))
-        _check_bits(left, right)
-        return _as_bits(compute(left, right), left.__class__)
-
-    GLOBAL_FUNCTIONS.declare(f"math.{name}", result="scalar")(run)
-
-
-_declare_bits("bitOr", lambda left, right: left | right)
-_declare_bits("bitAnd", lambda left, right: left & right)
-_declare_bits("bitXor", lambda left, right: left ^ right)
-
-
-def _declare_shift(name: str, compute: Callable[[int, int], int]) -> None:
-    def run(_cost: CostTracker, value: int | Uint, places: int) -> int:
-        if places < 0:
-            raise evaluation_error(f"bits cannot be shifted by {places} places")
-        _check_bits(value)
-        bits = value & UINT_RANGE[1]
-        return _as_bits(compute(bits, places) if places < 64 else 0, value.__class__)
-
-    GLOBAL_FUNCTIONS.declare(f"math.{name}", result="scalar")(run)
-
-
-_declare_shift("bitShiftLeft", lambda value, places: value << places)
-_declare_shift("bitShiftRight", lambda value, places: value >> places)
-
-
-@GLOBAL_FUNCTIONS.declare("math.bitNot", result="scalar")
-def _bit_not(_cost: CostTracker, value: int | Uint) -> int:
-    _check_bits(value)
-    return _as_bits(~int(value), value.__class__)
 
 
 _DATE = re.compile(
@@ -227,8 +140,7 @@ _ZONE_COST = 300
 
 
 @GLOBAL_FUNCTIONS.declare("timestamp")
-def _timestamp(cost: CostTracker, value: str | int | dt.datetime) -> dt.datetime:
-    cost.allocate(SCALAR_BYTES)
+def _timestamp(_cost: CostTracker, value: str | int | dt.datetime) -> dt.datetime:
     if isinstance(value, dt.datetime):
         return value
     if isinstance(value, int):
@@ -259,7 +171,6 @@ _ISO_DURATION: Final = re.compile(
 
 @GLOBAL_FUNCTIONS.declare("duration")
 def _duration(cost: CostTracker, value: str | dt.timedelta) -> dt.timedelta:
-    cost.allocate(SCALAR_BYTES)
     if isinstance(value, dt.timedelta):
         return value
     cost.count_operations(10 + 2 * min(len(value), _MAX_DURATION_TEXT))
@@ -386,7 +297,7 @@ def _format_instant(
     if len(text) > _MAX_TIME_FORMAT:
         raise evaluation_error(f"format() of a timestamp takes {_MAX_TIME_FORMAT:,} characters")
     check_time_format(text)
-    cost.allocate_text(10 * len(text))
+    cost.count_text(10 * len(text))
     local = _in_zone(cost, instant, zone) if zone else instant
     return _DIRECTIVE.sub(lambda found: _DIRECTIVES[found[1]](local), text)
 

@@ -35,11 +35,10 @@ _ESCAPES = str.maketrans(
         "\v": r"\v",
     }
 )
-_DOUBLE_COST = 12
-_INSTANT_COST = 12
-"""Operations that it takes to write a double, and an instant."""
-_ELEMENT_BYTES = 64
-"""Bytes of a short text in a list."""
+_WRITING_COST = 12
+"""Operations that it takes to write a double, an instant or a duration."""
+_ELEMENT_COST = 4
+"""Operations of a short text in a list."""
 
 
 def _declare_text_test(name: str, compute: Callable[[str, str], bool]) -> None:
@@ -81,7 +80,7 @@ def _check_text_index(text: str, place: int) -> None:
 @METHODS.declare("charAt")
 def _char_at(cost: CostTracker, text: str, place: int) -> str:
     _check_text_index(text, place)
-    cost.allocate_text(1, text[place : place + 1])
+    cost.count_text(64, text[place : place + 1])
     return text[place : place + 1]
 
 
@@ -92,7 +91,7 @@ def _substring(cost: CostTracker, text: str, start: int, end: int | None = None)
     _check_text_index(text, end)
     if end < start:
         raise evaluation_error(f"substring() ends at {end}, before it starts at {start}")
-    cost.allocate_text(end - start, text)
+    cost.count_text(end - start, text)
     return text[start:end]
 
 
@@ -103,9 +102,8 @@ def _split(cost: CostTracker, text: str, separator: str, limit: int = -1) -> lis
     cost.count_search(text, separator)
     found = len(text) - 1 if not separator else text.count(separator)
     cuts = max(found if limit < 0 else min(limit - 1, found), 0)
-    cost.count_operations(cuts)
-    cost.allocate((cuts + 1) * _ELEMENT_BYTES)
-    cost.allocate_text(len(text), text)
+    cost.count_operations((cuts + 1) * _ELEMENT_COST)
+    cost.count_text(len(text), text)
     if separator:
         return text.split(separator, cuts)
     return [*text[:cuts], text[cuts:]]
@@ -115,24 +113,23 @@ def _split(cost: CostTracker, text: str, separator: str, limit: int = -1) -> lis
 def _replace(cost: CostTracker, text: str, old: str, new: str, limit: int = -1) -> str:
     cost.count_search(text, old)
     found = text.count(old) if limit < 0 else min(limit, text.count(old))
-    cost.allocate_text(max(len(text), len(text) + found * (len(new) - len(old))), text, new)
+    cost.count_text(max(len(text), len(text) + found * (len(new) - len(old))), text, new)
     cost.count_operations(found // 8)
     return text.replace(old, new, limit)
 
 
 @METHODS.declare("join")
 def _join(cost: CostTracker, values: list[str], separator: str = "") -> str:
-    cost.count_operations(len(values) // 4)
-    cost.allocate_list(len(values))
+    cost.count_list(len(values))
     if not all(isinstance(value, str) for value in cast("list[object]", values)):
         raise evaluation_error("join() takes strings only: list.map(x, string(x)).join()")
-    cost.allocate_text(sum(map(len, values)) + len(separator) * len(values), separator, *values)
+    cost.count_text(sum(map(len, values)) + len(separator) * len(values), separator, *values)
     return separator.join(values)
 
 
 @METHODS.declare("trim")
 def _trim(cost: CostTracker, text: str) -> str:
-    cost.allocate_text(len(text), text)
+    cost.count_text(len(text), text)
     trimmed = text.strip(_SPACE)
     cost.count_operations((len(text) - len(trimmed)) // 50)
     return trimmed
@@ -140,8 +137,7 @@ def _trim(cost: CostTracker, text: str) -> str:
 
 def _declare_translation(name: str, table: dict[int, int]) -> None:
     def run(cost: CostTracker, text: str) -> str:
-        cost.allocate_text(len(text), text)
-        cost.count_operations(len(text) // (256 if text.isascii() else 4))
+        cost.count_text(len(text), text)
         return text.translate(table)
 
     METHODS.declare(name)(run)
@@ -153,37 +149,26 @@ _declare_translation("lowerAscii", _LOWER)
 
 @METHODS.declare("reverse")
 def _reverse(cost: CostTracker, text: str) -> str:
-    cost.allocate_text(len(text), text)
+    cost.count_text(len(text), text)
     return text[::-1]
 
 
 @GLOBAL_FUNCTIONS.declare("strings.quote")
 def _quote(cost: CostTracker, text: str) -> str:
-    cost.count_operations(len(text) // 4)
-    cost.allocate_text(2 * len(text) + 2, text)
+    cost.count_text(2 * len(text) + 2, text)
     return f'"{text.translate(_ESCAPES)}"'
-
-
-@GLOBAL_FUNCTIONS.declare("bytes")
-def _bytes(cost: CostTracker, value: str | bytes) -> bytes:
-    cost.allocate(64 + 4 * len(value))
-    return value if isinstance(value, bytes) else value.encode()
 
 
 @GLOBAL_FUNCTIONS.declare("string")
 def _string(
     cost: CostTracker,
-    value: str | Number | bool | bytes | dt.datetime | dt.timedelta,  # noqa: FBT001
+    value: str | Number | bool | dt.datetime | dt.timedelta,  # noqa: FBT001
 ) -> str:
     match value:
         case str():
             return value
-        case bytes():
-            cost.allocate_text(len(value))
-            return value.decode()
         case float():
-            cost.allocate(80)
-            cost.count_operations(_DOUBLE_COST)
+            cost.count_operations(_WRITING_COST)
             return _double_text(value)
         case _:
             return _display(cost, value)
@@ -200,13 +185,12 @@ def _double_text(value: float) -> str:
     return f"{value:.{len(digits) - 1}e}"
 
 
-def _integer_text(cost: CostTracker, value: int, form: str = "d") -> str:
+def _integer_text(cost: CostTracker, value: int) -> str:
     words = value.bit_length() // 64
     if words > _MAX_INTEGER_WORDS:
         raise too_large_error("an integer of more than 4,000 digits is not written")
-    cost.count_operations(words * words // 64)  # Python writes an integer in quadratic time
-    cost.allocate(80 + (20 if form == "d" else 64) * words)
-    return format(int(value), form)
+    cost.count_operations(2 * words + words * words // 64)  # quadratic time, in Python
+    return str(int(value))
 
 
 def _display(cost: CostTracker, value: object) -> str:
@@ -234,22 +218,18 @@ def _display(cost: CostTracker, value: object) -> str:
             )
             return _bracketed(cost, "{", shown, "}")
         case dt.datetime():
-            cost.allocate(100)
-            cost.count_operations(_INSTANT_COST)
+            cost.count_operations(_WRITING_COST)
             return timestamp_text(value)
         case dt.timedelta():
-            cost.allocate(80)
+            cost.count_operations(_WRITING_COST)
             return duration_text(value)
-        case bytes():
-            cost.allocate_text(len(value))
-            return value.decode(errors="replace")
         case _:
             return str(value)
 
 
 def _bracketed(cost: CostTracker, opening: str, texts: list[str], closing: str) -> str:
-    cost.allocate_list(len(texts))
-    cost.allocate_text(sum(map(len, texts)) + 2 * len(texts) + 2, *texts)
+    cost.count_list(len(texts))
+    cost.count_text(sum(map(len, texts)) + 2 * len(texts) + 2, *texts)
     return f"{opening}{', '.join(texts)}{closing}"
 
 
@@ -260,7 +240,7 @@ def _special_double(value: float) -> str:
 _CLAUSE = re.compile(
     r"%(?P<flags>[-0]*)(?P<width>\d*)(?:\.(?P<precision>\d*))?(?P<kind>.?)", re.DOTALL
 )
-_CLAUSE_KINDS: Final = frozenset("sdfebxXo")
+_CLAUSE_KINDS: Final = frozenset("sdfe")
 _MAX_INTEGER_WORDS = 200
 _MAX_PRECISION = 1000
 _CLAUSE_COST = 4
@@ -285,8 +265,8 @@ def _format(cost: CostTracker, text: str, values: list[object]) -> str:
         pieces.append(_padded(found, _clause(cost, found, values[used])))
         used += 1
     pieces.append(text[end:])
-    cost.allocate_list(len(pieces))
-    cost.allocate_text(sum(map(len, pieces)), *pieces)
+    cost.count_list(len(pieces))
+    cost.count_text(sum(map(len, pieces)), *pieces)
     return "".join(pieces)
 
 
@@ -312,7 +292,7 @@ def check_text_format(text: str, values: int | None) -> None:
 
 
 def _no_clause_error(clause: str) -> ExpressionError:
-    return evaluation_error(f"format() has no clause '{clause[:20]}': %s %d %f %e %b %o %x %X %%")
+    return evaluation_error(f"format() has no clause '{clause[:20]}': %s %d %f %e %%")
 
 
 def _padded(found: re.Match[str], text: str) -> str:
@@ -345,19 +325,12 @@ def _clause(cost: CostTracker, found: re.Match[str], value: object) -> str:
     if kind == "d" and is_integer:
         return _integer_text(cost, cast("int", value))
     if kind and kind in "fed" and (is_integer or isinstance(value, float)):
-        cost.allocate(1400)
         number = float(as_number(cast("float", value)))
         cost.count_operations(int(precision or 0) // 4 + (8 if 1e-22 < abs(number) < 1e22 else 48))
-        return f"{number:.{precision or 6}{'f' if kind == 'd' else kind}}"
-    if kind == "b" and isinstance(value, bool):
-        return "1" if value else "0"
-    if kind and kind in "bxXo" and is_integer:
-        return _integer_text(cost, cast("int", value), kind)
-    if kind and kind in "xX" and isinstance(value, str | bytes):
-        cost.allocate(64 + 8 * len(value))
-        shown = (value.encode() if isinstance(value, str) else value).hex()
-        return shown.upper() if kind == "X" else shown
-    if kind and kind in "fedbxXo":
+        text = f"{number:.{precision or 6}{'f' if kind == 'd' else kind}}"
+        cost.count_text(len(text))
+        return text
+    if kind and kind in "fed":
         raise evaluation_error(
             f"'{found[0]}' of format() does not take {_display(cost, value)[:60]!r}"
         )
@@ -387,7 +360,6 @@ def _matches(cost: CostTracker, text: str, pattern: str) -> bool:
     length = len(text) + len(pattern)
     if length > MAX_MATCHED_LENGTH:
         raise too_large_error(f"matches() takes up to {MAX_MATCHED_LENGTH:,} characters at once")
-    cost.allocate(8 * length)
     if pattern not in cost.patterns:
         if len(cost.patterns) == _MAX_COMPILED:
             cost.patterns.clear()
