@@ -83,8 +83,9 @@ async def held(name: str) -> str:
 
 
 async def telling(name: str, *, emit) -> str:
-    """Do as `held`, with a log event before and one after."""
+    """Do as `held`, with a log event before and one after, and a line that is printed before."""
     emit(NumberSeen(1))
+    print(f"{name} is told")
     await held(name)
     emit(NumberSeen(2))
     return name

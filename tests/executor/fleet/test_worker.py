@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -115,6 +116,35 @@ def test_what_a_call_emits_is_journaled_once_though_the_coordinator_is_killed(
     assert resumed.wait() == 0
     assert postgres.fetch(seen, site.url) == [("1",), ("2",)]
     assert postgres.fetch("SELECT count(*) FROM wavewright_fleet.emission", site.url) == [(0,)]
+
+
+def test_what_a_call_prints_on_a_worker_is_followed_while_it_is_at_work(site: FleetSite) -> None:
+    site.start()
+    site.wait_for_start()
+    write_plan(
+        site.folder,
+        step("told", "telling", {"name": "${item}"}, for_each=["one", "two"]),
+        result="${steps.told}",
+    )
+    run = site.run("run", "test.plan.yaml", "--quiet")
+    site.wait_for_mark("two began")
+    following = site.run("logs", "--follow", "--format", "json")
+    site.wait_until(lambda: len(followed_lines(site)) == 2, "the lines of both items")
+
+    assert run.poll() is None
+    for name in ("one", "two"):
+        site.go(name)
+    assert (run.wait(), following.wait()) == (0, 0)
+    assert sorted((line["index"], line["text"]) for line in followed_lines(site)) == [
+        (0, "one is told"),
+        (1, "two is told"),
+    ]
+
+
+def followed_lines(site: FleetSite) -> list[JsonObject]:
+    """Return the lines that `logs --follow --format json` has printed so far."""
+    printed = (json.loads(line) for line in site.printed().splitlines() if line.startswith('{"'))
+    return [line for line in printed if line.get("stream") == "stdout"]
 
 
 async def test_a_time_limit_reaches_the_worker(site: FleetSite) -> None:

@@ -22,7 +22,15 @@ from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.injected import LogEvent, MemoryRunData, TextChunk
-from wavewright.tools.functions.tool import AgentToolCall, CallDescription, Emission, Tool, ToolCall
+from wavewright.tools.functions.tool import (
+    AgentToolCall,
+    CallDescription,
+    Emission,
+    OutputStream,
+    PrintedLines,
+    Tool,
+    ToolCall,
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,8 +103,8 @@ class CallAnswer:
     data: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     """Run data that the call has written."""
     failure: AttemptFailure | None = None
-    printed: dict[str, str] = field(default_factory=dict[str, str])
-    """What it printed and logged: `stdout`, `stderr`, `log`."""
+    printed: dict[OutputStream, str] = field(default_factory=dict[OutputStream, str])
+    """What it printed and logged."""
     has_emitted: bool = False
     """Whether there are emissions to be taken before the answer."""
 
@@ -112,7 +120,7 @@ class CallAnswer:
         if self.data:
             fields["data"] = clean_json(self.data)
         if self.printed:
-            fields["printed"] = dict(self.printed)
+            fields["printed"] = {str(stream): text for stream, text in self.printed.items()}
         if self.has_emitted:
             fields["has_emitted"] = True
         if self.failure is not None:
@@ -138,8 +146,8 @@ def output_of(answer: CallAnswer, call: ToolCall) -> Json:
     """
     capture = CURRENT_CAPTURE.get()
     if capture is not None:
-        for name, text in answer.printed.items():
-            capture.add(name, text)
+        for stream, text in answer.printed.items():
+            capture.add_known(stream, text)
     if answer.failure is not None:
         raise ReportedFailure(answer.failure)
     if call.data is not None:
@@ -182,6 +190,8 @@ def emission_bytes(emission: Emission) -> bytes:
     match emission:
         case TextChunk():
             body: JsonObject = {"text": emission.text}
+        case PrintedLines():
+            body = {"lines": emission.text, "stream": emission.stream}
         case LogEvent():
             body = {"event": emission.event_name, "fields": emission.to_json()}
         case ModelUse():
@@ -202,6 +212,8 @@ def emission_of(body: bytes) -> Emission:
     match kind:
         case "text":
             return TextChunk(value)
+        case "lines":
+            return PrintedLines(rest[0][1], value)
         case "event":
             return ForwardedLogEvent(value, rest[0][1])
         case "use":

@@ -47,7 +47,7 @@ from wavewright.executor.fleet.call_messages import (
     output_of,
 )
 from wavewright.executor.run.deadlines import is_process_exception
-from wavewright.executor.run.emissions import CURRENT_CAPTURE, OutputCapture
+from wavewright.executor.run.emissions import CURRENT_CAPTURE, MAX_LOGGED_CHARS, OutputCapture
 from wavewright.executor.run.failures import (
     AttemptFailure,
     ReportedFailure,
@@ -112,6 +112,8 @@ class RemoteCall:
 
 
 _TRACER: Final = trace.get_tracer("wavewright")
+_OUTPUT_SECONDS: Final = 0.1
+"""What a call prints is emitted after so long."""
 _MAX_RUNS: Final = 64
 """Runs whose tools are kept."""
 
@@ -208,7 +210,7 @@ class ToolHost:
     ) -> CallAnswer:
         """Make a call; to be run in `loop`."""
         call, data = request.to_call(tool, emit)
-        capture = OutputCapture()
+        capture = self._capture(emit)
         token = CURRENT_CAPTURE.set(capture)
         made = partial(CallAnswer, "ok")
         try:
@@ -237,6 +239,25 @@ class ToolHost:
             CURRENT_CAPTURE.reset(token)
             printed = capture.close(self.redactor)
         return _valid(made(data=data.written, printed=printed))
+
+    def _capture(self, emit: Callable[[Emission], None]) -> OutputCapture:
+        """Return the capture of a call whose lines are emitted as they come."""
+        room = MAX_LOGGED_CHARS
+
+        def emit_lines() -> None:
+            nonlocal room
+            for lines in capture.take(self.redactor):
+                if room > 0:
+                    emit(lines)
+                room -= len(lines.text)
+
+        def told() -> None:
+            # The worker may have ended meanwhile, and the loop is closed.
+            with suppress(RuntimeError):
+                self.loop.call_soon_threadsafe(self.loop.call_later, _OUTPUT_SECONDS, emit_lines)
+
+        capture = OutputCapture(told)
+        return capture
 
 
 _EVERY_TOOL: Final = "*"

@@ -57,7 +57,7 @@ from wavewright.executor.run.failures import AttemptFailure
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import RunId
 from wavewright.tools.functions.injected import TextChunk
-from wavewright.tools.functions.tool import Emission, Tool
+from wavewright.tools.functions.tool import Emission, PrintedLines, Tool
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -284,7 +284,8 @@ class FleetWorker:
 
         def emit(emission: Emission) -> None:
             nonlocal has_emitted
-            row = id_, next(numbers), emission_bytes(emission), isinstance(emission, TextChunk)
+            is_text = isinstance(emission, TextChunk | PrintedLines)
+            row = id_, next(numbers), emission_bytes(emission), is_text
             has_emitted = True
             loop.call_soon_threadsafe(self._emitted.append, row)
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TextIO, TypeAlias, cast
+from typing import Any, Final, TextIO, TypeAlias, cast
 
 from wavewright.config.redaction import Redactor
 from wavewright.executor.events.codec import decode, encode
@@ -48,7 +48,13 @@ from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.tools.functions.injected import LogEvent, TextChunk
-from wavewright.tools.functions.tool import AgentToolCall, Emission, EmissionsTaken
+from wavewright.tools.functions.tool import (
+    AgentToolCall,
+    Emission,
+    EmissionsTaken,
+    OutputStream,
+    PrintedLines,
+)
 
 MAX_CHARS: Final = 16_000
 """Characters kept of each text of an attempt: the last ones."""
@@ -101,46 +107,56 @@ class OutputCapture:
         Args:
             told: Called, from any thread, when there is text to `take`.
         """
-        self._texts: dict[str, _TailBuffer] | None = None
-        self._fresh: dict[str, list[str]] = {}
+        self._texts: dict[OutputStream, _TailBuffer] | None = None
+        self._fresh: dict[OutputStream, list[str]] = {}
         self._told = told
         self._is_told = False
         self._is_closed = False
 
-    def add(self, name: str, text: str) -> None:
-        """Add to the text of that name; nothing once the attempt has ended."""
+    def add(self, stream: OutputStream, text: str) -> None:
+        """Add to the text of a stream; nothing once the attempt has ended."""
         with _CAPTURE_LOCK:
-            if self._is_closed:
+            self._add(stream, text)
+            if self._told is None or self._is_closed:
                 return
-            if self._texts is None:
-                self._texts = {}
-            self._texts.setdefault(name, _TailBuffer()).add(text)
-            if self._told is None:
-                return
-            self._fresh.setdefault(name, []).append(text)
+            self._fresh.setdefault(stream, []).append(text)
             is_news, self._is_told = not self._is_told, True
         if is_news:
             self._told()
 
-    def take(self, redactor: Redactor) -> dict[str, str]:
+    def add_known(self, stream: OutputStream, text: str) -> None:
+        """Add a text whose lines were recorded while the call was at work elsewhere."""
+        with _CAPTURE_LOCK:
+            self._add(stream, text)
+
+    def _add(self, stream: OutputStream, text: str) -> None:
+        if self._is_closed:
+            return
+        if self._texts is None:
+            self._texts = {}
+        self._texts.setdefault(stream, _TailBuffer()).add(text)
+
+    def take(self, redactor: Redactor) -> list[PrintedLines]:
         """Return the whole lines of each text that were not taken before, redacted; what may be the
         beginning of a secret of several lines stays.
         """
         with _CAPTURE_LOCK:
             self._is_told = False
-            fresh = {name: "".join(parts) for name, parts in self._fresh.items()}
-            taken = dict[str, str]()
-            for name, text in fresh.items():
+            fresh = {stream: "".join(parts) for stream, parts in self._fresh.items()}
+            taken = dict[OutputStream, str]()
+            for stream, text in fresh.items():
                 most = redactor.redactable(text)
                 end = max(text.rfind("\n", 0, most), text.rfind("\r", 0, most)) + 1
-                taken[name] = text[:end]
-                self._fresh[name] = [text[end:]] if end < len(text) else []
-        return {name: valid_text(redactor.redact(text)) for name, text in taken.items() if text}
+                taken[stream] = text[:end]
+                self._fresh[stream] = [text[end:]] if end < len(text) else []
+        return [
+            PrintedLines(stream, valid_text(redactor.redact(text)))
+            for stream, text in taken.items()
+            if text
+        ]
 
-    def close(self, redactor: Redactor) -> dict[str, str]:
-        """Return the texts that are not empty (`stdout`, `stderr`, `log`), redacted; further text
-        is dropped.
-        """
+    def close(self, redactor: Redactor) -> dict[OutputStream, str]:
+        """Return the texts that are not empty, redacted; further text is dropped."""
         with _CAPTURE_LOCK:
             self._is_closed = True
             self._fresh.clear()
@@ -167,7 +183,7 @@ def capture_suspended() -> Generator[None]:
 class _Tee:
     """A stream that captures what is written and passes everything on to the stream behind it."""
 
-    def __init__(self, name: str, behind: TextIO) -> None:
+    def __init__(self, name: OutputStream, behind: TextIO) -> None:
         self._name = name
         self.behind = behind
         self.is_on = True
@@ -275,7 +291,7 @@ FLUSH_SECONDS: Final = 0.25
 FLUSH_CHARS: Final = 2_000
 """… or as soon as it has so many characters."""
 
-_NO_OUTPUT: Final[Mapping[str, str]] = {}
+_NO_OUTPUT: Final[Mapping[OutputStream, str]] = {}
 OUTPUT_SECONDS: Final = 0.4
 """What a call prints becomes an event after so long."""
 MAX_LOGGED_ATTEMPTS: Final = 1_000
@@ -283,8 +299,7 @@ MAX_LOGGED_ATTEMPTS: Final = 1_000
 MAX_LOGGED_CHARS: Final = 2_000_000
 """… and of the characters of these, and of those that are recorded while calls are at work."""
 
-_Stream: TypeAlias = Literal["stdout", "stderr", "log"]
-_Emitted: TypeAlias = Event | str
+_Emitted: TypeAlias = Event | PrintedLines | str
 """An event, or text that becomes one."""
 
 
@@ -328,7 +343,10 @@ class Emissions:
             return
 
     def finish(
-        self, call: ScheduledCall, printed: Mapping[str, str] = _NO_OUTPUT, traceback: str = ""
+        self,
+        call: ScheduledCall,
+        printed: Mapping[OutputStream, str] = _NO_OUTPUT,
+        traceback: str = "",
     ) -> None:
         """Record the rest of the attempt's text, and what it printed and raised; later emissions
         are dropped.
@@ -348,7 +366,9 @@ class Emissions:
                     call.attempt,
                     call.item,
                     traceback=traceback,
-                    **printed,
+                    stdout=printed.get("stdout", ""),
+                    stderr=printed.get("stderr", ""),
+                    log=printed.get("log", ""),
                 )
             )
 
@@ -362,8 +382,8 @@ class Emissions:
         def record() -> None:
             if not call.is_under_way or call.attempt != attempt:
                 return
-            for name, text in capture.take(redactor).items():
-                self._record_output(call, cast("_Stream", name), text)
+            for lines in capture.take(redactor):
+                self._record_output(call, lines)
 
         def told() -> None:
             # The run may have ended meanwhile, and its loop is closed.
@@ -373,18 +393,21 @@ class Emissions:
         capture = OutputCapture(told)
         return capture
 
-    def _record_output(self, call: ScheduledCall, stream: _Stream, text: str) -> None:
-        step = call.step.id
+    def _record_output(self, call: ScheduledCall, lines: PrintedLines) -> None:
+        step, text = call.step.id, lines.text
         if self._logged_chars[step] >= MAX_LOGGED_CHARS:
             return
         self._logged_chars[step] += len(text)
-        self._record(OutputLogged(self._clock.wall(), step, call.attempt, stream, text, call.item))
+        at = self._clock.wall()
+        self._record(OutputLogged(at, step, call.attempt, lines.stream, text, call.item))
 
     def _to_emitted(self, call: ScheduledCall, emission: Emission) -> _Emitted:
         if isinstance(emission, TextChunk):
             if not isinstance(emission.text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a user's tool
                 raise TypeError(f"the text of a piece is {type(emission.text).__name__}, not str")
             return emission.text
+        if isinstance(emission, PrintedLines):
+            return emission
         event = self._event(call, emission)
         # An event that cannot be decoded would make the journal unreadable, so the tool gets the
         # error.
@@ -422,6 +445,9 @@ class Emissions:
             return
         if isinstance(emitted, str):
             self._buffer_text(call, emitted)
+            return
+        if isinstance(emitted, PrintedLines):
+            self._record_output(call, emitted)
             return
         if isinstance(emitted, RungTaken) and emitted.rung.is_outage:
             # What is made in the place of a model that failed or refused is of this run: the next

@@ -60,8 +60,20 @@ class EmissionsTaken:
     """Of the last emission that was taken."""
 
 
+OutputStream: TypeAlias = Literal["stdout", "stderr", "log"]
+"""Where a call has written a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedLines:
+    """Whole lines that a call at work in another process has printed or logged."""
+
+    stream: OutputStream
+    text: str
+
+
 Emission: TypeAlias = (
-    "ModelUse | RungRecord | TextChunk | AgentToolCall | LogEvent | EmissionsTaken"
+    "ModelUse | RungRecord | TextChunk | PrintedLines | AgentToolCall | LogEvent | EmissionsTaken"
 )
 """What a tool lets be known while it works; each becomes an event of the run."""
 
