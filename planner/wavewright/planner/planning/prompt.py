@@ -34,6 +34,7 @@ from wavewright.planner.planning.tool_descriptions import (
     type_text,
 )
 from wavewright.planner.plans.dispatch import undispatchable
+from wavewright.planner.plans.gate_questions import QUESTION_FIELDS, gate_question
 from wavewright.planner.schemas.validation import infer_schema, schema_definitions
 from wavewright.planner.types import GateSeverity, Json, JsonObject, JsonSchema, StepId, as_object
 from wavewright.prompts.templates import Prompts
@@ -187,15 +188,7 @@ def _gate_schema() -> JsonSchema:
         {
             "id": _text_schema("A short word for the gate."),
             "on": _text_schema("The id of the step whose output it checks."),
-            "check": _text_schema("A condition (CEL) over output, steps and inputs."),
-            "required": _list_schema(
-                {"type": "string"}, "Fields of the output that must not be empty."
-            ),
-            "fresh_within": _text_schema("Greatest age of the output's data, such as 24h."),
-            "schema": {"type": "object", "description": "JSON Schema that the output must fit."},
-            "judge": _object_schema(
-                {"rubric": _text_schema("What a model is to judge, and what passes.")}, "rubric"
-            ),
+            **QUESTION_FIELDS,
             "severity": {"type": "string", "enum": [*severities]},
             "hint": _text_schema("What would fix it."),
         },
@@ -484,27 +477,5 @@ def _gate_values(gate: Gate) -> dict[str, object]:
 
 def _gate_description(gate: Gate) -> str:
     """Return what a gate asks and what comes of its failure, in words."""
-    words = _gate_question(gate)
+    words = gate_question(gate)
     return words if gate.severity == "block" else f"{words} (a warning only)"
-
-
-def _gate_question(gate: Gate) -> str:
-    match gate.kind:
-        case "check":
-            return f"`{' '.join((gate.check or '').split())}`"
-        case "fresh_within":
-            return f"its data is at most {_duration_text(gate.fresh_within or 0)} old"
-        case "required":
-            fields = gate.required or ()
-            return f"{', '.join(fields)} {'are' if len(fields) > 1 else 'is'} there and not empty"
-        case "judge":
-            return f"a model judges: {one_line(gate.judge.rubric if gate.judge else '')}"
-        case "schema":
-            return "the output fits a schema"
-
-
-def _duration_text(seconds: float) -> str:
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size and seconds % size == 0:
-            return f"{int(seconds // size)} {unit}"
-    return f"{seconds:g} s"

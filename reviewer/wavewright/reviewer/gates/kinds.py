@@ -12,7 +12,7 @@ import datetime as dt
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from wavewright.config.value_types import Seconds
 from wavewright.executor.events.json_values import is_empty
@@ -20,8 +20,11 @@ from wavewright.executor.run.ports import GateView
 from wavewright.planner.cel.embedded import reads
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.evaluator import compile_expression
+from wavewright.planner.language.plan import Gate
+from wavewright.planner.plans.uses import condition_use
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
-from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
+from wavewright.planner.types import GateKind, Json, JsonObject, JsonSchema, StepId
+from wavewright.reviewer.records import Action
 from wavewright.reviewer.values import (
     ABSENT,
     brief,
@@ -63,13 +66,55 @@ class GateFinding:
 GateCheck: TypeAlias = Callable[[GateSubject], GateFinding]
 
 
-def make_condition_check(expression: str, now: dt.datetime) -> GateCheck:
-    """Return the check that a CEL condition holds.
+@dataclass(frozen=True, slots=True)
+class GateContext:
+    """What a gate's check is made with, besides the gate."""
 
-    Raises:
-        ExpressionError: it is no expression.
-    """
-    evaluate = compile_expression(expression)
+    now: dt.datetime
+    leeway: float
+    """Seconds by which data may be from after `now`."""
+    tool: str
+    """The tool whose output is checked."""
+    freshness_field: str | None
+    """Where that output says of when it is."""
+
+
+def make_gate_check(gate: Gate, context: GateContext) -> GateCheck:
+    """Return the check of a gate by its kind."""
+    if gate.check is not None:
+        return make_condition_check(gate.check, context.now)
+    if gate.schema_ is not None:
+        return make_schema_check(gate.schema_)
+    if gate.fresh_within is not None:
+        return make_freshness_check(gate.fresh_within, context)
+    if gate.required is not None:
+        return make_required_check(gate.required)
+    assert gate.judge is not None
+    return make_judge_check(gate.judge.rubric)
+
+
+ACTION_AFTER_FAILURE: Final[Mapping[GateKind, tuple[Action, str]]] = {
+    "check": ("replace_step", "correct the data that the condition reads, or the condition"),
+    "schema": ("refetch", "fetch again, or correct the source whose output breaks the schema"),
+    "fresh_within": (
+        "refetch",
+        "fetch newer data, or set the job's as_of to the day that the data is of",
+    ),
+    "required": ("refetch", "fetch again, or from a source that has the missing fields"),
+    "judge": ("replace_step", "make the output anew, so that it passes the rubric"),
+}
+"""What is done about a failed gate of each kind without a recipe, and the hint of one without its
+own.
+"""
+
+
+def make_condition_check(condition: str, now: dt.datetime) -> GateCheck:
+    """Return the check that a CEL condition holds, which may stand in `${…}`."""
+    expression = bare_condition(condition)
+    try:
+        evaluate = compile_expression(expression)
+    except ExpressionError as fault:
+        return make_unevaluable_check(condition, f"not an expression: {fault.message}")
     wanted = reads(expression)
     names = frozenset(read.name for read in wanted if read.root == "steps")
     roots = frozenset(read.root for read in wanted)
@@ -114,17 +159,16 @@ def make_schema_check(schema: JsonSchema) -> GateCheck:
     return ask
 
 
-def make_freshness_check(
-    seconds: Seconds, field: str | None, tool: str, now: dt.datetime, *, leeway: float
-) -> GateCheck:
+def make_freshness_check(seconds: Seconds, context: GateContext) -> GateCheck:
     """Return the check that the time in a tool's freshness field is recent enough.
 
     A date counts from the end of its day, and is in the future only if its day has not begun. If
     the path to the field contains a list, the oldest entry decides.
     """
+    now, field = context.now, context.freshness_field
     if field is None:
         return make_unevaluable_check(
-            "no field", f"tool {tool!r} declares no freshness field, so no age can be found"
+            "no field", f"tool {context.tool!r} declares no freshness field, so no age can be found"
         )
     path = field.split(".")
 
@@ -136,7 +180,7 @@ def make_freshness_check(
             span = read_time(value) if found else None
             if span is None:
                 return GateFinding("fail", inspected, _no_time_message(place, value, found=found))
-            if span.is_after(now, leeway):
+            if span.is_after(now, context.leeway):
                 ahead = duration_text((span.begin - now).total_seconds())
                 return GateFinding(
                     "fail", inspected, f"{place} is from the future, {ahead} after now"
@@ -203,6 +247,11 @@ def _variables(
         variables["item"] = call.item
         variables["index"] = call.index
     return variables
+
+
+def bare_condition(condition: str) -> str:
+    """Return a condition without the `${…}` that an author may put around all of it."""
+    return condition_use(condition, "", "gate").expression
 
 
 _STRING_LITERAL = re.compile(

@@ -26,17 +26,13 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Gate, Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import template_gate_of
-from wavewright.planner.plans.uses import condition_use
 from wavewright.planner.types import GateId, GateSeverity, Json, StepId
 from wavewright.reviewer.gates.kinds import (
     GateCheck,
+    GateContext,
     GateSubject,
-    make_condition_check,
-    make_freshness_check,
-    make_judge_check,
-    make_required_check,
-    make_schema_check,
-    make_unevaluable_check,
+    bare_condition,
+    make_gate_check,
 )
 from wavewright.reviewer.values import grouped
 
@@ -167,34 +163,16 @@ class _GatePreparer:
     def prepare(self, gate: Gate) -> _PreparedGate:
         return _PreparedGate(
             gate=gate,
-            check=self._gate_check(gate),
+            check=make_gate_check(gate, self._context(gate)),
             is_per_call=_is_per_call(gate),
             severity="warn" if gate.judge is not None else gate.severity,
             template_gate=template_gate_of(gate.id, self._goal) if self._goal else None,
         )
 
-    def _gate_check(self, gate: Gate) -> GateCheck:
-        if gate.check is not None:
-            return self._condition_check(gate.check)
-        if gate.schema_ is not None:
-            return make_schema_check(gate.schema_)
-        if gate.fresh_within is not None:
-            assert gate.on is not None
-            tool = self._tool_of.get(gate.on, "")
-            field = self._tools[tool].freshness_field if tool in self._tools else None
-            return make_freshness_check(
-                gate.fresh_within, field, tool, self._now, leeway=self._leeway
-            )
-        if gate.required is not None:
-            return make_required_check(gate.required)
-        assert gate.judge is not None
-        return make_judge_check(gate.judge.rubric)
-
-    def _condition_check(self, condition: str) -> GateCheck:
-        try:
-            return make_condition_check(_strip_delimiters(condition), self._now)
-        except ExpressionError as fault:
-            return make_unevaluable_check(condition, f"not an expression: {fault.message}")
+    def _context(self, gate: Gate) -> GateContext:
+        tool = "" if gate.on is None else self._tool_of.get(gate.on, "")
+        field = self._tools[tool].freshness_field if tool in self._tools else None
+        return GateContext(self._now, self._leeway, tool, field)
 
 
 def _leeway(goal: Goal | None) -> float:
@@ -210,17 +188,11 @@ def _is_per_call(gate: Gate) -> bool:
         return gate.judge is None
     try:
         return any(
-            read.root in {"output", "item", "index"}
-            for read in reads(_strip_delimiters(gate.check))
+            read.root in {"output", "item", "index"} for read in reads(bare_condition(gate.check))
         )
     except ExpressionError:
         # An invalid expression is evaluated once, not for every item.
         return False
-
-
-def _strip_delimiters(condition: str) -> str:
-    """Return a condition without the `${…}` that an author may put around all of it."""
-    return condition_use(condition, "", "gate").expression
 
 
 def _evaluate(

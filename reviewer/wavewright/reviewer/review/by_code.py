@@ -23,7 +23,8 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import recipes_for_gate
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.provenance import PlanProvenance, is_allowed_field
-from wavewright.planner.types import GateKind, Json, StepId, as_list, as_object
+from wavewright.planner.types import Json, StepId, as_list, as_object
+from wavewright.reviewer.gates.kinds import ACTION_AFTER_FAILURE
 from wavewright.reviewer.records import (
     Action,
     CapRecord,
@@ -513,28 +514,8 @@ def _gate_action(gate: FailedGate, goal: Goal) -> RecoveryAction:
         return RecoveryAction(
             action=action, step=gate.step, gate=gate.gate, hint=hint, recipe=recipe.gate
         )
-    action, hint = _default_action(gate.kind)
+    action, hint = ACTION_AFTER_FAILURE[gate.kind]
     return RecoveryAction(action=action, step=gate.step, gate=gate.gate, hint=gate.hint or hint)
-
-
-def _default_action(kind: GateKind) -> tuple[Action, str]:
-    """Return what is done about a failed gate without a recipe, and the hint where the gate has
-    none.
-    """
-    match kind:
-        case "fresh_within":
-            return (
-                "refetch",
-                "fetch newer data, or set the job's as_of to the day that the data is of",
-            )
-        case "required":
-            return "refetch", "fetch again, or from a source that has the missing fields"
-        case "schema":
-            return "refetch", "fetch again, or correct the source whose output breaks the schema"
-        case "check":
-            return "replace_step", "correct the data that the condition reads, or the condition"
-        case "judge":
-            return "replace_step", "make the output anew, so that it passes the rubric"
 
 
 def _problem_actions(end: StepProblem) -> Iterator[RecoveryAction]:

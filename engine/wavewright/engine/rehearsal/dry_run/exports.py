@@ -16,6 +16,7 @@ from wavewright.engine.rehearsal.dry_run.text import dollars_text, repetition_te
 from wavewright.planner.language.plan import Gate
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.tool_descriptions import type_text
+from wavewright.planner.plans.gate_questions import gate_question
 from wavewright.planner.plans.uses import step_reads
 from wavewright.planner.types import GATE_ID_SEPARATOR, JsonObject, JsonSchema, as_list, as_object
 from wavewright.reviewer.values import duration_text, iso_of_epoch
@@ -264,26 +265,12 @@ def _cost_text(record: Mapping[str, object]) -> str:
     return f"{money}; {tokens_text(tokens['expected'])} tokens, p90 {tokens_text(tokens['p90'])}"
 
 
-def _gate_question(gate: Gate) -> str:
-    match gate.kind:
-        case "check":
-            return gate.check or ""
-        case "schema":
-            return "its JSON Schema"
-        case "fresh_within":
-            return f"no older than {duration_text(gate.fresh_within or 0)}"
-        case "required":
-            return ", ".join(gate.required or ())
-        case "judge":
-            return gate.judge.rubric if gate.judge is not None else ""
-
-
 def _gate_text(gate: Gate) -> dict[str, object]:
     return {
         "id": gate.id.removesuffix(f"{GATE_ID_SEPARATOR}{gate.on}"),
         "kind": gate.kind,
         "severity": gate.severity,
-        "asked": _gate_question(gate),
+        "asked": gate_question(gate),
         "hint": gate.hint or "",
     }
 

@@ -37,6 +37,7 @@ from wavewright.planner.cel.nodes import (
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.language.plan import Gate, Plan, Step
 from wavewright.planner.language.signatures import AGENT
+from wavewright.planner.plans.gate_questions import gate_expressions
 from wavewright.planner.plans.uses import ExpressionText, embedded_uses, plan_texts, step_texts
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_list, as_object
 
@@ -60,12 +61,6 @@ def embedded_expressions(value: Json) -> list[str]:
         for _, text in iterate_strings(value)
         for use in embedded_uses(text, "", "result")
     ]
-
-
-def _gate_expressions(gate: Gate) -> list[str]:
-    """Return the expressions of a gate; a required path is one as well."""
-    check = [] if gate.check is None else [bare_expression(gate.check).expression]
-    return [*check, *(f"output.{path}" for path in gate.required or ())]
 
 
 def _expressions_of(texts: Iterable[ExpressionText]) -> list[str]:
@@ -97,7 +92,7 @@ def sources_of_gates(gates: Iterable[Gate]) -> Sources:
     """Return what gates read: the outputs that they check come first."""
     checked = list(gates)
     found = sources_of(
-        (text for gate in checked for text in _gate_expressions(gate)),
+        (text for gate in checked for text in gate_expressions(gate)),
         tuple(gate.on for gate in checked if gate.on is not None),
     )
     schemas = " ".join(str(gate.schema_) for gate in checked if gate.schema_ is not None)
@@ -222,7 +217,7 @@ def shapes_read(plan: Plan) -> dict[StepId, ReadShape]:
             _read(text, {**scope, "item": item})
     for gate in plan.gates:
         output = ReadShape() if gate.on is None else steps.member(gate.on)
-        for text in _gate_expressions(gate):
+        for text in gate_expressions(gate):
             _read(text, {**scope, "output": output.each() if gate.on in fan_outs else output})
     conditions = (bare_expression(cap.when).expression for cap in plan.caps)
     stop = plan.stop
