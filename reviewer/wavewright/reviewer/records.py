@@ -116,6 +116,14 @@ class FieldProvenance(Record):
     """Steps in which a model answered."""
     literals: tuple[str, ...] = ()
     """What the author of the plan wrote."""
+    factors: tuple[str, ...] = ()
+    """What the author wrote that makes of data another value: a unit, a sign, an option, the name of
+    another field, a figure that a model was told.
+    """
+    choices: tuple[str, ...] = ()
+    """What the author wrote that chooses a part of the data or stands around it: bounds, places,
+    keys and words.
+    """
     is_by_planner: bool = False
     """Whether that author is a model."""
 

@@ -388,6 +388,46 @@ def test_a_text_of_the_job_is_passed_on_as_it_is(code: str, found: list[str]) ->
     assert sorted({fault.code for fault in checked.diagnostics}) == found
 
 
+PLACES: JsonObject = {
+    "page": "https://a.example/prices",
+    "mirror": "https://b.example/prices",
+    "other": "https://c.example/rents",
+    "file": "data/prices.csv",
+    "copy": "/srv/copy/prices.csv",
+    "code": "GNP",
+}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("${inputs.page}", "${inputs.mirror}", []),
+        ("${inputs.page}?q=${inputs.code}", "${inputs.mirror}?q=${inputs.code}", []),
+        ("${inputs.file}", "${inputs.copy}", []),
+        ("${inputs.page}", "https://b.example/prices", ["E413"]),
+        ("${inputs.page}", "${inputs.other}", ["E413"]),
+        ("${inputs.page}", "${inputs.code}", ["E413"]),
+        ("${inputs.page}?q=${inputs.code}", "${inputs.mirror}", ["E413"]),
+        ("${inputs.code}", "${inputs.mirror}", ["E413"]),
+    ],
+)
+def test_data_may_be_fetched_from_another_place_that_the_job_gives_and_no_step_reads(
+    old: str, new: str, found: list[str]
+) -> None:
+    wanted = goal(inputs=PLACES)
+    step: JsonObject = {"id": "quote", "tool": "read_item", "params": {"id": old}}
+    rents: JsonObject = {"id": "rents", "tool": "read_item", "params": {"id": "${inputs.other}"}}
+    bound = bind_plan(Plan.model_validate({"steps": [step, rents]}), wanted, TOOLS)
+    again = {**step, "id": "quote_2", "supersedes": "quote", "params": {"id": new}}
+    ops = [{"op": "add", "step": again}]
+    patch = PlanPatch.model_validate({"base": plan_hash(bound), "reason": "mend", "ops": ops})
+    checked = check_patch(
+        bound, patch, finished=[StepId("quote")], goal=wanted, tools=TOOLS, written_by_model=True
+    )
+
+    assert sorted({fault.code for fault in checked.diagnostics}) == found
+
+
 def test_a_gate_on_data_may_not_come_to_look_at_other_data() -> None:
     other: JsonObject = {"op": "add", "step": {"id": "other", "tool": "read_item", "params": {}}}
 

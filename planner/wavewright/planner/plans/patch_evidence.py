@@ -296,12 +296,15 @@ def _lost_subjects(old: Step, new: Step, was: _Subjects, now: _Subjects) -> Iter
             for name, value in old.params.items():
                 if was.reads(value, "item") and not now.passes_on(new.params.get(name), "item"):
                     yield _LostSubject("item", name)
+    moved = set[str]()
     if old.tool == new.tool:
         for name, value in old.params.items():
             for subject in was.texts(value):
-                if not now.passes_on(new.params.get(name), subject):
+                if was.is_moved(subject, new.params.get(name)):
+                    moved.add(subject.removeprefix("inputs."))
+                elif not now.passes_on(new.params.get(name), subject):
                     yield _LostSubject(subject, name)
-    for name in sorted(was.inputs[old.id] - now.inputs[new.id]):
+    for name in sorted(was.inputs[old.id] - now.inputs[new.id] - moved):
         yield _LostSubject(f"inputs.{name}")
 
 
@@ -311,6 +314,12 @@ class _Subjects:
     def __init__(self, plan: Plan, goal: Goal | None) -> None:
         given = plan.inputs if goal is None else {**plan.inputs, **goal.inputs}
         self._texts = {name for name, value in given.items() if isinstance(value, str)}
+        asked = {} if goal is None else goal.inputs
+        self._places = {
+            name
+            for name, value in asked.items()
+            if isinstance(value, str) and _PLACE.match(value) is not None
+        }
         self.inputs: dict[StepId, frozenset[str]] = {}
         """The inputs that each step rests on, by way of other steps as well."""
         graph = PlanGraph.of(plan)
@@ -341,6 +350,16 @@ class _Subjects:
             if root == "inputs" and name in self._texts:
                 yield expression
 
+    def is_moved(self, subject: str, value: Json) -> bool:
+        """Whether a value has, for an input that says where data lies, another place that the job
+        gives. One that a step of the plan reads already holds other data, and is none.
+        """
+        if subject.removeprefix("inputs.") not in self._places:
+            return False
+        read = frozenset[str]().union(*self.inputs.values())
+        names = {use.removeprefix("inputs.") for use in self.texts(value)}
+        return bool(names & self._places - read)
+
     def passes_on(self, value: Json, subject: str) -> bool:
         """Whether a value holds `item` or a field of it, or an input, as it is; or what a step makes
         of that input.
@@ -356,6 +375,8 @@ class _Subjects:
         return False
 
 
+_PLACE = re.compile(r"[a-z][a-z0-9+.-]*://\S|\.{0,2}/\S|\S+/\S*\.\w+$", re.IGNORECASE)
+"""A text that says where data lies: an address, or a path of a file."""
 _ITEM_FIELD = re.compile(r"item(\.\w+)+")
 
 

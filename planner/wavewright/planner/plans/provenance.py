@@ -4,7 +4,9 @@ A value has *origins*: steps that fetch data, inputs of the job, steps in which 
 *literals*, which the plan's author wrote. Literals are followed through expressions, items and the
 steps that compute with them, wherever they end up in a value: `1000`, `${[1000.0]}`, the branches
 of a conditional, a default, a factor. What only decides (a condition, a place in a list, the
-separator of a text) is no part of a value.
+separator of a text) is no part of a value, and neither are a unit, a sign or words around it. But a
+value is another one by them, so those that stand in neither the goal nor the inputs are kept apart:
+as *factors*, which make a value another one, and as *choices*, which say what part of it is taken.
 
 A tool that *fetches* data, is a source of it whatever its arguments are: they only say which data.
 What another tool gives is made of its arguments. Among these a single number, word or list of words
@@ -18,11 +20,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-from wavewright.planner.cel.embedded import EmbeddedExpression, split_references
+from wavewright.planner.cel.embedded import (
+    EmbeddedExpression,
+    iterate_strings,
+    split_references,
+)
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.nodes import (
     Binary,
@@ -48,10 +54,11 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import ASK_MODEL, SUB_PLAN, Gate, Plan, Step
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature
 from wavewright.planner.plans.answer_types import only_answers
+from wavewright.planner.plans.figures import figures_in, numbers_in
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.step_types import answer_types
 from wavewright.planner.plans.uses import gate_reads
-from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_object
 
 OriginKind: TypeAlias = Literal["data", "input", "model", "literal"]
 _SourceKind: TypeAlias = Literal["data", "model", "computed", "unknown"]
@@ -78,6 +85,11 @@ class Origins:
     """Whether anything but literals is read, as `index` is."""
     units: frozenset[str] = _NO_TEXTS
     """Operators by which a unit was applied: each counts as one once."""
+    factors: frozenset[str] = _NO_TEXTS
+    """What the author wrote that makes of a value another one: a unit, a sign, an option, the name of
+    another field."""
+    choices: frozenset[str] = _NO_TEXTS
+    """What the author wrote that chooses a part of a value: a bound, a place, a key."""
 
     @property
     def reads(self) -> bool:
@@ -106,24 +118,26 @@ class Origins:
             _NO_TEXTS.union(*(part.labels for part in parts)),
             any(part.is_read for part in parts),
             _NO_TEXTS.union(*(part.units for part in parts)),
+            _NO_TEXTS.union(*(part.factors for part in parts)),
+            _NO_TEXTS.union(*(part.choices for part in parts)),
         )
 
     def settled(self) -> Origins:
-        """Return the origins of a whole value: its words are literals where nothing is read, and
-        labels only where they hold a figure.
-        """
+        """Return the origins of a whole value: its words are literals where nothing is read."""
         if not self.reads:
             return replace(self, literals=self.literals | self.labels, labels=_NO_TEXTS)
-        figures = frozenset(label for label in self.labels if _DIGIT.search(label))
-        return replace(self, labels=figures)
+        return self
 
-    def deciding(self) -> Origins:
+    def deciding(self, said: Said) -> Origins:
         """Return the origins of a decision that is taken on this value; what it is compared with is
-        no part of it.
+        no part of it, but chooses unless the job has said it.
         """
         if not self.reads:
             return self.settled()
-        return Origins(self.data, self.inputs, self.models, is_read=True)
+        bounds = (self.literals | self.labels) - _EMPTY_DEFAULTS
+        unsaid = frozenset(text for text in bounds if text and not said.names(text))
+        choices = self.choices | self.factors | unsaid
+        return Origins(self.data, self.inputs, self.models, is_read=True, choices=choices)
 
 
 NOTHING: Final = Origins()
@@ -147,6 +161,9 @@ class PlanProvenance:
         self._is_strict = is_strict
         self.steps: dict[StepId, Origins] = {}
         """The origins of each step's output; without steps that depend on a cycle."""
+        inputs = plan.inputs if goal is None else goal.inputs
+        self.said = Said([dict(inputs), *([] if goal is None else [goal.text])])
+        self._with_items = {step.id for step in plan.steps if step.for_each is not None}
         graph = PlanGraph.of(plan)
         for step_id in graph.order():
             self.steps[step_id] = self._of_step(graph.steps[step_id])
@@ -173,7 +190,15 @@ class PlanProvenance:
         return found
 
     def _of_leaves(self, result: Json) -> dict[str, Origins]:
-        return {_path_text(path): self._of_leaf(leaf) for path, leaf in _leaves(result, ())}
+        return {_path_text(path): self._of_leaf(path, leaf) for path, leaf in _leaves(result, ())}
+
+    def words(self, origins: Origins) -> frozenset[str]:
+        """Return the words and signs around a value that neither the goal nor an input names."""
+        return frozenset(
+            text
+            for text in origins.labels - origins.literals
+            if origins.reads and _SAYS.search(text) and not self.said.names(text)
+        )
 
     def of_gate(self, gate: Gate) -> Origins:
         """Return the origins of all that a gate looks at."""
@@ -237,9 +262,11 @@ class PlanProvenance:
 
     def _of_step(self, step: Step) -> Origins:
         kind = self._source_kind(step)
-        if kind == "data" or not (step.params or step.for_each is not None or kind == "model"):
-            return Origins(data=frozenset({step.id})).joined(self._echoed(step))
         item = self._item(step)
+        if kind == "data" or not (step.params or step.for_each is not None or kind == "model"):
+            return Origins(data=frozenset({step.id})).joined(
+                self._echoed(step), self._misdirected(step, item)
+            )
         read = [self._value(value, item) for value in step.params.values()]
         if step.tool == SUB_PLAN:
             return replace(NOTHING.joined(*read).settled(), labels=_NO_TEXTS)
@@ -250,7 +277,40 @@ class PlanProvenance:
             models=frozenset({step.id}) if kind == "model" else _NO_STEPS,
             literals=literals,
         )
-        return Origins(whole.data, whole.inputs, whole.models, is_read=whole.is_read).joined(own)
+        words = [value.labels for value in read if value.reads] if kind == "computed" else []
+        return Origins(
+            whole.data,
+            whole.inputs,
+            whole.models,
+            is_read=whole.is_read,
+            labels=_NO_TEXTS.union(*words),
+            factors=whole.factors | self._options(step, kind),
+            choices=whole.choices,
+        ).joined(own)
+
+    def _options(self, step: Step, kind: _SourceKind) -> frozenset[str]:
+        """Return the figures that are options of a computation, and neither the tool's own default nor
+        named by the goal or an input.
+        """
+        if kind != "computed":
+            return _NO_TEXTS
+        signature = self._tools.get(step.tool)
+        known = {} if signature is None else as_object(signature.input_schema.get("properties"))
+        return frozenset(
+            f"{name} = {json.dumps(value)} of {step.id}"
+            for name, value in step.params.items()
+            if any(not self.said.names_figure(figure) for figure in numbers_in(value))
+            if "default" not in (schema := as_object(known.get(name))) or schema["default"] != value
+        )
+
+    def _misdirected(self, step: Step, item: Origins | None) -> Origins:
+        """Return what makes of the data that a fetch is asked for other data: `item + 1`."""
+        found = NOTHING if item is None else Origins(factors=item.factors, choices=item.choices)
+        for value in step.params.values():
+            asked = self._value(value, item)
+            if asked.data and isinstance(value, str):
+                found = found.joined(Origins(factors=asked.factors | asked.literals))
+        return found
 
     def _echoed(self, step: Step) -> Origins:
         """Return what a step that writes may hand back in its receipt, in the strict reading."""
@@ -305,11 +365,42 @@ class PlanProvenance:
         is_data = _holds_records(value, figures_too=figures_too)
         return origins.settled().literals if is_data else _NO_TEXTS
 
-    def _of_leaf(self, leaf: Json) -> Origins:
+    def _of_leaf(self, path: tuple[str | int, ...], leaf: Json) -> Origins:
         """Return the origins of a field of the result, where figures in words count as well."""
         origins = self._value(leaf, None)
         figures = frozenset(label for label in origins.labels if _DIGIT.search(label))
-        return origins.joined(Origins(literals=figures)).settled()
+        found = origins.joined(Origins(literals=figures)).settled()
+        key = path[-1] if path else None
+        if isinstance(key, str) and isinstance(leaf, str) and _WHOLE.fullmatch(leaf):
+            found = found.joined(self.renamed(key, leaf.removeprefix("${"), leaf, found))
+        return found
+
+    def renamed(self, key: str, value: str, text: str, origins: Origins) -> Origins:
+        """Return the factor by which the value of one field is given under the name of another field
+        of the same object.
+
+        Args:
+            key: The name that the value is given.
+            value: The expression of the value.
+            text: The expression that it stands in.
+            origins: Where the value comes from.
+        """
+        fields = _FIELDS.findall(_STEPS.sub("", value))
+        if not fields or key in fields:
+            return NOTHING
+        steps = {*origins.data, *origins.models, *map(StepId, _STEPS.findall(text))}
+        for names in (names for step in sorted(steps) for names in _objects(self._schema_of(step))):
+            others = names.intersection(fields)
+            if key in names and others:
+                return Origins(factors=frozenset({f"{', '.join(sorted(others))} as {key}"}))
+        return NOTHING
+
+    def is_of_items(self, text: str, origins: Origins) -> bool:
+        """Whether an expression reads a step that has an entry for each of its items, in their
+        order.
+        """
+        read = _STEPS.fullmatch(text)
+        return read is not None and origins.reads and StepId(read[1]) in self._with_items
 
     def _value(self, value: Json, item: Origins | None) -> Origins:
         match value:
@@ -343,16 +434,35 @@ class PlanProvenance:
         )
 
     def _expression(self, expression: str, item: Origins | None) -> Origins:
+        keys = Origins(choices=self._chosen_keys(expression))
         plain = plain_read(expression)
         if plain is not None:
-            return self.root(plain.root, plain.name, item)
+            return self.root(plain.root, plain.name, item).joined(keys)
         from wavewright.planner.cel.parser import parse_expression
 
         try:
             tree = parse_expression(expression)
         except ExpressionError:
             return NOTHING
-        return _ExpressionOrigins(self, expression, item, is_strict=self._is_strict).of(tree, {})
+        origins = _ExpressionOrigins(self, expression, item, is_strict=self._is_strict)
+        return origins.of(tree, {}).joined(keys)
+
+    def _chosen_keys(self, expression: str) -> frozenset[str]:
+        """Return the keys that an expression takes from objects of which only the data knows the
+        keys.
+        """
+        return frozenset(
+            key
+            for read in _STEP_KEY.finditer(expression)
+            if not self.said.names(key := read["key"] or read["quoted"])
+            and isinstance(
+                as_object(self._schema_of(StepId(read["step"]))).get("additionalProperties"), dict
+            )
+        )
+
+    def _schema_of(self, step: StepId) -> JsonSchema:
+        tool = next((each.tool for each in self._plan.steps if each.id == step), "")
+        return self._tools[tool].output_schema if tool in self._tools else {}
 
     def root(self, root: str, name: str | None, item: Origins | None) -> Origins:
         """Return the origins of a root of expressions, or of a field right below it."""
@@ -381,6 +491,57 @@ class PlanProvenance:
             inputs=_NO_TEXTS if name in own else frozenset({name or "inputs"}), literals=literals
         )
 
+
+class Said:
+    """The words and figures that a job gives: those of its goal and of its inputs."""
+
+    def __init__(self, texts: Sequence[Json]) -> None:
+        self._figures = {figure for text in texts for figure in figures_in(text)}
+        said = " ".join(text for value in texts for _, text in iterate_strings(value)).casefold()
+        self._stems = {_stem(word) for word in _WORDS.findall(said)}
+
+    def names_figure(self, figure: float) -> bool:
+        """Whether a figure is among them; nothing has to name 0."""
+        return figure == 0 or figure in self._figures
+
+    def names(self, text: str) -> bool:
+        """Whether all words of a text are among them."""
+        words = _WORDS.findall(text.casefold())
+        figures = [*figures_in(text)]
+        return bool(words) and (
+            all(self.names_figure(figure) for figure in figures)
+            if figures
+            else all(_stem(word) in self._stems for word in words)
+        )
+
+
+def _stem(word: str) -> str:
+    """Return the part of a word that its plural has as well."""
+    return word.removesuffix("s")
+
+
+def _objects(schema: Json) -> Iterator[frozenset[str]]:
+    """Yield the names of the fields of each object in a schema."""
+    if isinstance(schema, dict):
+        properties = as_object(schema.get("properties"))
+        if properties:
+            yield frozenset(properties)
+        for part in schema.values():
+            yield from _objects(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from _objects(part)
+
+
+_STEP_KEY: Final = re.compile(
+    r"""steps\.(?P<step>\w+)(?:\.(?P<key>\w+)(?!\w*\()|\[['"](?P<quoted>[^'"]*)['"]\])"""
+)
+_SAYS: Final = re.compile(r"[^\W\d_]|[%‰±<>≈~€$£¥]|(?:^|\s)[-\u2212\u2013]$")
+"""A label that says something of the value beside it; commas and brackets do not."""
+_WHOLE: Final = re.compile(r"\$\{(?:(?!\$\{).)*\}", re.DOTALL)
+_FIELDS: Final = re.compile(r"\.(\w+)\b(?!\()")
+_STEPS: Final = re.compile(r"steps\.(\w+)")
+_WORDS: Final = re.compile(r"[^\W_]+(?:\.\d+)?")
 
 _ASKED_ABOUT: Final = {ASK_MODEL: "of", AGENT: "context"}
 """The parameter of a model's step that holds what is asked about."""
@@ -455,7 +616,8 @@ class _ExpressionOrigins:
             case Parenthesized():
                 return self.of(node.inner, names)
             case Unary() if node.operator == "-":
-                return self.of(node.operand, names)
+                value = self.of(node.operand, names)
+                return value.joined(self._factor(node)) if value.reads else value
             case Binary() if node.operator in _ARITHMETIC:
                 return self._arithmetic(node, names)
             case Conditional():
@@ -475,8 +637,10 @@ class _ExpressionOrigins:
             return Origins(literals=frozenset({_shown(self._source(node))}))
         if isinstance(node, LogicalOperation):
             # A side that reads nothing has decided: `… || true`.
-            return NOTHING.joined(*(self.of(side, names).deciding() for side in children(node)))
-        return self._all(children(node), names).deciding()
+            return NOTHING.joined(
+                *(self.of(side, names).deciding(self.plan.said) for side in children(node))
+            )
+        return self._all(children(node), names).deciding(self.plan.said)
 
     def _all(self, nodes: Iterable[ExpressionNode], names: _Locals) -> Origins:
         return NOTHING.joined(*(self.of(node, names) for node in nodes))
@@ -500,8 +664,25 @@ class _ExpressionOrigins:
                 return self.plan.root(operand.name, key.value, self.item)
         if isinstance(operand, ListLiteral | MapLiteral):
             entries = _entries(operand)
-            return NOTHING.joined(*(self.of(entry, names).settled() for entry in entries))
-        return self.of(operand, names)
+            found = NOTHING.joined(*(self.of(entry, names).settled() for entry in entries))
+            is_choice = isinstance(node, Index) and isinstance(
+                without_parens(node.key), LiteralValue
+            )
+            chosen = {_shown(self._source(node))} if is_choice and len(entries) > 1 else _NO_TEXTS
+            return found.joined(Origins(choices=frozenset(chosen)))
+        value = self.of(operand, names)
+        if isinstance(node, Index) and value.reads and self._takes_one(node, value):
+            return value.joined(Origins(choices=frozenset({_shown(self._source(node))})))
+        return value
+
+    def _takes_one(self, node: Index, value: Origins) -> bool:
+        """Whether a place that the author wrote leaves out other entries; the first of what one call
+        gives is its best.
+        """
+        key = without_parens(node.key)
+        if not isinstance(key, LiteralValue) or isinstance(key.value, str):
+            return False
+        return key.value != 0 or self.plan.is_of_items(self._source(node.operand), value)
 
     def _arithmetic(self, node: Binary, names: _Locals) -> Origins:
         left, right = self.of(node.left, names), self.of(node.right, names)
@@ -509,14 +690,39 @@ class _ExpressionOrigins:
             return left.joined(right, self._calculation(node))
         if self.is_strict:
             return left.joined(right, self._twice([node.left, node.right], names))
-        for value, unit in ((right, node.left), (left, node.right)):
+        if (
+            left.reads
+            and node.operator != "*"
+            and self._source(node.left) == self._source(node.right)
+        ):
+            return left.joined(Origins(literals=frozenset({_shown(self._source(node))})))
+        for value, operand, unit in (
+            (right, node.right, node.left),
+            (left, node.left, node.right),
+        ):
             is_unit = value.reads and self._source(unit) in _UNITS
             if is_unit and node.operator not in value.units:
-                return replace(value, units=value.units | {node.operator})
+                counted = replace(value, units=value.units | {node.operator})
+                is_usual = self._is_share(operand, names) or not (value.data or value.models)
+                return counted if is_usual else counted.joined(self._factor(node))
         return left.joined(right)
+
+    def _factor(self, node: ExpressionNode) -> Origins:
+        return Origins(factors=frozenset({_shown(self._source(node))}))
+
+    def _is_share(self, node: ExpressionNode, names: _Locals) -> bool:
+        """Whether a value is a share of another one, as a percentage and a growth are made of."""
+        bare = without_parens(node)
+        if not isinstance(bare, Binary) or bare.operator not in _ARITHMETIC:
+            return False
+        if bare.operator == "/":
+            return self.of(bare.left, names).reads and self.of(bare.right, names).reads
+        return any(self._is_share(side, names) for side in (bare.left, bare.right))
 
     def _conditional(self, node: Conditional, names: _Locals) -> Origins:
         yes, no = self.of(node.yes, names), self.of(node.no, names)
+        bounds = Origins(choices=self.of(node.condition, names).deciding(self.plan.said).choices)
+        yes = yes.joined(bounds)
         is_default = self._source(node.no) in _EMPTY_DEFAULTS and self._is_guard(node)
         if is_default and not self.is_strict:
             return yes.settled()
@@ -535,9 +741,20 @@ class _ExpressionOrigins:
         if not entries:
             return Origins(literals=frozenset({self.text[node.start : node.end]}))
         parts = [self.of(entry, names) for entry in entries]
+        if isinstance(node, MapLiteral):
+            parts += [
+                self._renamed(key, value, part)
+                for (key, value), part in zip(node.entries, parts, strict=True)
+            ]
         if not self.is_strict:
             return NOTHING.joined(*parts)
         return NOTHING.joined(*(part.settled() for part in parts), self._twice(entries, names))
+
+    def _renamed(self, key: ExpressionNode, value: ExpressionNode, origins: Origins) -> Origins:
+        name = without_parens(key)
+        if not isinstance(name, LiteralValue) or not isinstance(name.value, str):
+            return NOTHING
+        return self.plan.renamed(name.value, self._source(value), self.text, origins)
 
     def _twice(self, terms: Iterable[ExpressionNode], names: _Locals) -> Origins:
         """Return what is read twice among the terms of a sum or a list, which counts it twice."""
@@ -550,9 +767,9 @@ class _ExpressionOrigins:
             return Origins(inputs=frozenset({"now()"}))
         target = () if node.target is None else (node.target,)
         if node.function in _QUESTIONS:
-            return self._all((*target, *node.arguments), names).deciding()
+            return self._all((*target, *node.arguments), names).deciding(self.plan.said)
         if node.function in _SHAPERS and target:
-            return self._all(target, names).settled()
+            return self._all(target, names).settled().joined(self._part(node, names))
         if node.function == "format":
             return self._formatted(node, names)
         if node.function == "replace" and target and len(node.arguments) == 2:
@@ -563,6 +780,15 @@ class _ExpressionOrigins:
             if self.is_strict:
                 found = found.joined(self._twice(node.arguments, names))
         return found if found.reads else found.settled()
+
+    def _part(self, node: FunctionCall, names: _Locals) -> Origins:
+        """Return which part of a value a shaper takes by figures, or the words that it puts between
+        the parts.
+        """
+        given = self._all(node.arguments, names)
+        if given.literals - _EMPTY_DEFAULTS:
+            return Origins(choices=frozenset({_shown(self._source(node))}))
+        return Origins(labels=given.labels if node.function == "join" else _NO_TEXTS)
 
     def _formatted(self, node: FunctionCall, names: _Locals) -> Origins:
         """Return the origins of `'…'.format([…])` or `format(time, '…')`; a form into which nothing
@@ -588,13 +814,16 @@ class _ExpressionOrigins:
     def _macro(self, node: Macro, names: _Locals) -> Origins:
         over = self.of(node.range, names)
         if node.function in _CHOOSERS:
-            return over
+            inner = {**names, **dict.fromkeys(node.variables, Origins(is_read=True))}
+            bounds = [self.of(part, inner) for part in node.arguments]
+            chosen = _NO_TEXTS.union(*(bound.choices for bound in bounds))
+            return over.joined(Origins(choices=chosen)) if node.function == "filter" else over
         inner = {**names, **dict.fromkeys(node.variables, over)}
         if len(node.variables) > 1:
             inner[node.variables[0]] = over.joined(Origins(is_read=True))
         made = self.of(node.arguments[-1], inner)
         if node.function in _CONDITIONS:
-            return over.joined(made).deciding()
+            return over.joined(made).deciding(self.plan.said)
         if node.function == "bind":
             return made
         if self.is_strict and not self._only_selects(node.arguments[-1], frozenset(node.variables)):

@@ -43,7 +43,7 @@ from wavewright.reviewer.records import (
     ReviewResult,
     RoundSummary,
 )
-from wavewright.reviewer.review.caps import confidence_in, is_cap_on
+from wavewright.reviewer.review.caps import confidence_in, is_cap_on, is_written
 from wavewright.reviewer.review.results import run_instant
 from wavewright.reviewer.review.rounds import provenance_text
 from wavewright.reviewer.values import duration_text, has_value, shorten, visible
@@ -215,7 +215,7 @@ def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterat
                 yield from _wrapped(why, width, "      ")
         if review.data is not None and review.data.capped != review.confidence:
             yield f"  {'of the data alone':<30} {review.data.capped:.2f}"
-        written = [each for each in review.provenance if each.literals]
+        written = [each for each in review.provenance if is_written(each)]
         yield from _section("Written, not read", map(provenance_text, written), width)
         yield from _section("Rounds", map(_round_line, package.rounds), width)
         if review.opinion is not None:

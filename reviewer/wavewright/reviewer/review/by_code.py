@@ -70,7 +70,11 @@ from wavewright.reviewer.review.results import (
     read_result,
     result_faults,
 )
-from wavewright.reviewer.review.written_figures import written_figures
+from wavewright.reviewer.review.written_figures import (
+    option_words,
+    told_answers,
+    written_figures,
+)
 from wavewright.reviewer.values import listing
 
 
@@ -188,15 +192,21 @@ def _provenance(
     a model gave them to.
     """
     authored = _steps_of_models(run)
+    is_of_model = run.state.rung in _MODEL_RUNGS
     provenance = PlanProvenance(run.plan, run.tools, run.goal)
     fields: list[FieldProvenance] = []
     echoes: list[str] = []
     for field, origins in provenance.of_result(has_stopped=run.has_stopped).items():
-        echoed = written_figures(run, provenance, _field_value(result.value, field), authored)
+        part = _field_value(result.value, field)
+        echoed = written_figures(run, provenance, part, authored)
         if echoed and not is_allowed_field(field, run.goal.allow_literals):
             what = listing(sorted(echoed), _MAX_LABELS)
             echoes.append(f"{field}: {what} stands in no data; the planner wrote it into a step")
         literals = origins.literals | echoed
+        told = told_answers(run, provenance, part, authored)
+        factors, choices = origins.factors | told, origins.choices | provenance.words(origins)
+        choices |= option_words(run, provenance, part, authored)
+        shaped = factors | choices
         fields.append(
             FieldProvenance(
                 field=field,
@@ -204,7 +214,9 @@ def _provenance(
                 inputs=tuple(sorted(origins.inputs)),
                 models=tuple(sorted(origins.models)),
                 literals=tuple(sorted(literals)),
-                is_by_planner=bool(authored) and bool(literals),
+                factors=tuple(sorted(factors)),
+                choices=tuple(sorted(choices)),
+                is_by_planner=bool(authored) and bool(literals or told or (is_of_model and shaped)),
             )
         )
     is_empty = not any(

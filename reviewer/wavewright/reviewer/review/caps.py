@@ -40,7 +40,7 @@ from wavewright.reviewer.review.results import (
     raw_overall,
     warned_shares,
 )
-from wavewright.reviewer.values import brief, shorten
+from wavewright.reviewer.values import brief, listing, shorten
 
 PLANNER = "planner"
 REVIEWER = "reviewer"
@@ -49,7 +49,8 @@ OVERALL = "overall"
 _NOT_EVALUATED_MAX = 0.5
 """The ceiling of every confidence where a gate had no items to evaluate."""
 _WRITTEN_MAX = 0.3
-"""The ceiling of a field that the planner wrote itself."""
+"""The ceiling of a field that the planner wrote itself or shaped."""
+_MAX_SHOWN = 3
 _NO_RESULT_MAX = 0.2
 _NOT_ACHIEVED_MAX = 0.6
 """The ceiling of `overall` where the goal does not count as achieved."""
@@ -195,19 +196,41 @@ def verdict_caps(standing: Standing, *, is_achieved: bool) -> Iterator[CapRecord
 
 
 def written_caps(provenance: Sequence[FieldProvenance], goal: Goal) -> Iterator[CapRecord]:
-    """Yield the caps on the fields that a planner wrote itself, and on all where nothing else is in
-    the result or the goal does not allow it.
+    """Yield the caps on the fields that a planner wrote itself or shaped, and on all where nothing else
+    is in the result or the goal does not allow it.
+
+    What only chooses data or stands around it is there to be read, so it lowers nothing else.
     """
-    written = [found for found in provenance if found.literals and found.is_by_planner]
+    written = [found for found in provenance if found.is_by_planner and is_written(found)]
     for found in written:
         is_allowed = is_allowed_field(found.field, goal.allow_literals)
         is_all = len(written) == len(provenance)
         name = "the result" if found.field == "result" else repr(found.field)
-        because = f"{name} was written by the planner"
-        field = found.field if is_allowed and not is_all else EVERY_FIELD
-        yield CapRecord(
-            field=field, max=_WRITTEN_MAX, because=because, applied=True, origin="engine"
-        )
+        because = f"{name} was {_writing(found)} by the planner"
+        if is_all or (found.literals and not is_allowed):
+            fields = [EVERY_FIELD]
+        elif is_allowed or not (found.literals or found.factors):
+            fields = [found.field]
+        else:
+            fields = [found.field, OVERALL]
+        for field in fields:
+            yield CapRecord(
+                field=field, max=_WRITTEN_MAX, because=because, applied=True, origin="engine"
+            )
+
+
+def is_written(found: FieldProvenance) -> bool:
+    """Whether the author of the plan has written a field, or something that shapes it."""
+    return bool(found.literals or found.factors or found.choices)
+
+
+def _writing(found: FieldProvenance) -> str:
+    """Return what the planner did to a field, with what it wrote where the field is made of data."""
+    if found.literals:
+        return "written"
+    if found.factors:
+        return f"made another value ({listing(found.factors, _MAX_SHOWN)})"
+    return f"chosen or worded ({listing(found.choices, _MAX_SHOWN)})"
 
 
 def _overall_cap(most: float, because: str) -> CapRecord:

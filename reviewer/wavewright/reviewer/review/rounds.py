@@ -161,5 +161,7 @@ def origins_text(found: FieldProvenance) -> str:
         f"inputs {listing(found.inputs, 4)}" if found.inputs else "",
         f"a model's answer in {listing(found.models, 4)}" if found.models else "",
         f"written by {author}: {listing(found.literals, 4)}" if found.literals else "",
+        f"made another value by {author}: {listing(found.factors, 4)}" if found.factors else "",
+        f"chosen or worded by {author}: {listing(found.choices, 4)}" if found.choices else "",
     ]
     return ", ".join(part for part in parts if part) or "nothing"

@@ -13,7 +13,7 @@ from typing import Final
 
 from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.language.plan import Step
-from wavewright.planner.plans.figures import figures_in, is_telling
+from wavewright.planner.plans.figures import figures_in, is_telling, numbers_in
 from wavewright.planner.plans.provenance import PlanProvenance
 from wavewright.planner.plans.step_types import answer_types
 from wavewright.planner.types import Json, JsonSchema, StepId, as_list, as_object
@@ -44,6 +44,73 @@ def written_figures(
     evidence: list[Json] = [run.goal.text, dict(run.goal.inputs), *fetched]
     figures = _repeated_figures(value, steps, provenance, evidence)
     return frozenset({*figures, *_dictated_words(value, steps, run, provenance, evidence)})
+
+
+def told_answers(
+    run: ReviewedRun, provenance: PlanProvenance, value: Json, authored: Collection[StepId]
+) -> frozenset[str]:
+    """Return the answers in a value that a model was told rather than asked for: a number that its
+    words name and no data holds, or the only one of several choices that they name.
+
+    A small number may be there by chance, so it is shown and caps the field, and nothing more.
+    """
+    steps = [step for step in run.plan.steps if step.id in authored and provenance.asks_model(step)]
+    if not steps:
+        return frozenset()
+    known: list[Json] = [run.goal.text, dict(run.goal.inputs)]
+    known += [
+        run.state.steps[step.id].output
+        for step in run.plan.steps
+        if provenance.only_fetches(step) and step.id in run.state.steps
+    ]
+    answers = {*numbers_in(value)} - {figure for each in known for figure in figures_in(each)}
+    texts = {_plain(text) for _, text in iterate_strings(value)}
+    found = set[str]()
+    for step in steps:
+        words = " ".join(text for _, text in iterate_strings(dict(step.params)))
+        found |= {
+            f"{figure:g} in the words of {step.id}" for figure in answers & {*figures_in(words)}
+        }
+        for choices in _enums(step, run):
+            named = [choice for choice in choices if re.search(rf"\b{choice}\b", _plain(words))]
+            if len(named) == 1 and named[0] in texts:
+                found.add(f"{named[0]!r}, alone in the words of {step.id}")
+    return frozenset(found)
+
+
+def option_words(
+    run: ReviewedRun, provenance: PlanProvenance, value: Json, authored: Collection[StepId]
+) -> frozenset[str]:
+    """Return the words in a value that a model gave to a computing step as an option."""
+    said = f" {_plain(run.goal.text)} "
+    texts = [f" {_plain(text)} " for _, text in iterate_strings(value)]
+    options = {
+        text
+        for step in run.plan.steps
+        if step.id in authored and provenance.computes(step)
+        for text in step.params.values()
+        if isinstance(text, str) and "${" not in text and _plain(text)
+    }
+    return frozenset(
+        text
+        for text in options
+        if f" {_plain(text)} " not in said and any(f" {_plain(text)} " in each for each in texts)
+    )
+
+
+def _enums(step: Step, run: ReviewedRun) -> Iterator[list[str]]:
+    """Yield the choices among which a model answers in a step."""
+    tool = run.tools.get(step.tool)
+    schemas = [schema for _, schema in answer_types(step, run.tools)]
+    for schema in (*schemas, *([] if tool is None else [tool.output_schema])):
+        for part in (schema, *as_object(schema.get("properties")).values()):
+            choices = [
+                _plain(text)
+                for text in as_list(as_object(part).get("enum"))
+                if isinstance(text, str)
+            ]
+            if len(choices) > 1:
+                yield choices
 
 
 def _repeated_figures(

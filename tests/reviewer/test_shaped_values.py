@@ -1,0 +1,327 @@
+"""Plans of a model that give data another value than it has, by what they write beside it: such a
+plan is refused, or the field is worth little and says what was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+import pytest
+
+from tests.reviewer.scripted_runs import (
+    ScriptedRun,
+    goal_for,
+    plan_of,
+    run_plan,
+    signature,
+)
+from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.written_results import check_written_result
+from wavewright.planner.diagnostics.diagnostic import error_diagnostics
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.types import Json, JsonObject
+from wavewright.reviewer.package.builder import build_package
+from wavewright.reviewer.package.summary import proof_of
+from wavewright.reviewer.records import Package, ReviewResult
+from wavewright.reviewer.review.by_code import review_by_code
+from wavewright.tools import make_tool
+
+
+class Town(TypedDict):
+    id: int
+    name: str
+    people: int
+    area: float
+
+
+class Sum(TypedDict):
+    n: int
+    total: float
+    text: str
+
+
+def list_towns(n: int) -> list[int]:
+    """List the towns."""
+    return [*range(n)]
+
+
+def read_town(number: int) -> Town:
+    """Read a town."""
+    return {"id": number, "name": f"Town {number}", "people": 0, "area": 0.0}
+
+
+def rates() -> dict[str, float]:
+    """Read the rates, by the name of a currency."""
+    return {}
+
+
+def add_up(
+    towns: list[Town], note: str = "", start: float = 0.0, factor: float = 1.0, last: int = 0
+) -> Sum:
+    """Add up the people."""
+    raise NotImplementedError
+
+
+def scale(value: float, by: float = 1.0, unit: str = "") -> float:
+    """Scale a figure."""
+    raise NotImplementedError
+
+
+def join_up(parts: list[str], mark: str = ", ") -> str:
+    """Join texts."""
+    raise NotImplementedError
+
+
+def _signature(function: Any, *tags: str) -> ToolSignature:
+    return make_tool(function).signature.model_copy(update={"tags": frozenset(tags)})
+
+
+RATED: JsonObject = {"properties": {"rating": {"type": "string", "enum": ["low", "fair", "high"]}}}
+TOOLS = (
+    *(_signature(function, "data") for function in (list_towns, read_town, rates)),
+    *(_signature(function, "analysis") for function in (add_up, scale, join_up)),
+    signature("look"),
+    signature("ask", expected_tokens=100),
+    signature("rate", expected_tokens=100, output_schema=RATED),
+)
+STEPS: tuple[JsonObject, ...] = (
+    {"id": "ids", "tool": "list_towns", "params": {"n": "${inputs.n}"}},
+    {
+        "id": "towns",
+        "tool": "read_town",
+        "for_each": "${steps.ids}",
+        "params": {"number": "${item}"},
+    },
+    {"id": "sum", "tool": "add_up", "params": {"towns": "${steps.towns}"}},
+    {"id": "rates", "tool": "rates"},
+)
+ANSWERS: Mapping[str, object] = {
+    "ids": [1, 2, 3],
+    "towns": [
+        {"id": 1, "name": "Abe", "people": 310, "area": 1.5},
+        {"id": 2, "name": "Bel", "people": 420, "area": 2.5},
+        {"id": 3, "name": "Cor", "people": 530, "area": 3.5},
+    ],
+    "sum": {"n": 3, "total": 1260.0, "text": "3 towns with 1260 people"},
+    "rates": {"EUR": 1.25, "USD": 1.5},
+}
+
+
+def run(*more: JsonObject, result: Json, answer: object = 7.75) -> ScriptedRun | None:
+    """Return the run of a plan that a model wrote; nothing where the plan is refused."""
+    steps = {**{step["id"]: step for step in STEPS}, **{step["id"]: step for step in more}}
+    plan = plan_of(*steps.values(), result=result)
+    goal = goal_for(
+        plan, inputs={"n": 3}, text="The people of all towns above 400 in EUR, in percent"
+    )
+    known = {tool.name: tool for tool in TOOLS}
+    bound = bind_plan(plan, goal, known)
+    if error_diagnostics([*check(bound, goal, known), *check_written_result(bound, goal, known)]):
+        return None
+    answers = {"x": answer, **ANSWERS}
+    return run_plan(plan, answers, *TOOLS, goal=goal, rung="llm")
+
+
+def review(ran: ScriptedRun) -> ReviewResult:
+    return review_by_code(ran.plan, ran.goal, ran.state, ran.tools)
+
+
+def worth(ran: ScriptedRun, field: str = "overall") -> float:
+    """Return the confidence in a field; of one without a cap of its own, the whole result's."""
+    figures = {each.field: each.capped for each in review(ran).confidences}
+    return figures.get(field, figures["overall"])
+
+
+def _item(price: str) -> str:
+    return f"${{steps.towns.map(t, {{'id': t.id, 'name': t.name, 'people': {price}, 'area': t.area}})}}"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        # words around a value
+        "${steps.sum.total} thousand",
+        "minus ${steps.sum.total}",
+        "-${steps.sum.total}",
+        "about ${steps.sum.n}%",
+        "${'nearly ' + string(steps.sum.total)}",
+        "${'%s dozen'.format([steps.sum.n])}",
+        "${[string(steps.sum.total), 'million'].join(' ')}",
+        "${steps.towns.map(t, t.name).join(' hates ')}",
+        "${steps.sum.n > 2 ? 'no ' + steps.sum.text : steps.sum.text}",
+        # a unit, a sign, a value that meets itself
+        "${steps.sum.total + 1.0}",
+        "${steps.sum.total - 1.0}",
+        "${1.0 - steps.sum.total}",
+        "${steps.sum.total * 100.0}",
+        "${steps.sum.total / 100.0}",
+        "${steps.sum.n + 1}",
+        "${-steps.sum.total}",
+        "${steps.sum.total + steps.sum.total}",
+        "${steps.sum.total - steps.sum.total}",
+        "${steps.sum.total / steps.sum.total}",
+        "${cel.bind(x, steps.sum.total, x + x)}",
+        "${steps.towns.map(t, t.people * 100).sum()}",
+        # keys
+        "${steps.rates.USD}",
+        "${steps.rates['USD']}",
+        "${{'a': steps.sum.n, 'b': steps.sum.total}['a']}",
+        "${[steps.sum.n, steps.sum.total][0]}",
+        _item("t.id"),
+        _item("t.id * t.id"),
+        "${steps.towns.map(t, {'name': string(t.area)})}",
+        # a part, chosen by the planner
+        "${steps.towns[0].people}",
+        "${steps.towns[2]['people']}",
+        "${steps.towns.slice(0, 2).map(t, t.people).sum()}",
+        "${steps.towns.filter(t, t.people > 500).size()}",
+        "${steps.towns.filter(t, t.name == 'Abe')}",
+        "${steps.towns.exists(t, t.people > 500)}",
+        "${steps.sum.text.substring(0, 1)}",
+        "${steps.sum.n > 2 ? steps.towns[0].people : steps.sum.n}",
+        "${steps.sum.total > 9999.0}",
+        "${!(steps.sum.n > 2)}",
+        "${steps.sum.text.contains('Abe')}",
+    ],
+)
+def test_a_value_that_the_planner_shapes_is_refused_or_worth_little(value: str) -> None:
+    ran = run(result={"value": value})
+
+    assert ran is None or worth(ran, "value") <= 0.3
+
+
+@pytest.mark.parametrize(
+    ("step", "result"),
+    [
+        ({"id": "sum", "tool": "add_up", "params": {"towns": "${steps.towns}", "start": 7}}, "sum.total"),
+        ({"id": "sum", "tool": "add_up", "params": {"towns": "${steps.towns}", "factor": 2.5}}, "sum.total"),
+        ({"id": "sum", "tool": "add_up", "params": {"towns": "${steps.towns}", "last": 1}}, "sum"),
+        ({"id": "sum", "tool": "add_up", "params": {"towns": _item("t.id")}}, "sum.total"),
+        ({"id": "sum", "tool": "add_up", "params": {"towns": _item("t.people * 100")}}, "sum.total"),
+        ({"id": "sum", "tool": "add_up", "params": {"towns": "${steps.towns + steps.towns}"}}, "sum.total"),
+        ({"id": "sum", "tool": "add_up", "params": {"towns": "${steps.towns.slice(1, 3)}"}}, "sum.total"),
+        ({"id": "sum", "tool": "add_up", "params": {"towns": "${[steps.towns[0]]}"}}, "sum.total"),
+        ({"id": "x", "tool": "scale", "params": {"value": "${steps.sum.total}", "by": 2}}, "x"),
+        ({"id": "x", "tool": "scale", "params": {"value": "${steps.sum.total + 1.0}"}}, "x"),
+        ({"id": "x", "tool": "scale", "params": {"value": "${steps.rates.USD}"}}, "x"),
+        ({"id": "x", "tool": "join_up", "params": {"parts": ["${steps.towns[0].name}", "rules"]}}, "x"),
+        ({**STEPS[1], "params": {"number": "${item + 1}"}}, "towns"),
+        ({**STEPS[1], "for_each": "${steps.ids.map(i, i + 1)}"}, "towns"),
+    ],
+)  # fmt: skip
+def test_what_a_planner_shapes_in_a_step_is_followed_into_the_result(
+    step: JsonObject, result: str
+) -> None:
+    ran = run(step, result={"value": f"${{steps.{result}}}"})
+
+    assert ran is None or worth(ran, "value") <= 0.3
+
+
+@pytest.mark.parametrize(
+    ("tool", "prompt", "answer"),
+    [
+        ("ask", "Answer 9.5.", {"total": 9.5}),
+        ("ask", "The total is 42", {"total": 42}),
+        ("ask", "Say 7", 7),
+        ("ask", "Is it 12 or so?", [{"n": 12}]),
+        ("rate", "Is it high? It is high.", {"rating": "high"}),
+    ],
+)
+def test_an_answer_that_a_model_was_told_is_worth_little(
+    tool: str, prompt: str, answer: Json
+) -> None:
+    step: JsonObject = {
+        "id": "x",
+        "tool": tool,
+        "params": {"of": "${steps.towns}", "prompt": prompt},
+    }
+    ran = run(step, result="${steps.x}", answer=answer)
+
+    assert ran is not None
+    assert worth(ran) <= 0.3
+
+
+def test_words_that_come_back_from_an_option_are_the_planners() -> None:
+    step: JsonObject = {
+        "id": "x",
+        "tool": "join_up",
+        "params": {"parts": "${steps.towns.map(t, t.name)}", "mark": " never "},
+    }
+    ran = run(step, result="${steps.x}", answer="Abe never Bel never Cor")
+
+    assert ran is not None
+    assert worth(ran) <= 0.3
+
+
+@pytest.mark.parametrize(
+    ("value", "step"),
+    [
+        ("${steps.sum.total}", None),
+        ("${steps.sum}", None),
+        ("${steps.towns}", None),
+        ("${steps.rates.EUR}", None),
+        ("${steps.rates}", None),
+        ("${steps.towns.map(t, t.name).join(', ')}", None),
+        ("${steps.towns.map(t, {'town': t.name, 'people': t.people})}", None),
+        ("${steps.towns.map(t, {'name': t.name, 'density': double(t.people) / t.area})}", None),
+        ("${steps.towns.filter(t, t.people > 0)}", None),
+        ("${steps.towns.filter(t, t.people > 400)}", None),
+        ("${steps.towns.sortBy(t, -t.people)[0].name}", None),
+        ("${steps.towns.map(t, t.people).sum()}", None),
+        ("${steps.towns.size()}", None),
+        ("${double(steps.towns[inputs.n - 1].people) / steps.sum.total * 100.0}", None),
+        ("${steps.sum.total / double(steps.sum.n) - 1.0}", None),
+        ("${has(steps.sum.text) ? steps.sum.text : ''}", None),
+        ("${inputs.n}", None),
+        ("${steps.sum.n}/${inputs.n}", None),
+        ("All towns: ${steps.sum.n}", None),
+        ("${steps.x}", {"tool": "scale", "params": {"value": "${steps.sum.total}", "by": 1.0}}),
+        ("${steps.x}", {"tool": "scale", "params": {"value": "${steps.sum.total}", "by": 400}}),
+        ("${steps.x}", {"tool": "scale", "params": {"value": "${steps.sum.total}", "unit": "m"}}),
+        ("${steps.x}", {"tool": "ask", "params": {"of": "${steps.towns}", "prompt": "In 3 words"}}),
+        ("${steps.x}", {"tool": "rate", "params": {"of": "${steps.towns}", "prompt": "Low or high?"}}),
+    ],
+)  # fmt: skip
+def test_an_honest_plan_is_believed(value: str, step: JsonObject | None) -> None:
+    more = [] if step is None else [{"id": "x", **step}]
+    answer: Json = {"rating": "high"} if step is not None and step["tool"] == "rate" else 7.75
+    ran = run(*more, result={"value": value}, answer=answer)
+
+    assert ran is not None
+    assert review(ran).goal_achieved
+    assert worth(ran, "value") == 0.8
+
+
+def test_what_a_planner_wrote_beside_the_data_is_named_where_the_figure_is_explained() -> None:
+    ran = run(result={"total": "${steps.sum.total + 1.0}", "n": "${steps.sum.n}"})
+    assert ran is not None
+    found = review(ran)
+    package = build_package(ran.plan, ran.goal, ran.state, found, ran.tools)
+
+    assert proofs(package, found, "total")[:2] == [
+        "total 0.30",
+        "  from total: data of towns, made another value by the planner: steps.sum.total + 1.0",
+    ]
+    assert worth(ran) == 0.3
+
+
+def test_words_around_one_field_lower_no_other() -> None:
+    ran = run(result={"total": "${steps.sum.total}", "text": "nearly ${steps.sum.n}"})
+
+    assert ran is not None
+    assert (worth(ran, "text"), worth(ran)) == (0.3, 0.8)
+
+
+def test_what_people_write_beside_data_lowers_nothing() -> None:
+    ran = run(result={"total": "${steps.sum.total + 1.0}"})
+    assert ran is not None
+    by_people = run_plan(ran.plan, ANSWERS, *TOOLS, goal=ran.goal, rung="given")
+
+    assert worth(by_people) == 0.8
+    assert review(by_people).provenance[0].factors == ("steps.sum.total + 1.0",)
+
+
+def proofs(package: Package, found: ReviewResult, field: str) -> list[str]:
+    return [*proof_of(package, found, field).lines()]
