@@ -241,11 +241,42 @@ def test_a_value_that_is_not_known_needs_some_entry_where_calls_are_held() -> No
     assert [entry.kind for entry in excess(needed, none, calls_are_held=True)] == ["host"]
 
 
-def test_what_the_tools_of_an_agent_reach_must_be_given_as_a_whole() -> None:
+def test_what_the_tools_of_an_agent_reach_may_be_narrowed() -> None:
     needed = permits(step("a", "agent", task="", tools=["fetch"]))
     some = needed.model_copy(update={"hosts": {"example.org": ()}})
 
-    assert [entry.kind for entry in excess(needed, some, calls_are_held=True)] == ["host"]
+    assert excess(needed, some, calls_are_held=True) == []
+    assert [entry.kind for entry in excess(needed, some)] == ["host"]
+
+
+@pytest.mark.parametrize(
+    ("tool_name", "params", "tools"),
+    [
+        ("agent", {"agent": "scout"}, {"agent", "load", "reader", "count"}),
+        ("agent", {"agent": "reader"}, {"agent", "count"}),
+        ("agent", {"agent": "scout", "tools": ["load"]}, {"agent", "load"}),
+        ("agent", {"tools": ["fetch"]}, {"agent", "fetch"}),
+        ("survey", {}, {"survey", "load", "reader", "count"}),
+    ],
+)
+def test_what_named_agents_may_call_is_permitted_at_any_depth(
+    tool_name: str, params: JsonObject, tools: set[str]
+) -> None:
+    reader = tool("reader", calls_agents=["reader"], within=(TOOLS["count"],))
+    scout = tool("scout", calls_agents=["scout"], within=(TOOLS["load"], reader))
+    known = {
+        **TOOLS,
+        "agent": tool(
+            "agent",
+            params={"task": TEXT, "tools": {}, "agent": TEXT},
+            calls_agents=["scout", "reader"],
+            within=(TOOLS["fetch"], scout, reader),
+        ),
+        "survey": tool("survey", calls_agents=["scout"], within=scout.within),
+    }
+    plan = Plan.model_validate({"version": 1, "steps": [step("a", tool_name, **params)]})
+
+    assert set(infer_permits(plan, None, known).tools) == tools
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.settings import Settings
 from wavewright.engine.run.context import RunContext
+from wavewright.engine.run.permits import permitted_tools
 from wavewright.engine.run.ports import Attempt
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, ItemFinished, Noted, StepFinished
@@ -88,6 +89,7 @@ class EarlySteps:
         self._attempt = attempt
         self._settings = settings
         self._context = context
+        self._tools = permitted_tools(context)
         self._group = group
         self._allowance = allowance
         self._stream = PlanStream()
@@ -186,7 +188,7 @@ class EarlySteps:
             state = await execute(
                 Execution(
                     part,
-                    context.tools,
+                    self._tools,
                     run=context.run,
                     now=now,
                     journal=self._attempt.journal,

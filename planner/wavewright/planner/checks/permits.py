@@ -44,6 +44,7 @@ from wavewright.planner.language.signatures import (
 from wavewright.planner.plans.dispatch import with_dispatched
 from wavewright.planner.plans.estimates import known_items, known_values
 from wavewright.planner.plans.let_and_stop import with_let
+from wavewright.planner.plans.uses import holds_expression
 from wavewright.planner.schemas.views import (
     ScopedSchema,
     element_schema,
@@ -156,8 +157,7 @@ def infer_permits(
     return Permits(
         tools={
             name: ToolPermit(
-                effects=tuple(sorted(needs.tools[name].effects)),
-                because=tuple(needs.of_tools[name]),
+                effects=tuple(sorted(needs.effects[name])), because=tuple(needs.of_tools[name])
             )
             for name in sorted(needs.of_tools)
         },
@@ -191,7 +191,7 @@ def excess(needed: Permits, given: Permits, *, calls_are_held: bool = False) -> 
     for kind in _REACHES:
         known = given.reach(kind)
         for name, because in needed.reach(kind).items():
-            is_left_to_calls = calls_are_held and bool(known) and _is_open(name, because)
+            is_left_to_calls = calls_are_held and bool(known) and _is_open(name)
             if not is_left_to_calls and not any(_covers(kind, entry, name) for entry in known):
                 found.append(PermitEntry(kind.removesuffix("s"), name, because))
     for label, wanted, known in (
@@ -208,13 +208,9 @@ def excess(needed: Permits, given: Permits, *, calls_are_held: bool = False) -> 
     return found
 
 
-def _is_open(name: str, because: Collection[str]) -> bool:
-    """Whether an entry stands for values that are known when a step's call is made.
-
-    The calls within an agent are compared with nothing: what its tools need, they must be given.
-    """
-    is_of_agent = any(reference.endswith((".tool", ".params.tools")) for reference in because)
-    return not is_of_agent and (name == ANY or name.startswith("*.") or name.endswith("/"))
+def _is_open(name: str) -> bool:
+    """Whether an entry stands for values that are known when a call is made."""
+    return name == ANY or name.startswith("*.") or name.endswith("/")
 
 
 def extended_permits(given: Permits, needed: Permits) -> Permits:
@@ -325,6 +321,7 @@ class _Needs:
         self.tools = tools
         self.sources = sources
         self.of_tools = dict[str, list[str]]()
+        self.effects = dict[str, frozenset[Effect]]()
         self.calls = 0
         self._entries = dict[str, dict[str, list[str]]]()
         self._secret_inputs = _secret_inputs(goal)
@@ -348,7 +345,7 @@ class _Needs:
         at = f"steps.{step.id}"
         if parts := dispatched_tools(step.tool):
             self.calls += self._most_calls(step, signature)
-            self._add_chosen(parts, f"{at}.tool")
+            self._add_chosen([self.tools[part] for part in parts], f"{at}.tool")
             self._add_secrets(step)
             return
         self._add_tool(signature, f"{at}.tool")
@@ -362,6 +359,7 @@ class _Needs:
             self._add_agent(step, f"{at}.params.tools" if "tools" in step.params else f"{at}.tool")
 
     def _add_tool(self, signature: ToolSignature, because: str) -> None:
+        self.effects[signature.name] = signature.effects
         references = self.of_tools.setdefault(signature.name, [])
         if because not in references:
             references.append(because)
@@ -372,18 +370,31 @@ class _Needs:
 
     def _add_agent(self, step: Step, because: str) -> None:
         """Add the tools that an agent may call, with whatever values: a model chooses them."""
-        named = step.params.get("tools")
-        names = [str(name) for name in named] if isinstance(named, list) else sorted(self.tools)
-        if self.goal is not None and not isinstance(named, list):
-            names = [name for name in names if name in self.goal.tool_names]
-        known = [name for name in names if name in self.tools]
-        self._add_chosen([name for name in known if is_open_to_agents(self.tools[name])], because)
+        own, named = self.tools[step.tool], step.params.get("tools")
+        within = {tool.name: tool for tool in own.within}
+        agents = [tool for tool in own.within if tool.name in own.calls_agents]
+        if step.tool != AGENT:
+            chosen = within
+        elif (agent := step.params.get("agent")) is not None:
+            asked = [tool for tool in agents if tool.name == agent] or agents
+            chosen = {tool.name: tool for each in asked for tool in each.within}
+        else:
+            goal = self.tools if self.goal is None else self.goal.tool_names
+            chosen = {name: tool for name, tool in self.tools.items() if name in goal}
+        if isinstance(named, list) and not holds_expression(named):
+            every = {**self.tools, **chosen}
+            chosen = {name: every[name] for name in map(str, named) if name in every}
+        self._add_chosen(
+            [tool for _, tool in sorted(chosen.items()) if is_open_to_agents(tool)], because
+        )
 
-    def _add_chosen(self, names: Iterable[str], because: str) -> None:
-        """Add tools that a model or data chooses, with whatever values."""
-        for name in names:
-            signature = self.tools[name]
+    def _add_chosen(self, signatures: Iterable[ToolSignature], because: str) -> None:
+        """Add tools that a model or data chooses, with whatever values, and what is called within
+        them.
+        """
+        for signature in signatures:
             self._add_tool(signature, because)
+            self._add_chosen(signature.within, because)
             for parameter in as_object(signature.input_schema.get("properties")):
                 for kind in _kinds(signature, parameter, _place_of(signature, parameter)):
                     for reached in _bounded(signature, kind, parameter):

@@ -124,6 +124,8 @@ class ToolSignature(CallPolicy):
     """Named agents that a call may run, where a model is configured."""
     needs: Names = frozenset()
     """Labels that a worker of the fleet must have to make a call, such as `gpu`."""
+    within: Annotated[tuple[ToolSignature, ...], Field(exclude=True, repr=False)] = ()
+    """Tools that a model may call within a call; of the tool `agent`, named agents as well."""
     code: Annotated[str, Field(exclude=True)] = ""
     """Hash of the code behind it, which is no part of the contract: other runs reuse only what the
     same code made.

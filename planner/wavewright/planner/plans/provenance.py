@@ -128,7 +128,7 @@ class Origins:
             return replace(self, literals=self.literals | self.labels, labels=_NO_TEXTS)
         return self
 
-    def deciding(self, said: Said) -> Origins:
+    def deciding(self, said: JobWords) -> Origins:
         """Return the origins of a decision that is taken on this value; what it is compared with is
         no part of it, but chooses unless the job has said it.
         """
@@ -162,7 +162,7 @@ class PlanProvenance:
         self.steps: dict[StepId, Origins] = {}
         """The origins of each step's output; without steps that depend on a cycle."""
         inputs = plan.inputs if goal is None else goal.inputs
-        self.said = Said([dict(inputs), *([] if goal is None else [goal.text])])
+        self.said = JobWords([dict(inputs), *([] if goal is None else [goal.text])])
         self._with_items = {step.id for step in plan.steps if step.for_each is not None}
         graph = PlanGraph.of(plan)
         for step_id in graph.order():
@@ -492,7 +492,7 @@ class PlanProvenance:
         )
 
 
-class Said:
+class JobWords:
     """The words and figures that a job gives: those of its goal and of its inputs."""
 
     def __init__(self, texts: Sequence[Json]) -> None:

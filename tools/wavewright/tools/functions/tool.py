@@ -120,6 +120,10 @@ class CallDescription:
         return {field.name: getattr(self, field.name) for field in fields(CallDescription)}
 
 
+CallGuard: TypeAlias = Callable[[ToolSignature, Mapping[str, Json]], None]
+"""Raises `ToolError` where a call with these parameters may not be made."""
+
+
 @dataclass(slots=True)
 class ToolCall(CallDescription):
     """A child job: a call, and what the process that makes it adds.
@@ -145,6 +149,8 @@ class ToolCall(CallDescription):
     """The run data that the call sees; None outside a run."""
     agents: Agents | None = None
     """The agents that the tool calls; None where no model is configured."""
+    guard: CallGuard | None = None
+    """Judges the calls that are made within it; None where a run has no permits."""
     step_feedback: Sequence[Json] = ()
     """Why the last package was rejected, as the step was told, of a call that an agent makes within
     it.

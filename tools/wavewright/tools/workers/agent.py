@@ -87,7 +87,8 @@ def agent_tool(
         calls_agents=frozenset(named),
         untrusted_output=not is_closed,
     )
-    signature = with_calls_of(own, [tool.signature for tool in usable.values()])
+    called = [tool.signature for tool in open_ones.values()]
+    signature = with_calls_of(own, [*called, *(agent.signature for agent in named.values())])
     turns = AgentConcurrency(Limits() if goal is None else goal.limits)
 
     async def call(request: ToolCall) -> Json:

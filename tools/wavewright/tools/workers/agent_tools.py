@@ -115,6 +115,7 @@ class AgentCalls:
             raise self._refusal(
                 name, params, f"all {self.limits.tool_calls} calls are made: answer now"
             )
+        self._require_permitted(tool.signature, params, whole)
         self._count += 1
         ended = self._running[request.key] = anyio.Event()
         try:
@@ -134,6 +135,21 @@ class AgentCalls:
         self.collected[handle] = output
         self._handles[request.key] = handle
         return self._view(handle)
+
+    def _require_permitted(
+        self, signature: ToolSignature, params: JsonObject, whole: JsonObject
+    ) -> None:
+        """Return where the permits of the run allow a call.
+
+        Raises:
+            LoopToolError: they do not.
+        """
+        if self.call.guard is None:
+            return
+        try:
+            self.call.guard(signature, whole)
+        except ToolError as error:
+            raise self._refusal(signature.name, params, str(error)) from error
 
     async def _replayed_output(self, tool: Tool, request: ToolCall, key: str) -> Json:
         """Return what the call gave before the run was interrupted, or make it and keep what it
@@ -206,6 +222,7 @@ class AgentCalls:
             job=call.job,
             budget=call.budget,
             emit=call.emit,
+            guard=call.guard,
             data=seen,
             step_feedback=call.feedback,
         )

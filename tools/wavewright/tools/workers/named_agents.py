@@ -264,9 +264,11 @@ def with_calls_of(signature: ToolSignature, tools: Iterable[ToolSignature]) -> T
     """Return the signature of something that calls these tools: it touches their run data and
     passes their text on.
     """
-    known = [signature, *tools]
+    within = tuple(tools)
+    known = [signature, *within]
     return signature.model_copy(
         update={
+            "within": within,
             "reads_data": frozenset[str]().union(*(tool.reads_data for tool in known)),
             "writes_data": frozenset[str]().union(*(tool.writes_data for tool in known)),
             "untrusted_output": any(tool.brings_untrusted for tool in known),
@@ -359,6 +361,9 @@ class AgentCatalog:
         agents = {name: self.agent(name, f"tool {own.name!r}") for name in sorted(names)}
         signature = with_calls_of(own, [agent.signature for agent in agents.values()]).model_copy(
             update={
+                "within": tuple(
+                    tool for agent in agents.values() for tool in agent.signature.within
+                ),
                 "effects": own.effects | {"egress"},
                 "version": ".".join([own.version, *(agent.version for agent in agents.values())]),
                 "expected_tokens": max(
