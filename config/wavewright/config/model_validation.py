@@ -12,9 +12,9 @@ import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Annotated, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, TypeVar, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 from typing_extensions import is_typeddict
 
@@ -29,9 +29,6 @@ from wavewright.config.sources import (
     pointer_token,
     type_hint,
 )
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
 
 M = TypeVar("M", bound=BaseModel)
 

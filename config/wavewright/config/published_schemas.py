@@ -11,12 +11,9 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, cast, get_args
+from typing import cast, get_args
 
-from pydantic import BaseModel, TypeAdapter
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue, TypeAdapter
 
 _EXAMPLE = re.compile(r"\n\n(The example goes on from .*\n\n)?>>> ")
 _BREAK_IN_PARAGRAPH = re.compile(r"(?<!\n)\n(?![\n -])")

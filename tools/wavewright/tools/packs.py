@@ -17,8 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from wavewright.config import exit_codes
+from wavewright.config.documents import read_document_file
 from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import EXTRAS, is_installed
+from wavewright.config.model_validation import model_faults, read_as_model
+from wavewright.config.sources import DocumentError
 from wavewright.planner.types import JsonObject
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.pack_folders import entry_points_of_packs
@@ -167,8 +170,6 @@ def validated_settings(name: str, model: type[_Model], settings: JsonObject) -> 
         ValidationError,
     )  # with the translation of its findings, where a pack has settings
 
-    from wavewright.config.model_validation import model_faults
-
     try:
         return model.model_validate(settings)
     except ValidationError as error:
@@ -196,10 +197,6 @@ def read_pack_file(file: Path, model: type[_Model], setting: str) -> _Model:
     ...     read_pack_file(file, Zones, "lore.zones").names
     ['Harrow Fen']
     """
-    from wavewright.config.documents import read_document_file
-    from wavewright.config.model_validation import read_as_model
-    from wavewright.config.sources import DocumentError
-
     try:
         return read_as_model(read_document_file(file), model)
     except DocumentError as error:

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from wavewright.planner.checks.permits import Permits, PermitSources, infer_permits
-from wavewright.planner.language.signatures import AGENT
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import AGENT, ToolSignature
+from wavewright.planner.ports.model_port import ModelError
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
-    from wavewright.planner.language.goals import Goal
-    from wavewright.planner.language.plan import Plan
-    from wavewright.planner.language.signatures import ToolSignature
 
 
 def needed_permits(
@@ -47,7 +47,6 @@ def _is_used(name: str, plan: Plan) -> bool:
 
 def _model(name: str, goal: Goal | None, settings: Settings) -> str:
     """Return the model that a tool asks, or judges of gates; `*` where none can be chosen now."""
-    from wavewright.planner.ports.model_port import ModelError
     from wavewright.tools.models.endpoints import choose_model
     from wavewright.tools.workers.specs import load_workers
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from wavewright.config.settings import Settings
 from wavewright.engine.run.context import PackagedContext, PlannedContext, extended
@@ -12,9 +12,7 @@ from wavewright.engine.run.ports import Attempt, Publish
 from wavewright.engine.run.recording import record_note
 from wavewright.engine.run.run_files import run_folder
 from wavewright.reviewer.package.builder import build_package as package_of_run
-
-if TYPE_CHECKING:
-    from wavewright.reviewer.records import RunStatus
+from wavewright.reviewer.records import RunStatus
 
 
 def build_package(context: PlannedContext) -> PackagedContext:

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Final
 from wavewright.config import exit_codes
 from wavewright.config.documents import read_document_file
 from wavewright.config.errors import WavewrightError
+from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Budget, Plan
+from wavewright.planner.reading.reader import read_model
 
 if TYPE_CHECKING:
     # A check asks for the permits beside a plan, and loads nothing that only a run needs.
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from wavewright.executor.events.state import RunState
     from wavewright.executor.events.types import Noted
     from wavewright.planner.checks.permits import Permits
-    from wavewright.planner.language.goals import Goal
     from wavewright.tools.functions.tool import Tool
 
 PERMITS: Final = "permits"
@@ -67,7 +68,6 @@ def read_permits(file: Path) -> Permits:
     """
     # Imported where there are permits, here and below: most runs have none.
     from wavewright.planner.checks.permits import Permits
-    from wavewright.planner.reading.reader import read_model
 
     return read_model(read_document_file(file), Permits)
 

@@ -6,15 +6,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.settings import Settings
-
-if TYPE_CHECKING:
-    from wavewright.tools.functions.tool import OpenRuntime, Runtime
+from wavewright.tools.functions.tool import OpenRuntime, Runtime
+from wavewright.tools.functions.user_tools import import_project_module
 
 
 class RuntimeNotOpened(WavewrightError):
@@ -67,7 +66,6 @@ def _named_runtime(settings: Settings) -> OpenRuntime:
         raise RuntimeNotOpened("the settings have both 'fleet' and 'runtime'", "remove one of them")
     if not isinstance(given, str):
         return cast("OpenRuntime", given)
-    from wavewright.tools.functions.user_tools import import_project_module
 
     module, _, name = given.partition(":")
     found = getattr(import_project_module(module, settings.root), name, None)

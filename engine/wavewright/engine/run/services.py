@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.settings import Settings
 from wavewright.engine.run.runtimes import open_runtime
+from wavewright.executor.stores import budget_store_of
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.ports.budgets import Allowance, BudgetScope, InspectableBudgetStore
@@ -136,7 +137,6 @@ async def _open_models(
     if not model_configured(settings):
         yield make_services(settings)
         return
-    from wavewright.executor.stores import budget_store_of
     from wavewright.reviewer.gates.judge import read_calibration
     from wavewright.tools.models import open_models
 

@@ -28,6 +28,7 @@ from wavewright.executor.events.types import Noted
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.references import check_expansion
+from wavewright.planner.checks.safety import check_safety, untrusted_names
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
@@ -83,7 +84,6 @@ def require_valid_expansion(order: ResolvedJob, tools: Mapping[str, ToolSignatur
     goal = goal_of_found_targets(order, tools)
     if order.draft is not None and goal.untrusted_inputs:
         # Loaded where text is untrusted, as the checker does: few jobs look for targets.
-        from wavewright.planner.checks.safety import check_safety
 
         origin, plan = order.draft.origin, bind_plan(order.draft.plan, goal, tools)
         found = origin.place(check_safety(CheckContext(plan, goal, tools, goal.limits)))
@@ -93,7 +93,6 @@ def require_valid_expansion(order: ResolvedJob, tools: Mapping[str, ToolSignatur
 
 def _names_are_untrusted(subject: CheckContext, expansion: str) -> bool:
     # Loaded where targets are looked for, which few jobs do.
-    from wavewright.planner.checks.safety import untrusted_names
 
     return untrusted_names(subject, expansion)
 

@@ -13,7 +13,7 @@ Writes wait for a database that is away, and what comes while one is under way i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +29,7 @@ from pgqueuer.domain.types import Channel
 
 from wavewright.executor.postgres.driver import (
     DRIVER_ERRORS,
+    Connection,
     display_url,
     explain_opening,
     is_conflict,
@@ -39,11 +40,7 @@ from wavewright.executor.postgres.schema import LOCK
 from wavewright.executor.store.errors import JournalNotOpened
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from asyncpg.pool import PoolConnectionProxy
-
-    from wavewright.executor.postgres.driver import Connection
 
     Pool: TypeAlias = asyncpg.Pool[asyncpg.Record]
     AnyConnection: TypeAlias = Connection | PoolConnectionProxy[asyncpg.Record]

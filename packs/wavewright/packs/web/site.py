@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote, urljoin, urlsplit
 
 import anyio
@@ -29,10 +29,8 @@ from wavewright.packs.web.guarded_client import WebAnswer
 from wavewright.packs.web.index import IndexedPage, PageIndex, PageMatch, markdown_title, read_html
 from wavewright.packs.web.pages import PLAIN_TYPES, CrawlExecuted, decode, parsed, read_targets
 from wavewright.packs.web.reader import MAX_WAIT_SECONDS, WebReader, age_of
+from wavewright.packs.web.settings import LocalSearch
 from wavewright.tools import Emit, TextChunk, ToolError, ignore_emission
-
-if TYPE_CHECKING:
-    from wavewright.packs.web.settings import LocalSearch
 
 MAX_SITEMAPS: Final = 50
 MAX_PAGE_CHARS: Final = 100_000

@@ -15,6 +15,8 @@ from typing import NamedTuple
 from wavewright.config.sources import pointer_token
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.plain_paths import Read, plain_read
+from wavewright.planner.cel.reads import conditions_in_tree, guarded_by_tree, reads_of_tree
+from wavewright.planner.cel.tokens import STRING_PATTERN
 from wavewright.planner.types import Json
 
 
@@ -28,7 +30,6 @@ def reads(expression: str) -> tuple[Read, ...]:
     plain = plain_read(expression)
     if plain is not None:
         return (plain,)
-    from wavewright.planner.cel.reads import reads_of_tree
 
     return reads_of_tree(expression)
 
@@ -38,8 +39,6 @@ def guarded_steps(condition: str) -> frozenset[str]:
     """Return the steps, and the parts of the previous run, that are there for certain where a bare
     condition holds: it asks `has()` for each.
     """
-    from wavewright.planner.cel.reads import guarded_by_tree
-
     try:
         return guarded_by_tree(bare_expression(condition).expression)
     except ExpressionError:
@@ -49,8 +48,6 @@ def guarded_steps(condition: str) -> frozenset[str]:
 @lru_cache(maxsize=8192)
 def joined_conditions(condition: str) -> frozenset[str]:
     """Return the conditions that `&&` joins in a bare condition, as texts."""
-    from wavewright.planner.cel.reads import conditions_in_tree
-
     try:
         return conditions_in_tree(bare_expression(condition).expression)
     except ExpressionError:
@@ -146,8 +143,6 @@ def _reference_body_pattern() -> re.Pattern[str]:
     """Return the pattern of what may stand in a reference; it takes longer to compile than most
     plans to check.
     """
-    from wavewright.planner.cel.tokens import STRING_PATTERN
-
     return re.compile(
         rf"//[^\n]*|(?:{STRING_PATTERN})|[A-Za-z_][A-Za-z0-9_]*|(?P<brace>[{{{{}}}}])|.", re.DOTALL
     )

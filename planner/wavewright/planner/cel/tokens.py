@@ -10,6 +10,7 @@ import re
 from typing import Any, Literal, TypeAlias
 
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.functions.catalogue import filter_hint
 from wavewright.planner.cel.operators import INT_RANGE
 
 TokenKind: TypeAlias = Literal[
@@ -101,8 +102,6 @@ def _unknown_character_error(text: str, position: int) -> ExpressionError:
     if character in "&|":
         hint = f"write {character * 2!r}"
         if (name := _TEMPLATE_FILTER.match(text, position)) is not None:
-            from wavewright.planner.cel.functions.catalogue import filter_hint
-
             hint = filter_hint(name[1]) or hint
         return ExpressionError(
             "bad_expression", f"a single {character!r} is no operator", position, hint

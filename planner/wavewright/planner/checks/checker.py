@@ -22,6 +22,9 @@ from wavewright.config.sources import DocumentFault, pointer_keys
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.feasibility import check_budget
 from wavewright.planner.checks.fits import fits_by_value
+from wavewright.planner.checks.goal_rules import (
+    check_goal_rules,
+)
 from wavewright.planner.checks.lint import lint
 from wavewright.planner.checks.references import check_references
 from wavewright.planner.checks.structure import check_document, check_graph
@@ -31,14 +34,15 @@ from wavewright.planner.diagnostics.diagnostic import (
     document_position,
     error_diagnostics,
 )
+from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Cap, Gate, Limits, Plan, Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.let_and_stop import JOINED_PLACE, with_let, with_stop
 from wavewright.planner.plans.uses import plan_texts
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
 
 if TYPE_CHECKING:
-    from wavewright.planner.language.goals import Goal
-    from wavewright.planner.language.signatures import ToolSignature
     from wavewright.planner.ports.budgets import Allowance
 
 
@@ -298,8 +302,6 @@ def check_partial(
     """
     plan = partial.plan
     if goal is not None:
-        from wavewright.planner.plans.binding import bind_plan
-
         plan = bind_plan(plan, goal, tools)
     subject = CheckContext(
         plan, goal, tools, limits or (goal.limits if goal else Limits()), partial.untyped
@@ -321,9 +323,6 @@ def _error_checks(subject: CheckContext) -> Iterable[Diagnostic]:
 def _goal_rules(subject: CheckContext) -> Iterable[Diagnostic]:
     if subject.goal is None:
         return ()
-    from wavewright.planner.checks.goal_rules import (
-        check_goal_rules,
-    )  # loads what only a goal needs
 
     return check_goal_rules(subject)
 

@@ -10,20 +10,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 
-from wavewright.planner.language.plan import SUB_PLAN, Gate, Plan, Step, dispatched_tools
+from wavewright.planner.checks.types import PlanTypes
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import SUB_PLAN, Gate, Limits, Plan, Step, dispatched_tools
 from wavewright.planner.language.signatures import SUB_PLAN_SIGNATURE, ToolSignature
+from wavewright.planner.plans.binding import mandatory_gates, terminal_params
 from wavewright.planner.plans.dispatch import with_dispatched
 from wavewright.planner.plans.graph import PlanGraph, StepIds, superseded_by
 from wavewright.planner.plans.step_types import step_signature
 from wavewright.planner.plans.uses import ExpressionText, step_texts, texts_read
 from wavewright.planner.types import JsonObject, StepId
-
-if TYPE_CHECKING:
-    from wavewright.planner.checks.types import PlanTypes
-    from wavewright.planner.language.goals import Goal
-    from wavewright.planner.language.plan import Limits
 
 Derived = TypeVar("Derived")
 
@@ -96,7 +94,6 @@ class CheckContext:
         """Arguments that only the engine sets, by tool, with their values."""
         if self.goal is None:
             return {}
-        from wavewright.planner.plans.binding import terminal_params
 
         return terminal_params(self.goal)
 
@@ -105,15 +102,12 @@ class CheckContext:
         """The goal's gates as they have to stand in the plan."""
         if self.goal is None:
             return ()
-        from wavewright.planner.plans.binding import mandatory_gates
 
         return mandatory_gates(self.plan, self.goal)
 
     @cached_property
     def types(self) -> PlanTypes:
         """What the plan's expressions give; their grammar is loaded when it is first asked for."""
-        from wavewright.planner.checks.types import PlanTypes
-
         return PlanTypes(self.plan, self.goal, self.tools, self.untyped)
 
     @cached_property

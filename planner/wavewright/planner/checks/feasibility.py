@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
-from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.plan import Budget, Plan, Step
 from wavewright.planner.language.signatures import AGENT
 from wavewright.planner.plans.estimates import PlanEstimate, StepEstimate, estimate_plan_tokens
+from wavewright.planner.types import StepId
 
 if TYPE_CHECKING:
-    from wavewright.planner.language.plan import Budget
     from wavewright.planner.ports.budgets import Allowance, RemainingBudget
-    from wavewright.planner.types import StepId
 
 
 _MAX_STEPS_NAMED = 3

@@ -8,7 +8,6 @@ strict check tells these places as well. See docs/explanation/semantics.md.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from wavewright.config.sources import pointer_keys
 from wavewright.planner.cel.embedded import bare_expression, guarded_steps, joined_conditions
@@ -24,9 +23,11 @@ from wavewright.planner.checks.nulls import (
     null_in_text,
     uses_of_null,
 )
+from wavewright.planner.checks.types import Fit, fit_of
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.uses import ExpressionRole, ExpressionText, ExpressionUse, plan_texts
+from wavewright.planner.schemas.part_types import PartTypes
 from wavewright.planner.schemas.views import (
     element_schema,
     field_schema,
@@ -35,10 +36,6 @@ from wavewright.planner.schemas.views import (
     view_schema,
 )
 from wavewright.planner.types import JsonSchema, StepId
-
-if TYPE_CHECKING:
-    from wavewright.planner.checks.types import Fit
-    from wavewright.planner.schemas.part_types import PartTypes
 
 
 def misfits_of_kind(subject: CheckContext) -> Iterator[Diagnostic]:
@@ -177,8 +174,6 @@ _LIST: JsonSchema = {"type": "array"}
 
 def _fits(subject: CheckContext) -> Iterator[tuple[Step, ExpressionUse, Fit]]:
     """Yield how the value of each whole reference fits its place."""
-    from wavewright.planner.checks.types import fit_of
-
     for number, (step, texts) in enumerate(zip(subject.plan.steps, subject.texts, strict=True)):
         signature = subject.signature(step)
         for text in texts:

@@ -19,6 +19,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnosti
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.plan import Step
 from wavewright.planner.language.signatures import AGENT, RUN_INPUTS, ToolSignature
+from wavewright.planner.plans.expressions import evaluate
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import (
     ExpressionText,
@@ -422,7 +423,6 @@ def _is_always_false(condition: str) -> bool:
     try:
         if reads(condition) or "now" in condition:
             return False
-        from wavewright.planner.plans.expressions import evaluate
 
         return evaluate(condition, {}, _EPOCH) is False
     except ExpressionError:

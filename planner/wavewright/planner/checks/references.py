@@ -21,6 +21,7 @@ from wavewright.planner.cel.embedded import (
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.plain_paths import Read, previous_part
 from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.checks.types import incompatibility
 from wavewright.planner.diagnostics.diagnostic import (
     Addition,
     Diagnostic,
@@ -332,7 +333,6 @@ def _check_types(
         return
     if use.role == "params":
         return
-    from wavewright.planner.checks.types import incompatibility
 
     if (
         use.role in ("when", "gate", "cap")

@@ -21,6 +21,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
+from wavewright.config.redaction import (
+    Redactor,
+)
 from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.data_flow import MAX_DEPTH, DataFlow, holds_free_text
@@ -135,9 +138,6 @@ def _declares_secret(place: ScopedSchema, depth: int = 0) -> bool:
 
 
 def _looks_secret(text: str) -> bool:
-    from wavewright.config.redaction import (
-        Redactor,
-    )  # its patterns are compiled for plans that send data only
 
     return Redactor().redact(text) != text
 

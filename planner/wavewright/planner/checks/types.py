@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from wavewright.planner.cel.errors import ExpressionError, join_names
 from wavewright.planner.language.goals import Goal
@@ -34,6 +34,7 @@ from wavewright.planner.plans.uses import (
     holds_expression,
 )
 from wavewright.planner.schemas.operator_types import kind_with_article
+from wavewright.planner.schemas.part_types import PartTypes
 from wavewright.planner.schemas.validation import (
     InvalidSchemaError,
     infer_schema,
@@ -56,9 +57,6 @@ from wavewright.planner.schemas.views import (
     view_schema,
 )
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_object
-
-if TYPE_CHECKING:
-    from wavewright.planner.schemas.part_types import PartTypes
 
 _MAX_COMPARISONS = 2_000
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from wavewright.planner.cel.embedded import (
     EmbeddedExpression,
@@ -29,11 +29,9 @@ from wavewright.planner.cel.paths import Variables, kind_name, plain_path
 from wavewright.planner.cel.plain_paths import plain_read
 from wavewright.planner.cel.reads import step_mentions
 from wavewright.planner.schemas.inference import TypeInference
+from wavewright.planner.schemas.part_types import PartTypes
 from wavewright.planner.schemas.views import self_contained_schema, without_cel_types
 from wavewright.planner.types import Json, JsonSchema
-
-if TYPE_CHECKING:
-    from wavewright.planner.schemas.part_types import PartTypes
 
 
 class TypedEnvironment:
@@ -90,8 +88,6 @@ class TypedEnvironment:
 
     def part_types(self, expression: str) -> PartTypes:
         """Return what is known of the parts of an expression; nothing where it cannot be parsed."""
-        from wavewright.planner.schemas.part_types import PartTypes
-
         found = PartTypes(self._roots, self._steps)
         try:
             tree = parse_expression(expression)

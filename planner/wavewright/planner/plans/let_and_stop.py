@@ -34,6 +34,7 @@ from wavewright.planner.cel.embedded import (
 )
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.plain_paths import is_plain_path
+from wavewright.planner.cel.reads import root_mentions
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.plan import Cap, DocumentModel, Gate, Plan, PlanStop, Step
 from wavewright.planner.plans.graph import PlanGraph
@@ -180,7 +181,6 @@ class _Names:
         """Return an expression that reads no name; a faulty one stays for the checker to report."""
         if is_plain_path(expression):
             return expression
-        from wavewright.planner.cel.reads import root_mentions
 
         try:
             mentions = root_mentions(expression)
@@ -195,7 +195,6 @@ class _Names:
         return self._put_joined(text) if _JOINED in text else text
 
     def _put_joined(self, text: str) -> str:
-        from wavewright.planner.cel.reads import root_mentions
 
         for mention in reversed(root_mentions(text)):
             opened = _OPENS.search(text[: mention.path_start])

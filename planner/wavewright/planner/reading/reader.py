@@ -25,6 +25,10 @@ from wavewright.config.sources import (
     Source,
     pointer_keys,
 )
+from wavewright.planner.checks.checker import (
+    PartialPlan,
+    read_partial_plan,
+)
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     PlanError,
@@ -36,7 +40,6 @@ from wavewright.planner.language.signatures import Tools, ToolSignature
 from wavewright.planner.types import Json, as_object
 
 if TYPE_CHECKING:
-    from wavewright.planner.checks.checker import PartialPlan
     from wavewright.planner.reading.repairs import Repair
 
 M = TypeVar("M", bound=BaseModel)
@@ -165,9 +168,6 @@ def read_plan_document(document: Document, faults: tuple[DocumentFault, ...] = (
     else:
         if not faults:
             return PlanText(plan, document.source, document)
-    from wavewright.planner.checks.checker import (
-        read_partial_plan,
-    )  # only a plan with faults needs it
 
     found = sort_by_position(document, faults)
     partial = read_partial_plan(document.value, found)

@@ -27,6 +27,7 @@ from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
+from wavewright.tools.workers.agent_tools import AgentCalls
 from wavewright.tools.workers.named_agents import (
     AGENT_PROMPTS,
     TIMEOUT_MARGIN_SECONDS,
@@ -109,7 +110,6 @@ def _unnamed_run(
     call: ToolCall,
 ) -> AgentRun:
     from wavewright.tools.workers.agent_run import AgentRun, AgentTask  # as in `NamedAgent`
-    from wavewright.tools.workers.agent_tools import AgentCalls
 
     context, feedback = call.params.get("context"), call.params.get(FEEDBACK_PARAM)
     task = AgentTask(

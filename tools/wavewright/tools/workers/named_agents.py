@@ -30,12 +30,14 @@ from wavewright.planner.language.signatures import (
     ToolSignature,
     is_open_to_agents,
 )
+from wavewright.planner.ports.model_port import OnText
 from wavewright.planner.types import ID_PATTERN, Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.injected import MemoryRunData
 from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
+from wavewright.tools.workers.agent_tools import AgentCalls
 from wavewright.tools.workers.services import Services, declaration_version
 from wavewright.tools.workers.specs import (
     PROMPT_PATTERN,
@@ -45,7 +47,6 @@ from wavewright.tools.workers.specs import (
 )
 
 if TYPE_CHECKING:
-    from wavewright.planner.ports.model_port import OnText
     from wavewright.tools.workers.agent_run import AgentRun, AgentTask
 
 
@@ -226,7 +227,6 @@ class NamedAgent:
         """Return a run of it for a task, not begun yet."""
         # Loaded when one runs, not when tools are listed.
         from wavewright.tools.workers.agent_run import AgentRun
-        from wavewright.tools.workers.agent_tools import AgentCalls
 
         services, limits = self.services, self.spec.limits
         calls = AgentCalls(

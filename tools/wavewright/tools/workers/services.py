@@ -19,21 +19,19 @@ from wavewright.config.settings import Settings
 from wavewright.planner.language.goals import AvailableTool, Goal, ThinkingLevel
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.plan import Limits
-from wavewright.planner.ports.asking import Asking
+from wavewright.planner.ports.asking import Asking, OnRefused
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.types import Json
 from wavewright.prompts.templates import SUFFIX
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
-from wavewright.tools.functions.tool import MODEL_HINT
+from wavewright.tools.functions.tool import MODEL_HINT, Runtime, ServerCaller
 from wavewright.tools.pack_folders import project_prompts
 
 if TYPE_CHECKING:
-    from wavewright.planner.ports.asking import OnRefused
     from wavewright.planner.ports.budgets import InspectableBudgetStore
     from wavewright.planner.ports.fallback_ladder import Ladder, RungRecord
     from wavewright.planner.ports.model_port import ModelClient, ModelError, OnText, OnUse
     from wavewright.prompts import Prompts
-    from wavewright.tools.functions.tool import Runtime, ServerCaller
 
 
 WORKER_LADDER = "worker"

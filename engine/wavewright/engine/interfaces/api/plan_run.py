@@ -20,6 +20,7 @@ import anyio.to_thread
 from pydantic import TypeAdapter, ValidationError
 
 from wavewright.config.errors import WavewrightError
+from wavewright.engine.interfaces.api.run_frame import frame_of_run
 from wavewright.engine.run.decisions.questions import run_now
 from wavewright.engine.run.ports import Approval, ApprovalRequest
 from wavewright.executor.events.state import RunState
@@ -156,8 +157,6 @@ class PlanRun(Generic[R]):
             NoResult: the run ended before it had a plan.
             NoFrame: pandas is not installed, or there is no such step.
         """
-        from wavewright.engine.interfaces.api.run_frame import frame_of_run
-
         if self.state.plan is None:
             raise NoResult(f"run {self.id} has no steps: {self._reason}")
         return frame_of_run(self.state, step)

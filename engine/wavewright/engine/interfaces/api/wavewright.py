@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar, get_args, overload
+from typing import Literal, Self, TypeAlias, TypeVar, get_args, overload
 
 import anyio
 
@@ -59,15 +59,13 @@ from wavewright.engine.run.run_job import run_job
 from wavewright.engine.run.session import run_to_end
 from wavewright.engine.service.operations.trace_export import traced
 from wavewright.executor.events.state import fold
+from wavewright.executor.events.types import Event
 from wavewright.executor.store.errors import RunBusy, RunNotFound
 from wavewright.executor.store.journal import CancelRequest, new_run_id
 from wavewright.planner.types import Json, JsonObject, RunId, read_run_id
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.tools.functions.contracts import UserFunction
 from wavewright.tools.functions.tool import OpenRuntime, Tool
-
-if TYPE_CHECKING:
-    from wavewright.executor.events.types import Event
 
 C = TypeVar("C")
 R = TypeVar("R")

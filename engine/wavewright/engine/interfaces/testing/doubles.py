@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.schemas.validation import validator_of
+from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.tool import Runtime, Tool, ToolCall
 
 if TYPE_CHECKING:
     from wavewright.engine.run.ports import ApprovalRequest
     from wavewright.planner.language.goals import Goal
-    from wavewright.planner.language.signatures import ToolSignature
     from wavewright.planner.planning.records import UserQuestion
-    from wavewright.planner.types import Json, JsonObject
 
 
 class ScriptedUser:

@@ -11,7 +11,7 @@ fails with what would allow it; one that replays a cassette asks no model.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cache
@@ -23,8 +23,6 @@ import pytest
 from wavewright.engine.interfaces.testing.model_requests import LIVE_MARKER, model_requests
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from syrupy.assertion import SnapshotAssertion
 
     from wavewright.engine.interfaces.api.wavewright import Wavewright

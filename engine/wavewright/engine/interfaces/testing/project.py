@@ -23,13 +23,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import pytest
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
-from wavewright.config.settings import find_settings_file, load_settings
+from wavewright.config.settings import Settings, find_settings_file, load_settings
 from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan
 from wavewright.engine.interfaces.cli.common.arguments import parse_instant
 from wavewright.engine.interfaces.cli.common.output import error_text
@@ -53,10 +53,6 @@ from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.types import StepId
-
-if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
-
 
 Loadable: TypeAlias = str | os.PathLike[str] | LoadedPlan
 """A job, a plan or a goal template: its file, or as the program has loaded or built it."""

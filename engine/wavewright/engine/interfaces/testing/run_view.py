@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wavewright.engine.interfaces.api.plan_run import PlanRun
 from wavewright.engine.interfaces.testing.doubles import Call
@@ -21,21 +20,18 @@ from wavewright.engine.interfaces.testing.project import (
     assertion_failure,
     unknown_name,
 )
+from wavewright.engine.run.context import RunContext
+from wavewright.engine.run.ports import ApprovalRequest
 from wavewright.executor.events.state import blocking_gate
-from wavewright.planner.types import StepId
-
-if TYPE_CHECKING:
-    from wavewright.engine.run.context import RunContext
-    from wavewright.engine.run.ports import ApprovalRequest
-    from wavewright.executor.events.types import Event, GateRecord, StepFinished
-    from wavewright.planner.types import Json
-    from wavewright.reviewer.records import (
-        CapRecord,
-        OutputDocument,
-        Package,
-        RecoveryAction,
-        ReviewResult,
-    )
+from wavewright.executor.events.types import Event, GateRecord, StepFinished
+from wavewright.planner.types import Json, StepId
+from wavewright.reviewer.records import (
+    CapRecord,
+    OutputDocument,
+    Package,
+    RecoveryAction,
+    ReviewResult,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -22,7 +22,7 @@ import anyio
 from wavewright.config.sections import BudgetsSection
 from wavewright.config.settings import Settings
 from wavewright.engine.rehearsal.dry_run.estimates import ForecastInputs, ModelPrice
-from wavewright.engine.rehearsal.dry_run.forecast import forecast
+from wavewright.engine.rehearsal.dry_run.forecast import DryRun, forecast
 from wavewright.engine.rehearsal.dry_run.history import find_stored, read_history
 from wavewright.engine.rehearsal.dry_run.kept_results import BegunRunForecast, find_reuse
 from wavewright.engine.run.jobs.documents import no_plan_error
@@ -42,11 +42,11 @@ from wavewright.executor.sqlite.database import open_journal_file
 from wavewright.executor.sqlite.errors import DATABASE_ERRORS, explain_use
 from wavewright.executor.stores import budget_store_of, journal_of
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.plan import Budget, Plan
 from wavewright.planner.language.signatures import AGENT, ToolSignature
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.previous_run import reads_previous
-from wavewright.planner.ports.budgets import BudgetScope
+from wavewright.planner.ports.budgets import Allowance, BudgetScope
 from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.types import RunId
 from wavewright.tools.models import model_configured
@@ -57,9 +57,6 @@ from wavewright.tools.workers.specs import load_workers
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavewright.engine.rehearsal.dry_run.forecast import DryRun
-    from wavewright.planner.language.plan import Budget
-    from wavewright.planner.ports.budgets import Allowance
 
 _NEW_RUN: Final = RunId("dry-run")
 """Stands for a run that has spent nothing."""

@@ -13,15 +13,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from wavewright.config.errors import did_you_mean
 from wavewright.config.sources import DocumentError, DocumentFault, Source, Span
+from wavewright.planner.language.goals import GoalTemplate, Job, JobTarget, JobTargets, Targets
+from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import Json, JsonObject
-
-if TYPE_CHECKING:
-    from wavewright.planner.language.goals import GoalTemplate, Job, JobTarget, JobTargets, Targets
-    from wavewright.planner.language.plan import Plan
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str,
@@ -229,8 +226,6 @@ TARGET = "target"
 
 def first_target(targets: JobTargets) -> JobTarget:
     """Return the target that is written first."""
-    from wavewright.planner.language.goals import JobTarget  # not loaded for overrides alone
-
     first = targets.first[0]
     return JobTarget(name=first) if isinstance(first, str) else first
 

@@ -9,7 +9,7 @@ because the sample may be wrong.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 
@@ -21,6 +21,7 @@ from wavewright.planner.planning.records import AnsweredQuestion
 from wavewright.planner.planning.tool_descriptions import tool_entries
 from wavewright.planner.types import GateId
 from wavewright.prompts import PromptError, Prompts, data_block
+from wavewright.prompts.names import find_name_faults
 from wavewright.reviewer.recovery.boundary import (
     EarlierPatchView,
     FailedGateView,
@@ -30,7 +31,6 @@ from wavewright.reviewer.recovery.boundary import (
 from wavewright.reviewer.review.dialogue import KINDS, ShownOutput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from wavewright.tools.workers.named_agents import AgentSpec
@@ -307,8 +307,6 @@ def _name_defects(
 ) -> tuple[PromptDefect, ...]:
     """Return the names of a prompt that none of its branches can read."""
     from jinja2 import TemplateSyntaxError
-
-    from wavewright.prompts.names import find_name_faults
 
     try:
         found = [

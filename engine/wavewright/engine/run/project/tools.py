@@ -30,6 +30,10 @@ from wavewright.engine.run.project.tool_sources import (
     own_workers,
     refuse_unknown_packs,
 )
+from wavewright.planner.checks.feasibility import (
+    WHOLE_RUN,
+    Obstacle,
+)
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.language.plan import ASK_MODEL, SUB_PLAN, Plan, Step, dispatched_tools
@@ -49,7 +53,6 @@ from wavewright.tools.workers.services import Services, make_services
 
 if TYPE_CHECKING:
     from wavewright.engine.run.project.prompt_checks import PromptDefect
-    from wavewright.planner.checks.feasibility import Obstacle
     from wavewright.tools.workers.specs import Worker
 
 
@@ -214,11 +217,6 @@ def find_obstacles(
     Raises:
         ToolDefinitionError: a worker's file is faulty.
     """
-    from wavewright.planner.checks.feasibility import (
-        WHOLE_RUN,
-        Obstacle,
-    )  # not loaded to list tools
-
     called = {step.tool for step in plan.steps}
     servers = _called_servers(called, settings)
     # A worker sends data out: packs are not made to look for any other tool.

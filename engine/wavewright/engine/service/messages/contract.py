@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -27,12 +27,9 @@ from wavewright.engine.service.messages.models import (
     Envelope,
     JobStatusUpdate,
 )
-from wavewright.planner.types import JsonObject, as_object
+from wavewright.planner.types import Json, JsonObject, as_object
 from wavewright.tools.message_contract import JobStatus, MessageContract, Payload
 from wavewright.tools.packs import PackError, load_pack
-
-if TYPE_CHECKING:
-    from wavewright.planner.types import Json, JsonObject
 
 _Section = TypeVar("_Section", bound=BaseModel)
 

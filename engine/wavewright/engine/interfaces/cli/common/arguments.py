@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING
 
 from wavewright.config.documents import read_document_file
 from wavewright.config.installation import user_state_dir
-from wavewright.config.settings import find_settings_file, load_settings
+from wavewright.config.settings import Settings, find_settings_file, load_settings
 from wavewright.config.value_types import parse_duration
 from wavewright.engine.interfaces.cli.common.output import CommandError
 from wavewright.engine.run.jobs.inputs import InputOverrides
+from wavewright.planner.types import RunId
 
 if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
     from wavewright.executor.events.types import Event
     from wavewright.executor.store.stored_journal import StoredJournal
-    from wavewright.planner.types import RunId
 
 
 def project_settings(job: Path | None = None, *, start: Path | None = None) -> Settings:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 from rich.console import Console, ConsoleRenderable, Group
 from rich.live import Live
@@ -50,9 +50,7 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import StepId
 from wavewright.reviewer.package.call_reports import sum_costs
-
-if TYPE_CHECKING:
-    from wavewright.reviewer.records import Package
+from wavewright.reviewer.records import Package
 
 RowStatus: TypeAlias = StepStatus | Literal["running", "waiting"]
 

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, TextIO, cast
+from typing import Protocol, Self, TextIO, cast
 
 from wavewright.engine.interfaces.cli.common.run_text import (
     noteworthy_rungs,
@@ -40,9 +40,7 @@ from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import printable, printable_json
 from wavewright.planner.types import Json, as_list, as_object
 from wavewright.reviewer.package.call_reports import frame_line
-
-if TYPE_CHECKING:
-    from wavewright.reviewer.records import Package
+from wavewright.reviewer.records import Package
 
 
 class Progress(Protocol):

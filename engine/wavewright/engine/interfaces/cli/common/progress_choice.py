@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from wavewright.engine.interfaces.cli.common.progress import (
     JsonProgress,
@@ -12,9 +11,7 @@ from wavewright.engine.interfaces.cli.common.progress import (
     Progress,
     QuietProgress,
 )
-
-if TYPE_CHECKING:
-    from wavewright.engine.interfaces.cli.common.run_text import ModelLookup
+from wavewright.engine.interfaces.cli.common.run_text import ModelLookup
 
 
 def progress_for(

@@ -30,11 +30,11 @@ from wavewright.engine.run.decisions.approvals import folded_line
 from wavewright.engine.run.ports import Approval, ApprovalRequest, Approver, Asker
 from wavewright.executor.events.types import Event, Noted, PlanAccepted, RunStarted
 from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.planning.records import UserQuestion
 from wavewright.planner.types import ID_PATTERN, RunId
 
 if TYPE_CHECKING:
     from wavewright.engine.interfaces.cli.common.progress import Progress
-    from wavewright.planner.planning.records import UserQuestion
 
 
 class InterruptHandler:

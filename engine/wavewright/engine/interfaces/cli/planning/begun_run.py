@@ -6,12 +6,12 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 
 from wavewright.config import exit_codes
-from wavewright.config.documents import read_document_file
+from wavewright.config.documents import Document, read_document_file
+from wavewright.config.settings import Settings
 from wavewright.config.sources import Source
 from wavewright.engine.interfaces.cli.common.arguments import open_journal, require_journal
 from wavewright.engine.interfaces.cli.common.output import CommandError
@@ -22,19 +22,14 @@ from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.project.tools import signatures_to_check
 from wavewright.engine.run.target_waves import no_plan_reason
 from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import Event
 from wavewright.planner.diagnostics.diagnostic import PlanError, locate_diagnostics
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, PlanPatch
-from wavewright.planner.language.signatures import asks_approval
+from wavewright.planner.language.signatures import ToolSignature, asks_approval
 from wavewright.planner.plans.patches import PatchCheck, check_patch
 from wavewright.planner.reading.reader import read_model
-
-if TYPE_CHECKING:
-    from wavewright.config.documents import Document
-    from wavewright.config.settings import Settings
-    from wavewright.executor.events.types import Event
-    from wavewright.planner.language.signatures import ToolSignature
-    from wavewright.planner.types import RunId
+from wavewright.planner.types import RunId
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from wavewright.config import exit_codes
 from wavewright.config.sources import Source
 from wavewright.engine.interfaces.cli.common.arguments import warn_of_foreign_job
 from wavewright.engine.interfaces.cli.common.output import print_json
+from wavewright.engine.interfaces.cli.planning.check_permits import compare_permits
 from wavewright.engine.interfaces.cli.planning.plan_check import (
     CheckedDocument,
     CheckOptions,
@@ -54,8 +55,6 @@ def check_files(
 
 def _compare_permits(options: CheckOptions, checked: CheckedDocument, *, writes: bool) -> bool:
     """Write the permits of a plan beside it, or return whether it needs more than they say."""
-    from wavewright.engine.interfaces.cli.planning.check_permits import compare_permits
-
     return compare_permits(options, checked, writes=writes)
 
 

@@ -6,10 +6,13 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from wavewright.config.settings import Settings
+from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.output import write_file
+from wavewright.engine.run.permits import permits_file, read_permits
+from wavewright.engine.run.project.tools import tools_of_plan
 
 if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
     from wavewright.engine.interfaces.cli.planning.plan_check import (
         CheckedDocument,
         CheckOptions,
@@ -25,14 +28,12 @@ def compare_permits(options: CheckOptions, checked: CheckedDocument, *, writes: 
         CommandError, DocumentError: the file cannot be written, or read.
     """
     # Imported here: most plans have no permits, and a check is fast.
-    from wavewright.engine.run.permits import permits_file
 
     if checked.plan is None or checked.errors or str(options.file) == "-":
         return False
     file = permits_file(options.file)
     if not writes and not file.is_file():
         return False
-    from wavewright.engine.run.permits import read_permits
     from wavewright.planner.checks.permits import excess, permits_text
 
     needed = _needed(options, checked)
@@ -51,9 +52,7 @@ def compare_permits(options: CheckOptions, checked: CheckedDocument, *, writes: 
 
 
 def _needed(options: CheckOptions, checked: CheckedDocument) -> Permits | None:
-    from wavewright.engine.interfaces.cli.common.arguments import project_settings
     from wavewright.engine.run.needed_permits import needed_permits
-    from wavewright.engine.run.project.tools import tools_of_plan
 
     plan, basis = checked.plan, checked.basis
     if plan is None:

@@ -12,16 +12,24 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wavewright.config import exit_codes
 from wavewright.config.documents import read_document_file
+from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError
 from wavewright.engine.interfaces.cli.common.arguments import project_settings, warn_of_foreign_job
 from wavewright.engine.interfaces.cli.common.output import CommandError, write_file
 from wavewright.engine.interfaces.cli.common.terminal import may_ask
+from wavewright.engine.interfaces.cli.planning.begun_run import read_begun_run
+from wavewright.engine.rehearsal.dry_run.exports import (
+    as_dot,
+    as_mermaid,
+    dry_run_json,
+    estimate_json,
+)
 from wavewright.engine.rehearsal.dry_run.forecast import DryRun, forecast
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job, gather_forecast_inputs
+from wavewright.engine.rehearsal.dry_run.text import dry_run_text
 from wavewright.engine.run.jobs.documents import is_saved_plan, no_plan_error
 from wavewright.engine.run.jobs.inputs import TARGET, InputOverrides
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
@@ -29,12 +37,9 @@ from wavewright.engine.run.jobs.saved_plan import save_plan
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import printable_json
 from wavewright.planner.language.goals import Goal, JobTargets
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.types import Schedule
 from wavewright.reviewer.values import duration_text
-
-if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
-    from wavewright.planner.language.signatures import ToolSignature
-    from wavewright.planner.types import Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +163,6 @@ def _dry_run_of_begun_run(options: DryRunOptions, run: str, settings: Settings) 
         raise CommandError(
             message, hint="leave JOB, --plan, --set, --inputs and --out away, or --run"
         )
-    from wavewright.engine.interfaces.cli.planning.begun_run import read_begun_run
 
     begun = read_begun_run(run, options.patch, settings)
     order = _scheduled(begun.resolved_job, options, settings)
@@ -192,8 +196,6 @@ def _refuse_to_replace(file: Path) -> None:
 
 def _save_plan(result: _DryRunResult, file: Path, *, is_quiet: bool) -> None:
     """Write the saved plan, and print where it is unless standard output is for a program."""
-    from wavewright.engine.rehearsal.dry_run.exports import estimate_json
-
     record, draft = result.record, result.resolved_job.draft
     own = record.plan if draft is None else draft.plan
     called = dict.fromkeys(step.tool for step in record.steps)
@@ -214,18 +216,13 @@ def _save_plan(result: _DryRunResult, file: Path, *, is_quiet: bool) -> None:
 def _render_dry_run(result: _DryRunResult, output_format: str) -> str:
     record = result.record
     if output_format == "json":
-        from wavewright.engine.rehearsal.dry_run.exports import dry_run_json
-
         return printable_json(dry_run_json(record), indent=2) + "\n"
     if output_format == "html":
         from wavewright.engine.rehearsal.dry_run.page import dry_run_page
 
         return dry_run_page(record, result.tools)
     if output_format == "text":
-        from wavewright.engine.rehearsal.dry_run.text import dry_run_text
-
         return dry_run_text(record)
-    from wavewright.engine.rehearsal.dry_run.exports import as_dot, as_mermaid
 
     return as_mermaid(record) if output_format == "mermaid" else as_dot(record)
 

@@ -6,12 +6,12 @@ import difflib
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 
 from wavewright.config import exit_codes
 from wavewright.config.documents import read_document
+from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import load_run, project_settings
 from wavewright.engine.interfaces.cli.common.output import CommandError, unwritable
 from wavewright.engine.interfaces.cli.common.terminal import confirm, is_attended
@@ -31,13 +31,10 @@ from wavewright.planner.checks.checker import errors_in
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.language.goals import Goal, GoalTemplate, KeptRun
 from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.types import ID_PATTERN, JsonObject
 from wavewright.reviewer.atomic_files import write_atomically
-
-if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
-    from wavewright.planner.language.signatures import ToolSignature
 
 
 def keep(run: str | None, name: str, *, is_confirmed: bool) -> int:

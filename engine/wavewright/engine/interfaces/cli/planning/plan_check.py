@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from wavewright.config.documents import Document, read_bytes, read_faulty_document
+from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, ReadLimits
+from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.run.jobs.documents import (
     is_agent,
     is_job,
@@ -22,7 +24,22 @@ from wavewright.engine.run.jobs.documents import (
     no_plan_error,
 )
 from wavewright.engine.run.jobs.inputs import InputOverrides
-from wavewright.planner.checks.checker import check, check_partial, check_values, in_file_order
+from wavewright.engine.run.jobs.plan_drafts import PlanDraft, plan_with_sub_plans
+from wavewright.engine.run.jobs.resolving import ResolvedJob, file_stem, goal_of_file, resolve_job
+from wavewright.engine.run.project.templates import named_template
+from wavewright.engine.run.project.tools import (
+    find_obstacles,
+    signatures_to_check,
+    tools_of_goal,
+    tools_of_plan,
+)
+from wavewright.planner.checks.checker import (
+    PartialPlan,
+    check,
+    check_partial,
+    check_values,
+    in_file_order,
+)
 from wavewright.planner.checks.feasibility import Obstacle, check_readiness
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
@@ -30,9 +47,14 @@ from wavewright.planner.diagnostics.diagnostic import (
     error_diagnostics,
     locate_diagnostics,
 )
-from wavewright.planner.language.goals import GoalTemplate
+from wavewright.planner.language.goals import Goal, GoalTemplate
 from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, Limits, Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.goal_resolution import check_template
 from wavewright.planner.plans.let_and_stop import with_let, with_stop
+from wavewright.planner.plans.sub_plan_call import ExpandedPlan
+from wavewright.planner.plans.sub_plans import needs_expansion
 from wavewright.planner.reading.reader import (
     MODEL_LIMITS,
     PlanText,
@@ -46,13 +68,6 @@ from wavewright.planner.reading.reader import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from wavewright.config.settings import Settings
-    from wavewright.engine.run.jobs.plan_drafts import PlanDraft
-    from wavewright.engine.run.jobs.resolving import ResolvedJob
-    from wavewright.planner.checks.checker import PartialPlan
-    from wavewright.planner.language.goals import Goal
-    from wavewright.planner.language.signatures import ToolSignature
-    from wavewright.planner.plans.sub_plan_call import ExpandedPlan
     from wavewright.planner.ports.budgets import Allowance
 
 
@@ -137,8 +152,6 @@ class CheckBasis:
     def check(self, plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
         """Return a plan bound to the goal, with its diagnostics."""
         if self.goal is not None:
-            from wavewright.planner.plans.binding import bind_plan
-
             plan = bind_plan(plan, self.goal, self.tools)
         found = check(
             plan,
@@ -253,15 +266,11 @@ def _check_document(options: CheckOptions) -> CheckedDocument:
 
 def _with_sub_plans(text: PlanText, plan: Plan, options: CheckOptions) -> ExpandedPlan:
     """Return a plan of a file with its sub-plans put in; a faulty one, or a model's, as it is."""
-    from wavewright.planner.plans.sub_plan_call import ExpandedPlan
-    from wavewright.planner.plans.sub_plans import needs_expansion
-
     if text.plan is None or text.document is None or not needs_expansion(plan):
         return ExpandedPlan(plan)
     if options.from_model:
         named, faults = with_let(plan)
         return ExpandedPlan(with_stop(named), faults=faults)
-    from wavewright.engine.run.jobs.plan_drafts import plan_with_sub_plans
 
     return plan_with_sub_plans(plan, text.document, _settings(options))
 
@@ -289,8 +298,6 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
 
     A job without a plan is faulty only if no model is configured to make one.
     """
-    from wavewright.engine.run.jobs.resolving import resolve_job
-
     try:
         order = resolve_job(
             document,
@@ -362,8 +369,6 @@ def _check_template(document: Document, options: CheckOptions, goal: Goal) -> Ch
     """Check what a goal template says of tools, rules and gates; its plan, if it has one, is not
     checked.
     """
-    from wavewright.planner.plans.goal_resolution import check_template
-
     found = check_template(read_model(document, GoalTemplate), _tools(options, None, goal))
     checked = CheckedDocument.without_plan(document, locate_diagnostics(found, document))
     return replace(checked, called=goal.tool_names)
@@ -401,7 +406,6 @@ def _run_basis(options: CheckOptions, plan: Plan, goal: Goal | None) -> CheckBas
     basis = replace(_basis(options, plan, goal), can_ask=options.can_ask)
     if options.tools is not None:
         return basis
-    from wavewright.engine.run.project.tools import find_obstacles
 
     return replace(basis, obstacles=find_obstacles(plan, basis.tools, _settings(options)))
 
@@ -425,7 +429,6 @@ def _settings(options: CheckOptions) -> Settings:
     """
     if options.settings is not None:
         return options.settings
-    from wavewright.engine.interfaces.cli.common.arguments import project_settings
 
     return project_settings(options.file)
 
@@ -440,7 +443,6 @@ def _allowance(options: CheckOptions, plan: Plan, goal: Goal | None) -> Allowanc
     if settings.model is None:
         return None
     from wavewright.engine.rehearsal.dry_run.outlook import read_remaining_allowance
-    from wavewright.engine.run.jobs.resolving import file_stem
 
     return read_remaining_allowance(
         plan, goal, settings, job=goal.job if goal is not None else file_stem(options.file)
@@ -450,8 +452,6 @@ def _allowance(options: CheckOptions, plan: Plan, goal: Goal | None) -> Allowanc
 def _goal(options: CheckOptions, plan: Plan, document: Document | None) -> Goal | None:
     if options.goal is None:
         return None
-    from wavewright.engine.run.jobs.resolving import goal_of_file
-    from wavewright.engine.run.project.templates import named_template
 
     settings = _settings(options)
     file = named_template(options.goal, settings) or Path(options.goal)
@@ -466,11 +466,6 @@ def _tools(
             return read_tools_file(options.tools)
         except PlanError as error:
             raise misuse_error(error) from error
-    from wavewright.engine.run.project.tools import (
-        signatures_to_check,
-        tools_of_goal,
-        tools_of_plan,
-    )
 
     settings = _settings(options)
     if goal is not None and plan is not None:

@@ -21,6 +21,7 @@ import anyio
 
 from wavewright.config import exit_codes
 from wavewright.config.documents import read_document_file
+from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError
 from wavewright.engine.interfaces.cli.common.arguments import (
     parse_instant,
@@ -48,7 +49,8 @@ from wavewright.engine.interfaces.cli.planning.plan_report import (
     valid_plan,
 )
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
-from wavewright.engine.rehearsal.planning_session import make_plan_for_request
+from wavewright.engine.rehearsal.dry_run.text import dry_run_text
+from wavewright.engine.rehearsal.planning_session import PlanReport, make_plan_for_request
 from wavewright.engine.run.cancellation import signals_wake_loop
 from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.jobs.goal_in_words import (
@@ -62,17 +64,14 @@ from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.project.tools import tools_of_goal
 from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.planner.ports.model_port import ModelUse
 from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.package.call_reports import sum_costs
 from wavewright.tools.functions.tool import MODEL_HINT
 
 if TYPE_CHECKING:
     from rich.status import Status
-
-    from wavewright.config.settings import Settings
-    from wavewright.engine.rehearsal.planning_session import PlanReport
-    from wavewright.planner.ports.fallback_ladder import RungRecord
-    from wavewright.planner.ports.model_port import ModelUse
 
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -241,8 +240,6 @@ def request_to_run(options: DoOptions) -> RunRequest | int:
             hint="add --yes to run without a question, or --dry-run to see the plan only",
         )
     if options.is_dry_run or not options.is_confirmed:
-        from wavewright.engine.rehearsal.dry_run.text import dry_run_text
-
         planned = _planned_job(job, options, settings)
         if planned is None:
             return exit_codes.NEGATIVE

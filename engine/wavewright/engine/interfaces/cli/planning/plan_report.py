@@ -22,10 +22,11 @@ from wavewright.engine.interfaces.cli.common.run_text import (
 )
 from wavewright.engine.interfaces.cli.common.terminal import ANSWER_HINT, question_lines
 from wavewright.engine.run.jobs.documents import no_plan_error
-from wavewright.planner.diagnostics.diagnostic import counted, error_diagnostics
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, counted, error_diagnostics
 from wavewright.planner.diagnostics.rendering import printable_json, render_json, render_text
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan
+from wavewright.planner.planning.records import PlanningResult
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.package.call_reports import sum_costs
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from yaml import Node, SafeDumper
 
     from wavewright.engine.rehearsal.planning_session import PlanReport
-    from wavewright.planner.diagnostics.diagnostic import Diagnostic
-    from wavewright.planner.planning.records import PlanningResult
 
 
 _PLAIN_SCALAR = re.compile(r"[A-Za-z_](?:[\w .,/()'+-]*[\w.,/()'+-])?", re.ASCII)

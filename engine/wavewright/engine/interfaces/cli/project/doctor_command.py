@@ -10,7 +10,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, get_args
 
@@ -19,6 +19,7 @@ import anyio
 from wavewright.config import exit_codes
 from wavewright.config.documents import read_document_file
 from wavewright.config.installation import EXTRAS, install_hint, is_installed
+from wavewright.config.sections import BudgetSettings
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError
 from wavewright.engine.interfaces.cli.common.arguments import (
@@ -45,9 +46,15 @@ from wavewright.executor.store.errors import JournalError
 from wavewright.executor.stores import budget_store_of, place_of_journal
 from wavewright.planner.diagnostics.diagnostic import PlanError, counted
 from wavewright.planner.language.goals import GoalTemplate
-from wavewright.planner.ports.budgets import BudgetScope
+from wavewright.planner.ports.budgets import (
+    Allowance,
+    BudgetScope,
+    InspectableBudgetStore,
+    RemainingBudget,
+)
 from wavewright.planner.ports.model_port import (
     ModelCall,
+    ModelClient,
     ModelError,
     ModelErrorKind,
     ModelUse,
@@ -68,11 +75,6 @@ from wavewright.tools.models import (
 from wavewright.tools.packs import PackError
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from wavewright.config.sections import BudgetSettings
-    from wavewright.planner.ports.budgets import Allowance, InspectableBudgetStore, RemainingBudget
-    from wavewright.planner.ports.model_port import ModelClient
     from wavewright.tools.models.messages import OutputMode
 
 

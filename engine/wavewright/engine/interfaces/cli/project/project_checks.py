@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import anyio
 
@@ -20,7 +20,7 @@ from wavewright.config.documents import Document
 from wavewright.config.errors import WavewrightError, did_you_mean
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.model_validation import read_as_model
-from wavewright.config.settings import read_settings
+from wavewright.config.settings import Settings, read_settings
 from wavewright.config.sources import DocumentError, Source, Span
 from wavewright.engine.run.project.prompt_checks import (
     PromptDefect,
@@ -30,6 +30,7 @@ from wavewright.engine.run.project.prompt_checks import (
 )
 from wavewright.engine.run.project.tool_sources import open_sources, own_agents
 from wavewright.engine.run.project.tools import all_tools, packs_of_project
+from wavewright.engine.service.bus.topology import topology_of
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     PlanError,
@@ -40,6 +41,7 @@ from wavewright.planner.diagnostics.diagnostic import (
 from wavewright.planner.ports.fallback_ladder import read_ladders
 from wavewright.planner.types import as_object
 from wavewright.prompts import Prompts
+from wavewright.reviewer.gates.judge import read_calibration
 from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.pack_folders import project_prompts
 from wavewright.tools.packs import PackError, load_pack, pack_names
@@ -47,9 +49,6 @@ from wavewright.tools.workers.named_agents import AgentSpec
 from wavewright.tools.workers.services import make_services
 from wavewright.tools.workers.specs import Worker, WorkerSpec, load_workers
 from wavewright.tools.workers.worker_tools import make_worker
-
-if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +264,6 @@ def calibration_findings(settings: Settings) -> Iterator[DoctorFinding]:
     """Yield the findings on the calibration of judges, if the settings name one."""
     if settings.calibration is None:
         return
-    from wavewright.reviewer.gates.judge import read_calibration
 
     try:
         calibration = read_calibration(settings.calibration)
@@ -314,7 +312,6 @@ def broker_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorF
     from wavewright.engine.service.bus.connection import read_address
     from wavewright.engine.service.bus.declaration import check_write_rights
     from wavewright.engine.service.bus.faults import BusError
-    from wavewright.engine.service.bus.topology import topology_of
 
     async def check_access() -> None:
         async with open_connection(url) as connection:

@@ -8,7 +8,6 @@ import sys
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 
@@ -21,6 +20,7 @@ from wavewright.engine.run.project.tools import all_tools, tools_of_goal
 from wavewright.engine.run.project.used_packs import pack_use
 from wavewright.planner.diagnostics.diagnostic import type_name
 from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json
 from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
@@ -34,9 +34,6 @@ from wavewright.tools.mcp.lock import (
     tool_changes,
 )
 from wavewright.tools.mcp.tools import server_settings
-
-if TYPE_CHECKING:
-    from wavewright.planner.language.signatures import ToolSignature
 
 WIDTH = 80
 """Columns of the text."""

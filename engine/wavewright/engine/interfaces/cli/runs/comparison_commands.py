@@ -45,16 +45,16 @@ from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.diff import PlanDiff, diff_plans
 from wavewright.planner.plans.patches import PatchRefused, apply_patch
+from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.reading.reader import read_model
 from wavewright.planner.types import Json, JsonObject
+from wavewright.reviewer.cost_records import Cost
 from wavewright.reviewer.package.call_reports import sum_costs
 from wavewright.reviewer.review.caps import patch_rungs
 
 if TYPE_CHECKING:
     from wavewright.engine.rehearsal.recordings.replay import ReplayResult
     from wavewright.engine.rehearsal.recordings.replay_models import ReplayOptions
-    from wavewright.planner.ports.model_port import ModelUse
-    from wavewright.reviewer.cost_records import Cost
     from wavewright.reviewer.package.comparison import ComparedRun, RoleCostChange, RunComparison
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from wavewright.config import exit_codes
+from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import (
     has_journal,
     project_settings,
@@ -34,12 +35,10 @@ from wavewright.engine.service.questions import (
 from wavewright.executor.store.journal import CancelRequest
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.planning.records import UserQuestion
+from wavewright.planner.types import RunId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from wavewright.config.settings import Settings
-    from wavewright.planner.types import RunId
 
 
 _SHORT_ID = 8

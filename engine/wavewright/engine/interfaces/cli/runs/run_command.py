@@ -10,12 +10,13 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
 
 from wavewright.config import exit_codes
 from wavewright.config.redaction import known_secrets_redactor
+from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import (
     from_root,
     load_run,
@@ -37,6 +38,7 @@ from wavewright.engine.interfaces.cli.common.terminal import (
     local_user,
 )
 from wavewright.engine.interfaces.cli.common.tool_output import redacted_tool_output
+from wavewright.engine.run.cancellation import CancellationToken
 from wavewright.engine.run.context import RunContext, RunRequest
 from wavewright.engine.run.decisions.approvals import (
     QUESTION,
@@ -46,7 +48,7 @@ from wavewright.engine.run.decisions.approvals import (
 )
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.pipeline.phase import PipelineRun
-from wavewright.engine.run.ports import Attempt, Means, People, Ports
+from wavewright.engine.run.ports import Approver, Asker, Attempt, Means, People, Ports
 from wavewright.engine.run.project.tools import tools_of_plan
 from wavewright.engine.run.read_job import runs_repeated_by
 from wavewright.engine.run.run_job import run_job
@@ -65,13 +67,8 @@ from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import RunId
 from wavewright.reviewer.atomic_files import FileNotWrittenError
+from wavewright.tools.functions.tool import Tool
 from wavewright.tools.functions.user_tools import load_user_tools
-
-if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
-    from wavewright.engine.run.cancellation import CancellationToken
-    from wavewright.engine.run.ports import Approver, Asker
-    from wavewright.tools.functions.tool import Tool
 
 SECONDS_TO_SHOW_END: Final = 1.0
 """For which the live page of a run is served after its end to viewers who open it then."""

@@ -9,11 +9,11 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import anyio
 
 from wavewright.config import exit_codes
+from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import (
     has_journal,
     load_run,
@@ -29,6 +29,10 @@ from wavewright.engine.interfaces.cli.common.output import (
     print_json,
     print_line,
 )
+from wavewright.engine.interfaces.cli.common.run_text import (
+    model_summary_lines,
+    summary_text,
+)
 from wavewright.engine.run.decisions.questions import mark_waiting_runs, run_now
 from wavewright.engine.run.find_run import find_run
 from wavewright.engine.run.model_phases import refused_answers
@@ -37,21 +41,18 @@ from wavewright.engine.run.target_waves import TargetWaves, target_waves
 from wavewright.engine.service.job_store.message_retention import RUN_OF_OPEN_JOB
 from wavewright.executor.events.codec import encode
 from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import Event
 from wavewright.executor.run.redacted_events import redacted_events
 from wavewright.executor.store import run_queries
+from wavewright.executor.store.journal import RunRow, RunStatus
 from wavewright.executor.store.retention import RunRemoval, find_groups, remove_groups
 from wavewright.planner.diagnostics.diagnostic import counted, suggest_name
 from wavewright.planner.diagnostics.rendering import printable, printable_json
 from wavewright.planner.types import as_list
-from wavewright.reviewer.package.builder import package_bytes, stored_package
+from wavewright.reviewer.package.builder import RunNow, package_bytes, stored_package
 from wavewright.reviewer.package.summary import proof_of, reviewed_fields
-
-if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
-    from wavewright.executor.events.types import Event
-    from wavewright.executor.store.journal import RunRow, RunStatus
-    from wavewright.reviewer.package.builder import RunNow
-    from wavewright.reviewer.records import Package
+from wavewright.reviewer.records import Package
+from wavewright.reviewer.report.page import render_report
 
 _MAX_JOB_LENGTH = 40
 """Columns of a job's name in the table."""
@@ -105,15 +106,8 @@ def show_run(run: str | None, *, output_format: str) -> int:
     if output_format == "json":
         sys.stdout.write(package_bytes(package).decode() + "\n")
     elif output_format == "html":
-        from wavewright.reviewer.report.page import render_report
-
         sys.stdout.write(render_report(package))
     else:
-        from wavewright.engine.interfaces.cli.common.run_text import (
-            model_summary_lines,
-            summary_text,
-        )
-
         lines = "".join(f"{line}\n" for line in model_summary_lines(package))
         sys.stdout.write(f"{summary_text(package)}{lines}\n")
     return exit_codes.OK

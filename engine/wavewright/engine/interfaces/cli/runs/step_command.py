@@ -25,6 +25,7 @@ from wavewright.executor.events.codec import to_json
 from wavewright.executor.events.state import SUCCESSES, RunState, fold
 from wavewright.executor.events.types import AttemptLogged, Event, OutputLogged, StepFinished
 from wavewright.executor.run.redacted_events import redacted_events
+from wavewright.executor.store import run_queries
 from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.diagnostics.rendering import cut_middle, printable, printable_json
 from wavewright.planner.language.plan import Plan, Step
@@ -141,7 +142,6 @@ async def _follow_logs(
 ) -> int:
     """Print the lines of a run, and those that come until nobody executes it any more."""
     # Only who follows a run looks at its row.
-    from wavewright.executor.store import run_queries
 
     async with open_journal(require_journal(settings)) as journal:
         run = await find_run(journal, prefix)

@@ -7,11 +7,12 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
 
 from wavewright.config import exit_codes
+from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import (
     has_journal,
     open_journal,
@@ -48,10 +49,7 @@ from wavewright.executor.store.verification import (
 )
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.builder import PACKAGE_NAME, PackageError, read_package
-
-if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
-    from wavewright.reviewer.records import Package
+from wavewright.reviewer.records import Package
 
 _WORDS: Final[dict[BreachKind, str]] = {
     "text": "its text is not what was written",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import yaml
 
 from wavewright.config import exit_codes
+from wavewright.config.sections import Role
 from wavewright.config.settings import load_settings
 from wavewright.config.value_types import valid_person_name
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
@@ -23,9 +23,6 @@ from wavewright.engine.interfaces.view.people import (
 )
 from wavewright.engine.interfaces.view.sessions import Sessions
 from wavewright.planner.types import JsonObject, as_object
-
-if TYPE_CHECKING:
-    from wavewright.config.sections import Role
 
 _SECTION = "view:"
 _PEOPLE = "  people:"
