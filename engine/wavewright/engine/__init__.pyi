@@ -5,24 +5,20 @@ from .interfaces.api.mapped_tool import (
     ItemsRefused as ItemsRefused,
 )
 from .interfaces.api.plan_run import (
+    NoFrame as NoFrame,
     NoResult as NoResult,
     PlanRun as PlanRun,
     RunStream as RunStream,
 )
-from .interfaces.api.run_frame import (
-    NoFrame as NoFrame,
-)
 from .interfaces.api.run_plan import (
     RunPlan as RunPlan,
-)
-from .interfaces.api.same_job import (
-    RunExists as RunExists,
 )
 from .interfaces.api.tool_host import (
     open_tool_host as open_tool_host,
 )
 from .interfaces.api.wavewright import (
     NotOpen as NotOpen,
+    RunExists as RunExists,
     Wavewright as Wavewright,
 )
 from .run.pipeline.phase import (

@@ -27,7 +27,7 @@ from wavewright.planner.checks.types import Fit, fit_of
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.uses import ExpressionRole, ExpressionText, ExpressionUse, plan_texts
-from wavewright.planner.schemas.part_types import PartTypes
+from wavewright.planner.schemas.inference import PartTypes
 from wavewright.planner.schemas.views import (
     element_schema,
     field_schema,

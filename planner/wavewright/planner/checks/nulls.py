@@ -27,6 +27,7 @@ from wavewright.planner.cel.nodes import (
     children,
     without_parens,
 )
+from wavewright.planner.schemas.inference import PartTypes
 from wavewright.planner.schemas.operator_types import (
     call_result,
     is_orderable,
@@ -34,7 +35,6 @@ from wavewright.planner.schemas.operator_types import (
     operator_result,
     supports_membership,
 )
-from wavewright.planner.schemas.part_types import PartTypes
 from wavewright.planner.schemas.views import (
     NULL,
     SchemaView,

@@ -35,7 +35,7 @@ from wavewright.planner.schemas.views import (
 from wavewright.planner.types import JsonSchema, StepId
 
 if TYPE_CHECKING:
-    from wavewright.planner.schemas.part_types import PartTypes
+    from wavewright.planner.schemas.inference import PartTypes
 
 _BARE: frozenset[ExpressionRole] = frozenset({"when", "gate", "cap"})
 _POINT = "point__"

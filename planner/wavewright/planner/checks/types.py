@@ -33,8 +33,8 @@ from wavewright.planner.plans.uses import (
     embedded_uses,
     holds_expression,
 )
+from wavewright.planner.schemas.inference import PartTypes
 from wavewright.planner.schemas.operator_types import kind_with_article
-from wavewright.planner.schemas.part_types import PartTypes
 from wavewright.planner.schemas.validation import (
     InvalidSchemaError,
     infer_schema,

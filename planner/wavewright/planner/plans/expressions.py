@@ -28,8 +28,7 @@ from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.paths import Variables, kind_name, plain_path
 from wavewright.planner.cel.plain_paths import plain_read
 from wavewright.planner.cel.reads import step_mentions
-from wavewright.planner.schemas.inference import TypeInference
-from wavewright.planner.schemas.part_types import PartTypes
+from wavewright.planner.schemas.inference import PartTypes, TypeInference
 from wavewright.planner.schemas.views import self_contained_schema, without_cel_types
 from wavewright.planner.types import Json, JsonSchema
 

@@ -3,6 +3,10 @@
 *Inference* goes up the tree from the schemas of what is read: fields, elements, macros, conditions,
 lists and maps are followed in the schemas themselves, so their names and nulls are kept. An error
 names the author's own words and lists what there is instead.
+
+Whoever shows or completes an expression asks for the types of its parts. What is known stays known
+where the expression is faulty: inference goes up the tree, so the parts before the fault have their
+types.
 """
 
 from __future__ import annotations
@@ -49,7 +53,12 @@ from wavewright.planner.schemas.operator_types import (
     operator_result,
     supports_membership,
 )
-from wavewright.planner.schemas.views import SchemaView, ScopedSchema, view_schema
+from wavewright.planner.schemas.views import (
+    SchemaView,
+    ScopedSchema,
+    self_contained_schema,
+    view_schema,
+)
 from wavewright.planner.types import Json, JsonSchema
 
 _MAX_SNIPPET_LENGTH = 40
@@ -472,3 +481,39 @@ def _literal(node: LiteralValue) -> ScopedSchema:
             return s.BOOLEAN
         case "null":
             return s.NULL
+
+
+class PartTypes(TypeInference):
+    """Infers one expression and keeps what it learns on the way."""
+
+    def __init__(self, roots: Mapping[str, JsonSchema], steps: Mapping[str, JsonSchema]) -> None:
+        super().__init__(roots, steps)
+        self.roots = roots
+        self.steps = steps
+        self._types: dict[tuple[int, int], ScopedSchema] = {}
+        self._locals: dict[int, Mapping[str, LocalVariable]] = {}
+
+    def learn(self, tree: ExpressionNode, text: str) -> None:
+        """Infer an expression, as far as it is sound."""
+        try:
+            self.infer(tree, text)
+        except ExpressionError:
+            return
+
+    def type_of(self, start: int, end: int) -> JsonSchema | None:
+        """Return the type of the part that stands there, if it is known."""
+        known = self._types.get((start, end))
+        return None if known is None else self_contained_schema(known)
+
+    def names_at(self, start: int) -> dict[str, JsonSchema]:
+        """Return what a name that begins there may be, with its type: roots, and names of macros."""
+        own = self._locals.get(start, {})
+        found = {name: self_contained_schema(local.place) for name, local in own.items()}
+        return {**self.roots, **found}
+
+    def _infer(self, node: ExpressionNode, scope: Mapping[str, LocalVariable]) -> ScopedSchema:
+        if isinstance(node, Identifier):
+            self._locals[node.start] = scope
+        place = super()._infer(node, scope)
+        self._types[node.start, node.end] = place
+        return place
