@@ -22,8 +22,8 @@ code = main()
 print("LOADED", *(name for name in sys.modules if name.startswith("wavewright")))
 sys.exit(code)
 """
-MAX_MODULES = 271
-MAX_LINES = 39_300
+MAX_MODULES = 270
+MAX_LINES = 39_200
 
 
 @pytest.fixture(scope="module")
