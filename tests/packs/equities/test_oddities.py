@@ -110,3 +110,20 @@ def test_every_day_has_a_return_over_one_year(ends: dt.date) -> None:
     series = [(day, 10.0) for day in days if day != anniversary]
 
     assert one_year_return(series) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("on_the_day", "after", "kinds"),
+    [
+        pytest.param(1_000, 1_000, ["split"], id="back-adjusted volume"),
+        pytest.param(2_100, 2_000, ["split"], id="twice the shares from then on"),
+        pytest.param(9_000, 1_500, [], id="a day of very heavy trading"),
+    ],
+)
+def test_a_fall_by_half_is_a_split_unless_its_day_saw_very_heavy_trading(
+    on_the_day: float, after: float, kinds: list[str]
+) -> None:
+    prices = daily(*[100.0] * 30, *[50.0] * 30)
+    volumes = [*[1_000.0] * 30, on_the_day, *[after] * 29]
+
+    assert [oddity.kind for oddity in find_oddities(prices, "daily", volumes)] == kinds

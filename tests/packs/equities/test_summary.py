@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any, cast
 
@@ -294,3 +295,56 @@ def test_companies_are_named_in_the_table(tools: Registry) -> None:
     assert stocks(summary)["UPP"]["name"] == "Upper Mill"
     assert "| UPP | Upper Mill |" in str(summary["content"])
     assert "| DWN |  |" in str(summary["content"])
+
+
+NOW = dt.datetime(2010, 3, 29, 9, tzinfo=dt.UTC)
+"""A Monday."""
+
+
+def weekdays_to(end: dt.date, count: int = 60) -> tuple[dt.date, ...]:
+    days = (end - dt.timedelta(days=back) for back in range(2 * count))
+    return tuple(sorted(day for day in days if day.weekday() < 5)[-count:])
+
+
+@pytest.mark.parametrize(
+    ("max_age", "ends", "missing"),
+    [
+        pytest.param(None, dt.date(2010, 3, 26), [], id="of the last session"),
+        pytest.param(None, dt.date(2010, 3, 25), ["OLD"], id="a session behind"),
+        pytest.param("5d", dt.date(2010, 3, 25), [], id="within what the job allows"),
+        pytest.param("2d", dt.date(2010, 3, 26), ["OLD"], id="older than the job allows"),
+    ],
+)
+def test_a_stale_stock_of_several_is_left_out_as_missing(
+    tmp_path: Path, max_age: str | None, ends: dt.date, missing: list[str]
+) -> None:
+    prices = [10 + n / 10 for n in range(60)]
+    for code, day in (("AAA", NOW.date()), ("BBB", NOW.date()), ("OLD", ends)):
+        write_prices(tmp_path / "prices", code, prices, weekdays_to(day))
+    tools = equities(tmp_path)
+    documents: list[Json] = [
+        call_for_document(tools["fetch_stock_data"], code=code, now=NOW)
+        for code in ("AAA", "BBB", "OLD")
+    ]
+
+    summary = call_for_document(
+        tools["analyze_summary"],
+        documents=documents,
+        title="Outlook",
+        max_ages={"daily": max_age, "others": "45d"},
+        now=NOW,
+    )
+
+    assert summary["missing"] == missing
+    assert [code in stocks(summary) for code in missing] == [False] * len(missing)
+
+
+def test_a_stock_of_one_price_among_several_is_left_out_as_missing(
+    tools: Registry, tmp_path: Path
+) -> None:
+    write_prices(tmp_path / "prices", "NEW", [7.0])
+
+    summary = summarise(tools, "UPP", "DWN", "NEW")
+
+    assert summary["missing"] == ["NEW"]
+    assert "NEW is left out: it has one price only" in str(summary["warnings"])

@@ -149,6 +149,24 @@ def test_a_check_that_reads_output_is_asked_once_a_call_with_its_item() -> None:
     assert [(record.index, record.verdict) for record in records] == [(0, "pass"), (2, "fail")]
 
 
+@pytest.mark.parametrize(
+    ("outputs", "severity"),
+    [([0, 1, 1], "warn"), ([0, 0, 1, 1], "block"), ([0, 0], "block"), ([1, 1], "block")],
+)
+def test_a_gate_may_block_from_a_share_of_the_calls_on_and_warn_below_it(
+    outputs: list[Json], severity: str
+) -> None:
+    records = ask(
+        {"check": "output > 0", "blocks_from": 0.5},
+        outputs,
+        step=FOR_EACH,
+        view=items(*enumerate(outputs)),
+    )
+
+    assert {record.severity for record in records if record.has_failed} <= {severity}
+    assert [record.has_failed for record in records] == [output == 0 for output in outputs]
+
+
 def test_a_check_of_the_whole_step_is_asked_once() -> None:
     records = ask(
         {"check": "steps.prices.size() == 2"}, [1, 2], step=FOR_EACH, view=items((0, "a"), (1, "b"))

@@ -2,6 +2,7 @@
 prices far from their neighbours, and days without prices.
 
 Splits and spikes are looked for in daily prices alone: within a week or a month a price may double.
+A fall on a day of very heavy trading is news and no split.
 Sessions are weekdays, or those of an exchange where the settings name its calendar.
 """
 
@@ -11,6 +12,7 @@ import datetime as dt
 import importlib
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from statistics import median
 from typing import Any, Final
 
 from wavewright.config import install_hint
@@ -23,21 +25,26 @@ _NEAR: Final = 0.06
 _SCALE: Final = 100
 _SCALE_NEAR: Final = 0.25
 _SPIKE: Final = 3.0
+_WEEKS: Final = 20
+"""Sessions before and after a day that its volume is compared with."""
+_HEAVY: Final = 2.0
 _LONGEST_GAP: Final[dict[Frequency, int]] = {"daily": 10, "weekly": 28, "monthly": 75}
 """Days between two prices that need no remark: holidays, and a price that is a little late."""
 
 WEEKDAYS: Final = "weekdays"
 
 
-def find_oddities(prices: Sequence[Point], frequency: Frequency) -> list[Oddity]:
-    """Return what is doubtful in a series, each with its day."""
+def find_oddities(
+    prices: Sequence[Point], frequency: Frequency, volumes: Sequence[float | None] = ()
+) -> list[Oddity]:
+    """Return what is doubtful in a series, each with its day; `volumes` are those of its days."""
     jumps = [*_scale_jumps(prices)]
     known = {oddity.date for oddity in jumps}
     if frequency == "daily":
         spikes = [spike for spike in _spikes(prices) if spike.date not in known]
         known |= _days_around(prices, spikes)
         jumps += spikes
-        jumps += [split for split in _split_jumps(prices) if split.date not in known]
+        jumps += [split for split in _split_jumps(prices, volumes) if split.date not in known]
     jumps += _gaps(prices, frequency)
     return sorted(jumps, key=lambda oddity: (oddity.date, oddity.kind))
 
@@ -68,14 +75,26 @@ def _days_around(prices: Sequence[Point], spikes: Sequence[Oddity]) -> set[dt.da
     return days | {later for (earlier, _), (later, _) in pairwise(prices) if earlier in days}
 
 
-def _split_jumps(prices: Sequence[Point]) -> Iterator[Oddity]:
-    for (_, earlier), (date, later) in pairwise(prices):
+def _split_jumps(prices: Sequence[Point], volumes: Sequence[float | None]) -> Iterator[Oddity]:
+    for at, ((_, earlier), (date, later)) in enumerate(pairwise(prices), start=1):
         ratio = _ratio(earlier, later)
         split = min(_SPLITS, key=lambda n: abs(ratio / n - 1))
-        if abs(ratio / split - 1) <= _NEAR:
+        if abs(ratio / split - 1) <= _NEAR and not _is_heavily_traded(volumes, at, ratio):
             way = f"{split} for 1" if later < earlier else f"1 for {split}"
             text = f"{date}: {earlier:g} to {later:g}, which looks like a split {way}"
             yield Oddity(kind="split", date=date, text=text)
+
+
+def _is_heavily_traded(volumes: Sequence[float | None], at: int, ratio: float) -> bool:
+    """Whether a day saw far more trading than the weeks around it, as the day of bad news does and
+    that of a split does not, be its volume back-adjusted or that of more shares from then on.
+    """
+    before = [volume for volume in volumes[max(0, at - _WEEKS) : at] if volume]
+    after = [volume for volume in volumes[at + 1 : at + 1 + _WEEKS] if volume]
+    on_the_day = volumes[at] if at < len(volumes) else None
+    if not on_the_day or not before or not after:
+        return False
+    return on_the_day > _HEAVY * max(ratio * median(before), median(after))
 
 
 def _gaps(prices: Sequence[Point], frequency: Frequency) -> Iterator[Oddity]:

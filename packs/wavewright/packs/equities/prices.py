@@ -36,13 +36,14 @@ _CODE = re.compile(r"[A-Z0-9^][A-Z0-9.^=_-]{0,19}")
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """One closing price; `adjusted` is the close less later splits and dividends, where the source
-    has it.
+    """One closing price; `adjusted` is the close less later splits and dividends, and `volume` what
+    was traded, where the source has them.
     """
 
     date: dt.date
     close: float
     adjusted: float | None = None
+    volume: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +194,7 @@ _COLUMN_NAMES: dict[str, tuple[str, ...]] = {
         "adjusted",
     ),
     "symbol": ("symbol", "code", "ticker"),
+    "volume": ("volume", "vol", "vol.", "volumen", "umsatz", "volumi"),
     "currency": ("currency", "ccy", "currency code", "währung", "devise"),
 }
 """What a column may be called, by what it means; the first name that is there counts."""
@@ -236,6 +238,8 @@ _SIGNED = re.compile(
 _MARKS_OF_THOUSANDS = re.compile(r"(?<=\d)['’\s\u202f](?=\d{3}(?!\d))")
 _UNIT_OF_NAME = re.compile(r"\s*[(\[]\s*(?P<unit>[A-Za-z]{3})\s*[)\]]$")
 """How the name of a column names the currency of its prices: `Close (GBX)`."""
+_VOLUME = re.compile(r"(\d+(?:\.\d+)?)\s*([KMBkmb]?)")
+_TIMES = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9}
 _HUNDREDTHS = {"GBX": "GBP", "GBp": "GBP", "ZAC": "ZAR", "ZAc": "ZAR", "ILA": "ILS"}
 """Units that prices are quoted in, and the currency of which each is a hundredth."""
 
@@ -248,6 +252,7 @@ class PriceColumnNames(DocumentModel):
     adjusted: str | None = None
     symbol: str | None = None
     currency: str | None = None
+    volume: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +284,7 @@ class PriceColumns:
     adjusted: int | None
     symbol: int | None
     currency: int | None = None
+    volume: int | None = None
     unit: str | None = None
     """Currency that the name of the column of prices names."""
 
@@ -330,6 +336,7 @@ def find_columns(
         adjusted=found["adjusted"],
         symbol=found["symbol"],
         currency=found["currency"],
+        volume=found["volume"],
         unit=named_unit["unit"] if (named_unit := _UNIT_OF_NAME.search(plain[close])) else None,
     )
 
@@ -391,7 +398,7 @@ def read_series(
             oddities.append(Oddity(kind="value", date=price.date, text=text))
         elif known is price:
             prices.append(price)
-        elif known == price:
+        elif (known.close, known.adjusted) == (price.close, price.adjusted):
             notes = (
                 *notes,
                 f"{file}, {row.place}: the price of {price.date} stands in {place}, too",
@@ -439,7 +446,7 @@ def read_series(
 
 def _in_hundredths(price: Price) -> Price:
     adjusted = None if price.adjusted is None else price.adjusted / 100
-    return Price(price.date, price.close / 100, adjusted)
+    return replace(price, close=price.close / 100, adjusted=adjusted)
 
 
 def group_by_symbol(rows: Iterable[TableRow], columns: PriceColumns) -> dict[str, list[TableRow]]:
@@ -533,7 +540,16 @@ class _RowReader:
         adjusted = None
         if self._columns.adjusted is not None:
             adjusted = self._number(row, self._columns.adjusted)
-        return Price(date=self._date(row), close=close, adjusted=adjusted)
+        return Price(self._date(row), close, adjusted, self._volume(row))
+
+    def _volume(self, row: TableRow) -> float | None:
+        """Return what was traded; none where the cell does not say, for no figure rests on it."""
+        if self._columns.volume is None:
+            return None
+        text = _number_text(row, self._columns.volume)
+        text = text.replace(".", "").replace(",", ".") if self._has_decimal_comma else text
+        found = _VOLUME.fullmatch(text.replace(",", ""))
+        return None if found is None else float(found[1]) * _TIMES[found[2].upper()]
 
     def _sign(self, row: TableRow) -> str | None:
         """Return the currency whose sign stands beside a price."""

@@ -192,7 +192,13 @@ def _fields_of(
     """Return the fields that every document of a given series has."""
     return {
         **_common_fields(
-            kind, series.code, series.points, series.currency or currency, view, series.oddities
+            kind,
+            series.code,
+            series.points,
+            series.currency or currency,
+            view,
+            series.oddities,
+            [price.volume for price in series.prices],
         ),
         "price_basis": series.basis,
         "current_price": series.prices[-1].close,
@@ -208,10 +214,12 @@ def _common_fields(
     currency: str | None,
     view: SeriesView,
     of_rows: Sequence[Oddity] = (),
+    volumes: Sequence[float | None] = (),
 ) -> dict[str, Any]:
     """Return the fields that every document of a series or a basket has, computed from its points."""
     frequency = detect_frequency([date for date, _ in points])
-    jumps = (one for one in find_oddities(points, frequency) if one.date not in view.known_jumps)
+    found = find_oddities(points, frequency, volumes)
+    jumps = (oddity for oddity in found if oddity.date not in view.known_jumps)
     oddities = sorted([*of_rows, *jumps], key=lambda one: (one.date, one.kind))
     figures = rounded_figures(compute_figures(points)) if len(points) > 1 else None
     return {

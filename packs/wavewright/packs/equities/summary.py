@@ -7,6 +7,7 @@ missing and the fix, never a shorter result.
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Annotated, Any, TypeVar, cast, get_args
 import jsonschema_rs
 from pydantic import BaseModel, Field, ValidationError
 
+from wavewright.config import Seconds
 from wavewright.packs.equities.documents import (
     AnnouncementsDocument,
     BenchmarkComparison,
@@ -31,13 +33,14 @@ from wavewright.packs.equities.documents import (
     SummaryDocument,
     benchmark_text,
     comparisons_table,
+    counted,
     news_list,
     stocks_table,
     stocks_text,
 )
 from wavewright.packs.equities.figures import compare, confidence_by_figure
 from wavewright.packs.equities.series_documents import round_numbers
-from wavewright.planner import JsonObject, JsonSchema
+from wavewright.planner import DocumentModel, JsonObject, JsonSchema
 from wavewright.tools import ToolError
 
 
@@ -45,29 +48,63 @@ def missing_tickers(
     stocks: list[StockResult],
     announcements: list[AnnouncementsDocument],
     required: Sequence[str],
-    doubtful: Mapping[str, Sequence[str]],
+    unfit: Mapping[str, Sequence[str]],
 ) -> list[str]:
     """Return the stocks that were asked for and are not there.
 
     Raises:
         ToolError: half of them or more are missing; a summary of the rest would be another one.
-            Of those with doubtful prices it says why they are left out.
+            Of those whose prices are not fit it says why they are left out.
     """
     present = {stock.code for stock in stocks} | {document.code for document in announcements}
     wanted = list(dict.fromkeys(required))
     missing = [code for code in wanted if code.upper() not in present]
     if missing and len(missing) >= len(wanted) / 2:
-        left_out = [code.upper() for code in missing if code.upper() in doubtful]
-        reasons = "".join(f"; {code} is left out: {doubtful[code][0]}" for code in left_out)
+        left_out = [code.upper() for code in missing if code.upper() in unfit]
+        reasons = "".join(f"; {code} is left out: {unfit[code][0]}" for code in left_out)
         raise ToolError(
             f"the summary lacks {', '.join(map(repr, missing))}; it has {', '.join(sorted(present)) or 'no stock'}"
             + reasons,
-            hint=_DOUBTS_HINT if left_out else "fetch each of them and pass their documents",
+            hint=_UNFIT_HINT if left_out else "fetch each of them and pass their documents",
         )
     return missing
 
 
-_DOUBTS_HINT = "correct the prices on these days, or name real jumps under the pack's 'known_jumps'"
+_UNFIT_HINT = (
+    "give the source newer and more prices, correct those of these days, or name real jumps under "
+    "the pack's 'known_jumps'"
+)
+
+
+class MaxAges(DocumentModel):
+    """How old the last price of a stock may be, by how often it is observed."""
+
+    daily: Seconds | None = None
+    """Where absent, no trading session may have ended since it."""
+    others: Seconds
+
+
+def unfit_reasons(document: StockDocument, ages: MaxAges | None, now: dt.datetime) -> list[str]:
+    """Return why no figures of a stock may be shown beside those of others; nothing where they may."""
+    if document.figures is None:
+        return [f"it has one price only, of {document.as_of}"]
+    reasons = [oddity.text for oddity in document.oddities] if document.doubts else []
+    if ages is not None and _is_stale(document, ages, now):
+        behind = counted(document.sessions_behind, "session")
+        reasons.append(
+            f"its last price is of {document.as_of}, {behind} behind ({document.calendar})"
+        )
+    return reasons
+
+
+def _is_stale(document: StockDocument, ages: MaxAges, now: dt.datetime) -> bool:
+    """Whether the last price is older than the gates of the goal template allow."""
+    day = dt.datetime.combine(document.as_of, dt.time(), dt.UTC)
+    if document.frequency != "daily":
+        return now - day > dt.timedelta(days=1, seconds=ages.others)
+    if ages.daily is None:
+        return document.sessions_behind > 0
+    return now - day > dt.timedelta(seconds=ages.daily)
 
 
 def refuse_benchmarks(stocks: list[StockResult], benchmarks: Sequence[str]) -> None:
@@ -119,6 +156,9 @@ def analyze_summary(  # noqa: PLR0913 - the parameters of a tool are what plans 
     benchmark_codes: Sequence[str] = (),
     output_schema: dict[str, Any] | None = None,
     company_names: Sequence[str | None] = (),
+    max_ages: MaxAges | None = None,
+    *,
+    now: dt.datetime,
 ) -> SummaryDocument:
     """Analyse documents and write one summary: return, volatility, drawdown, trend, comparison with
     a benchmark.
@@ -137,6 +177,9 @@ def analyze_summary(  # noqa: PLR0913 - the parameters of a tool are what plans 
         output_schema: JSON Schema that the summary must satisfy. Set by the engine.
         company_names: Names of the companies, in the order of the required tickers. Set by the
             engine.
+        max_ages: How old a stock's last price may be; an older stock of several is left out. Set
+            by the engine.
+        now: The run's current time.
     """
     kept = [document for document in documents if set(filter_tags) <= set(document.tags)]
     if not kept:
@@ -147,36 +190,33 @@ def analyze_summary(  # noqa: PLR0913 - the parameters of a tool are what plans 
     given = [benchmark] if isinstance(benchmark, InputDocument) else [*(benchmark or ())]
     indices = _benchmarks_of(given, kept)
     every = _histories(kept)
-    # Figures of doubtful prices are worth nothing: such a stock is left out, and not the others.
-    doubtful = (
-        {one.code: [oddity.text for oddity in one.oddities] for one in every if one.doubts}
-        if max(len(every), len(required_tickers)) > 1
-        else {}
-    )
-    histories = [one for one in every if one.code not in doubtful]
+    # Figures of doubtful or old prices are worth nothing: such a stock of several is left out. Of one
+    # alone the gates of the goal decide.
+    unfit: dict[str, list[str]] = {}
+    if max(len(every), len(required_tickers)) > 1:
+        reasons = {stock.code: unfit_reasons(stock, max_ages, now) for stock in every}
+        unfit = {code: texts for code, texts in reasons.items() if texts}
+    histories = [stock for stock in every if stock.code not in unfit]
     if every and not histories:
-        reasons = "; ".join(f"{code}: {texts[0]}" for code, texts in doubtful.items())
-        raise ToolError(
-            f"the prices of every stock are doubtful: {reasons}",
-            hint=_DOUBTS_HINT,
-        )
+        told = "; ".join(f"{code}: {texts[0]}" for code, texts in unfit.items())
+        raise ToolError(f"the prices of every stock are doubtful: {told}", hint=_UNFIT_HINT)
     names = dict(zip(map(str.upper, required_tickers), company_names, strict=False))
     stocks = [_stock_result(document, indices, names.get(document.code)) for document in histories]
     listed = [
         *_documents_of_kind(kept, AnnouncementsDocument),
         *_documents_of_kind(announcements, AnnouncementsDocument),
     ]
-    asked_for = required_tickers or [one.code for one in every]
-    lacking = missing_tickers(stocks, listed, asked_for, doubtful)
-    missing = [*dict.fromkeys([*lacking, *doubtful])]
+    asked_for = required_tickers or [stock.code for stock in every]
+    lacking = missing_tickers(stocks, listed, asked_for, unfit)
+    missing = [*dict.fromkeys([*lacking, *unfit])]
     refuse_benchmarks(stocks, benchmark_codes)
     inherited = [note for document in kept for note in _warnings_of(document)]
     inherited += [
         note for document in (*indices, *announcements) for note in _warnings_of(document)
     ]
     notes = [
-        f"{code} is left out: {'; '.join(doubtful[code][:3])}"
-        if code in doubtful
+        f"{code} is left out: {'; '.join(unfit[code][:3])}"
+        if code in unfit
         else f"{code} is missing: there are no prices of it here."
         for code in missing
     ]

@@ -334,6 +334,8 @@ class Gate(DocumentModel, defer_build=False):
     """What comes of the gate where a `for_each` step has no items, so that nothing is evaluated: a
     warning and a cap on the confidence, a stop of what depends on the step, or nothing.
     """
+    blocks_from: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """The share of a step's calls that must fail for the gate to block; fewer failures warn."""
     hint: str | None = None
     """What would fix it; shown with a failure and offered as a recovery action."""
 

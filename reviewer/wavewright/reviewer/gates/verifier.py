@@ -203,10 +203,18 @@ def _evaluate(
         return
     if not output:
         yield _no_items_record(prepared, step)
-    yield from _thinned(
-        _record(prepared, GateSubject(step, entry, output, view, item, index))
-        for entry, (index, item) in zip(output, view.items, strict=True)
-    )
+    records = [
+        *_thinned(
+            _record(prepared, GateSubject(step, entry, output, view, item, index))
+            for entry, (index, item) in zip(output, view.items, strict=True)
+        )
+    ]
+    failures = sum(record.has_failed for record in records)
+    if failures < prepared.gate.blocks_from * len(output):
+        records = [
+            replace(record, severity="warn") if record.has_failed else record for record in records
+        ]
+    yield from records
 
 
 def _thinned(records: Iterable[GateRecord]) -> Iterator[GateRecord]:
