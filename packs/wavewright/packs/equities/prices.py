@@ -149,70 +149,24 @@ def unknown_code(code: str, known: Iterable[str], place: str) -> ToolError:
 
 _COLUMN_NAMES: dict[str, tuple[str, ...]] = {
     "date": (
-        "date",
-        "day",
-        "timestamp",
-        "datetime",
-        "time",
-        "datum",
-        "fecha",
-        "data",
-        "trade date",
-        "dato",
+        "date", "day", "timestamp", "datetime", "time", "datum", "fecha", "data", "trade date", "dato",
     ),
     "close": (
-        "close",
-        "price",
-        "last",
-        "level",
-        "last price",
-        "close/last",
-        "closing price",
-        "px_last",
-        "value",
-        "schluss",
-        "schlusskurs",
-        "schlußkurs",
-        "kurs",
-        "clôture",
-        "cloture",
-        "dernier",
-        "cierre",
-        "último",
-        "ultimo",
-        "chiusura",
-        "zamkniecie",
-        "slotkoers",
-        "fechamento",
+        "close", "price", "last", "level", "last price", "close/last", "closing price", "px_last", "value",
+        "schluss", "schlusskurs", "schlußkurs", "kurs", "clôture", "cloture", "dernier", "cierre", "último",
+        "ultimo", "chiusura", "zamkniecie", "slotkoers", "fechamento",
     ),
-    "adjusted": (
-        "adj_close",
-        "adj close",
-        "adjclose",
-        "adjusted_close",
-        "adjusted close",
-        "adjusted",
-    ),
+    "adjusted": ("adj_close", "adj close", "adjclose", "adjusted_close", "adjusted close", "adjusted"),
     "symbol": ("symbol", "code", "ticker"),
     "volume": ("volume", "vol", "vol.", "volumen", "umsatz", "volumi"),
     "currency": ("currency", "ccy", "currency code", "währung", "devise"),
-}
+}  # fmt: skip
 """What a column may be called, by what it means; the first name that is there counts."""
 
 _DATE_FORMATS = (
-    "%b %d %Y",
-    "%b %d, %Y",
-    "%B %d, %Y",
-    "%d %b %Y",
-    "%d-%b-%Y",
-    "%d-%b-%y",
-    "%Y/%m/%d",
-    "%Y%m%d",
-    "%Y.%m.%d",
-    "%d.%m.%Y",
-    "%d.%m.%y",
-    "%d %B %Y",
-)
+    "%b %d %Y", "%b %d, %Y", "%B %d, %Y", "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%Y/%m/%d", "%Y%m%d",
+    "%Y.%m.%d", "%d.%m.%Y", "%d.%m.%y", "%d %B %Y",
+)  # fmt: skip
 _EPOCH = re.compile(r"\d{9,10}|\d{12,13}")
 """Seconds or milliseconds since 1970; eight digits are a date."""
 _NUMERIC_DAY = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4}|\d{2})")

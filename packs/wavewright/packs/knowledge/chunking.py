@@ -20,6 +20,7 @@ from itertools import islice, takewhile
 from pathlib import PurePosixPath
 from typing import Final
 
+from wavewright.config import Span
 from wavewright.packs.extraction.blocks import (
     clean_title,
     is_plural,
@@ -48,14 +49,6 @@ class TextDocument:
     title: str
     text: str
     """Markdown or plain text."""
-
-
-@dataclass(frozen=True, slots=True)
-class TextSpan:
-    """A stretch of a text, in characters."""
-
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +90,7 @@ def chunks_of(document: TextDocument, chars: int, overlap: int) -> list[Chunk]:
     return found
 
 
-def text_blocks(text: str) -> Iterator[TextSpan]:
+def text_blocks(text: str) -> Iterator[Span]:
     """Yield the paragraphs, list items, headings and table rows of a Markdown text; a block of code
     is one, and so is a line in capitals.
     """
@@ -112,7 +105,7 @@ def text_blocks(text: str) -> Iterator[TextSpan]:
             and not fenced
             and (is_fence or is_capitals or _BLOCK_START.match(line))
         ):
-            yield TextSpan(begun, end)
+            yield Span(begun, end)
             begun = None
         if line.strip():
             begun = position if begun is None else begun
@@ -123,13 +116,13 @@ def text_blocks(text: str) -> Iterator[TextSpan]:
             not fenced and (is_capitals or line.lstrip().startswith(("#", "|")))
         )
         if begun is not None and is_whole:
-            yield TextSpan(begun, end)
+            yield Span(begun, end)
             begun = None
     if begun is not None:
-        yield TextSpan(begun, end)
+        yield Span(begun, end)
 
 
-def sentence_spans(text: str) -> Iterator[TextSpan]:
+def sentence_spans(text: str) -> Iterator[Span]:
     """Yield the sentences of a Markdown text; a block of code and a row of a table are one."""
     for block in text_blocks(text):
         content = text[block.start : block.end]
@@ -141,7 +134,7 @@ def sentence_spans(text: str) -> Iterator[TextSpan]:
             place = content.replace("\n", " ").find(sentence, position)
             if place >= 0:
                 position = place + len(sentence)
-                yield TextSpan(block.start + place, block.start + position)
+                yield Span(block.start + place, block.start + position)
 
 
 def _sections(text: str) -> Iterator[_Section]:
@@ -176,34 +169,32 @@ def _joined(text: str, chars: int) -> Iterator[_Section]:
         yield joined
 
 
-def _parts(text: str, section: _Section, chars: int, overlap: int) -> Iterator[TextSpan]:
+def _parts(text: str, section: _Section, chars: int, overlap: int) -> Iterator[Span]:
     sentences = [
         piece
         for one in sentence_spans(text[section.start : section.end])
-        for piece in _pieces(
-            text, TextSpan(section.start + one.start, section.start + one.end), chars
-        )
+        for piece in _pieces(text, Span(section.start + one.start, section.start + one.end), chars)
     ]
     begun = 0
     for place, sentence in enumerate(sentences):
         if place > begun and sentence.end - sentences[begun].start > chars:
-            yield TextSpan(sentences[begun].start, sentences[place - 1].end)
+            yield Span(sentences[begun].start, sentences[place - 1].end)
             repeated = max(begun + 1, place - overlap)
             fits = sentence.end - sentences[repeated].start <= chars
             begun = repeated if fits else place
     if sentences:
-        yield TextSpan(sentences[begun].start, sentences[-1].end)
+        yield Span(sentences[begun].start, sentences[-1].end)
 
 
-def _pieces(text: str, span: TextSpan, chars: int) -> Iterator[TextSpan]:
+def _pieces(text: str, span: Span, chars: int) -> Iterator[Span]:
     """Yield a span, cut at white space where it is too long."""
     start = span.start
     while span.end - start > chars:
         cut = max(text.rfind("\n", start, start + chars), text.rfind(" ", start, start + chars))
         end = cut if cut > start else start + chars
-        yield TextSpan(start, end)
+        yield Span(start, end)
         start = end
-    yield TextSpan(start, span.end)
+    yield Span(start, span.end)
 
 
 def _chunk_id(document: str, headings: tuple[str, ...], text: str) -> str:

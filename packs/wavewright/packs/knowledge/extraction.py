@@ -15,13 +15,14 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
+from wavewright.config import Span
 from wavewright.packs.extraction.prose import (
     ProseSettings,
     installed_model,
     prose_note,
     prose_reader,
 )
-from wavewright.packs.knowledge.chunking import TextSpan, sentence_spans
+from wavewright.packs.knowledge.chunking import sentence_spans
 from wavewright.packs.knowledge.generation import evidence_of, generate_records, least_records
 from wavewright.packs.knowledge.models import (
     Chunk,
@@ -185,7 +186,7 @@ def _quoted(
     for one in _objects(as_object(found.answer).get(kind)):
         quotes = as_list(one.get("quotes"))
         places = [find_quote(str(quote), chunk.text) for quote in quotes]
-        evidence = [evidence_of(chunk, TextSpan(*place)) for place in places if place is not None]
+        evidence = [evidence_of(chunk, Span(*place)) for place in places if place is not None]
         if evidence:
             fields = {name: value for name, value in one.items() if name != "quotes"}
             yield {**fields, "evidence": evidence, "origin": found.rung}
@@ -250,7 +251,7 @@ def _with_quotes(kind: str, entry: JsonObject, chunk: Chunk) -> JsonObject | Non
         spans = [*sentence_spans(chunk.text)]
         # "It is a harbour. Mira lives there": two sentences may say what names two things.
         pairs = (
-            TextSpan(one.start, other.end)
+            Span(one.start, other.end)
             for one, other in pairwise(spans)
             if "\n\n" not in chunk.text[one.end : other.start]
         )

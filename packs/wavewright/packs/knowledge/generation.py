@@ -37,7 +37,6 @@ from wavewright.packs.knowledge.chunking import (
     THING,
     FoundName,
     NameFinder,
-    TextSpan,
     plain_text,
     sentence_spans,
     title_name,
@@ -93,7 +92,7 @@ _SURE: Final = 3
 _OTHERS: Final[Mapping[Pronoun, Pronoun]] = {"he": "she", "she": "he"}
 
 
-def evidence_of(chunk: Chunk, span: TextSpan) -> QuotedEvidence:
+def evidence_of(chunk: Chunk, span: Span) -> QuotedEvidence:
     """Return a stretch of a chunk as evidence, with its place in the document."""
     return QuotedEvidence(
         quote=chunk.text[span.start : span.end],
@@ -128,8 +127,8 @@ def least_records(chunk: Chunk) -> ChunkRecords:
         for span in sentence_spans(chunk.text)
         if not _IS_BARE.match(chunk.text[span.start : span.end])
     ]
-    first = spans[0] if spans else TextSpan(0, len(chunk.text))
-    span = TextSpan(first.start, min(first.end, first.start + MAX_QUOTE))
+    first = spans[0] if spans else Span(0, len(chunk.text))
+    span = Span(first.start, min(first.end, first.start + MAX_QUOTE))
     evidence = (evidence_of(chunk, span),)
     subject = _subject(chunk)
     names = NameFinder(chunk.names).find(chunk.text[span.start : span.end])
@@ -166,7 +165,7 @@ def _subject(chunk: Chunk) -> KnownName:
 class _Sentence:
     """A sentence of prose, with what stands in it."""
 
-    span: TextSpan
+    span: Span
     """In the chunk."""
     prose: SentenceProse
     names: tuple[FoundName, ...]
@@ -207,13 +206,13 @@ class _ChunkReader:
                     self._add_entity(self._subject, (evidence_of(self._chunk, span),))
             else:
                 within = [one for one in names if span.start <= one.start and one.end <= span.end]
-                self._read_form(TextSpan(span.start, min(span.end, span.start + MAX_QUOTE)), within)
+                self._read_form(Span(span.start, min(span.end, span.start + MAX_QUOTE)), within)
         self._relate_forms(spans)
         self._read_prose(spans)
 
     # -- forms ------------------------------------------------------------------------------------
 
-    def _read_form(self, span: TextSpan, found: Sequence[FoundName]) -> None:
+    def _read_form(self, span: Span, found: Sequence[FoundName]) -> None:
         """Read a row, an item that begins with a name, and the known names of any text."""
         content = self._chunk.text[span.start : span.end]
         found = [one for one in found if one.end <= span.end]
@@ -234,7 +233,7 @@ class _ChunkReader:
             if one.name != self._subject or self._subject.type != DOCUMENT:
                 self._add_entity(one.name, evidence)
 
-    def _relate_forms(self, spans: Sequence[TextSpan]) -> None:
+    def _relate_forms(self, spans: Sequence[Span]) -> None:
         """Add what rows and lists say of the names that this and the other documents know."""
         chunk = self._chunk
         page = read_structure(SourcePage(url=chunk.document, text=_with_heading(chunk)))
@@ -261,7 +260,7 @@ class _ChunkReader:
 
     # -- prose ------------------------------------------------------------------------------------
 
-    def _read_prose(self, spans: Sequence[TextSpan]) -> None:
+    def _read_prose(self, spans: Sequence[Span]) -> None:
         sentences = self._sentences(spans)
         for place, sentence in enumerate(sentences):
             evidence = (evidence_of(self._chunk, _cut(sentence.span)),)
@@ -287,7 +286,7 @@ class _ChunkReader:
         if source is not None and target is not None and source.name != target.name:
             self._relate(source, statement.relation, target, sentence.span)
 
-    def _sentences(self, spans: Sequence[TextSpan]) -> list[_Sentence]:
+    def _sentences(self, spans: Sequence[Span]) -> list[_Sentence]:
         """Return the sentences of prose, each with its names; none where no model reads them."""
         text = self._chunk.text
         kept = [
@@ -349,7 +348,7 @@ class _ChunkReader:
 
     # -- records ----------------------------------------------------------------------------------
 
-    def _relate(self, source: KnownName, relation: str, target: KnownName, span: TextSpan) -> None:
+    def _relate(self, source: KnownName, relation: str, target: KnownName, span: Span) -> None:
         evidence = (evidence_of(self._chunk, _cut(span)),)
         for one in (source, target):
             self._add_entity(one, evidence)
@@ -384,8 +383,8 @@ class _ChunkReader:
             self.entities[name.name] = known.model_copy(update={"type": name.type})
 
 
-def _cut(span: TextSpan) -> TextSpan:
-    return TextSpan(span.start, min(span.end, span.start + MAX_QUOTE))
+def _cut(span: Span) -> Span:
+    return Span(span.start, min(span.end, span.start + MAX_QUOTE))
 
 
 def _may_name(text: str, small: set[str]) -> bool:
