@@ -354,8 +354,8 @@ class Gazetteer:
                 said = self.prose.read(sentence)
                 for name in said.names:
                     kind = self._kind_of_name(name, said)
-                    if kind is not None and not self._is_named(name.text):
-                        self._add(NamedEntity(name.text, kind))
+                    if kind is not None and not self._is_named(name.titled):
+                        self._add(NamedEntity(name.titled, kind))
 
     def _kind_of_name(self, name: ProseName, said: SentenceProse) -> str | None:
         described = [
@@ -374,7 +374,7 @@ class Gazetteer:
         if own is not None and own.is_told_by_names:
             return own.kind
         people = (cue.kind for cue in self._cues if cue.are_people)
-        is_person = " " in name.text and name.type == PERSON
+        is_person = " " in name.titled and name.type == PERSON
         return next(people, None) if is_person and own is None else None
 
     def _is_named(self, name: str) -> bool:

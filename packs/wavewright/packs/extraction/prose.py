@@ -70,6 +70,13 @@ class ProseName:
     type: str
     """Empty where the model knows none."""
     span: Span
+    title: str = ""
+    """Words in capitals right before it that belong to it, as `Sir` does."""
+
+    @property
+    def titled(self) -> str:
+        """The name; of a single word, with its title: a first name alone may be anybody's."""
+        return self.text if " " in self.text or not self.title else f"{self.title} {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,21 +246,9 @@ _NO_NAME: Final = re.compile(r"[_<>@\\/|{}\[\]=*#`~^]|^[\W\d]|\W{3}|://|\d{5}")
 """Of what is a number, an address or code."""
 _DETERMINERS: Final = frozenset(
     {
-        "a",
-        "an",
-        "any",
-        "each",
-        "every",
-        "either",
-        "no",
-        "such",
-        "this",
-        "these",
-        "those",
-        "all",
-        "which",
+        "a", "an", "any", "each", "every", "either", "no", "such", "this", "these", "those", "all", "which",
     }
-)
+)  # fmt: skip
 """Words before a noun that is one of several, and so no name."""
 _POSSESSIVE: Final = re.compile(r"['’]s?$")
 
@@ -307,7 +302,7 @@ class _SentenceReader:
                 if _is_a_name(text, tokens) and self._is_named(tokens, kind):
                     # Behind "under" or "by" stands somebody else, of whom the model says nothing.
                     own = kind if part[0].i == entity.start else ""
-                    yield ProseName(text, own, Span(start, start + len(text)))
+                    yield ProseName(text, own, Span(start, start + len(text)), _title(tokens[0]))
 
     def _proper_nouns(self, names: Sequence[ProseName]) -> Iterator[ProseName]:
         """Yield the proper nouns that the model knows no type of: what a clause calls them is one."""
@@ -687,6 +682,17 @@ def _of_part(head: Token) -> list[Token]:
         if is_proper and part[-1].pos_ == "PROPN" and part[-1].text[:1].isupper():
             return part
     return []
+
+
+def _title(name: Token) -> str:
+    """Return the words in capitals right before a name that belong to it."""
+    first = name.i
+    while first > 0:
+        before = name.doc[first - 1]
+        if before.dep_ != "compound" or before.head != name or not before.text.istitle():
+            break
+        first -= 1
+    return name.doc[first : name.i].text
 
 
 def _is_a_name(text: str, tokens: Sequence[Token]) -> bool:

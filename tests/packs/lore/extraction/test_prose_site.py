@@ -50,6 +50,17 @@ def test_whom_and_what_sentences_name_is_found_and_nothing_else() -> None:
     }
 
 
+def test_somebody_of_one_name_is_found_by_the_title_before_it() -> None:
+    text = (
+        "<h1>Holt</h1><p>Holt is a fort. Sir Bran guards its gate. It is ruled by Queen Maud.</p>"
+    )
+    pages = [SourcePage(url="http://holt.test/holt", html=text)]
+
+    found = extract(ZonePages(pages, "Holt", "npcs"))
+
+    assert sorted(str(record.id) for record in found) == ["queen_maud", "sir_bran"]
+
+
 def test_what_a_sentence_calls_somebody_is_the_role() -> None:
     pages = [SourcePage(url=f"http://ford.test/{name}", html=html) for name, html in PAGES.items()]
 
