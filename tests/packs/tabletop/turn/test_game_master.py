@@ -137,6 +137,21 @@ def test_a_short_word_is_not_taken_for_another(word: str, name: str) -> None:
     assert not is_nearly(word, name)
 
 
+@pytest.mark.parametrize(
+    ("messages", "told"),
+    [
+        (("go to inn", "hire Sela", "hire Sela"), "Sela is with Rowan already."),
+        (("walk to the moon",), "no way leads from Village square to 'moon'"),
+    ],
+)
+async def test_what_cannot_be_done_is_told_with_what_was_named(
+    messages: tuple[str, ...], told: str
+) -> None:
+    _, turns = await play(*messages)
+
+    assert told in texts(turns[-1])
+
+
 async def test_who_is_hired_takes_no_wages_again() -> None:
     game, _ = await play("go to inn", "hire Sela", "hire Sela again")
 

@@ -33,7 +33,7 @@ INTRODUCTION: Final = (
 _FIGHT: Final = re.compile(r"\b(?:attack|fight|strike|hit|kill|shoot)\b")
 _GO: Final = re.compile(
     r"\b(?:go|goes|move|walk|head|run|enter|travel|climb|return|leave|"
-    r"(?:take|bring|lead) (?:me|us))\b(?P<where>.*)"
+    r"(?:take|bring|lead) (?:me|us))\b(?:\s+(?:in)?to\b)?(?:\s+the\b)?(?P<where>.*)"
 )
 _ROLL: Final = re.compile(
     r"\b(?:roll|throw)\b.*?(?P<dice>\d*d\d+(?:\s*[+-]\s*\d+)?)(?:\s+for\s+(?P<reason>.{1,100}))?"
@@ -50,6 +50,7 @@ _TRADE: Final = re.compile(
 _FAREWELL: Final = re.compile(r"\b(?:bye|goodbye|farewell|leave|see you)\b")
 _BUY: Final = re.compile(r"\b(?:buy|purchase|sell me|give me)\b")
 _HAND: Final = re.compile(r"\b(?:give|pay|hand|hire)\b(?! (?:up|in|me)\b)")
+_HIRE: Final = re.compile(r"\bhire\b")
 _ONWARD: Final = re.compile(r"(?:to|through|into|back|up|down|out|toward|towards|at|i)\b(?!.*\?)")
 """How a message begins that says what the player does, and asks nothing."""
 
@@ -104,6 +105,8 @@ def _told(text: str, state: GameState) -> str:
         return f"{away.name} is not here. {scene}"
     if item is not None:
         return f"{puzzled}The {item}: {state.items[item].description}"
+    if person is not None and person.side == "party" and _HIRE.search(text):
+        return f"{person.name} is with {state.player.name} already."
     if person is not None and person.sheet.about and is_asked:
         return f"{person.name}: {person.sheet.about}"
     return f"{puzzled}{scene}"
@@ -289,7 +292,7 @@ def _handed_over(
         params: JsonObject = {"item": item, "giver": seller.id, "receiver": PLAYER, "count": count}
         return IntendedCall("give", params)
     for_hire = [one for one in state.standing("neutral") if one.sheet.hire]
-    is_hire = re.search(r"\bhire\b", text) is not None
+    is_hire = _HIRE.search(text) is not None
     other = named or next(iter(for_hire if is_hire else state.standing("neutral")), None)
     if other is None or (is_hire and other not in for_hire):
         return None  # who is with the player already takes no wages again
