@@ -20,7 +20,7 @@ from benchmarks.public import berkeley, dojo, nested
 from benchmarks.public.cases import HEAD, Tally, table, tally
 
 _SHOWN = 5
-_SUITES = ("banking", "slack")
+_SUITES = ("banking", "slack", "travel", "workspace")
 
 
 def main() -> None:

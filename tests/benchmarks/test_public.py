@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks.public import berkeley, dojo, nested
-from benchmarks.public.cases import mutants, tally
-from wavewright.planner.checks.checker import check
+from benchmarks.public.cases import faults_of, mutants, tally
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.answer_types import answer_schema
@@ -111,7 +110,7 @@ def test_no_mutant_is_the_plan_itself() -> None:
     assert all(mutant != case.plan for _, mutant in mutants(case))
 
 
-@pytest.mark.parametrize("suite", ["banking", "slack"])
+@pytest.mark.parametrize("suite", ["banking", "slack", "workspace"])
 def test_the_plans_of_a_suite_have_answers_of_the_types_that_they_ask_for(suite: str) -> None:
     tools = {name: ToolSignature(name=name) for name in dojo.read_plans(suite).tools}
     asked = 0
@@ -125,8 +124,12 @@ def test_the_plans_of_a_suite_have_answers_of_the_types_that_they_ask_for(suite:
     assert asked > 5
 
 
-def test_the_plans_of_a_suite_read_only_what_is_there() -> None:
-    for task in dojo.read_plans("banking").tasks.values():
-        plan = Plan.model_validate({"steps": task["steps"], "result": task["result"]})
-        faults = {fault.code for fault in check(plan, None, {})}
-        assert faults <= {"E201"}
+@pytest.mark.parametrize(
+    ("suite", "tasks"), [("banking", 16), ("slack", 21), ("travel", 20), ("workspace", 40)]
+)
+def test_the_plans_of_a_suite_read_only_what_is_there(suite: str, tasks: int) -> None:
+    plans = dojo.read_plans(suite).tasks.values()
+    for task in plans:
+        plan = {name: task[name] for name in ("let", "steps", "result") if name in task}
+        assert {fault.code for fault in faults_of(plan, {})} <= {"E201"}
+    assert len(plans) == tasks
