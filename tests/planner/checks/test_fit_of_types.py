@@ -273,3 +273,33 @@ def test_a_null_fails_in_results_gates_and_stops_as_in_steps(
     parts: dict[str, Json], codes: list[str]
 ) -> None:
     assert codes_of_plan(**{"steps": FIND, "result": "${steps.a}", **parts}) == codes
+
+
+@pytest.mark.parametrize(
+    ("value", "is_accepted"),
+    [
+        ("${steps.a}", True),
+        ("fast${steps.a}", True),
+        ("${steps.a}slow", True),
+        ("x${steps.a}", False),
+        ("${steps.a} ", False),
+        (["${steps.a}"], False),
+        ({"speed": "${steps.a}"}, False),
+    ],
+)
+def test_a_choice_is_refused_where_no_reference_can_make_it_one(
+    value: Json,
+    is_accepted: bool,  # noqa: FBT001
+) -> None:
+    choice: Json = {"enum": ["faster", "slow"]}
+    tools = {
+        "a": ToolSignature(name="a", output_schema={"type": "string"}),
+        "b": ToolSignature(
+            name="b", input_schema={"type": "object", "properties": {"speed": choice}}
+        ),
+    }
+    steps: Json = [{"id": "a", "tool": "a"}, {"id": "b", "tool": "b", "params": {"speed": value}}]
+
+    faults = check(Plan.model_validate({"steps": steps}), None, tools)
+
+    assert ([fault.code for fault in faults if fault.code == "E205"] == []) == is_accepted

@@ -110,6 +110,10 @@ class InputSchema:
         if isinstance(value, str):
             yield from self._text(value, resolved, pointer, types)
             return
+        choices = _listed_choices(resolved)
+        if choices is not None and not any(type(choice) is type(value) for choice in choices):
+            yield _no_choice(value, choices, pointer)
+            return
         for part in as_list(resolved.get("allOf")):
             yield from self._violations(value, part, pointer, types)
         for keyword in ("anyOf", "oneOf"):
@@ -130,6 +134,10 @@ class InputSchema:
         if not uses:
             literal = "".join(part for part in split_references(text) if isinstance(part, str))
             yield from self._validator(schema).violations(literal, pointer)
+            return
+        choices = _listed_choices(schema)
+        if choices is not None and not uses[0].is_whole and not _can_become(text, choices):
+            yield _no_choice(text, choices, pointer)
             return
         given = types.result(uses[0]) if uses[0].is_whole else _STRING_SCHEMA
         reason = (
@@ -281,6 +289,25 @@ def _allows_only(schema: JsonSchema, kind: str) -> bool:
         named = as_object(alternative).get("type")
         kinds.update(map(str, named) if isinstance(named, list) else [str(named)])
     return kind in kinds and kinds <= {kind, "null"}
+
+
+def _listed_choices(schema: JsonSchema) -> list[Json] | None:
+    """Return the only values that a schema admits, or None where it does not list them."""
+    if "const" in schema:
+        return [schema["const"]]
+    return as_list(schema["enum"]) if isinstance(schema.get("enum"), list) else None
+
+
+def _can_become(text: str, choices: list[Json]) -> bool:
+    """Tell whether some choice is a text with what stands around the references of this one."""
+    parts = (re.escape(part) if isinstance(part, str) else ".*" for part in split_references(text))
+    pattern = re.compile("".join(parts), re.DOTALL)
+    return any(isinstance(choice, str) and pattern.fullmatch(choice) for choice in choices)
+
+
+def _no_choice(value: Json, choices: list[Json], pointer: str) -> SchemaViolation:
+    listed = ", ".join(map(value_text, choices))
+    return SchemaViolation(pointer, "enum", f"is {value_text(value)}, but must be one of {listed}")
 
 
 def _allows_type(schema: JsonSchema, kind: str) -> bool:

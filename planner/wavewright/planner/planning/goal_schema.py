@@ -6,9 +6,17 @@ servers that hold a model to a schema while it writes: an answer is a plan, the 
 none, or a question, and each step is a call of one tool with values of its own types. Every value
 may be a reference in its place.
 
-It leaves out what no schema can say (which references lead somewhere, and of which type they are)
-and what hardly any plan has: references with a line break, and deeper levels of values than
-`MAX_DEPTH`, which are open.
+A plan that the checker accepts fits it, but for these:
+
+- references with a line break, and a choice that is put together of parts and references;
+- arguments that a tool takes without naming them beside those that it names;
+- a value that is no object or list, where a type has keywords of one and no `type`;
+- a result that is a number, a boolean or null;
+- what the engine writes (`version`, `goal`, `inputs`, `caps`, `on_empty`, ids with a dot, policy);
+- what the reader mends: null or nothing for what is empty, one id in place of a list.
+
+It leaves out what no schema can say: which references lead somewhere, and of which type they are.
+Values deeper than `MAX_DEPTH` levels are open.
 """
 
 from __future__ import annotations
@@ -90,13 +98,15 @@ def goal_plan_schema(
     # First, so that a model begins with what matters and steps can start while it writes.
     plan: JsonObject = {
         "steps": {**steps, "items": {"anyOf": branches}, "minItems": 1},
-        "result": fields.get("result", {}),
+        "result": _result(fields["result"]),
         "gates": {**as_object(fields.get("gates")), "items": {"anyOf": [*_gates(fields)]}},
     }
     instead = [name for name in ("cannot_plan", "ask") if name in fields]
     others = {name: part for name, part in fields.items() if name not in {*plan, *instead}}
-    if "stop" in others:
-        others["stop"] = _with_filled_member(others["stop"], "when")
+    stop = as_object(as_object(others["stop"])["properties"])
+    others["stop"] = closed_object(
+        {"when": _filled(stop["when"]), "result": _result(stop["result"])}
+    )
     if "let" in others:
         others["let"] = _object_only(others["let"])
     return {
@@ -284,6 +294,11 @@ def _gates(fields: JsonObject) -> Iterator[JsonSchema]:
             # First, since some providers tell alternatives apart by their first member.
             asked: JsonObject = {kind: _object_only(_filled(gate[kind])), **common}
             yield closed_object(asked, [kind, "id", "on"])
+
+
+def _result(schema: Json) -> JsonSchema:
+    """Return the schema of a result: what the answer schema has, or a list."""
+    return {"anyOf": [*as_list(as_object(schema)["anyOf"]), {"type": "array"}]}
 
 
 def _repeat(schema: JsonSchema) -> JsonSchema:
