@@ -194,8 +194,7 @@ class _TargetRuns:
                 await self._run_to_end(root, target, run)
             except (EventDamaged, EventUnwritable) as fault:
                 # An error in the events of this run alone fails only its target.
-                body: JsonObject = {"target": target.name, "wave": target.wave, "run": run}
-                await root.note(TARGET_FAILED, {**body, "reason": fault.message})
+                await root.note(TARGET_FAILED, {**_body(root, target), "reason": fault.message})
         finally:
             slots.release()
 
@@ -206,7 +205,7 @@ class _TargetRuns:
         return run
 
     async def _run_to_end(self, root: TargetRoot, target: Target, run: RunId) -> None:
-        body: JsonObject = {"target": target.name, "wave": target.wave, "run": run}
+        """Run a target, or go on with its run, and journal what comes of it."""
         events = await self.ports.attempt.journal.load(run)
         state = fold(events)
         sent = root.waves.packages.get(target.name)
@@ -218,44 +217,55 @@ class _TargetRuns:
                 "accepted": verdict.accepted,
                 "feedback": [*verdict.texts],
             }
-            await root.note(TARGET_PACKAGE_JUDGED, {**body, **judged})
+            await root.note(TARGET_PACKAGE_JUDGED, {**_body(root, target), **judged})
         if verdict is not None and verdict.accepted and state.finished is not None:
             await self._complete(root, target, state, state.finished)
             return
         try:
             if _needs_run(state, events, verdict):
                 state, package = await self._run_pipeline(root, target, run, verdict)
-                if state.is_interrupted:
-                    if not self.ports.attempt.cancellation.is_cancelled:
-                        root.waiting_targets.add(target.name)
-                    return
             else:
                 package = self._package(state, run)
         except Exception as fault:  # noqa: BLE001 - an error of a target must not stop the others
             _raise_journal_error(fault)
-            # A cancelled target may fail with any error; it is resumed with the job.
-            is_cut_short = self.ports.attempt.cancellation.is_cancelled and not isinstance(
-                fault, _TARGET_ERRORS
-            )
-            await root.note(
-                TARGET_INTERRUPTED if is_cut_short else TARGET_FAILED,
-                {**body, "reason": _failure_reason(fault)},
-            )
+            await self._note_failure(root, target, fault)
             return
+        if not state.is_interrupted:
+            await self._conclude(root, target, state, package)
+        elif not self.ports.attempt.cancellation.is_cancelled:
+            root.waiting_targets.add(target.name)
+
+    async def _note_failure(self, root: TargetRoot, target: Target, fault: Exception) -> None:
+        """Journal that a target has failed; a cancelled one may fail with any error, and is resumed
+        with the job.
+        """
+        is_cancelled = self.ports.attempt.cancellation.is_cancelled
+        is_cut_short = is_cancelled and not isinstance(fault, _TARGET_ERRORS)
+        await root.note(
+            TARGET_INTERRUPTED if is_cut_short else TARGET_FAILED,
+            {**_body(root, target), "reason": _failure_reason(fault)},
+        )
+
+    async def _conclude(
+        self, root: TargetRoot, target: Target, state: RunState, package: Package | None
+    ) -> None:
+        """Journal how a run that has ended leaves its target: failed, with a package that waits for
+        its verdict, or completed.
+        """
+        body = _body(root, target)
         review = None if package is None else package.review
-        if review is not None and (faults := review.invalid_because):
-            found = self._found_targets(root, target, state)[0]
-            await root.note(
-                TARGET_FAILED, {**body, "reason": "; ".join(faults), "found": targets_json(found)}
-            )
-        elif package is None or state.finished is None:
-            reason = state.finished.reason if state.finished is not None else "it has no end"
-            await root.note(TARGET_FAILED, {**body, "reason": reason})
+        if review is not None and review.invalid_because:
+            found, _ = self._found_targets(root, target, state)
+            reason = "; ".join(review.invalid_because)
+            await root.note(TARGET_FAILED, {**body, "reason": reason, "found": targets_json(found)})
+        elif state.finished is None:
+            await root.note(TARGET_FAILED, {**body, "reason": "it has no end"})
+        elif package is None:
+            await root.note(TARGET_FAILED, {**body, "reason": state.finished.reason})
         elif root.max_packages > 0:
-            await root.note(
-                TARGET_PACKAGE_SENT,
-                {**body, "iteration": 1 if sent is None else sent.iteration + 1},
-            )
+            sent = root.waves.packages.get(target.name)
+            iteration = 1 if sent is None else sent.iteration + 1
+            await root.note(TARGET_PACKAGE_SENT, {**body, "iteration": iteration})
         else:
             await self._complete(root, target, state, state.finished)
 
@@ -263,15 +273,14 @@ class _TargetRuns:
         self, root: TargetRoot, target: Target, state: RunState, finished: RunFinished
     ) -> None:
         found, reason = self._found_targets(root, target, state)
-        run = root.waves.runs[target.name]
-        body: JsonObject = {
-            "target": target.name,
-            "wave": target.wave,
-            "run": run,
-            "reason": reason,
-        }
         await root.note(
-            TARGET_COMPLETED, {**body, "status": finished.status, "found": targets_json(found)}
+            TARGET_COMPLETED,
+            {
+                **_body(root, target),
+                "reason": reason,
+                "status": finished.status,
+                "found": targets_json(found),
+            },
         )
 
     def _found_targets(
@@ -353,6 +362,11 @@ class _TargetRuns:
         folder = run_folder(self.ports.means.settings.output_dir, run)
         self.ports.publish(package, folder)
         return package
+
+
+def _body(root: TargetRoot, target: Target) -> JsonObject:
+    """Return what each note on a target holds that has a run."""
+    return {"target": target.name, "wave": target.wave, "run": root.waves.runs[target.name]}
 
 
 def _needs_run(state: RunState, events: Sequence[Event], verdict: PackageVerdict | None) -> bool:

@@ -133,18 +133,14 @@ def resolve_job(
         return _resolve_saved_plan(document, plan_file, settings, inputs)
     faults = JobErrors()
     parts = _read_parts(document, file, plan_file, settings, faults)
-    job, draft = parts.job, parts.draft
-    if parts.template is None and draft is None and not parts.names_any:
-        faults.add([_NAMES_NOTHING], document)
+    draft = parts.draft
     if parts.template is None and draft is None:
+        if not parts.names_any:
+            faults.add([_NAMES_NOTHING], document)
         faults.raise_all()
-    template = parts.template or _template_of_plan(job, draft)
-    job = (
-        faults.collect(
-            lambda: inputs.applied_to_job(parts.job, template, draft.plan if draft else None)
-        )
-        or job
-    )
+    template = parts.template or _template_of_plan(parts.job, draft)
+    plan = None if draft is None else draft.plan
+    job = faults.collect(lambda: inputs.applied_to_job(parts.job, template, plan)) or parts.job
     faults.collect(
         lambda: refuse_unknown_preference(
             job, document, template, parts.template_document, settings
@@ -152,31 +148,33 @@ def resolve_job(
     )
     targets = _job_targets(job, template)
     if targets is not None:
-        first, is_last = first_target(targets).name, targets.depth == 0
-        filled = inputs_of_target(job.inputs, template.targets, first, wave=0, is_last_wave=is_last)
-        job = job.model_copy(update={"inputs": filled})
-    follow = (inputs_follow and is_template(document)) or not parts.knows_inputs
-    goal = faults.collect(lambda: resolve_goal(job, template, document, inputs_follow=follow))
-    goal = goal if goal is not None else _partial_goal(job, template)
+        job = _with_first_target(job, template, targets)
+    may_lack_inputs = (inputs_follow and is_template(document)) or not parts.knows_inputs
+    goal = faults.collect(
+        lambda: resolve_goal(job, template, document, inputs_follow=may_lack_inputs)
+    )
+    if goal is None:
+        goal = _partial_goal(job, template)
     if goal is not None:
         sub_plans = faults.collect(lambda: _sub_plans(parts, settings)) or {}
-        goal = _with_packs(goal, job, file, settings).model_copy(
-            update={"sub_plans": sub_plans, "origin": _origin(file, settings)}
-        )
+        goal = _with_packs(goal, job, file, settings)
+        goal = goal.model_copy(update={"sub_plans": sub_plans, "origin": _origin(file, settings)})
         goal = _with_engine_tools(goal, draft)
     if faults and goal is not None and draft is not None:
+        # Faults of the plan are raised together with those of the documents.
         found = (judge or _draft_checker(settings))(draft, goal)
         certain = [each for each in found if parts.knows_inputs or each.code != "E302"]
         faults.add(draft.origin.place(certain), draft.origin.document)
     faults.raise_all()
     assert goal is not None
-    text = template.goal if job.goal is None else job.goal
-    own = job.targets.expand if job.targets is not None else None
-    expand = template.targets.expand if own is None else own
-    written = PlanOrigin(parts.template_document if own is None else document)
-    asks = is_template(document) or (targets is not None and targets.depth > 0)
-    expansion = TargetExpansion(expand, written) if asks and expand is not None else None
-    return ResolvedJob(goal, draft, document.source, targets, text, expansion)
+    return ResolvedJob(
+        goal,
+        draft,
+        document.source,
+        targets,
+        text=template.goal if job.goal is None else job.goal,
+        expansion=_expansion(job, template, parts, document, targets),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,49 +199,59 @@ def _read_parts(
         draft = faults.collect(lambda: plan_draft(read_document_file(plan_file), settings, faults))
     if is_template(document):
         template, _ = faults.read(document, GoalTemplate)
-        draft = draft or template_draft(template, document, settings, faults)
         return _JobParts(
             Job(name=_name_of(template, file)),
             template,
             document,
-            draft,
-            True,
-            template is not None,
+            draft or template_draft(template, document, settings, faults),
+            names_any=True,
+            knows_inputs=template is not None,
         )
-    if not is_job(document):
-        draft = draft or plan_draft(document, settings, faults)
-        goal, inputs = (draft.plan.goal, draft.plan.inputs) if draft is not None else (None, {})
-        return _JobParts(
-            Job(name=file_stem(file), goal=goal, inputs=inputs), None, document, draft, True, True
-        )
+    if is_job(document):
+        return _parts_of_job(document, file, draft, settings, faults)
+    draft = draft or plan_draft(document, settings, faults)
+    job = Job(name=file_stem(file))
+    if draft is not None:
+        job = Job(name=job.name, goal=draft.plan.goal, inputs=draft.plan.inputs)
+    return _JobParts(job, None, document, draft, names_any=True, knows_inputs=True)
+
+
+def _parts_of_job(
+    document: Document,
+    file: Path,
+    draft: PlanDraft | None,
+    settings: Settings,
+    faults: JobErrors,
+) -> _JobParts:
+    """Return the parts of a job's own document, with `draft` in place of its plan if there is one."""
     read, unread = faults.read(document, Job)
-    job = read or Job()
-    job = without_unknown_packs(job, document, faults)
+    job = without_unknown_packs(read or Job(), document, faults)
     if draft is None:
         draft = faults.collect(lambda: draft_of_job(job, file, document, settings, faults))
-    template, template_document = None, document
-    if job.goal_template is not None:
-        name = job.goal_template
+    template: GoalTemplate | None = None
+    template_document = document
+    name = job.goal_template
+    if name is not None:
         found = faults.collect(
             lambda: read_template_document(name, file.parent, document, settings)
         )
         if found is not None:
-            template_document = found
             template, _ = faults.read(found, GoalTemplate)
+            template_document = found
             draft = draft or template_draft(
-                template,
-                template_document,
-                settings,
-                faults,
-                is_planned=job.plan == AUTO_PLAN,
+                template, found, settings, faults, is_planned=job.plan == AUTO_PLAN
             )
     if job.name is None:
         job = job.model_copy(update={"name": _name_of(template, file)})
-    names_any = bool(job.goal_template or job.plan or unread & {"goal_template", "plan"})
-    knows_inputs = not unread & _INPUT_FIELDS and (
-        template is not None or job.goal_template is None
+    lacks_template = name is not None and template is None
+    return _JobParts(
+        job,
+        template,
+        template_document,
+        draft,
+        names_any=bool(name or job.plan or unread & {"goal_template", "plan"}),
+        knows_inputs=not lacks_template and not unread & _INPUT_FIELDS,
     )
-    return _JobParts(job, template, template_document, draft, names_any, knows_inputs)
 
 
 _INPUT_FIELDS = frozenset({"inputs", "variables", "benchmarks", "targets", "goal_template"})
@@ -297,6 +305,36 @@ def _job_targets(job: Job, template: GoalTemplate) -> JobTargets | None:
     if job.targets is None or job.targets.expand is not None:
         return job.targets
     return job.targets.model_copy(update={"expand": template.targets.expand})
+
+
+def _with_first_target(job: Job, template: GoalTemplate, targets: JobTargets) -> Job:
+    """Return the job with the inputs of its first target, for which its goal is resolved."""
+    inputs = inputs_of_target(
+        job.inputs,
+        template.targets,
+        first_target(targets).name,
+        wave=0,
+        is_last_wave=targets.depth == 0,
+    )
+    return job.model_copy(update={"inputs": inputs})
+
+
+def _expansion(
+    job: Job,
+    template: GoalTemplate,
+    parts: _JobParts,
+    document: Document,
+    targets: JobTargets | None,
+) -> TargetExpansion | None:
+    """Return how further targets are found: as the job says, or else its template."""
+    if not is_template(document) and (targets is None or targets.depth == 0):
+        return None
+    own = None if job.targets is None else job.targets.expand
+    if own is not None:
+        return TargetExpansion(own, PlanOrigin(document))
+    if template.targets.expand is None:
+        return None
+    return TargetExpansion(template.targets.expand, PlanOrigin(parts.template_document))
 
 
 def _resolve_saved_plan(
