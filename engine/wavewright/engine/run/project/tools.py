@@ -262,9 +262,9 @@ def _named_tools(
     sources = open_sources(packs, settings, services)
     unions = {name for name in names if dispatched_tools(name)}
     parts = {part for name in unions for part in dispatched_tools(name)}
-    wanted = (
-        (names | parts if AGENT in sources.own else (names | parts) - {AGENT}) - {SUB_PLAN}
-    ) - unions
+    wanted = (names | parts) - unions - {SUB_PLAN}
+    if AGENT not in sources.own:
+        wanted -= {AGENT}
     found = {name: tool for name in sorted(wanted) if (tool := sources.find(name)) is not None}
     if ASK_PERSON in names:
         found.setdefault(ASK_PERSON, ask_person_tool())
