@@ -5,6 +5,7 @@ database, by the hash chain.
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -130,8 +131,10 @@ async def test_a_change_with_a_new_hash_is_found_at_the_event_after_it(stored: S
     kind, body = encode(step_finished("other"))
     link = next_hash(bytes.fromhex((await stored.verified()).hashes[1]), kind, body).hex()
     stored.change(
-        "UPDATE event SET body = '{body}', step = 'other', hash = {link} WHERE {of_run} AND seq = 2",
+        "UPDATE event SET body = '{body}', step = 'other', crc = {crc}, hash = {link}"
+        " WHERE {of_run} AND seq = 2",
         body=body,
+        crc=zlib.crc32(body.encode()),
         link=stored.literal(link),
     )
 
@@ -139,7 +142,8 @@ async def test_a_change_with_a_new_hash_is_found_at_the_event_after_it(stored: S
 
 
 @pytest.mark.parametrize(
-    "change", ["status = 'failed'", "step = 'other'", "at = at + 1", "key = 'other'"]
+    "change",
+    ["status = 'failed'", "step = 'other'", "at = at + 1", "key = 'other'", "crc = crc + 1"],
 )
 async def test_a_changed_column_is_found_at_its_event(stored: StoredRuns, change: str) -> None:
     stored.change("UPDATE event SET {change} WHERE {of_run} AND seq = 3", change=change)

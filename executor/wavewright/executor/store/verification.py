@@ -6,6 +6,7 @@ words for it are made where it is shown.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -104,7 +105,7 @@ async def verify_run(transaction: StoreTransaction, run: RunId) -> VerifiedRun:
         "SELECT events, hash FROM run_head WHERE run = $1", no
     )
     rows = await transaction.fetch(
-        f"""SELECT seq, at, kind, step, status, key, hash, {transaction.body_bytes}
+        f"""SELECT seq, at, kind, step, status, key, crc, hash, {transaction.body_bytes}
             FROM event WHERE run = $1 ORDER BY seq""",  # noqa: S608 - a constant
         no,
     )
@@ -143,7 +144,7 @@ def _follow(run: RunId, rows: Sequence[Row]) -> tuple[list[Event], list[bytes], 
     """Return the events up to the first that does not follow, their hashes, and the breach."""
     events, hashes = list[Event](), list[bytes]()
     link = first_hash(run)
-    for expected, (seq, at, kind, step, status, key, stored, body) in enumerate(rows):
+    for expected, (seq, at, kind, step, status, key, crc, stored, body) in enumerate(rows):
         if seq != expected:
             return events, hashes, Breach("missing", expected)
         try:
@@ -154,7 +155,8 @@ def _follow(run: RunId, rows: Sequence[Row]) -> tuple[list[Event], list[bytes], 
         link = next_hash(link, kind, text)
         if link != bytes(stored):
             return events, hashes, Breach("text", expected)
-        if not _is_of((at, step, status, key), event_row(event)):
+        columns = (at, step, status, key)
+        if crc != zlib.crc32(bytes(body)) or not _is_of(columns, event_row(event)):
             return events, hashes, Breach("column", expected)
         events.append(event)
         hashes.append(link)

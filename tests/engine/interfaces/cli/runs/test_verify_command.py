@@ -216,6 +216,17 @@ def test_a_receipt_shows_a_journal_that_was_changed_after_it(
     assert answer.out.endswith(f"run {run}: cut at event 3: it and all after it are missing\n")
 
 
+def test_a_receipt_whose_signature_was_removed_fails_where_a_key_is_named(
+    wavewright: CommandLine, project: Path, run: str, keys: tuple[Path, Path]
+) -> None:
+    private, public = keys
+    wavewright("receipt", run, "--out", "receipt.json", "--key", str(private))
+    receipt = json.loads((project / "receipt.json").read_text())
+    (project / "receipt.json").write_text(json.dumps({**receipt, "signature": None}))
+
+    assert wavewright("verify", "receipt.json", "--key", str(public)).code == 1
+
+
 def test_a_receipt_without_a_signature_is_held_against_the_journal(
     wavewright: CommandLine, project: Path, run: str
 ) -> None:

@@ -148,7 +148,8 @@ async def _verify_receipt(
     if verified is not None and verified.removed is None and breach is None:
         async with open_journal(settings) as journal:
             altered = altered_fields(receipt, await journal.load(RunId(receipt.run)))
-    report = _Report(verified, breach, receipt=receipt, signature=signature, altered=altered)
+    must_be_signed = key is not None
+    report = _Report(verified, breach, receipt, signature, altered, must_be_signed=must_be_signed)
     return report.print(output_format)
 
 
@@ -228,13 +229,18 @@ class _Report:
     signature: SignatureVerdict | None = None
     altered: tuple[str, ...] = ()
     """Fields of the receipt that say something else than the journal."""
+    must_be_signed: bool = False
+    """Whether a key was named, which somebody may have avoided by removing the signature."""
 
     @property
     def exit_code(self) -> int:
         """0 where all that could be asked is as it was, and something could be asked."""
         is_signed = self.signature == "valid"
         is_signed_by_another = self.signature in {"invalid", "other_key"}
-        is_bad = is_signed_by_another or self.breach is not None or bool(self.altered)
+        is_stripped = self.must_be_signed and self.signature == "unsigned"
+        is_bad = (
+            is_signed_by_another or is_stripped or self.breach is not None or bool(self.altered)
+        )
         return (
             exit_codes.NEGATIVE
             if is_bad or (self.verified is None and not is_signed)
