@@ -29,8 +29,8 @@ from tests.support.rabbitmq import Broker, RunningBroker, clear, contents
 from wavewright.config.sections import DaemonSection, QueuesSection
 from wavewright.config.settings import load_settings
 from wavewright.engine.run.services import open_services
+from wavewright.engine.service.bus.alarms import ALARM_POLL_SECONDS
 from wavewright.engine.service.bus.bus import Bus, BusSettings, open_bus
-from wavewright.engine.service.bus.connection import ALARM_POLL_SECONDS
 from wavewright.engine.service.bus.topology import Topology
 from wavewright.engine.service.daemon.budgets import DailyBudget
 from wavewright.engine.service.daemon.dispatcher import Dispatcher, MessageHandler

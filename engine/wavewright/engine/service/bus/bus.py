@@ -20,11 +20,12 @@ import anyio
 from aio_pika.abc import AbstractChannel
 from aio_pika.exceptions import AMQPChannelError
 
+from wavewright.engine.service.bus.alarms import AlarmWatch
 from wavewright.engine.service.bus.connection import BrokerAddress, BrokerConnection, read_address
 from wavewright.engine.service.bus.consumers import Consumer, IntakeQueue
 from wavewright.engine.service.bus.declaration import check_write_rights, declare_topology
 from wavewright.engine.service.bus.faults import (
-    ALARM,
+    BrokerBlocked,
     BrokerEventHandler,
     BrokerHealth,
     BusDown,
@@ -67,6 +68,8 @@ class BusSettings:
     """Whether the rights to publish to every queue and to the dead letters are checked at the
     start.
     """
+    probes_alarms: bool = False
+    """Whether alarms of the broker are found also while nothing is published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,8 @@ class _Connections:
             while True:
                 try:
                     return await self._open_once(settings)
+                except BrokerBlocked:
+                    raise
                 except BusDown as error:
                     if is_first:
                         on_event(
@@ -104,18 +109,24 @@ class _Connections:
             self.address.shown,
         )
         await declare_topology(connection, topology, place=place)
-        if settings.checks_write_rights:
+        if not settings.checks_write_rights:
+            return
+        try:
             await check_write_rights(
                 connection, topology.routes(), user=self.address.user, place=place
             )
+        except BrokerBlocked:
+            # Who watches for alarms works on, and reports this one and later a missing right.
+            if not settings.probes_alarms:
+                raise
 
     @asynccontextmanager
-    async def kept_connected(self) -> AsyncGenerator[None]:
+    async def kept_connected(self, alarms: AlarmWatch) -> AsyncGenerator[None]:
         try:
             async with anyio.create_task_group() as keeping:
                 keeping.start_soon(self.incoming.keep_connected)
                 keeping.start_soon(self.outgoing.keep_connected)
-                keeping.start_soon(self.outgoing.watch_alarms)
+                keeping.start_soon(alarms.run)
                 yield
                 keeping.cancel_scope.cancel()
         except BaseExceptionGroup as group:
@@ -159,9 +170,8 @@ class Bus:
         """Why messages cannot be consumed or published now; None where no reason is known."""
         if not self.is_up:
             return "there is no connection to the broker"
-        if self._connections.outgoing.is_blocked:
-            return ALARM
-        return self._health.reason or self.relay.full_queues.reason
+        alarm = self._connections.outgoing.alarm
+        return alarm or self._health.reason or self.relay.full_queues.reason
 
     async def dead_letter(self, delivery: Delivery, kind: str, reason: str) -> None:
         """Publish a delivery as a dead letter with the reason, and acknowledge it once the broker
@@ -269,7 +279,9 @@ async def open_bus(
     )
     try:
         await connections.open(settings, on_event)
-        async with connections.kept_connected():
+        probed = settings.topology.exchange if settings.probes_alarms else None
+        alarms = AlarmWatch(connections.outgoing, on_event, probed)
+        async with connections.kept_connected(alarms):
             yield Bus(connections, settings.topology, on_event, on_sent)
     finally:
         await connections.close()

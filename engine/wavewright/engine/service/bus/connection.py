@@ -153,8 +153,6 @@ CONNECT_SECONDS: Final = 10.0
 FIRST_PAUSE: Final = 0.05
 """Seconds before the first attempt to reconnect; twice as long after each that failed."""
 MAX_PAUSE: Final = 1.0
-ALARM_POLL_SECONDS: Final = 1.0
-"""How often it is looked whether the broker blocks publishers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +174,8 @@ class BrokerConnection:
         self._on_event = on_event
         self._session: _LiveConnection | None = None
         self._changed = anyio.Event()
-        self.is_blocked = False
-        """Whether the broker takes no messages, because of an alarm: its memory or its disk."""
+        self.alarm: str | None = None
+        """Why the broker takes no messages now, as `AlarmWatch` has found; None where it does."""
 
     @property
     def place(self) -> str:
@@ -188,6 +186,10 @@ class BrokerConnection:
     def is_up(self) -> bool:
         """Whether there is an open connection now."""
         return self._session is not None and not self._session.ended.is_set()
+
+    def fields(self) -> dict[str, str]:
+        """Return the fields of an event about this connection."""
+        return {"broker": self.place, "connection": self._name}
 
     async def wait_connected(self) -> AbstractConnection:
         """Return the open connection, waiting until there is one."""
@@ -223,20 +225,6 @@ class BrokerConnection:
             session.reasons.append("the broker confirmed nothing")
             session.ended.set()
 
-    async def watch_alarms(self) -> None:
-        """Note and report when the broker blocks publishers and when it goes on, until this is
-        cancelled.
-        """
-        while True:
-            connection = await self.wait_connected()
-            is_blocked = await _is_blocked(connection)
-            if is_blocked != self.is_blocked:
-                self.is_blocked = is_blocked
-                self._on_event(
-                    "broker_blocked" if is_blocked else "broker_unblocked", self._fields()
-                )
-            await anyio.sleep(ALARM_POLL_SECONDS)
-
     async def wait_unblocked(self) -> None:
         """Return once the broker takes messages."""
         connection = await self.wait_connected()
@@ -256,7 +244,7 @@ class BrokerConnection:
                 await self._attach(await self._connect())
             except BusError as error:
                 if error.message != reported or anyio.current_time() >= due:
-                    self._on_event("broker_away", self._fields() | {"error": error.message})
+                    self._on_event("broker_away", self.fields() | {"error": error.message})
                     reported, due = error.message, anyio.current_time() + REPORT_SECONDS
                 pause = min(pause * 2, MAX_PAUSE)
             else:
@@ -296,15 +284,17 @@ class BrokerConnection:
             ended.set()
         self._session = _LiveConnection(connection, ended, reasons)
         self._wake_waiters()
-        self._on_event("broker_connected", self._fields())
+        self._on_event("broker_connected", self.fields())
 
     async def _detach(self, session: _LiveConnection, *, is_lost: bool = True) -> None:
         self._session = None
         self._wake_waiters()
         if is_lost:
             reason = session.reasons[0] if session.reasons else "the connection ended"
-            self._on_event("broker_lost", self._fields() | {"error": reason})
-        with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+            self._on_event("broker_lost", self.fields() | {"error": reason})
+        # The broker does not read a connection that it blocks.
+        patience = CLOSE_SECONDS if self.alarm is None else 0.1
+        with anyio.move_on_after(patience, shield=True):
             try:
                 await translate_errors(session.connection.close(), place=self.place)
             except CHANNEL_ERRORS:
@@ -314,17 +304,6 @@ class BrokerConnection:
     def _wake_waiters(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
-
-    def _fields(self) -> dict[str, str]:
-        return {"broker": self.place, "connection": self._name}
-
-
-async def _is_blocked(connection: AbstractConnection) -> bool:
-    if (transport := connection.transport) is None:
-        return False
-    with anyio.move_on_after(0.01) as patience:
-        await transport.connection.ready()
-    return patience.cancelled_caught
 
 
 _WRONG_HOSTNAME_CODES: Final = frozenset({62, 64})

@@ -20,7 +20,10 @@ from aio_pika.exceptions import AMQPChannelError, ChannelNotFoundEntity, Channel
 from aiormq.exceptions import ChannelAccessRefused
 from pamqp.commands import Basic
 
+from wavewright.engine.service.bus.alarms import AlarmProbe, find_alarm
 from wavewright.engine.service.bus.faults import (
+    ALARM_HINT,
+    BrokerBlocked,
     BusDown,
     BusMisconfigured,
     RightsMissing,
@@ -143,8 +146,14 @@ async def check_write_rights(
 
     Raises:
         RightsMissing: the user may not write to an exchange, which the error names.
+        BrokerBlocked: the broker takes no messages, so nothing can be checked.
         BusDown: the connection is gone, or the broker refuses for another reason.
     """
+    routes = list(routes)
+    for exchange in dict.fromkeys(exchange for exchange, _ in routes):
+        await AlarmProbe(connection, place, exchange).publish()
+    if (alarm := await find_alarm(connection)) is not None:
+        raise BrokerBlocked(alarm, place=place, hint=ALARM_HINT)
     for exchange, routing_key in routes:
         await _check_route(connection, exchange, routing_key, user, place)
 

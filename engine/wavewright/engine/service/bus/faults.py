@@ -55,6 +55,10 @@ class BusDown(BusError):
     """
 
 
+class BrokerBlocked(BusDown):
+    """The broker takes no messages, because of an alarm: its memory or its disk."""
+
+
 class MessageReturned(BusError):
     """The message cannot be delivered: no queue is bound, or it is too large for the broker."""
 

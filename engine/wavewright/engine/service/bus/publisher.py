@@ -35,8 +35,8 @@ from pamqp.header import ContentHeader
 from wavewright.engine.service.bus.connection import BrokerConnection
 from wavewright.engine.service.bus.declaration import declare_topology
 from wavewright.engine.service.bus.faults import (
-    ALARM,
     ALARM_HINT,
+    BrokerBlocked,
     BusDown,
     BusError,
     BusMisconfigured,
@@ -288,8 +288,10 @@ class Publisher:
                     raise result
                 lost = result
                 await anyio.sleep(RETRY_SECONDS)
-        if self._broker.is_blocked:
-            raise BusDown(ALARM, place=self._broker.place, hint=ALARM_HINT) from lost
+        if self._broker.alarm is not None:
+            raise BrokerBlocked(
+                self._broker.alarm, place=self._broker.place, hint=ALARM_HINT
+            ) from lost
         if is_silent and (connection := self._connection) is not None:
             # No confirmation on an open connection: it is replaced, so that the next message does
             # not wait for it.
@@ -304,7 +306,7 @@ class Publisher:
             for numbers in batch.write_groups():
                 await self._publish_group(batch, numbers)
         # While the broker blocks publishers a new connection would be blocked as well.
-        is_silent = patience.cancelled_caught and not self._broker.is_blocked
+        is_silent = patience.cancelled_caught and self._broker.alarm is None
         if is_silent and (connection := self._connection) is not None:
             await self._broker.drop(connection)
 

@@ -107,8 +107,11 @@ def bus_settings(section: DaemonSection, name: str) -> BusSettings:
 
 
 def daemon_bus_settings(section: DaemonSection) -> BusSettings:
-    """Return the settings of the daemon's bus, which checks the user's write rights at the start."""
-    return replace(bus_settings(section, section.agent), checks_write_rights=True)
+    """Return the settings of the daemon's bus, which checks the user's write rights at the start and
+    knows of alarms while the daemon is idle.
+    """
+    settings = bus_settings(section, section.agent)
+    return replace(settings, checks_write_rights=True, probes_alarms=True)
 
 
 async def run_daemon(

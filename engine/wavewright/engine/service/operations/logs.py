@@ -136,7 +136,9 @@ class StructuredLog:
             logging.getLogger(name).handlers.clear()
             logging.getLogger(name).propagate = True
         for name in _SILENCED_LOGGERS:
-            logging.getLogger(name).setLevel(logging.CRITICAL)
+            # Not by its level: a handler of its own still gets its records.
+            logging.getLogger(name).propagate = False
+            logging.getLogger(name).addHandler(logging.NullHandler())
 
 
 class _ForwardingHandler(logging.Handler):

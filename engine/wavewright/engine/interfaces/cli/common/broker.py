@@ -40,14 +40,16 @@ def open_command_bus(section: DaemonSection, name: str) -> AbstractAsyncContextM
 
 
 def open_daemon_bus(section: DaemonSection) -> AbstractAsyncContextManager[Bus]:
-    """Return the bus with a daemon's rights as a context manager: its user must be able to write.
+    """Return the bus with a daemon's rights as a context manager: its user must be able to write,
+    and the broker to take messages.
 
     Raises:
         BusError: on entering, as `open_bus`.
     """
-    return open_bus(
-        replace(daemon_bus_settings(section), connect_seconds=CONNECT_SECONDS), _report_waiting()
+    settings = replace(
+        daemon_bus_settings(section), connect_seconds=CONNECT_SECONDS, probes_alarms=False
     )
+    return open_bus(settings, _report_waiting())
 
 
 def _report_waiting() -> BrokerEventHandler:
