@@ -15,6 +15,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn
 
+from wavewright.engine.process_one import work_below_process_one
 from wavewright.engine.run.version import __version__
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_process() -> NoReturn:
     """Run the command line as a process of its own, and end it."""
+    work_below_process_one()
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -97,9 +99,8 @@ def _open_closed_streams() -> None:
 
 
 def _end_daemon_by_signals() -> None:
-    """Let a signal end a daemon that has not begun; until then there is nothing to write down.
-
-    The system ignores signals without a handler where this is process 1, as in a container.
+    """Let a signal end a daemon that has not begun with success: until then there is nothing to
+    write down.
     """
     import signal
 
