@@ -26,6 +26,13 @@ def tool(name: str, **more: Any) -> Message:
     return {"name": name, "description": name, "inputSchema": OBJECT, "annotations": READS, **more}
 
 
+def nested(levels: int) -> Message:
+    schema = OBJECT
+    for _ in range(levels):
+        schema = {"type": "array", "items": schema}
+    return {"type": "object", "properties": {"x": schema}}
+
+
 class Stub:
     """What the server answers, whichever way it is connected."""
 
@@ -91,6 +98,11 @@ class Stub:
                 else []
             ),
             *([tool("write", description="also")] if self.fault == "two of one name" else []),
+            *(
+                [tool("deep", inputSchema=nested(int(self.fault.removeprefix("nested "))))]
+                if self.fault.startswith("nested ")
+                else []
+            ),
         ]
 
     def call(self, message: Message) -> Iterator[Message]:  # noqa: C901, PLR0912, PLR0915 - one case for each fault

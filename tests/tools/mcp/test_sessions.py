@@ -136,6 +136,16 @@ def test_ms05_a_tool_without_a_proper_schema_is_left_out_with_a_warning(
     assert [tool.name for tool in listing.faulty] == ["null", "list"]
 
 
+@pytest.mark.parametrize("levels", [100, 300, 900])
+def test_a_tool_that_is_nested_too_deeply_costs_no_other_tool(
+    stub: Callable[..., McpServerSettings], levels: int
+) -> None:
+    locked = lock_server(anyio.run(list_server_tools, stub(f"nested {levels}")))
+
+    assert [*locked.tools] == ["echo", "other", "write", "typed"]
+    assert "nested more than 40 levels deep" in locked.left_out["deep"].reason
+
+
 @pytest.mark.parametrize(
     ("fields", "parameters"),
     [

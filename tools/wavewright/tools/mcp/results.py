@@ -18,6 +18,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.mcp.connection import ConnectionState
 from wavewright.tools.mcp.lock import ListedTool
+from wavewright.tools.mcp.wire import RETURNED
 
 MAX_FAULTY_TOOLS: Final = 1000
 
@@ -32,7 +33,7 @@ def correct_result(message: mcp_types.JSONRPCResponse, state: ConnectionState) -
         _correct_handshake(result)
     elif "tools" in result:
         _correct_list(result, state)
-    elif result.keys() & {"content", "structuredContent", "isError"}:
+    elif result.keys() & RETURNED:
         _correct_content(result)
 
 
@@ -83,6 +84,8 @@ def _correct_list(result: JsonObject, state: ConnectionState) -> None:
     cursor = result.get("nextCursor")
     if isinstance(cursor, int | float):
         result["nextCursor"] = str(cursor)
+    elif not isinstance(cursor, str):
+        result.pop("nextCursor", None)  # it leads to no page
     if result["tools"] is None:
         result["tools"] = []
     tools = result["tools"]

@@ -276,6 +276,8 @@ class _Session:
         self._scope = anyio.CancelScope()
         """Around all that the session waits for."""
         self._client: Client | None = None
+        self._asked = "initialize"
+        """What the opening waits for."""
         self._is_stale = False
         self._is_expired = False
         """Whether the server does not know this session any more."""
@@ -299,6 +301,7 @@ class _Session:
                     message_handler=self._receive,
                     cache=None,
                 ) as client:
+                    self._asked = "tools/list"
                     self.listing = await list_tools(client, self.state)
                     self._client = client
                     self._scope.deadline = math.inf
@@ -328,7 +331,7 @@ class _Session:
             await self._ready.wait()
         if self._client is None:
             raise self.state.error(
-                f"it did not answer initialize within {self._settings.timeout:g} s",
+                f"it did not answer {self._asked} within {self._settings.timeout:g} s",
                 self._opening_hint(),
                 transient=self.state.transient,
                 retry_after=self.state.retry_after,

@@ -21,10 +21,26 @@ from wavewright.config.errors import WavewrightError
 def read_messages(raw: bytes) -> list[JSONRPCMessage]:
     """Return the messages of a line, an event or a body: one, or those of a batch.
 
+    What is nested too deeply costs only itself, such as one tool of a list; only what a call has
+    returned is read as a whole or not at all.
+
     Raises:
         NotAMessage: it holds none, or more than is read.
     """
     text = raw.strip(_OUTER)
+    try:
+        return _read(text)
+    except NotAMessage:
+        shallow = _without_depths(text)
+        if shallow is None:
+            raise
+        messages = _read(shallow)
+        if any(map(_holds_returned_values, messages)):
+            raise
+        return messages
+
+
+def _read(text: bytes) -> list[JSONRPCMessage]:
     refuse_oversized(text)
     text = corrected(text)
     if text.startswith(b"["):
@@ -94,6 +110,46 @@ def nesting(text: bytes) -> int:
                 pass
     return depth
 
+
+MAX_NESTING: Final = 150
+"""Levels of brackets that are read; the parser takes 200."""
+
+
+def _without_depths(text: bytes) -> bytes | None:
+    """Return JSON with an empty object for each part below `MAX_NESTING` levels; None where there
+    is none, or where looking for it takes long.
+    """
+    if sum(map(text.count, (b"{", b"[", b",", b'"'))) > _MAX_SCANNED:
+        return None
+    kept = list[bytes]()
+    depth = start = 0
+    for token in _BRACKETS.finditer(text):
+        match token[0]:
+            case b"{" | b"[":
+                depth += 1
+                if depth == MAX_NESTING + 1:
+                    kept += (text[start : token.start()], b"{}")
+            case b"}" | b"]":
+                if depth == MAX_NESTING + 1:
+                    start = token.end()
+                depth -= 1
+            case _:
+                pass
+    return b"".join((*kept, text[start:])) if kept else None
+
+
+_MAX_SCANNED: Final = 500_000
+"""Brackets, commas and quotes, of which a tenth of a second sees about this many."""
+
+
+def _holds_returned_values(message: JSONRPCMessage) -> bool:
+    return isinstance(message, mcp_types.JSONRPCResponse) and not RETURNED.isdisjoint(
+        message.result
+    )
+
+
+RETURNED: Final = frozenset({"content", "structuredContent", "isError"})
+"""Members of the result of a call."""
 
 END_BYTES: Final = 400
 """Of each end of a message: enough to find the request that it answers."""
