@@ -137,6 +137,7 @@ def test_every_fault_of_file_and_environment_is_told_at_once(tmp_path: Path) -> 
         pytest.param(
             f"postgresql://me:12?{OWNERS}@db/w", "written %2F, %3F, %23 or %40", id="question"
         ),
+        pytest.param(f"postgresql://me:p[{OWNERS}@db/w", "and brackets %5B and %5D", id="bracket"),
         pytest.param(
             f"postgresql:me:{OWNERS}@db/w", "written %2F, %3F, %23 or %40", id="no slashes"
         ),

@@ -139,12 +139,15 @@ def _host_and_user(
         parts = urlsplit("")
     # Of two '@' a broker's client takes the last one, and PostgreSQL's the first.
     is_split = parts.scheme in _POSTGRESQL and parts.netloc.count("@") > 1
-    if "@" in f"{parts.path}{parts.query}{parts.fragment}" or is_split:
+    login = url.partition("://")[2].rpartition("@")[0]
+    has_brackets = not set(login).isdisjoint("[]")
+    if "@" in f"{parts.path}{parts.query}{parts.fragment}" or is_split or has_brackets:
         # An unescaped character ended the host early: the rest of the password would be parsed as a
         # path, or, of two '@', as the host.
         msg = (
             "the user or password has a character that is not escaped: "
-            f"in {form} a '/', '?', '#' or '@' of a part is written %2F, %3F, %23 or %40"
+            f"in {form} a '/', '?', '#' or '@' of a part is written %2F, %3F, %23 or %40,"
+            " and brackets %5B and %5D"
         )
         raise ValueError(msg)
     is_given = is_url(url) and (parts.hostname or not needs_host)

@@ -27,7 +27,7 @@ def tool(name: str, **more: Any) -> Message:
 
 
 def nested(levels: int) -> Message:
-    schema = OBJECT
+    schema: Message = OBJECT
     for _ in range(levels):
         schema = {"type": "array", "items": schema}
     return {"type": "object", "properties": {"x": schema}}

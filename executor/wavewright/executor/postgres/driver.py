@@ -90,7 +90,8 @@ _OPENING_ERRORS: Final = (
         (pg.InvalidPasswordError, pg.InvalidAuthorizationSpecificationError),
         JournalNotOpened,
         "the database refuses the user or the password",
-        "check the user and password of the address, and the server's pg_hba.conf",
+        "check the user and password of the address, where '%' is written %25, and the server's"
+        " pg_hba.conf",
     ),
     _Explanation(
         pg.InvalidCatalogNameError,

@@ -157,7 +157,7 @@ def test_no_command_shows_the_password(
     assert told[4].err == (
         "error: the database refuses the user or the password\n"
         f"  --> postgresql://guarded@127.0.0.1:{right.rpartition(':')[2]}\n"
-        "  = help: check the user and password of the address, and the server's pg_hba.conf\n"
+        "  = help: check the user and password of the address, where '%' is written %25, and the server's pg_hba.conf\n"
     )
     everything = "".join(answer.out + answer.err for answer in told)
     assert PASSWORD not in everything
