@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hypothesis import given, settings, strategies as st
 
 from tests.crash.run_size import volume
@@ -12,6 +14,7 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.guided_choices import Choice, GuidedPlan
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
+from wavewright.tools.workers.ask_model import ASK_MODEL_SPEC
 
 SCALARS: st.SearchStrategy[JsonSchema] = st.sampled_from(
     [
@@ -74,6 +77,31 @@ def tool_sets(draw: st.DrawFn) -> dict[str, ToolSignature]:
     return {name: draw(signatures(name)) for name in names}
 
 
+ASK: ToolSignature = ToolSignature(
+    name="ask_model",
+    description="Ask a model.",
+    input_schema=ASK_MODEL_SPEC.input_schema,
+    output_schema=ASK_MODEL_SPEC.output_schema,
+)
+
+
+QUALITIES: list[dict[str, object]] = [
+    {},
+    {"untrusted_output": True},
+    {"effects": frozenset({"write"})},
+]
+
+
+@st.composite
+def asking_tool_sets(draw: st.DrawFn) -> dict[str, ToolSignature]:
+    """Return tools of which some write, some bring untrusted text, and one asks a model."""
+    tools = draw(tool_sets())
+    for name, tool in tools.items():
+        qualities = draw(st.sampled_from(QUALITIES))
+        tools[name] = tool.model_copy(update=qualities)
+    return {**tools, "ask_model": ASK}
+
+
 def goal_of(tools: dict[str, ToolSignature], required: set[str], most: int) -> Goal:
     return Goal.model_validate(
         {
@@ -97,10 +125,6 @@ def values_of(draw: st.DrawFn, schema: JsonSchema) -> Json:
         return schema["const"]
     if "enum" in schema:
         return draw(st.sampled_from(as_list(schema["enum"])))
-    if schema.get("format") == "date":
-        return draw(st.sampled_from(["2026-01-05", "1999-12-31"]))
-    if "pattern" in schema:
-        return "ABC"
     if "minimum" in schema:
         return draw(st.integers(3, 9))
     match schema["type"]:
@@ -114,9 +138,22 @@ def values_of(draw: st.DrawFn, schema: JsonSchema) -> Json:
             return draw(st.floats(-5, 5))
         case "array":
             items = as_object(schema["items"])
-            return draw(st.lists(values_of(items), max_size=2))
+            least = int(str(schema.get("minItems", 0)))
+            return draw(st.lists(values_of(items), min_size=least, max_size=2))
+        case "object":
+            members = as_object(schema["properties"])
+            return {name: draw(values_of(as_object(part))) for name, part in members.items()}
         case _:
-            return draw(st.sampled_from(["", "words", "$", "{x}", "3"]))
+            return draw(texts_of(schema))
+
+
+def texts_of(schema: JsonSchema) -> st.SearchStrategy[str]:
+    if schema.get("format") == "date":
+        return st.sampled_from(["2026-01-05", "1999-12-31"])
+    if "pattern" in schema:
+        pattern = re.compile(str(schema["pattern"]))
+        return st.sampled_from([text for text in ("ABC", "day", "in") if pattern.search(text)])
+    return st.sampled_from(["", "words", "$", "{x}", "3"][int("minLength" in schema) :])
 
 
 @st.composite
@@ -124,8 +161,8 @@ def arguments_of(draw: st.DrawFn, choice: Choice) -> JsonObject:
     return {name: draw(values_of(schema)) for name, schema in choice.params.items()}
 
 
-@given(st.data(), tool_sets())
-@settings(max_examples=volume(150, 5_000), deadline=None)
+@given(st.data(), tool_sets() | asking_tool_sets())
+@settings(max_examples=volume(80, 5_000), deadline=None)
 def test_every_sequence_of_choices_is_a_plan_without_errors(
     data: st.DataObject, tools: dict[str, ToolSignature]
 ) -> None:
@@ -145,3 +182,75 @@ def test_every_sequence_of_choices_is_a_plan_without_errors(
         bound = bind_plan(made.plan(result), goal, tools)
         assert error_diagnostics(check(bound, goal, tools)) == []
     assert made.results == () or required <= {step.tool for step in made.steps}
+
+
+# --- questions to a model, and calls that data chooses
+
+MAIL = ToolSignature(
+    name="mail",
+    description="Read a mail.",
+    input_schema={"type": "object", "properties": {}, "additionalProperties": False},
+    output_schema={"type": "string"},
+    untrusted_output=True,
+)
+LOOK_UP = ToolSignature(
+    name="look_up",
+    description="Look up a day.",
+    input_schema={
+        "type": "object",
+        "properties": {"day": {"type": "string", "format": "date"}},
+        "required": ["day"],
+        "additionalProperties": False,
+    },
+    output_schema={"type": "string"},
+)
+ASKING = {"mail": MAIL, "look_up": LOOK_UP, "ask_model": ASK}
+
+
+def made_by(*calls: tuple[str, JsonObject]) -> GuidedPlan:
+    made = GuidedPlan(goal_of(ASKING, set(), most=6), ASKING)
+    for label, arguments in calls:
+        longer = made.with_step(choice_of(made, label), arguments)
+        assert isinstance(longer, GuidedPlan), longer
+        made = longer
+    return made
+
+
+def choice_of(made: GuidedPlan, label: str) -> Choice:
+    return next(choice for choice in made.choices if choice.label == label)
+
+
+def question(**types: str) -> tuple[str, JsonObject]:
+    fields: list[Json] = [{"name": name, "type": word} for name, word in types.items()]
+    return "ask_model", {"of": "${steps.mail}", "for": fields, "question": "What is asked?"}
+
+
+def test_fields_of_an_answer_are_offered_where_their_type_fits() -> None:
+    made = made_by(("mail", {}), question(day="date", hours="integer", days="list of date"))
+
+    day = choice_of(made, "look_up").params["day"]
+    labels = [choice.label for choice in made.choices]
+
+    assert "${steps.ask_model.day}" in str(day)
+    assert "${steps.ask_model.hours}" not in str(day)
+    assert "look_up for each of ${steps.ask_model.days}" in labels
+
+
+def test_calls_of_an_answer_can_be_made_by_the_next_step() -> None:
+    made = made_by(
+        ("mail", {}),
+        question(wanted="calls", day="date"),
+        ("dispatch ${steps.ask_model.wanted}", {"call": "${item}"}),
+    )
+
+    bound = bind_plan(made.plan("${steps.dispatch}"), made.goal, ASKING)
+    assert made.steps[-1].tool == "dispatch.look_up.mail"
+    assert made.steps[-1].concurrency == 1
+    assert error_diagnostics(check(bound, made.goal, ASKING)) == []
+
+
+def test_calls_cannot_be_made_where_the_goal_allows_no_question() -> None:
+    tools = {"mail": MAIL, "look_up": LOOK_UP}
+    made = GuidedPlan(goal_of(tools, set(), most=6), tools)
+
+    assert {choice.tool for choice in made.choices} == {"mail", "look_up"}

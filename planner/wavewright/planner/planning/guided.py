@@ -15,11 +15,17 @@ from typing import Final
 
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.plan import (
+    ASK_MODEL,
+    DISPATCH,
+    Plan,
+    Step,
+    dispatched_tools,
+)
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.goal_schema import closed_object
 from wavewright.planner.planning.guided_choices import Choice, GuidedPlan
-from wavewright.planner.planning.prompt import request_values
+from wavewright.planner.planning.prompt import dispatchable_tools, request_values
 from wavewright.planner.planning.tool_descriptions import tool_entries
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, OnText, Turn
@@ -73,7 +79,11 @@ async def plan_by_choices(
     entries = tool_entries(goal, tools)
     question = replace(
         question,
-        instructions=prompts.render("planner/guided"),
+        instructions=prompts.render(
+            "planner/guided",
+            asks_models=ASK_MODEL in goal.tool_names,
+            dispatched=dispatchable_tools(goal, tools),
+        ),
         prompt=prompts.render(
             "planner/request", today="", **request_values(goal, tools, entries, ())
         ),
@@ -105,8 +115,19 @@ def _added_text(made: GuidedPlan, following: GuidedPlan | Plan) -> str:
     """Return what the text of the plan has beyond that of the steps before."""
     if isinstance(following, Plan):
         return "]}"
-    written = following.steps[-1].model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    written = _as_written(following.steps[-1])
     return f"{', ' if made.steps else ''}{json.dumps(written, ensure_ascii=False)}"
+
+
+def _as_written(step: Step) -> JsonObject:
+    """Return a step as a plan has it: calls that data chooses as `dispatch`."""
+    fields: JsonObject = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    tools: list[Json] = [*dispatched_tools(step.tool)]
+    if not tools:
+        return fields
+    replaced = ("tool", "params", "for_each", "concurrency")
+    others = {name: part for name, part in fields.items() if name not in replaced}
+    return {**others, DISPATCH: step.for_each, "tools": tools}
 
 
 async def _ask_for_step(
@@ -236,7 +257,9 @@ def _reply(prompts: Prompts, made: GuidedPlan, following: GuidedPlan | Plan | _N
     return prompts.render(
         "planner/guided_next",
         fault=fault,
-        step=None if last is None else {"id": last.id, "tool": last.tool},
+        step=None
+        if last is None
+        else {"id": last.id, "tool": DISPATCH if dispatched_tools(last.tool) else last.tool},
         calls=[choice.label for choice in after.choices],
         results=list(after.results),
     )

@@ -4,6 +4,9 @@ A *choice* is a call of one tool, over one list or alone, with the values that e
 parameters may have: literals of the parameter's own type, and references whose type fits. What is
 offered is asked of the checker itself, so a plan of choices has no fault in any of its steps; it may
 end where the checker finds none in the whole.
+
+A question to a model (`ask`) is a choice whose answer has named fields, each of a type from a list;
+where one of these is `calls`, the calls that the answer holds can be made by the next (`dispatch`).
 """
 
 from __future__ import annotations
@@ -18,12 +21,22 @@ from wavewright.planner.checks.checker import errors_in
 from wavewright.planner.checks.types import PlanTypes
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import ASK_MODEL, Plan, Step
+from wavewright.planner.language.plan import (
+    ASK_MODEL,
+    DISPATCH,
+    Plan,
+    Step,
+    dispatch_tool_name,
+    dispatched_tools,
+)
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.candidates import required_tools
 from wavewright.planner.planning.goal_schema import closed_object
+from wavewright.planner.planning.prompt import dispatchable_tools
 from wavewright.planner.planning.step_building import new_step_id, with_dependencies
+from wavewright.planner.plans.answer_types import WORDS
 from wavewright.planner.plans.binding import bind_plan, terminal_params
+from wavewright.planner.plans.dispatch import with_dispatched
 from wavewright.planner.plans.uses import holds_expression
 from wavewright.planner.schemas.validation import schema_definitions
 from wavewright.planner.schemas.views import (
@@ -51,6 +64,16 @@ MAX_TEXT: Final = 200
 """Characters of a literal text."""
 MAX_LIST: Final = 5
 """Elements of a literal list."""
+MAX_FIELDS: Final = 4
+"""Fields of the answer to one question."""
+MAX_DISPATCHED: Final = 8
+"""Tools that data may choose from; a goal with more of them has no such choice."""
+_LIST_OF: Final = "list of "
+"""Begins the name of the type of an answer that is a list."""
+_CALLS: Final = "calls"
+"""Name of the type of an answer that is a list of calls."""
+_FIELD: Final = r"^[a-z][a-z_]{0,20}$"
+"""Name of a field of an answer."""
 _RULES_OF_GOAL: Final = "E5"
 """First letters of the codes of the goal's rules."""
 _BOUNDS: Final = (
@@ -87,6 +110,8 @@ class Choice:
     @property
     def label(self) -> str:
         """Its name in an answer."""
+        if dispatched_tools(self.tool):
+            return f"{DISPATCH} {self.for_each}"
         return self.tool if self.for_each is None else f"{self.tool} for each of {self.for_each}"
 
     def arguments_schema(self) -> JsonSchema:
@@ -130,13 +155,13 @@ class GuidedPlan:
         if left <= 0:
             return ()
         demanded = [name for name in required_tools(self.goal, self.tools) if not self._calls(name)]
-        wanted = demanded if left <= len(demanded) else [tool.name for tool in self.goal.tools]
+        wanted = demanded if left <= len(demanded) else [*self._names]
         names = self._allowed_next(wanted)
         slots = [
             slot
             for name in names
             for for_each in (None, *self._lists)
-            for slot in self._slots(self.tools[name], for_each)
+            for slot in self._slots(self._signatures[name], for_each)
         ]
         refused = self._refused_by_checker(slots)
         choices: list[Choice] = []
@@ -190,8 +215,7 @@ class GuidedPlan:
         """
         allowed: list[str] = []
         for name in names:
-            # What a question is to answer is written out as an object, which no choice offers.
-            if name in self.tools and name != ASK_MODEL:
+            if name in self._signatures:
                 step = self._step(Choice(name, None, {}), {})
                 faults = self._faults_of_last(Plan(steps=(*self.steps, step)))
                 if not any(fault.code.startswith(_RULES_OF_GOAL) for fault in faults):
@@ -211,13 +235,35 @@ class GuidedPlan:
             if name in set_by_engine or not isinstance(part, dict):
                 continue
             wanted = {**schema_definitions(schema), **part}
+            is_required = name in required
+            if signature.name == ASK_MODEL and name in _WRITTEN_OUT:
+                yield _Parameter(ASK_MODEL, text, name, is_required, self._asked(name), ())
+                continue
             fitting = (
                 reference.text
                 for reference in (*items, *self._references)
                 if self._types.incompatibility(reference.schema, wanted) is None
             )
             texts = tuple(islice(fitting, MAX_REFERENCES))
-            yield _Parameter(signature.name, text, name, name in required, wanted, texts)
+            yield _Parameter(signature.name, text, name, is_required, wanted, texts)
+
+    def _asked(self, name: str) -> JsonSchema:
+        """Return the schema of what a question is to answer, or of its words."""
+        if name != "for":
+            return {"type": "string", "minLength": 1}
+        types: list[Json] = [*WORDS, *(_LIST_OF + word for word in WORDS)]
+        if self._dispatched:
+            types.append(_CALLS)
+        field: JsonObject = {
+            "name": {"type": "string", "pattern": _FIELD},
+            "type": {"enum": types},
+        }
+        return {
+            "type": "array",
+            "items": closed_object(field),
+            "minItems": 1,
+            "maxItems": MAX_FIELDS,
+        }
 
     def _refused_by_checker(self, slots: Sequence[_Parameter]) -> frozenset[tuple[_Parameter, str]]:
         """Return the references that the checker refuses, each asked about in a step of its own.
@@ -278,6 +324,22 @@ class GuidedPlan:
 
     # --- the plan so far
 
+    @cached_property
+    def _dispatched(self) -> tuple[str, ...]:
+        """The tools that data may choose; none where they are too many."""
+        names = dispatchable_tools(self.goal, self.tools)
+        return names if len(names) <= MAX_DISPATCHED else ()
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        """What a step can call, in the goal's order."""
+        union = (dispatch_tool_name(self._dispatched),) if self._dispatched else ()
+        return (*(tool.name for tool in self.goal.tools), *union)
+
+    @cached_property
+    def _signatures(self) -> Mapping[str, ToolSignature]:
+        return with_dispatched(self._names, self.tools)
+
     @property
     def _steps_at_most(self) -> int:
         """As many as can wait for each other, so that no order of steps has too many waves."""
@@ -287,7 +349,7 @@ class GuidedPlan:
     @cached_property
     def _types(self) -> PlanTypes:
         plan = Plan(steps=self.steps)
-        return PlanTypes(bind_plan(plan, self.goal, self.tools), self.goal, self.tools)
+        return PlanTypes(bind_plan(plan, self.goal, self.tools), self.goal, self._signatures)
 
     def _faults_of_last(self, plan: Plan) -> list[Diagnostic]:
         """Return what the checker refuses in the last step of a plan."""
@@ -302,9 +364,35 @@ class GuidedPlan:
 
     def _step(self, choice: Choice, arguments: JsonObject) -> Step:
         params: JsonObject = {name: value for name, value in arguments.items() if value is not None}
-        name = new_step_id(choice.tool, self.steps)
-        step = Step(id=StepId(name), tool=choice.tool, params=params, for_each=choice.for_each)
-        return with_dependencies(step, self.steps, self.goal, self.tools)
+        if choice.tool == ASK_MODEL and "for" in params:
+            params["for"] = self._answer_types(params["for"])
+        is_dispatch = bool(dispatched_tools(choice.tool))
+        name = new_step_id(DISPATCH if is_dispatch else choice.tool, self.steps)
+        step = Step(
+            id=StepId(name),
+            tool=choice.tool,
+            params=params,
+            for_each=choice.for_each,
+            # Calls that data chooses are made in the order of the list.
+            concurrency=1 if is_dispatch else None,
+        )
+        return with_dependencies(step, self.steps, self.goal, self._signatures)
+
+    def _answer_types(self, fields: Json) -> JsonObject:
+        """Return the fields of an answer with their types, as a plan writes them."""
+        types: JsonObject = {}
+        for field in map(as_object, as_list(fields)):
+            word = str(field["type"])
+            item = word.removeprefix(_LIST_OF)
+            if word == _CALLS:
+                types[str(field["name"])] = {_CALLS: [*self._dispatched]}
+            else:
+                types[str(field["name"])] = word if item == word else {"list": item}
+        return types
+
+
+_WRITTEN_OUT: Final = ("for", "question")
+"""Parameters of a question that hold no references."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -334,7 +422,8 @@ def _choice(
     reads_item = for_each is None
     for slot in slots:
         texts = [text for text in slot.references if (slot, text) not in refused]
-        values = _value_schemas(texts, slot.wanted)
+        is_written_out = tool == ASK_MODEL and slot.name in _WRITTEN_OUT
+        values = [slot.wanted] if is_written_out else _value_schemas(texts, slot.wanted)
         if slot.is_required and not values:
             return None
         if not slot.is_required:

@@ -158,7 +158,7 @@ _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
         dispatched=("fetch", "write"),
         functions={"now()": "the instant of the run"},
     ),
-    "planner/guided": ({},),
+    "planner/guided": _flag_contexts("asks_models", dispatched=("fetch", "write")),
     "planner/guided_next": (
         {
             "fault": "",
