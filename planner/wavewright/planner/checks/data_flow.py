@@ -167,10 +167,6 @@ class DataFlow:
             way.insert(0, before)
         return way
 
-    def origin_of(self, text: ExpressionText) -> str | None:
-        """Return what a text beside the steps reads of it, once all arrivals were asked for."""
-        return next((origin for _, origin in self._uses_in(text, None)), None)
-
     def _reading_uses(self, step: Step) -> Iterator[tuple[ExpressionUse, str]]:
         """Yield where a step reads it; the list of a `for_each` comes first, for its items hold
         what that reads.
@@ -179,9 +175,7 @@ class DataFlow:
         for text in sorted(texts, key=lambda text: text.role != "for_each"):
             yield from self._uses_in(text, step)
 
-    def _uses_in(
-        self, text: ExpressionText, step: Step | None
-    ) -> Iterator[tuple[ExpressionUse, str]]:
+    def _uses_in(self, text: ExpressionText, step: Step) -> Iterator[tuple[ExpressionUse, str]]:
         for use, found in text.reads.items():
             if isinstance(found, ExpressionError):
                 continue
@@ -194,9 +188,9 @@ class DataFlow:
         held = (one for one in self._before if one.startswith("inputs."))
         return next((one for one in held if name is None or one == f"inputs.{name}"), None)
 
-    def _origin(self, step: Step | None, read: Read) -> str | None:
+    def _origin(self, step: Step, read: Read) -> str | None:
         if read.root == "item":
-            return None if step is None else self._items.get(step.id)
+            return self._items.get(step.id)
         if read.root == "inputs":
             return self._input_origin(read.name)
         if read.name is None:
@@ -204,7 +198,7 @@ class DataFlow:
         held = (read.name, self._subject.superseded_by.get(StepId(read.name)))
         return next((one for one in held if read.root == "steps" and one in self._before), None)
 
-    def _gives_text(self, use: ExpressionUse, step: Step | None) -> bool:
+    def _gives_text(self, use: ExpressionUse, step: Step) -> bool:
         """Whether what an expression gives can hold free text; a condition always gives true or
         false.
         """

@@ -17,13 +17,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, Field, field_validator
 
 from wavewright.config.errors import did_you_mean
-from wavewright.planner.language.goals import ThinkingLevel
-from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.language.signatures import (
     AGENT,
     FEEDBACK_PARAM,
@@ -31,7 +29,7 @@ from wavewright.planner.language.signatures import (
     is_open_to_agents,
 )
 from wavewright.planner.ports.model_port import OnText
-from wavewright.planner.types import ID_PATTERN, Json, JsonObject, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.injected import MemoryRunData
@@ -40,7 +38,7 @@ from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.agent_tools import AgentCalls
 from wavewright.tools.workers.services import Services, declaration_version
 from wavewright.tools.workers.specs import (
-    PROMPT_PATTERN,
+    PromptedSpec,
     checked_schema,
     load_specs,
     read_spec_file,
@@ -67,7 +65,7 @@ def _schema_of_an_object(schema: JsonSchema) -> JsonSchema:
     return schema
 
 
-class AgentSpec(DocumentModel):
+class AgentSpec(PromptedSpec):
     """An agent as data: the file format of `config/agents/*.yaml`.
 
     >>> from wavewright.tools import AgentSpec
@@ -75,22 +73,10 @@ class AgentSpec(DocumentModel):
     ('fetch',)
     """
 
-    version: Literal[1] = 1
-    """Version of this format."""
-    name: Annotated[str, Field(pattern=ID_PATTERN)]
-    """Name that steps, tools and other agents call it by."""
-    description: Annotated[str, Field(min_length=1)]
-    """What it does, for planners and other agents: one or two sentences."""
-    prompt: Annotated[str, Field(pattern=PROMPT_PATTERN)]
-    """Name of its prompt, such as `agents/find_dates` for `prompts/agents/find_dates.md.j2`."""
     tools: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Tools, workers and other agents that it may call; only such as read and need no approval."""
     output_schema: Annotated[JsonSchema, AfterValidator(_schema_of_an_object)] | None = None
     """JSON Schema of its answer, with `type: object`; words where absent."""
-    model_preference: str = "auto"
-    """Which model is asked; the goal's preference where it is `auto`."""
-    thinking_level: ThinkingLevel | None = None
-    """How much thought the model should spend; the goal's level where absent."""
     token_share: Annotated[float, Field(gt=0, le=1, strict=False)] | None = None
     """Share of `models.worker_tokens` that one answer may take."""
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None

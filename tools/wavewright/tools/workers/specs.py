@@ -68,7 +68,24 @@ def checked_schema(schema: JsonSchema) -> JsonSchema:
 _CheckedSchema: TypeAlias = Annotated[JsonSchema, AfterValidator(checked_schema)]
 
 
-class WorkerSpec(CallPolicy):
+class PromptedSpec(DocumentModel):
+    """What a worker and an agent have in common: a model that answers by a prompt of its own."""
+
+    version: Literal[1] = 1
+    """Version of this format."""
+    name: Annotated[str, Field(pattern=ID_PATTERN)]
+    """Name that it is called by."""
+    description: Annotated[str, Field(min_length=1)]
+    """What it does, for planners and agents: one or two sentences."""
+    prompt: Annotated[str, Field(pattern=PROMPT_PATTERN)]
+    """Name of its prompt: `workers/sort_letters` for `prompts/workers/sort_letters.md.j2`."""
+    model_preference: str = "auto"
+    """Which model is asked; the goal's preference where it is `auto`."""
+    thinking_level: ThinkingLevel | None = None
+    """How much thought the model should spend; the goal's level where absent."""
+
+
+class WorkerSpec(CallPolicy, PromptedSpec):
     """A worker as data: the file format of `config/workers/*.yaml`.
 
     >>> from wavewright.tools import WorkerSpec
@@ -76,23 +93,10 @@ class WorkerSpec(CallPolicy):
     'severity'
     """
 
-    version: Literal[1] = 1
-    """Version of this format."""
-    name: Annotated[str, Field(pattern=ID_PATTERN)]
-    """Name that plans call it by."""
-    description: Annotated[str, Field(min_length=1)]
-    """What it does, for the planner: one or two sentences."""
-    prompt: Annotated[str, Field(pattern=PROMPT_PATTERN)]
-    """Name of its prompt, such as `workers/sort_letters` for `prompts/workers/sort_letters.md.j2`.
-    """
     input_schema: _CheckedSchema = {"type": "object"}
     """JSON Schema of what it takes: an object."""
     output_schema: _CheckedSchema = {}
     """JSON Schema of what it gives; the model is asked for this, but for the field `method`."""
-    model_preference: str = "auto"
-    """Which model is asked; the goal's preference where it is `auto`."""
-    thinking_level: ThinkingLevel | None = None
-    """How much thought the model should spend; the goal's level where absent."""
     token_share: Annotated[float, Field(gt=0, le=1, strict=False)] = 0.25
     """Share of `models.worker_tokens` that one answer may take; `models.max_output_tokens` is a
     ceiling too.

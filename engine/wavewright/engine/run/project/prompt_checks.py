@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavewright.tools.workers.named_agents import AgentSpec
-    from wavewright.tools.workers.specs import Worker, WorkerSpec
+    from wavewright.tools.workers.specs import PromptedSpec, Worker
 
 
 Context: TypeAlias = Mapping[str, object]
@@ -345,7 +345,7 @@ _WORKERS_PROMPTS: Final = "workers/"
 
 def used_prompts(
     names: Iterable[str],
-    specs: Iterable[WorkerSpec | AgentSpec],
+    specs: Iterable[PromptedSpec],
     called: Collection[str],
     *,
     is_planned: bool,

@@ -47,7 +47,7 @@ from wavewright.tools.pack_folders import project_prompts
 from wavewright.tools.packs import PackError, load_pack, pack_names
 from wavewright.tools.workers.named_agents import AgentSpec
 from wavewright.tools.workers.services import make_services
-from wavewright.tools.workers.specs import Worker, WorkerSpec, load_workers
+from wavewright.tools.workers.specs import PromptedSpec, Worker, WorkerSpec, load_workers
 from wavewright.tools.workers.worker_tools import make_worker
 
 
@@ -215,7 +215,7 @@ def faulty_prompts(
     with suppress(ToolDefinitionError):
         agents = own_agents(settings)
     if called is not None:
-        specs: list[WorkerSpec | AgentSpec] = [worker.spec for worker in workers]
+        specs: list[PromptedSpec] = [worker.spec for worker in workers]
         specs += agents.values()
         names = [*used_prompts(names, specs, called, is_planned=is_planned)]
     found = dict[Path, dict[PromptDefect, None]]()
