@@ -26,6 +26,7 @@ from wavewright.config.sources import (
     Span,
     find_node,
     plain_value,
+    pointer_keys,
     scalar_pointers,
 )
 
@@ -120,6 +121,18 @@ class Document:
             pointer = pointer.rpartition("/")[0]
             span = self.span(pointer)
         return span
+
+
+def value_at(value: JsonValue, pointer: str) -> JsonValue:
+    """Return the part of a value that a pointer names; null where there is none."""
+    for key in pointer_keys(pointer):
+        if isinstance(value, dict):
+            value = value.get(key)
+        elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+            value = value[int(key)]
+        else:
+            return None
+    return value
 
 
 def read_faulty_document(

@@ -271,15 +271,16 @@ def load_valid_settings(
     *,
     near: Path | None = None,
     default_state: Path | None = None,
+    text: str | None = None,
 ) -> tuple[Settings, list[DocumentError]]:
     """Return the valid part of the settings and every fault, so that a caller can look for further
-    faults.
+    faults; with `text` the settings file is read as if that stood in it.
     """
     folder = start.absolute()
     file = find_settings_file(folder)
     if file is None and near is not None:
         file = find_settings_file(near.absolute())
-    document, given, from_environment, faulty = _read_file_and_environment(file, environment)
+    document, given, from_environment, faulty = _read_file_and_environment(file, environment, text)
     state = default_state if file is None else None
     return _resolve_settings(folder, file, document, given, from_environment, state), faulty
 
@@ -386,13 +387,13 @@ def settings_schema() -> dict[str, JsonValue]:
 
 
 def _read_file_and_environment(
-    file: Path | None, environment: Mapping[str, str]
+    file: Path | None, environment: Mapping[str, str], text: str | None = None
 ) -> tuple[Document | None, SettingsFile, EnvironmentSettings, list[DocumentError]]:
     """Return the settings of the file and of the environment, and the faults of both."""
     document, given, faulty = None, SettingsFile.model_construct(), list[DocumentError]()
     try:
         if file is not None:
-            document = _read_mapping(file)
+            document = _read_mapping(file, text)
             given = read_settings(document)
     except DocumentError as error:
         faulty.append(error)
@@ -463,10 +464,11 @@ def _with_key_hint(fault: DocumentFault) -> DocumentFault:
     return fault
 
 
-def _read_mapping(file: Path) -> Document:
+def _read_mapping(file: Path, text: str | None) -> Document:
     """Read a settings file; an empty one, or one with comments only, is an empty mapping."""
     try:
-        document = read_faulty_document(read_bytes(file, _LIMITS), str(file), limits=_LIMITS)
+        content = read_bytes(file, _LIMITS) if text is None else text
+        document = read_faulty_document(content, str(file), limits=_LIMITS)
     except DocumentError as error:
         if [fault.message for fault in error.faults] != [EMPTY_DOCUMENT]:
             raise _mask_keys(error) from None

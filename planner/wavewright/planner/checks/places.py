@@ -71,10 +71,13 @@ class ExpressionPlace:
     @property
     def output(self) -> JsonSchema | None:
         """What `output` stands for; None outside gates."""
-        step = self.step
-        if self.role != "gate" or step is None:
+        if self.role != "gate":
             return None
-        return self.subject.types.call_output(step)
+        if self.step is not None:
+            return self.subject.types.call_output(self.step)
+        gate = self.subject.plan.gates[int(pointer_keys(self.pointer)[1])]
+        signature = None if gate.on_tool is None else self.subject.tools.get(gate.on_tool)
+        return None if signature is None else signature.output_schema
 
     @property
     def wanted(self) -> JsonSchema | None:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import PurePath
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
@@ -275,6 +275,43 @@ def is_worker(document: Document) -> bool:
         and bool(_WORKER_FIELDS & document.value.keys())
         and "steps" not in document.value
     )
+
+
+DocumentKind: TypeAlias = Literal["plan", "job", "goal", "settings", "worker", "agent"]
+
+
+def kind_of(document: Document) -> DocumentKind:
+    """Return what a document is meant as."""
+    if is_settings(document):
+        return "settings"
+    if is_agent(document):
+        return "agent"
+    if is_worker(document):
+        return "worker"
+    if is_template(document):
+        return "goal"
+    return "job" if is_job(document) else "plan"
+
+
+_OWN_FIELDS = "steps|gates|caps|goal|goal_template|available_tools|plan|prompt|input_schema|ops"
+"""Fields at the top of a document that hardly anything but wavewright has there."""
+_OWN_FIELD = re.compile(rf"""^["']?(?:{_OWN_FIELDS})["']?\s*:""", re.MULTILINE)
+_OWN_FIELD_OF_JSON = re.compile(rf"""["'](?:{_OWN_FIELDS})["']\s*:""")
+_OWN_FILE = re.compile(r"(?:^|[._-])(?:plan|job|goal|worker|agent|wavewright)s?(?:[._-]|$)")
+_OWN_FOLDERS = frozenset({"plans", "jobs", "goals", "workers", "agents"})
+
+
+def is_foreign(text: str, name: str) -> bool:
+    """Whether nothing says that a text is meant for wavewright: neither the schema that it names,
+    nor its file's name or folder, nor a field at its top.
+    """
+    path = PurePath(name)
+    if path.suffix == ".toml":
+        return True
+    if _OWN_FILE.search(path.stem) or path.parent.name in _OWN_FOLDERS or _SCHEMA.match(text):
+        return False
+    field = _OWN_FIELD_OF_JSON if text.lstrip().startswith("{") else _OWN_FIELD
+    return field.search(text) is None
 
 
 def _named_schema(document: Document) -> str | None:

@@ -138,3 +138,43 @@ async def test_a_second_definition_names_the_first(project: Path) -> None:
     (found,) = (one for one in shown if one.code == "E119")
     (related,) = [*(found.related_information or ())]
     assert related.location.range.start == types.Position(1, 8)
+
+
+async def test_a_name_in_folded_text_is_mended_where_it_stands(project: Path) -> None:
+    text = PLAN.replace("${steps.total}", ">\n  the total is ${steps.total}\n  and no more")
+
+    assert await changed(project, text.replace("steps.total", "steps.totl"), "E301") == text
+
+
+async def test_a_name_behind_escapes_is_mended_where_it_stands(project: Path) -> None:
+    text = PLAN.replace("${steps.total}", '"\\u00e4 ${steps.total}"')
+
+    assert await changed(project, text.replace("steps.total", "steps.totl"), "E301") == text
+
+
+async def test_what_is_added_to_braces_of_yaml_needs_no_quotes(project: Path) -> None:
+    text = "steps:\n  - {id: a, tool: add, params: {a: 1}}\n"
+
+    assert await changed(project, text, "E204") == text.replace("a: 1}", "a: 1, b: 0}")
+
+
+async def test_an_added_line_ends_as_the_lines_of_the_file_do(project: Path) -> None:
+    text = PLAN.replace("      b: 2\n", "").replace("\n", "\r\n")
+    added = text.replace("AAPL}\r\n", "AAPL}\r\n      b: 0\r\n")
+
+    assert await changed(project, text, "E204") == added
+
+
+async def test_a_name_that_stands_inside_of_what_is_underlined_is_not_replaced(
+    project: Path,
+) -> None:
+    file = project / "wavewright.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, "packs: {equitie: {}}\n")
+        (found,) = await editor.diagnostics(file)
+        context = types.CodeActionContext([found])
+        params = types.CodeActionParams(editor.identifier(file), found.range, context)
+        actions = await editor.client.text_document_code_action_async(params)
+
+    assert found.message.endswith("did you mean 'equities'?")
+    assert not actions

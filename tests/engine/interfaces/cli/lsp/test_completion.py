@@ -184,3 +184,46 @@ async def test_packs_are_offered_in_the_settings(project: Path) -> None:
         items = await offered_in(editor, project / "wavewright.yaml", text)
 
     assert {"equities", "text", "web"} <= {*labels(items)}
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("gates: [{id: some, on_tool: headline, check: output.|}]\n", "size"),
+        ("gates: [{id: some, on_tool: add, check: 'true'}]\nrecipes:\n  - gate: |\n", "some"),
+        ("gates: [{id: some, on_tool: |}]\n", "add"),
+        ("gat|\n", "gates"),
+    ],
+)
+async def test_a_goal_template_is_completed(project: Path, written: str, name: str) -> None:
+    (project / "goals").mkdir()
+    (project / "wavewright.yaml").write_text("tools: [tools/mine.py]\ntemplates: [goals]\n")
+    head = "version: 1\nname: lines\ngoal: g\navailable_tools: [{name: headline}]\n"
+    async with open_editor(project) as editor:
+        items = await offered_in(editor, project / "goals" / "new.yaml", head + written)
+
+    assert name in labels(items)
+
+
+async def test_the_keys_of_a_new_goal_template_are_those_of_its_folder(project: Path) -> None:
+    (project / "goals").mkdir()
+    (project / "wavewright.yaml").write_text("tools: [tools/mine.py]\ntemplates: [goals]\n")
+    async with open_editor(project) as editor:
+        items = await offered_in(editor, project / "goals" / "new.yaml", "name: lines\n|\n")
+
+    assert "available_tools" in labels(items)
+
+
+async def test_plans_of_the_project_are_offered_to_a_job(project: Path) -> None:
+    (project / "jobs").mkdir()
+    async with open_editor(project) as editor:
+        items = await offered_in(editor, project / "jobs" / "a.job.yaml", "name: a\nplan: |\n")
+
+    assert "../sum.plan.yaml" in labels(items)
+
+
+async def test_a_file_of_another_programme_is_not_completed(project: Path) -> None:
+    async with open_editor(project) as editor:
+        items = await offered_in(editor, project / "compose.yaml", "services:\n  web:\n    |\n")
+
+    assert items == []

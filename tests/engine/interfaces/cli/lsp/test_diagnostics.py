@@ -177,3 +177,127 @@ async def test_a_tool_that_was_changed_is_known_when_it_is_saved(project: Path) 
         (found,) = await editor.diagnostics(file)
 
     assert found.code == "E201"
+
+
+async def test_the_rest_of_a_text_that_cannot_be_read_is_checked_as_it_is_edited(
+    project: Path,
+) -> None:
+    file = project / "sum.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file)
+        await editor.diagnostics(file)
+        editor.edit(file, "code: AAPL\n", "code: [AAPL\n")
+        await editor.diagnostics(file)
+        editor.edit(file, "${steps.total}", "${steps.totl}")
+        editor.edit(file, "steps:\n", "# above 😀\nsteps:\n")
+        shown = await editor.diagnostics(file)
+
+    assert [one.code for one in shown] == ["E124", "E301"]
+    assert shown[-1].range.start == types.Position(11, len("result: ${steps."))
+
+
+async def test_a_text_that_is_emptied_keeps_nothing_of_what_stood_there(project: Path) -> None:
+    file = project / "sum.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, PLAN.replace("tool: add", "tool: ad"))
+        await editor.diagnostics(file)
+        editor.splice(file, 0, len(editor.texts[file]), "")
+        shown = await editor.diagnostics(file)
+
+    assert [(one.code, one.message) for one in shown] == [("E124", "the document is empty")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("compose.yaml", "name: shop\nservices:\n  web:\n    image: nginx\n"),
+        ("ci.yml", "name: ci\non: [push]\njobs:\n  test:\n    steps:\n      - run: make\n"),
+        ("mkdocs.yml", "site_name: x\nmarkdown_extensions:\n  - a: !!python/name:b\n"),
+        ("package.json", '{"name": "x", "version": "1.0.0", "scripts": {"test": "x"}}'),
+        ("pyproject.toml", "[project]\nname = 'x'\n"),
+    ],
+)
+async def test_a_file_of_another_programme_shows_nothing(
+    project: Path, name: str, text: str
+) -> None:
+    file = project / name
+    async with open_editor(project) as editor:
+        editor.open(file, text)
+
+        assert await editor.diagnostics(file) == []
+
+
+@pytest.mark.parametrize("name", ["notes.yaml", "notes.json"])
+async def test_a_plan_is_known_by_its_fields_whatever_its_name(project: Path, name: str) -> None:
+    text = PLAN.replace("tool: add", "tool: ad")
+    if name.endswith(".json"):
+        text = '{"steps": [{"id": "a", "tool": "ad", "params": {"a": 1, "b": 2}}]}'
+    async with open_editor(project) as editor:
+        editor.open(project / name, text)
+
+        assert [one.code for one in await editor.diagnostics(project / name)] == ["E201"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [("packs: {equitie: {}}\n", "E107"), ("bogus: 1\n", "E104"), ("tools: [nowhere.py]\n", "E107")],
+)
+async def test_settings_are_checked_as_they_stand_in_the_editor(
+    project: Path, settings: str, code: str
+) -> None:
+    file = project / "wavewright.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, settings)
+        unsaved = await editor.diagnostics(file)
+    file.write_text(settings)
+    async with open_editor(project) as editor:
+        editor.open(file)
+        saved = await editor.diagnostics(file)
+
+    assert [one.code for one in unsaved] == [code]
+    assert as_shown(unsaved) == as_shown(saved)
+
+
+async def test_settings_that_are_mended_in_the_editor_show_nothing(project: Path) -> None:
+    file = project / "wavewright.yaml"
+    file.write_text("packs: {equitie: {}}\n")
+    async with open_editor(project) as editor:
+        editor.open(file, "tools: [tools/mine.py]\n")
+
+        assert await editor.diagnostics(file) == []
+
+
+async def test_the_shape_of_a_plan_is_checked_where_its_project_cannot_be_imported(
+    project: Path,
+) -> None:
+    (project / "tools" / "mine.py").write_text("import nowhere_to_be_found\n")
+    file = project / "sum.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, PLAN.replace("tool: add", "tol: add"))
+        shown = await editor.diagnostics(file)
+        params = types.DocumentSymbolParams(editor.identifier(file))
+        symbols = await editor.client.text_document_document_symbol_async(params)
+
+    assert "E104" in [one.code for one in shown]
+    assert symbols
+
+
+async def test_an_argument_that_does_not_fit_leads_to_the_tools_parameter(project: Path) -> None:
+    file, module = project / "sum.plan.yaml", project / "tools" / "mine.py"
+    async with open_editor(project) as editor:
+        editor.open(file, PLAN.replace("b: 2", "b: two"))
+        (found,) = await editor.diagnostics(file)
+
+    (related,) = found.related_information or ()
+    line = module.read_text().splitlines()[related.location.range.start.line]
+    assert related.location.uri == module.resolve().as_uri()
+    assert line[related.location.range.start.character :].startswith("b: float")
+
+
+async def test_a_byte_order_mark_moves_no_place(project: Path) -> None:
+    file = project / "sum.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, "\ufeff" + PLAN.replace("tool: add", "tool: ad"))
+        (found,) = await editor.diagnostics(file)
+
+    assert found.range == types.Range(types.Position(6, 10), types.Position(6, 12))

@@ -9,7 +9,8 @@ import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
-from tests.engine.interfaces.cli.lsp.editor import Editor, open_editor
+from tests.engine.interfaces.cli.lsp.editor import Editor, open_editor, position_of
+from wavewright.tools.mcp.lock import ListedTool, ServerListing, ToolsLock, lock_server
 
 pytestmark = pytest.mark.anyio
 
@@ -370,3 +371,88 @@ async def test_a_renamed_gate_is_renamed_in_recipes_and_in_tests(project: Path) 
     changed = template.replace("gate: some", "gate: enough").replace("[some]", "[enough]")
     assert texts["lines.yaml"] == "# unsaved\n" + changed
     assert texts["test_news.py"] == test.replace("some", "enough")
+
+
+async def test_a_renamed_input_of_json_keeps_its_quotes(project: Path) -> None:
+    file = project / "news.plan.json"
+    text = (
+        '{"inputs": {"topic": "😀"}, "steps": [{"id": "news", "tool": "headline", '
+        '"params": {"title": "😀 ${inputs.topic}"}}]}'
+    )
+    async with open_editor(project) as editor:
+        editor.open(file, text)
+        params = types.RenameParams(editor.identifier(file), editor.place(file, '{"top'), "subject")
+        edit = await editor.client.text_document_rename_async(params)
+
+    assert edit is not None
+    (edits,) = (edit.changes or {}).values()
+    starts = [
+        position_of(text, text.index(word) + len(word)) for word in ('{"inputs": {"', "inputs.")
+    ]
+    assert [one.range.start for one in edits] == starts
+    assert {one.new_text for one in edits} == {"subject"}
+
+
+async def test_a_renaming_that_is_refused_is_no_fault_of_the_server(project: Path) -> None:
+    file = project / "news.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, NEWS)
+        for new in ("total", "not a name"):
+            with pytest.raises(JsonRpcException):
+                await renamed(editor, file, "id: ne", new)
+
+        assert [one.message for one in editor.client.messages] == []
+
+
+async def test_files_of_two_projects_have_the_tools_of_their_own(
+    project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    (other / "ours.py").write_text('def only_here(a: int) -> int:\n    """Here."""\n    return a\n')
+    (other / "wavewright.yaml").write_text("tools: [ours.py]\n")
+    text = "steps:\n  - id: a\n    tool: only_here\n    params:\n      a: 1\n"
+    async with open_editor(project) as editor:
+        editor.open(other / "a.plan.yaml", text)
+        editor.open(project / "a.plan.yaml", text)
+
+        assert await editor.diagnostics(other / "a.plan.yaml") == []
+        (found,) = await editor.diagnostics(project / "a.plan.yaml")
+        place = await defined(editor, other / "a.plan.yaml", "tool: only")
+
+    assert found.code == "E201"
+    assert place.uri == (other / "ours.py").as_uri()
+
+
+async def test_tools_and_prompts_that_are_no_functions_are_gone_to(project: Path) -> None:
+    listed = ListedTool("buy", "Buy it.", {"type": "object", "properties": {}}, {"type": "object"})
+    server = lock_server(ServerListing("shop", "1", (listed,)))
+    (project / "tools.lock.json").write_text(ToolsLock(servers={"shop": server}).text)
+    for folder in ("workers", "prompts"):
+        (project / folder).mkdir()
+    (project / "prompts" / "writing.md.j2").write_text("Write.\n")
+    worker = (
+        "version: 1\nname: writer\ndescription: It writes.\nprompt: writing\n"
+        "input_schema: {type: object}\noutput_schema: {type: object}\n"
+    )
+    (project / "workers" / "writer.yaml").write_text(worker)
+    (project / "wavewright.yaml").write_text(
+        "prompts: [prompts]\nworkers: [workers]\nmcp: {servers: {shop: {command: never}}}\n"
+    )
+    text = "steps:\n- {id: a, tool: shop.buy}\n- {id: b, tool: writer}\n- {id: c, plan: sum.plan.yaml}\n"
+    file = project / "new.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, text)
+        editor.open(project / "workers" / "writer.yaml")
+        places = [
+            await defined(editor, file, "tool: shop."),
+            await defined(editor, file, "tool: wri"),
+            await defined(editor, file, "plan: sum"),
+            await defined(editor, project / "workers" / "writer.yaml", "prompt: wri"),
+        ]
+
+    assert [place.uri.rpartition("/")[2] for place in places] == [
+        "tools.lock.json",
+        "writer.yaml",
+        "sum.plan.yaml",
+        "writing.md.j2",
+    ]

@@ -6,26 +6,25 @@ the signatures of tools, functions from the catalogue of expressions.
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, get_args
 
 from lsprotocol import types
 
+from wavewright.config.cursors import Cursor, cursors_at
+from wavewright.config.documents import value_at
 from wavewright.config.sources import Span, pointer_keys
-from wavewright.engine.interfaces.cli.lsp.reading import (
-    Cursor,
-    DocumentKind,
-    cursors_at,
-    schema_of_kind,
-    value_at,
-)
+from wavewright.engine.interfaces.cli.lsp.documents import ReadText
+from wavewright.engine.interfaces.cli.project.init_command import schema_text
 from wavewright.engine.interfaces.cli.project.tools_command import tool_text
 from wavewright.engine.run.project.templates import template_names
 from wavewright.planner.cel.functions.catalogue import function_entries
-from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.checks.names import pointer_shape
 from wavewright.planner.checks.places import (
     ExpressionPlace,
     NameAsked,
@@ -48,10 +47,11 @@ from wavewright.tools.pack_folders import project_prompts
 from wavewright.tools.packs import pack_names
 
 if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
-    from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument
-    from wavewright.planner.language.goals import Goal
-    from wavewright.planner.language.signatures import ToolSignature
+    from pathlib import Path
+
+    from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument, Surroundings
+    from wavewright.engine.run.jobs.documents import DocumentKind
+    from wavewright.planner.checks.context import CheckContext
 
 _Kind = types.CompletionItemKind
 _WORD_BEFORE = re.compile(r"[\w./:-]*\Z")
@@ -77,99 +77,88 @@ class Offer:
     inserted: str | None = None
     """The text that is inserted, where it is not the label."""
 
+    def as_item(self, where: types.Range, place: int) -> types.CompletionItem:
+        """Return the offer as the editor shows it."""
+        markdown = types.MarkupContent(types.MarkupKind.Markdown, self.documentation)
+        return types.CompletionItem(
+            label=self.label,
+            kind=self.kind,
+            detail=self.detail or None,
+            documentation=markdown if self.documentation else None,
+            sort_text=f"{self.rank}{place:04}",
+            filter_text=self.label,
+            text_edit=types.TextEdit(where, self.inserted or self.label),
+        )
+
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a document may name."""
+class Place:
+    """Where something is being written, and what is known there."""
 
-    settings: Settings
-    tools: Mapping[str, ToolSignature]
-    goal: Goal | None
+    cursor: Cursor
+    read: ReadText
+    path: Path
+    around: Surroundings
+    subject: CheckContext | None
+    pointer: str | None
+    """From the plan; None outside it."""
+
+    @property
+    def schema(self) -> JsonSchema | None:
+        """What may stand there."""
+        return schema_of_place(self.kind, self.subject, self.pointer, self.cursor.pointer)
+
+    @property
+    def kind(self) -> DocumentKind:
+        """What the document is meant as, or is to become in its folder."""
+        settings = self.around.settings
+        folder = self.path.parent
+        if folder in settings.templates:
+            return "goal"
+        return "worker" if folder in settings.workers else self.read.kind
+
+    @property
+    def number(self) -> int:
+        """Of the step or the gate."""
+        return int(pointer_keys(self.pointer or "")[1])
 
 
 def complete(
-    document: OpenDocument, position: types.Position, around: Surroundings
+    document: OpenDocument, params: types.CompletionParams, around: Surroundings
 ) -> types.CompletionList:
     """Return what may be written at a place of a document."""
-    offset = document.places.offset(position)
-    for cursor in cursors_at(document.text, offset, str(document.path)):
-        written, offers = _offers(cursor, document, around)
-        if offers:
-            span = Span(offset - len(written), offset)
-            return types.CompletionList(
-                is_incomplete=False, items=[*_items(offers, document, span)]
-            )
-    return types.CompletionList(is_incomplete=False, items=[])
+    offset = document.places.offset(params.position)
+    items: list[types.CompletionItem] = []
+    for cursor in () if document.is_foreign else cursors_at(document.text, offset):
+        read = ReadText(cursor.document_of(str(document.path)))
+        pointer, subject = read.in_plan(cursor.pointer), read.subject(around)
+        place = Place(cursor, read, document.path, around, subject, pointer)
+        written, offers = _offers(place)
+        where = document.places.range(Span(offset - len(written), offset))
+        items = [offer.as_item(where, number) for number, offer in enumerate(offers)]
+        if items:
+            break
+    return types.CompletionList(is_incomplete=False, items=items)
 
 
-def _items(
-    offers: Iterable[Offer], document: OpenDocument, span: Span
-) -> Iterator[types.CompletionItem]:
-    where = document.places.range(span)
-    for place, offer in enumerate(offers):
-        yield types.CompletionItem(
-            label=offer.label,
-            kind=offer.kind,
-            detail=offer.detail or None,
-            documentation=types.MarkupContent(types.MarkupKind.Markdown, offer.documentation)
-            if offer.documentation
-            else None,
-            sort_text=f"{offer.rank}{place:04}",
-            filter_text=offer.label,
-            text_edit=types.TextEdit(where, offer.inserted or offer.label),
-        )
-
-
-def _offers(
-    cursor: Cursor, document: OpenDocument, around: Surroundings
-) -> tuple[str, list[Offer]]:
+def _offers(place: Place) -> tuple[str, Iterator[Offer]]:
     """Return what is written of a word, and what it may become."""
+    cursor, subject = place.cursor, place.subject
     before = cursor.text[: cursor.offset]
-    subject = cursor.read.subject(around.tools, around.goal)
-    pointer = cursor.read.in_plan(cursor.pointer)
     if cursor.is_key:
-        return before, [*_keys(cursor, subject, pointer)]
-    if subject is not None and pointer is not None:
-        place = expression_at(subject, pointer, cursor.text, cursor.offset)
-        asked = None if place is None else name_asked(place)
-        if place is not None and asked is not None:
-            return asked.written, [*_expression_offers(place, asked)]
+        return before, _keys(place)
+    if subject is not None and place.pointer is not None:
+        expression = expression_at(subject, place.pointer, cursor.text, cursor.offset)
+        asked = None if expression is None else name_asked(expression)
+        if expression is not None and asked is not None:
+            return asked.written, _expression_offers(expression, asked)
     word = _WORD_BEFORE.search(before)
     written = before if word is None else word[0]
-    offers = [*_names(cursor, subject, pointer, document, around)]
-    return written, offers or [*_literals(cursor, subject, pointer)]
+    names = [*_names(place)]
+    return written, iter(names) if names else _literals(place)
 
 
 # --- keys and literals
-
-
-def _keys(cursor: Cursor, subject: CheckContext | None, pointer: str | None) -> Iterator[Offer]:
-    if cursor.pointer == "/packs" or (cursor.pointer == "/tools" and cursor.read.kind == "job"):
-        yield from (
-            Offer(name, _Kind.Module, "pack", inserted=f"{name}: ") for name in pack_names()
-        )
-    schema = schema_of_place(cursor.read.kind, subject, pointer, cursor.pointer)
-    if schema is None:
-        return
-    view = view_schema(scoped_schema(schema))
-    known = as_object(value_at(cursor.read.document.value, cursor.pointer))
-    needed = required_fields(view)
-    for name, part in field_schemas(view).items():
-        if name in known:
-            continue
-        shape = subschema(part, view.root).schema
-        yield Offer(
-            name,
-            _Kind.Property,
-            f"{type_name(shape)}{', required' if name in needed else ''}",
-            str(shape.get("description", "")),
-            rank=0 if name in needed else 1,
-            inserted=f"{name}: " if _is_block(cursor) else None,
-        )
-
-
-def _is_block(cursor: Cursor) -> bool:
-    return not cursor.read.document.source.text.lstrip().startswith("{")
 
 
 def schema_of_place(
@@ -180,11 +169,51 @@ def schema_of_place(
     if subject is not None and keys[:1] == ["steps"] and keys[2:3] == ["params"]:
         step = subject.plan.steps[int(keys[1])]
         return parameter_schema(subject, step, keys[3:])
-    return schema_below(schema_of_kind(kind), pointer_keys(whole))
+    return schema_below(_schema_of_kind(kind), pointer_keys(whole))
 
 
-def _literals(cursor: Cursor, subject: CheckContext | None, pointer: str | None) -> Iterator[Offer]:
-    schema = schema_of_place(cursor.read.kind, subject, pointer, cursor.pointer)
+@lru_cache(maxsize=8)
+def _schema_of_kind(kind: DocumentKind) -> JsonSchema:
+    """Return the schema that is published for documents of a kind, without the rules on which
+    fields go together.
+    """
+    schema: JsonSchema = json.loads(schema_text(kind))
+    for definition in (schema, *as_object(schema.get("$defs")).values()):
+        if isinstance(definition, dict) and "properties" in definition:
+            for rule in ("allOf", "anyOf", "oneOf"):
+                definition.pop(rule, None)
+    return schema
+
+
+def _keys(place: Place) -> Iterator[Offer]:
+    cursor = place.cursor
+    is_block = not cursor.source.text.lstrip().startswith("{")
+    if cursor.pointer == "/packs" or (cursor.pointer == "/tools" and place.read.kind == "job"):
+        for name in pack_names():
+            yield Offer(name, _Kind.Module, "pack", inserted=f"{name}: ")
+    schema = place.schema
+    if schema is None:
+        return
+    view = view_schema(scoped_schema(schema))
+    known = as_object(value_at(place.read.document.value, cursor.pointer))
+    needed = required_fields(view)
+    for name, part in field_schemas(view).items():
+        if name in known:
+            continue
+        shape = subschema(part, view.root).schema
+        is_needed = name in needed
+        yield Offer(
+            name,
+            _Kind.Property,
+            f"{type_name(shape)}{', required' if is_needed else ''}",
+            str(shape.get("description", "")),
+            rank=0 if is_needed else 1,
+            inserted=f"{name}: " if is_block else None,
+        )
+
+
+def _literals(place: Place) -> Iterator[Offer]:
+    schema = place.schema
     if schema is None:
         return
     view = view_schema(scoped_schema(schema))
@@ -201,99 +230,107 @@ def _literals(cursor: Cursor, subject: CheckContext | None, pointer: str | None)
 # --- names of things
 
 
-def _names(
-    cursor: Cursor,
-    subject: CheckContext | None,
-    pointer: str | None,
-    document: OpenDocument,
-    around: Surroundings,
-) -> Iterator[Offer]:
-    whole = re.sub(r"/\d+(?=/|$)", "/#", cursor.pointer)
-    inside = None if pointer is None else re.sub(r"/\d+(?=/|$)", "/#", pointer)
-    if inside in _TOOL_NAMES or whole in _TOOL_NAMES:
-        yield from _tools(around.tools)
-    elif subject is not None and inside in _STEP_NAMES:
-        yield from _steps(subject, pointer or "")
-    elif subject is not None and inside == "/gates/#/required/#":
-        yield from _fields_of_gate(subject, pointer or "")
-    elif subject is not None and inside == "/caps/#/field":
-        yield from _result_fields(subject)
-    elif inside == "/steps/#/plan" or whole == "/plan":
-        yield from _plan_files(document.path)
-        yield from _templates(around.settings)
-    elif whole in _OTHER_NAMES:
-        yield from _OTHER_NAMES[whole](around.settings)
+def _names(place: Place) -> Iterator[Offer]:
+    if place.pointer is not None and place.subject is not None:
+        offers = _NAMES_IN_PLAN.get(pointer_shape(place.pointer))
+        if offers is not None:
+            yield from offers(place, place.subject)
+            return
+    elsewhere = _NAMES.get(pointer_shape(place.cursor.pointer))
+    if elsewhere is not None:
+        yield from elsewhere(place)
 
 
-_TOOL_NAMES: Final = frozenset(
-    {
-        *("/steps/#/tool", "/gates/#/on_tool", "/available_tools/#"),
-        *("/available_tools/#/name", "/tools/#"),
-    }
-)
-_STEP_NAMES: Final = frozenset(
-    {"/steps/#/depends_on/#", "/steps/#/depends_on", "/gates/#/on", "/steps/#/supersedes"}
-)
-
-
-def _tools(tools: Mapping[str, ToolSignature]) -> Iterator[Offer]:
-    for name, signature in sorted(tools.items()):
+def _tools(place: Place, _subject: CheckContext | None = None) -> Iterator[Offer]:
+    for name, signature in sorted(place.around.tools.items()):
         tags = f" [{', '.join(sorted(signature.tags))}]" if signature.tags else ""
         text = tool_text(signature)
         yield Offer(name, _Kind.Function, text.split("\n", 1)[0] + tags, f"```\n{text}```")
 
 
-def _steps(subject: CheckContext, pointer: str) -> Iterator[Offer]:
-    keys = pointer_keys(pointer)
-    own = subject.plan.steps[int(keys[1])].id if keys[0] == "steps" else None
-    waiting = (
-        subject.graph.descendants(own)
-        if own is not None and own in subject.steps
-        else set[StepId]()
-    )
+def _steps(place: Place, subject: CheckContext) -> Iterator[Offer]:
+    """Yield the steps that can be waited for: not those that wait for this one."""
+    excluded: set[StepId] = set()
+    if pointer_keys(place.pointer or "")[0] == "steps":
+        own = subject.plan.steps[place.number].id
+        excluded = {own, *(subject.graph.descendants(own) if own in subject.steps else ())}
     for name, step in subject.steps.items():
-        if name != own and name not in waiting:
+        if name not in excluded:
             yield Offer(name, _Kind.Variable, step.tool, step.why or "")
 
 
-def _fields_of_gate(subject: CheckContext, pointer: str) -> Iterator[Offer]:
-    gate = subject.plan.gates[int(pointer_keys(pointer)[1])]
+def _fields_of_gate(place: Place, subject: CheckContext) -> Iterator[Offer]:
+    gate = subject.plan.gates[place.number]
     step = None if gate.on is None else subject.steps.get(gate.on)
+    tool = None if gate.on_tool is None else subject.tools.get(gate.on_tool)
     if step is not None:
         yield from _fields(subject.types.call_output(step), None)
+    elif tool is not None:
+        yield from _fields(tool.output_schema or {}, None)
 
 
-def _result_fields(subject: CheckContext) -> Iterator[Offer]:
+def _result_fields(_place: Place, subject: CheckContext) -> Iterator[Offer]:
     yield Offer("overall", _Kind.Field, "the confidence of the whole")
     for name in as_object(subject.plan.result):
         yield Offer(name, _Kind.Field)
 
 
-def _plan_files(own: Path) -> Iterator[Offer]:
-    for file in sorted(own.parent.glob("*.plan.*")):
-        if file != own:
-            yield Offer(file.name, _Kind.File)
+def _plans(place: Place, _subject: CheckContext | None = None) -> Iterator[Offer]:
+    root, home = place.around.settings.root, place.path.parent
+    folders = dict.fromkeys((home, root, root / "plans", home / "plans"))
+    for file in (file for folder in folders for file in sorted(folder.glob("*.plan.*"))):
+        if file != place.path:
+            yield Offer(os.path.relpath(file, home), _Kind.File)
+    yield from _templates(place)
 
 
-def _templates(settings: Settings) -> Iterator[Offer]:
-    for name in template_names(settings):
+def _templates(place: Place) -> Iterator[Offer]:
+    for name in template_names(place.around.settings):
         yield Offer(name, _Kind.Module, "goal template")
 
 
-def _prompts(settings: Settings) -> Iterator[Offer]:
-    for name in project_prompts(settings.prompts).names():
+def _gates(place: Place) -> Iterator[Offer]:
+    for gate in as_list(as_object(place.read.document.value).get("gates")):
+        name = as_object(gate).get("id")
+        if isinstance(name, str):
+            yield Offer(name, _Kind.Event, "gate")
+
+
+def _prompts(place: Place) -> Iterator[Offer]:
+    for name in project_prompts(place.around.settings.prompts).names():
         yield Offer(name, _Kind.File, "prompt")
 
 
-def _models(_settings: Settings) -> Iterator[Offer]:
+def _models(_place: Place) -> Iterator[Offer]:
     from pydantic_ai.models import KnownModelName
 
     for name in get_args(KnownModelName.__value__):
         yield Offer(str(name), _Kind.EnumMember, "model")
 
 
-_OTHER_NAMES: Final[Mapping[str, Callable[[Settings], Iterator[Offer]]]] = {
+_NAMES_IN_PLAN: Final[Mapping[str, Callable[[Place, CheckContext], Iterator[Offer]]]] = {
+    "/steps/#/tool": _tools,
+    "/steps/#/tools/#": _tools,
+    "/steps/#/plan": _plans,
+    "/steps/#/depends_on": _steps,
+    "/steps/#/depends_on/#": _steps,
+    "/steps/#/supersedes": _steps,
+    "/gates/#/on": _steps,
+    "/gates/#/on_tool": _tools,
+    "/gates/#/required/#": _fields_of_gate,
+    "/caps/#/field": _result_fields,
+}
+_NAMES: Final[Mapping[str, Callable[[Place], Iterator[Offer]]]] = {
+    "/steps/#/tool": _tools,
+    "/gates/#/on_tool": _tools,
+    "/available_tools/#": _tools,
+    "/available_tools/#/name": _tools,
+    "/tools/#": _tools,
+    "/plan": _plans,
     "/goal_template": _templates,
+    "/recipes/#/gate": _gates,
+    "/may_drop/#": _gates,
+    "/expect/#": _gates,
     "/prompt": _prompts,
     "/model": _models,
     "/overrides/model_preference": _models,

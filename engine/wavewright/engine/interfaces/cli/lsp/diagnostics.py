@@ -3,68 +3,123 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from lsprotocol import types
 
 from wavewright.config.errors import WavewrightError
+from wavewright.config.settings import FILE_NAMES
 from wavewright.config.sources import DocumentError, Source, Span
-from wavewright.engine.interfaces.cli.lsp.documents import LastGoodCheck, OpenDocument
+from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument
+from wavewright.engine.interfaces.cli.lsp.good_texts import mended_texts
+from wavewright.engine.interfaces.cli.lsp.navigation import parameter_location
 from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
-from wavewright.engine.interfaces.cli.lsp.projects import OpenProjects
+from wavewright.engine.interfaces.cli.lsp.projects import OpenProject, settings_of_text
 from wavewright.engine.interfaces.cli.planning.plan_check import (
     CheckedDocument,
     CheckOptions,
     check_plan,
 )
-from wavewright.planner.diagnostics.diagnostic import (
-    Diagnostic,
-    PlanError,
-)
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.reading.reader import read_plan
 
+if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
+
 SOURCE = "wavewright"
+FoundInTexts: TypeAlias = tuple[tuple[Source, tuple[Diagnostic, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
     """What a check of an open document has found."""
 
-    found: tuple[tuple[Source, tuple[Diagnostic, ...]], ...]
+    found: FoundInTexts
     """The diagnostics of each text; the document's own first."""
-    good: LastGoodCheck | None = None
-    """For later texts that cannot be read; None where this one cannot."""
-    project_fault: str | None = None
+    fault: WavewrightError | None = None
     """Why the project could not be asked."""
     checked: CheckedDocument | None = field(default=None, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class GoodCheck:
+    """The last text that could be read, and what was found in it."""
+
+    text: str
+    diagnostics: tuple[Diagnostic, ...]
+
+
 def check_document(
-    document: OpenDocument, projects: OpenProjects, good: LastGoodCheck | None
+    document: OpenDocument, project: OpenProject, good: GoodCheck | None
 ) -> CheckOutcome:
     """Return what `wavewright check` finds in a document as it stands in the editor.
 
-    Where it cannot be read, what was found in the last good text is kept as far as that has not
-    been changed. Where its project cannot be asked, only its shape is checked.
+    Where it cannot be read, the rest is checked as if the stretch with the fault stood there as it
+    did in the last good text. Where its project cannot be asked, only its shape is checked.
     """
+    if document.is_foreign:
+        return CheckOutcome(())
+    settings = project.settings
+    if document.path.name in FILE_NAMES:
+        settings = settings_of_text(document.text, document.path.parent)
+    elif project.fault is not None:
+        return CheckOutcome(_faults_of_shape(document), project.fault)
+    outcome = _check_text(document, document.text, settings)
+    checked = outcome.checked
+    if checked is not None and checked.text.document is not None:
+        document.take(checked.text.document)
+        return outcome
+    if good is None or document.read is not None or not outcome.found:
+        return outcome
+    (source, own), *others = outcome.found
+    rest = _found_around_fault(document, own, settings, good)
+    return replace(outcome, found=((source, (*own, *rest)), *others))
+
+
+def _check_text(document: OpenDocument, text: str, settings: Settings) -> CheckOutcome:
+    options = CheckOptions(document.path, text.encode(errors="replace"), settings=settings)
     try:
-        settings = projects.of(document.path).settings
-        options = CheckOptions(document.path, document.text.encode(), settings=settings)
         checked = check_plan(options)
     except PlanError as error:
         return CheckOutcome(_by_source([(error.source, error.diagnostics)]))
     except WavewrightError as error:
-        return CheckOutcome(_shape_faults(document), project_fault=error_text(error))
-    if checked.text.document is not None:
-        document.take(checked.text.document)
-    own = (checked.text.source, checked.diagnostics)
-    if checked.text.document is None and good is not None:
-        kept = good.still_standing(document.text)
-        return CheckOutcome(((own[0], (*own[1], *kept)),), checked=checked)
+        return CheckOutcome(_faults_of_shape(document), error)
     found = _by_source((one.text.source, one.diagnostics) for one in checked.documents)
-    read = None if checked.text.document is None else LastGoodCheck(document.text, own[1])
-    return CheckOutcome(found, read, checked=checked)
+    return CheckOutcome(found, checked=checked)
+
+
+def _faults_of_shape(document: OpenDocument) -> FoundInTexts:
+    if document.read is not None and document.read.kind != "plan":
+        return ()
+    text = read_plan(document.text, str(document.path))
+    return ((text.source, text.diagnostics),)
+
+
+def _by_source(found: Iterable[tuple[Source, tuple[Diagnostic, ...]]]) -> FoundInTexts:
+    joined: dict[str, tuple[Source, tuple[Diagnostic, ...]]] = {}
+    for source, diagnostics in found:
+        known = joined.get(source.name, (source, ()))[1]
+        joined[source.name] = (source, (*known, *diagnostics))
+    return tuple(joined.values())
+
+
+def _found_around_fault(
+    document: OpenDocument,
+    faults: tuple[Diagnostic, ...],
+    settings: Settings,
+    good: GoodCheck,
+) -> list[Diagnostic]:
+    """Return the diagnostics of what can be read of a text that cannot be read as a whole."""
+    place = min((fault.span.start for fault in faults if fault.span is not None), default=0)
+    for mended in mended_texts(good.text, document.text, place):
+        if mended.text == good.text:
+            return mended.placed(good.diagnostics)
+        checked = _check_text(document, mended.text, settings).checked
+        if checked is not None and checked.text.document is not None:
+            return mended.placed(checked.diagnostics)
+    return []
 
 
 def error_text(error: WavewrightError) -> str:
@@ -77,26 +132,11 @@ def error_text(error: WavewrightError) -> str:
     return error.describe()
 
 
-def _shape_faults(
-    document: OpenDocument,
-) -> tuple[tuple[Source, tuple[Diagnostic, ...]], ...]:
-    text = read_plan(document.text, str(document.path))
-    unreadable = text.document is None
-    return ((text.source, text.diagnostics if unreadable else ()),)
-
-
-def _by_source(
-    found: Iterable[tuple[Source, tuple[Diagnostic, ...]]],
-) -> tuple[tuple[Source, tuple[Diagnostic, ...]], ...]:
-    joined: dict[str, tuple[Source, tuple[Diagnostic, ...]]] = {}
-    for source, diagnostics in found:
-        known = joined.get(source.name, (source, ()))[1]
-        joined[source.name] = (source, (*known, *diagnostics))
-    return tuple(joined.values())
+# --- as the editor shows them
 
 
 def published(
-    document: OpenDocument, outcome: CheckOutcome, encoding: str
+    document: OpenDocument, outcome: CheckOutcome, project: OpenProject
 ) -> Iterator[tuple[Path, list[types.Diagnostic]]]:
     """Yield each file with its diagnostics as the editor shows them, the document's own first."""
     own: list[types.Diagnostic] = []
@@ -104,23 +144,20 @@ def published(
     for source, diagnostics in outcome.found:
         path = Path(source.name).absolute()
         if path == document.path:
-            own = [
-                with_related(as_shown(one, document.places), one, document) for one in diagnostics
-            ]
+            own = [_with_related(found, document, project) for found in diagnostics]
         else:
-            places = TextPositions(source.text, encoding)
-            others.append((path, [as_shown(one, places) for one in diagnostics]))
+            places = TextPositions(source.text, document.places.encoding)
+            others.append((path, [as_shown(found, places) for found in diagnostics]))
     yield document.path, own
     yield from others
 
 
 def as_shown(found: Diagnostic, places: TextPositions) -> types.Diagnostic:
     """Return a diagnostic as the editor shows it."""
-    span = found.span or Span(0, 0)
     hint = f"\nhelp: {found.hint}" if found.hint else ""
     severity = types.DiagnosticSeverity
     return types.Diagnostic(
-        range=places.range(span),
+        range=places.range(found.span or Span(0, 0)),
         message=f"{found.message}{hint}",
         severity=severity.Error if found.severity == "error" else severity.Warning,
         code=found.code,
@@ -129,20 +166,27 @@ def as_shown(found: Diagnostic, places: TextPositions) -> types.Diagnostic:
     )
 
 
-def with_related(
-    shown: types.Diagnostic, found: Diagnostic, document: OpenDocument
+def _with_related(
+    found: Diagnostic, document: OpenDocument, project: OpenProject
 ) -> types.Diagnostic:
-    """Return a diagnostic with the other places of the document that it speaks of."""
+    """Return a diagnostic with the other places that it speaks of."""
+    shown = as_shown(found, document.places)
     read = document.read
-    if not found.related or read is None:
+    if read is None:
         return shown
-    base = read.plan_pointer or ""
-    places = ((one, read.document.span(base + one.pointer)) for one in found.related)
-    shown.related_information = [
-        types.DiagnosticRelatedInformation(
-            types.Location(document.uri, document.places.range(span)), one.message
-        )
-        for one, span in places
-        if span is not None
-    ]
+    related: list[types.DiagnosticRelatedInformation] = []
+    for place in found.related:
+        span = read.document.span((read.base or "") + place.pointer)
+        if span is not None:
+            location = types.Location(document.uri, document.places.range(span))
+            related.append(types.DiagnosticRelatedInformation(location, place.message))
+    if found.code in _ABOUT_ARGUMENTS:
+        parameter = parameter_location(found, read, project)
+        if parameter is not None:
+            related.append(types.DiagnosticRelatedInformation(parameter, "the tool's parameter"))
+    shown.related_information = related or None
     return shown
+
+
+_ABOUT_ARGUMENTS = frozenset({"E203", "E204", "E205", "E304", "W812"})
+"""Codes of what is wrong between an argument and the parameter that takes it."""

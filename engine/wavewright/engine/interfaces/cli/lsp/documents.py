@@ -2,18 +2,122 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavewright.config.sources import Span
-from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
-from wavewright.engine.interfaces.cli.lsp.reading import ReadText, read_text
+from wavewright.config.documents import Document, read_faulty_document
+from wavewright.config.model_validation import read_as_model
+from wavewright.config.sources import DocumentError
+from wavewright.engine.run.jobs.documents import DocumentKind, is_foreign, kind_of
+from wavewright.planner.checks.checker import read_partial_plan
+from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.checks.names import pointer_in_plan
+from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, Plan
+from wavewright.planner.types import Json, StepId, as_list, as_object
 
 if TYPE_CHECKING:
-    from wavewright.config.documents import Document
-    from wavewright.planner.diagnostics.diagnostic import Diagnostic
+    from pathlib import Path
+
+    from wavewright.config.settings import Settings
+    from wavewright.engine.interfaces.cli.lsp.diagnostics import CheckOutcome
+    from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
+    from wavewright.engine.interfaces.cli.lsp.projects import OpenProject
+    from wavewright.planner.language.goals import Goal
+    from wavewright.planner.language.signatures import ToolSignature
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a document may name, and what is known of it."""
+
+    project: OpenProject
+    outcome: CheckOutcome | None
+    """Of the last check of the document."""
+    open_texts: Mapping[Path, str]
+    """The texts that stand in the editor, by their files."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the document's project."""
+        return self.project.settings
+
+    @cached_property
+    def tools(self) -> Mapping[str, ToolSignature]:
+        """Every tool of the project."""
+        return self.project.tools().signatures
+
+    @property
+    def goal(self) -> Goal | None:
+        """What the plan of a job is for, as the last check had it."""
+        checked = None if self.outcome is None else self.outcome.checked
+        basis = None if checked is None else checked.basis
+        return None if basis is None else basis.goal
+
+
+@dataclass(frozen=True)
+class ReadText:
+    """A document that could be read."""
+
+    document: Document
+
+    @cached_property
+    def kind(self) -> DocumentKind:
+        """What it is meant as."""
+        return kind_of(self.document)
+
+    @cached_property
+    def base(self) -> str | None:
+        """Where its plan stands; None where it has none of its own."""
+        if self.kind == "plan":
+            return ""
+        fields = as_object(self.document.value)
+        for name in ("plan", "fallback_plan"):
+            if isinstance(fields.get(name), dict):
+                return f"/{name}"
+        # A template's gates are those of every plan that is made with it.
+        return "" if self.kind == "goal" else None
+
+    def in_plan(self, pointer: str) -> str | None:
+        """Return a pointer of the document as one of its plan; None outside the plan."""
+        return pointer_in_plan(pointer, self.base)
+
+    @cached_property
+    def _plan(self) -> tuple[Plan, frozenset[StepId]] | None:
+        """The plan, or its valid part, and the steps of whose outputs nothing is known."""
+        if self.base is None:
+            return None
+        value = self.document.value
+        if self.base:
+            value = as_object(value)[self.base[1:]]
+        elif self.kind == "goal":
+            value = _plan_of_template(as_object(value))
+        part = Document(value, self.document.source, keeps_places=False)
+        try:
+            return read_as_model(part, Plan), frozenset()
+        except DocumentError as error:
+            partial = read_partial_plan(value, error.faults)
+            return None if partial is None else (partial.plan, partial.untyped)
+
+    def subject(self, around: Surroundings) -> CheckContext | None:
+        """Return the plan with what it may use; None where there is no plan to be read."""
+        if self._plan is None:
+            return None
+        plan, untyped = self._plan
+        goal = around.goal
+        if goal is not None:
+            plan = plan.model_copy(update={"inputs": {**plan.inputs, **goal.inputs}})
+        return CheckContext(plan, goal, around.tools, LIMITS_OF_OWN_PLANS, untyped)
+
+
+def _plan_of_template(fields: Mapping[str, Json]) -> Json:
+    """Return a plan with the gates of a goal template, and a call of each tool that they look at."""
+    gates = fields.get("gates", [])
+    looked_at = {as_object(gate).get("on_tool") for gate in as_list(gates)}
+    tools = sorted(tool for tool in looked_at if isinstance(tool, str))
+    steps: list[Json] = [{"id": f"step_{n}", "tool": tool} for n, tool in enumerate(tools)]
+    return {"steps": steps, "gates": gates, "inputs": fields.get("inputs", {})}
 
 
 @dataclass(frozen=True)
@@ -30,49 +134,22 @@ class OpenDocument:
         """The whole text."""
         return self.places.text
 
+    @cached_property
+    def is_foreign(self) -> bool:
+        """Whether it is no document of wavewright's."""
+        return is_foreign(self.text, str(self.path))
+
     def take(self, document: Document) -> None:
         """Take what a check has read, so that the text is read once."""
-        if self.path.suffix != ".toml" and document.source.text == self.text:
+        if document.source.text == self.text:
             self.__dict__.setdefault("read", ReadText(document))
 
     @cached_property
     def read(self) -> ReadText | None:
-        """What it says; None where it cannot be read, or keeps no places as TOML does."""
-        if self.path.suffix == ".toml":
+        """What it says; None where it cannot be read, or is foreign."""
+        if self.is_foreign:
             return None
-        return read_text(self.text, str(self.path))
-
-
-@dataclass(frozen=True, slots=True)
-class LastGoodCheck:
-    """What was found in the last text that could be read."""
-
-    text: str
-    diagnostics: tuple[Diagnostic, ...]
-
-    def still_standing(self, text: str) -> tuple[Diagnostic, ...]:
-        """Return the diagnostics of what has not been changed since, where they stand now."""
-        head = _common_length(self.text, text)
-        tail = _common_length(self.text[head:][::-1], text[head:][::-1])
-        shift = len(text) - len(self.text)
-        kept: list[Diagnostic] = []
-        for found in self.diagnostics:
-            span = found.span
-            if span is None or span.end <= head:
-                kept.append(found)
-            elif span.start >= len(self.text) - tail:
-                moved = Span(span.start + shift, span.end + shift)
-                kept.append(replace(found, span=moved))
-        return tuple(kept)
-
-
-def _common_length(first: str, second: str) -> int:
-    """Return how many characters two texts have in common from their beginning."""
-    low, high = 0, min(len(first), len(second))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if first[low:middle] == second[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+        try:
+            return ReadText(read_faulty_document(self.text, str(self.path)))
+        except DocumentError:
+            return None

@@ -19,7 +19,7 @@ from wavewright.config.documents import read_document
 from wavewright.config.sources import DocumentError, ListNode, Node, ObjectNode, Span
 
 if TYPE_CHECKING:
-    from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument
+    from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument, Surroundings
 
 _WIDTH: Final = 100
 """Columns within which a list or an object of JSON stays on its line."""
@@ -27,7 +27,9 @@ _ANY_WIDTH: Final = 1_000_000
 _COMMENT: Final = re.compile(r"(?m)(?:^|\s)(#.*?)\s*$")
 
 
-def formatted(document: OpenDocument) -> list[types.TextEdit]:
+def formatted(
+    document: OpenDocument, _params: types.DocumentFormattingParams, _around: Surroundings
+) -> list[types.TextEdit]:
     """Return the edit that formats a document; none where it cannot be read, or is so already.
 
     A text whose value or whose comments would be others is not taken.

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from wavewright.config.sources import Span, pointer_keys
+from wavewright.config.sources import NodeAt, Span, node_at, offset_in_string, pointer_keys
 from wavewright.engine.interfaces.cli.common.arguments import has_journal
 from wavewright.engine.interfaces.cli.lsp.completion import schema_of_place
-from wavewright.engine.interfaces.cli.lsp.reading import NodeAt, node_at, offset_in_text
 from wavewright.engine.interfaces.cli.project.tools_command import tool_text
 from wavewright.planner.cel.functions.catalogue import function_entries
 from wavewright.planner.checks.context import CheckContext
@@ -26,29 +25,24 @@ from wavewright.planner.types import JsonSchema, StepId
 from wavewright.reviewer.values import duration_text
 
 if TYPE_CHECKING:
-    from wavewright.engine.interfaces.cli.lsp.completion import Surroundings
-    from wavewright.engine.interfaces.cli.lsp.diagnostics import CheckOutcome
-    from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument
+    from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument, Surroundings
     from wavewright.planner.language.signatures import ToolSignature
 
 
 def hover(
-    document: OpenDocument,
-    position: types.Position,
-    around: Surroundings,
-    outcome: CheckOutcome | None,
+    document: OpenDocument, params: types.HoverParams, around: Surroundings
 ) -> types.Hover | None:
     """Return what is known of a place, as Markdown."""
-    offset = document.places.offset(position)
-    shown = [*_of_codes(document, offset, outcome), *_of_node(document, offset, around)]
+    offset = document.places.offset(params.position)
+    shown = [*_of_node(document, offset, around), *_of_codes(document, offset, around)]
     if not shown:
         return None
     return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, "\n\n".join(shown)))
 
 
-def _of_codes(document: OpenDocument, offset: int, outcome: CheckOutcome | None) -> Iterator[str]:
+def _of_codes(document: OpenDocument, offset: int, around: Surroundings) -> Iterator[str]:
     """Yield what the pages of the diagnostics at an offset say."""
-    for source, diagnostics in () if outcome is None else outcome.found:
+    for source, diagnostics in () if around.outcome is None else around.outcome.found:
         for found in diagnostics if source.name == str(document.path) else ():
             span = found.span or Span(0, 0)
             if span.start <= offset <= span.end and found.code in catalogue():
@@ -61,7 +55,7 @@ def _of_node(document: OpenDocument, offset: int, around: Surroundings) -> Itera
     at = None if read is None else node_at(read.document.root, offset)
     if read is None or at is None:
         return
-    subject = read.subject(around.tools, around.goal)
+    subject = read.subject(around)
     pointer = read.in_plan(at.pointer)
     if at.is_key:
         schema = schema_of_place(read.kind, subject, pointer, at.pointer)
@@ -94,7 +88,7 @@ def _expression(
 ) -> Iterator[str]:
     text, inside = (
         str(getattr(at.node, "value", "")),
-        offset_in_text(document.text, at.node, offset),
+        offset_in_string(document.text, at.node, offset),
     )
     place = None if inside is None else expression_at(subject, pointer, text, inside)
     part = None if place is None else part_at(place)

@@ -10,12 +10,13 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from wavewright.config.settings import find_settings_file
+from wavewright.config.errors import WavewrightError
+from wavewright.config.settings import find_settings_file, load_valid_settings
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
+from wavewright.tools.functions.registry import Registry
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
-    from wavewright.tools.functions.registry import Registry
 
 
 @dataclass
@@ -23,20 +24,23 @@ class OpenProject:
     """One project: its settings, and its tools once they are asked for."""
 
     settings: Settings
+    """Where they are faulty, their valid part."""
+    fault: WavewrightError | None = None
+    """Why its settings cannot be used, or its tools not be imported."""
     _lock: Lock = field(default_factory=Lock)
     _tools: Registry | None = None
 
     def tools(self) -> Registry:
-        """Return every tool of the project.
-
-        Raises:
-            ToolDefinitionError, PackError: a module cannot be imported, or a tool is none.
-        """
+        """Return every tool of the project; none where they cannot be imported."""
         from wavewright.engine.run.project.tools import all_tools
 
         with self._lock:
             if self._tools is None:
-                self._tools = all_tools(self.settings)
+                try:
+                    self._tools = all_tools(self.settings)
+                except WavewrightError as error:
+                    self._tools = Registry()
+                    self.fault = self.fault or error
             return self._tools
 
 
@@ -50,24 +54,31 @@ class OpenProjects:
     """With the state of the settings file that each was read from."""
 
     def of(self, file: Path) -> OpenProject:
-        """Return the project of a file; it is read again where its settings have changed.
-
-        Raises:
-            DocumentError: the settings or the environment are faulty.
-            PackError: `daemon.pack` names no pack that defines messages.
-        """
+        """Return the project of a file; it is read again where its settings have changed."""
         settings_file = find_settings_file(file.parent)
         home, state = settings_file or file.parent, _state_of(settings_file)
         known = self._by_home.get(home)
         if known is not None and known[0] == state:
             return known[1]
-        project = OpenProject(project_settings(start=file.parent))
+        project = _open_project(file.parent)
         self._by_home[home] = (state, project)
         return project
 
     def forget(self) -> None:
         """Read every project again when it is next asked for: a file of one has changed."""
         self._by_home.clear()
+
+
+def _open_project(folder: Path) -> OpenProject:
+    try:
+        return OpenProject(project_settings(start=folder))
+    except WavewrightError as error:
+        return OpenProject(load_valid_settings(folder)[0], error)
+
+
+def settings_of_text(text: str, folder: Path) -> Settings:
+    """Return the settings of a folder as if a text stood in its file; its valid part."""
+    return load_valid_settings(folder, text=text)[0]
 
 
 def _state_of(settings_file: Path | None) -> object:

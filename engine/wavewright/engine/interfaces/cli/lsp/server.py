@@ -13,45 +13,44 @@ import os
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
 from lsprotocol import types
-from pygls.exceptions import JsonRpcInvalidParams
+from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.interfaces.cli.lsp.actions import code_actions
-from wavewright.engine.interfaces.cli.lsp.completion import Surroundings, complete
+from wavewright.engine.interfaces.cli.lsp.completion import complete
 from wavewright.engine.interfaces.cli.lsp.diagnostics import (
     SOURCE,
     CheckOutcome,
+    GoodCheck,
     check_document,
     error_text,
     published,
 )
-from wavewright.engine.interfaces.cli.lsp.documents import LastGoodCheck, OpenDocument
+from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument, Surroundings
 from wavewright.engine.interfaces.cli.lsp.formatting import formatted
-from wavewright.engine.interfaces.cli.lsp.hints import (
-    DRY_RUN,
-    dry_run_markdown,
-    inlay_hints,
-    lenses,
-)
 from wavewright.engine.interfaces.cli.lsp.hover import hover
 from wavewright.engine.interfaces.cli.lsp.navigation import (
     RenameRefused,
     definition,
-    folds,
-    name_at,
     references,
     rename,
+)
+from wavewright.engine.interfaces.cli.lsp.outline import (
+    DRY_RUN,
+    dry_run_markdown,
+    folds,
+    inlay_hints,
+    lenses,
     symbols,
 )
 from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
@@ -59,17 +58,9 @@ from wavewright.engine.interfaces.cli.lsp.projects import OpenProjects
 from wavewright.engine.run.version import __version__
 from wavewright.reviewer.atomic_files import write_atomically
 
-
-class _OfDocument(Protocol):
-    """The parameters of a request about one document."""
-
-    @property
-    def text_document(self) -> types.TextDocumentIdentifier: ...
-
-
-Params = TypeVar("Params", bound=_OfDocument)
+Answer: TypeAlias = Callable[[OpenDocument, Any, Surroundings], object]
+"""Answers a kind of request about a document, by its parameters."""
 Notified = TypeVar("Notified")
-Handler: TypeAlias = Callable[["PlanServer", OpenDocument, Params], object]
 
 SECONDS_OF_REST: Final = 0.3
 """Without a key, after which a changed text is checked."""
@@ -82,8 +73,8 @@ class PlanServer(LanguageServer):
         super().__init__(SOURCE, __version__)  # pyright: ignore[reportUnknownMemberType]
         self.projects = OpenProjects()
         self._documents: dict[str, OpenDocument] = {}
-        self._good: dict[str, LastGoodCheck] = {}
-        self.outcomes: dict[str, CheckOutcome] = {}
+        self._good: dict[str, GoodCheck] = {}
+        self._outcomes: dict[str, CheckOutcome] = {}
         self._elsewhere: dict[str, set[Path]] = {}
         """Files with diagnostics of an open document that names them, by that document."""
         self._told = set[str]()
@@ -102,25 +93,17 @@ class PlanServer(LanguageServer):
         known = self._documents.get(uri)
         if known is not None and known.version == held.version and known.text == held.source:
             return known
-        path = Path(to_fs_path(uri) or uri).absolute()
-        document = OpenDocument(uri, path, held.version, TextPositions(held.source, self.encoding))
+        # The reader of documents drops a byte order mark as well.
+        places = TextPositions(held.source.removeprefix("\ufeff"), self.encoding)
+        document = OpenDocument(uri, _path_of(uri), held.version, places)
         self._documents[uri] = document
         return document
 
-    @property
-    def open_texts(self) -> dict[Path, str]:
-        """The texts that stand in the editor, saved or not, by their files."""
-        held = self.workspace.text_documents
-        return {Path(to_fs_path(uri) or uri).absolute(): text.source for uri, text in held.items()}
-
     def around(self, document: OpenDocument) -> Surroundings:
-        """Return what a document may name."""
+        """Return what a document may name, and what is known of it."""
+        texts = {_path_of(uri): text.source for uri, text in self.workspace.text_documents.items()}
         project = self.projects.of(document.path)
-        outcome = self.outcomes.get(document.uri)
-        checked = None if outcome is None else outcome.checked
-        basis = None if checked is None else checked.basis
-        goal = None if basis is None else basis.goal
-        return Surroundings(project.settings, project.tools().signatures, goal)
+        return Surroundings(project, self._outcomes.get(document.uri), texts)
 
     async def check(self, uri: str, *, rest: float = 0.0) -> None:
         """Check a document once it has rested, and show what is found."""
@@ -130,35 +113,37 @@ class PlanServer(LanguageServer):
         if not self._is_current(uri, version):
             return
         document = self.document(uri)
+        project = self.projects.of(document.path)
         outcome = await anyio.to_thread.run_sync(
-            check_document, document, self.projects, self._good.get(uri), limiter=self._checks
+            check_document, document, project, self._good.get(uri), limiter=self._checks
         )
         if not self._is_current(uri, version):
             return
-        if outcome.good is not None:
-            self._good[uri] = outcome.good
-        self.outcomes[uri] = outcome
-        if outcome.project_fault is not None:
-            self.tell_once(outcome.project_fault)
+        checked = outcome.checked
+        if checked is not None and checked.text.document is not None:
+            self._good[uri] = GoodCheck(document.text, checked.diagnostics)
+        self._outcomes[uri] = outcome
         self._publish(document, outcome)
         # The first completion would wait for the import of every pack.
-        with suppress(WavewrightError):
-            project = self.projects.of(document.path)
-            await anyio.to_thread.run_sync(project.tools)
-            if not self._is_settled:
-                self._is_settled = True
-                gc.collect()
-                gc.freeze()  # what is loaded stays: no later collection goes through it
+        await anyio.to_thread.run_sync(project.tools)
+        fault = outcome.fault or project.fault
+        if fault is not None and not document.is_foreign:
+            self.tell_once(error_text(fault))
+        if not self._is_settled:
+            self._is_settled = True
+            gc.collect()
+            gc.freeze()  # what is loaded stays: no later collection goes through it
 
     def _is_current(self, uri: str, version: int | None) -> bool:
         held = self.workspace.text_documents.get(uri)
         return held is not None and held.version == version
 
     def _publish(self, document: OpenDocument, outcome: CheckOutcome) -> None:
-        open_files = {Path(to_fs_path(uri) or uri) for uri in self.workspace.text_documents}
+        open_files = {*map(_path_of, self.workspace.text_documents)}
         before = self._elsewhere.pop(document.uri, set[Path]())
         shown = set[Path]()
-        for path, diagnostics in published(document, outcome, self.encoding):
+        project = self.projects.of(document.path)
+        for path, diagnostics in published(document, outcome, project):
             if path == document.path:
                 self._show(document.uri, diagnostics, document.version)
             elif path not in open_files:
@@ -178,7 +163,7 @@ class PlanServer(LanguageServer):
         """Forget a document that was closed, and take its diagnostics away."""
         self._documents.pop(uri, None)
         self._good.pop(uri, None)
-        self.outcomes.pop(uri, None)
+        self._outcomes.pop(uri, None)
         for path in self._elsewhere.pop(uri, set[Path]()):
             self._show(path.as_uri(), [])
         self._show(uri, [])
@@ -197,20 +182,25 @@ class PlanServer(LanguageServer):
         self.window_show_message(types.ShowMessageParams(types.MessageType.Error, text))
 
     def report_server_error(self, error: Exception, source: object) -> None:
-        """Log a fault of the server itself; of all of them only the first is shown."""
+        """Log a fault of the server itself; of all of them only the first is shown.
+
+        A request that is refused is none.
+        """
+        if isinstance(error, JsonRpcException) and not isinstance(error, JsonRpcInternalError):
+            return
         logging.getLogger(__name__).error("%s: %s", source, error, exc_info=error)
         self.tell_once(_OWN_FAULT)
 
-    def answer(self, feature: str, handler: Handler[Params], options: object = None) -> None:
+    def answer(self, feature: str, answer: Answer, options: object = None) -> None:
         """Answer a kind of request by a function; one that fails answers with nothing.
 
         One request is answered at a time, in a thread, so that those that wait can be cancelled.
         """
 
-        async def respond(params: Params) -> object:
+        async def respond(params: Any) -> object:  # of the feature, with its document
             try:
                 document = self.document(params.text_document.uri)
-                work = partial(handler, self, document, params)
+                work = partial(answer, document, params, self.around(document))
                 return await anyio.to_thread.run_sync(
                     work, limiter=self._answers, abandon_on_cancel=True
                 )
@@ -238,6 +228,10 @@ class PlanServer(LanguageServer):
         self.feature(feature)(respond)
 
 
+def _path_of(uri: str) -> Path:
+    return Path(to_fs_path(uri) or uri).absolute()
+
+
 _OWN_FAULT: Final = "wavewright lsp has met a fault of its own; its log (standard error) says which"
 
 
@@ -259,82 +253,6 @@ async def _watched(server: PlanServer, _params: types.DidChangeWatchedFilesParam
 
 async def _closed(server: PlanServer, params: types.DidCloseTextDocumentParams) -> None:
     server.forget(params.text_document.uri)
-
-
-def _complete(
-    server: PlanServer, document: OpenDocument, params: types.CompletionParams
-) -> types.CompletionList:
-    return complete(document, params.position, server.around(document))
-
-
-def _hover(
-    server: PlanServer, document: OpenDocument, params: types.HoverParams
-) -> types.Hover | None:
-    outcome = server.outcomes.get(document.uri)
-    return hover(document, params.position, server.around(document), outcome)
-
-
-def _definition(
-    server: PlanServer, document: OpenDocument, params: types.DefinitionParams
-) -> types.Location | None:
-    around = server.around(document)
-    name = name_at(document, params.position, around)
-    tools = server.projects.of(document.path).tools()
-    return None if name is None else definition(document, name, around, tools)
-
-
-def _references(
-    server: PlanServer, document: OpenDocument, params: types.ReferenceParams
-) -> list[types.Location]:
-    around = server.around(document)
-    name = name_at(document, params.position, around)
-    return [] if name is None else references(document, name, around)
-
-
-def _rename(
-    server: PlanServer, document: OpenDocument, params: types.RenameParams
-) -> types.WorkspaceEdit | None:
-    around = server.around(document)
-    name = name_at(document, params.position, around)
-    if name is None:
-        raise RenameRefused("no name of a step, an input or a gate stands here")
-    return rename(document, name, params.new_name, around, server.open_texts)
-
-
-def _symbols(
-    server: PlanServer, document: OpenDocument, _params: types.DocumentSymbolParams
-) -> list[types.DocumentSymbol]:
-    return symbols(document, server.around(document))
-
-
-def _folds(
-    _server: PlanServer, document: OpenDocument, _params: types.FoldingRangeParams
-) -> list[types.FoldingRange]:
-    return folds(document)
-
-
-def _formatting(
-    _server: PlanServer, document: OpenDocument, _params: types.DocumentFormattingParams
-) -> list[types.TextEdit]:
-    return formatted(document)
-
-
-def _inlays(
-    server: PlanServer, document: OpenDocument, params: types.InlayHintParams
-) -> list[types.InlayHint]:
-    return inlay_hints(document, params.range, server.around(document))
-
-
-def _lenses(
-    _server: PlanServer, document: OpenDocument, _params: types.CodeLensParams
-) -> list[types.CodeLens]:
-    return lenses(document)
-
-
-def _actions(
-    server: PlanServer, document: OpenDocument, params: types.CodeActionParams
-) -> list[types.CodeAction]:
-    return code_actions(document, params.range, server.outcomes.get(document.uri))
 
 
 async def _dry_run(server: PlanServer, uri: str) -> str | None:
@@ -364,25 +282,19 @@ def build_server() -> PlanServer:
     server.follow(types.TEXT_DOCUMENT_DID_SAVE, _saved)
     server.follow(types.TEXT_DOCUMENT_DID_CLOSE, _closed)
     server.follow(types.WORKSPACE_DID_CHANGE_WATCHED_FILES, _watched)
-    server.answer(
-        types.TEXT_DOCUMENT_COMPLETION,
-        _complete,
-        types.CompletionOptions(trigger_characters=[".", "{", "$", " ", "("]),
-    )
-    server.answer(types.TEXT_DOCUMENT_HOVER, _hover)
-    server.answer(types.TEXT_DOCUMENT_DEFINITION, _definition)
-    server.answer(types.TEXT_DOCUMENT_REFERENCES, _references)
-    server.answer(types.TEXT_DOCUMENT_RENAME, _rename)
-    server.answer(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, _symbols)
-    server.answer(types.TEXT_DOCUMENT_FOLDING_RANGE, _folds)
-    server.answer(types.TEXT_DOCUMENT_FORMATTING, _formatting)
-    server.answer(types.TEXT_DOCUMENT_INLAY_HINT, _inlays)
-    server.answer(types.TEXT_DOCUMENT_CODE_LENS, _lenses)
-    server.answer(
-        types.TEXT_DOCUMENT_CODE_ACTION,
-        _actions,
-        types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix]),
-    )
+    triggers = types.CompletionOptions(trigger_characters=[".", "{", "$", " ", "("])
+    mends = types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix])
+    server.answer(types.TEXT_DOCUMENT_COMPLETION, complete, triggers)
+    server.answer(types.TEXT_DOCUMENT_HOVER, hover)
+    server.answer(types.TEXT_DOCUMENT_DEFINITION, definition)
+    server.answer(types.TEXT_DOCUMENT_REFERENCES, references)
+    server.answer(types.TEXT_DOCUMENT_RENAME, rename)
+    server.answer(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, symbols)
+    server.answer(types.TEXT_DOCUMENT_FOLDING_RANGE, folds)
+    server.answer(types.TEXT_DOCUMENT_FORMATTING, formatted)
+    server.answer(types.TEXT_DOCUMENT_INLAY_HINT, inlay_hints)
+    server.answer(types.TEXT_DOCUMENT_CODE_LENS, lenses)
+    server.answer(types.TEXT_DOCUMENT_CODE_ACTION, code_actions, mends)
 
     async def dry_run(uri: str) -> str | None:
         return await _dry_run(server, uri)

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wavewright.config.errors import WavewrightError
 from wavewright.config.sources import ListNode, Node, ObjectNode, Span
-from wavewright.planner.types import Json
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 
 class Edit(NamedTuple):
@@ -94,7 +96,7 @@ def remove_member(text: str, node: ObjectNode, key: str) -> list[Edit]:
     return [Edit(spans[place].start, spans[place + 1].start)]
 
 
-def add_member(text: str, node: ObjectNode, key: str, value: Json) -> Edit:
+def add_member(text: str, node: ObjectNode, key: str, value: JsonValue) -> Edit:
     """Return the edit that adds a member behind the others of an object.
 
     Raises:
@@ -105,15 +107,34 @@ def add_member(text: str, node: ObjectNode, key: str, value: Json) -> Edit:
     if _is_flow(text, node):
         place = node.start + 1 if last is None else last.node.end
         separator = "" if last is None else ", "
-        return Edit(place, place, f"{separator}{json.dumps(key)}: {written}")
+        is_json = text.lstrip().startswith(("{", "["))
+        name = json.dumps(key) if is_json or not key.isidentifier() else key
+        return Edit(place, place, f"{separator}{name}: {written}")
     if last is None:
         raise NotEditable("it is empty")
     first = next(iter(node.members.values())).key.start
     indent = " " * (first - _line_start(text, first))
     end = _line_end(text, last.node.end)
-    has_break = text[end - 1 : end] == "\n"
+    line_break = "\r\n" if "\r\n" in text else "\n"
     line = f"{indent}{key}: {written}"
-    return Edit(end, end, f"{line}\n" if has_break else f"\n{line}")
+    has_break = text[end - 1 : end] == "\n"
+    return Edit(end, end, line + line_break if has_break else line_break + line)
+
+
+def rewrite(text: str, span: Span, value: str) -> Edit:
+    """Return the edit that writes another string in the place of one, quoted as that was."""
+    quote = text[span.start : span.start + 1]
+    if quote == '"' or (quote != "'" and _NEEDS_QUOTES.search(value)):
+        written = json.dumps(value, ensure_ascii=False)
+    elif quote == "'":
+        written = "'" + value.replace("'", "''") + "'"
+    else:
+        written = value
+    return Edit(span.start, span.end, written)
+
+
+_NEEDS_QUOTES = re.compile(r"^[-?:,\[\]{}#&*!|>'\"%@`\s]|: | #|[\n:]$|\s$")
+"""What a plain string of YAML may not begin with, hold, or end in."""
 
 
 def _is_flow(text: str, node: Node) -> bool:

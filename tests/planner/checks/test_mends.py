@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from textwrap import dedent
 
 import pytest
 
 from wavewright.config.documents import read_document
-from wavewright.engine.interfaces.cli.lsp.plan_mends import (
-    edits_of_needless_dependency,
-    edits_of_repeated_call,
-)
-from wavewright.engine.interfaces.cli.lsp.text_edits import NotEditable
+from wavewright.config.text_edits import NotEditable
 from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.mends import CheckedPlan, mend
+from wavewright.planner.diagnostics.diagnostic import locate_diagnostics
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 
@@ -38,14 +37,13 @@ def fixed(text: str, name: str = "plan.yaml", pointer: str = "") -> str:
     value = document.value
     assert isinstance(value, dict)
     plan = Plan.model_validate(value[pointer[1:]] if pointer else value)
-    found = next(one for one in check(plan, None, TOOLS) if one.code in {"W802", "W803"})
-    edits = (
-        edits_of_needless_dependency(document, pointer, found.pointer)
-        if found.code == "W803"
-        else edits_of_repeated_call(
-            document, pointer, found.pointer, plan=plan, bound=plan, tools=TOOLS
-        )
+    warnings = (
+        replace(found, pointer=f"{pointer}{found.pointer}")
+        for found in check(plan, None, TOOLS)
+        if found.code in {"W802", "W803"}
     )
+    found = locate_diagnostics(warnings, document)[0]
+    edits = mend(found, document, pointer, CheckedPlan(plan, plan, TOOLS))
     for edit in sorted(edits, reverse=True):
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text

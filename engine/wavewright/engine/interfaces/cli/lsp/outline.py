@@ -1,0 +1,142 @@
+"""What a document looks like: its outline, what can be folded, and what is shown between lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from lsprotocol import types
+
+from wavewright.config.documents import read_document
+from wavewright.config.sources import ScalarNode, Span, find_node, iterate_nodes
+from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
+from wavewright.engine.rehearsal.dry_run.text import dry_run_text
+from wavewright.engine.run.jobs.documents import no_plan_error
+from wavewright.engine.run.jobs.resolving import resolve_job
+from wavewright.planner.diagnostics.diagnostic import type_name
+from wavewright.planner.plans.uses import embedded_uses
+from wavewright.planner.schemas.validation import infer_schema
+
+if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
+    from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument, ReadText, Surroundings
+    from wavewright.planner.checks.context import CheckContext
+
+DRY_RUN: Final = "wavewright.dryRun"
+"""Name of the command that shows a dry run."""
+
+
+def symbols(
+    document: OpenDocument, _params: types.DocumentSymbolParams, around: Surroundings
+) -> list[types.DocumentSymbol]:
+    """Return the steps of a plan by wave, then its gates."""
+    read = document.read
+    subject = None if read is None else read.subject(around)
+    if read is None or subject is None:
+        return []
+    waves: dict[int, list[types.DocumentSymbol]] = {}
+    wave_of = subject.graph.wave_of()
+    for number, step in enumerate(subject.plan.steps):
+        of_wave = waves.setdefault(wave_of.get(step.id, 0), [])
+        of_wave += _symbol(document, read, f"/steps/{number}", step.id, step.tool)
+    found = [_wave(number, members) for number, members in sorted(waves.items()) if members]
+    for number, gate in enumerate(subject.plan.gates):
+        looked_at = gate.on or gate.on_tool or "the plan"
+        found += _symbol(document, read, f"/gates/{number}", gate.id, f"gate on {looked_at}")
+    return found
+
+
+def _symbol(
+    document: OpenDocument, read: ReadText, pointer: str, name: str, detail: str
+) -> Iterator[types.DocumentSymbol]:
+    whole = read.document.span(f"{read.base}{pointer}")
+    chosen = read.document.span(f"{read.base}{pointer}/id")
+    if whole is not None and chosen is not None:
+        kind = types.SymbolKind.Function if "/steps/" in pointer else types.SymbolKind.Event
+        places = document.places
+        yield types.DocumentSymbol(name, kind, places.range(whole), places.range(chosen), detail)
+
+
+def _wave(number: int, members: list[types.DocumentSymbol]) -> types.DocumentSymbol:
+    start = min(member.range.start for member in members)
+    end = max(member.range.end for member in members)
+    return types.DocumentSymbol(
+        f"wave {number + 1}",
+        types.SymbolKind.Namespace,
+        types.Range(start, end),
+        members[0].selection_range,
+        children=members,
+    )
+
+
+def folds(
+    document: OpenDocument, _params: types.FoldingRangeParams, _around: Surroundings
+) -> list[types.FoldingRange]:
+    """Return the lists and objects of several lines."""
+    lines: set[tuple[int, int]] = set()
+    for node in iterate_nodes(document.read.document.root) if document.read is not None else ():
+        whole = document.places.range(Span(node.start, node.end))
+        if not isinstance(node, ScalarNode) and whole.end.line > whole.start.line:
+            lines.add((whole.start.line, whole.end.line))
+    return [types.FoldingRange(start, end) for start, end in sorted(lines)]
+
+
+def inlay_hints(
+    document: OpenDocument, params: types.InlayHintParams, around: Surroundings
+) -> list[types.InlayHint]:
+    """Return the wave of each step, and the type of the result, of the lines that are shown."""
+    read = document.read
+    subject = None if read is None else read.subject(around)
+    if read is None or subject is None:
+        return []
+    hints: list[types.InlayHint] = []
+    for pointer, text in _hint_texts(subject):
+        found = find_node(read.document.root, f"{read.base}{pointer}")
+        if found is None:
+            continue
+        node, key = found
+        # Behind the key where the value may be of several lines.
+        end = node.end if key is None or pointer.endswith("/id") else key.end + 1
+        position = document.places.position(end)
+        if params.range.start.line <= position.line <= params.range.end.line:
+            hints.append(types.InlayHint(position, text, padding_left=True))
+    return hints
+
+
+def _hint_texts(subject: CheckContext) -> Iterator[tuple[str, str]]:
+    wave_of = subject.graph.wave_of()
+    for number, step in enumerate(subject.plan.steps):
+        if step.id in wave_of:
+            yield f"/steps/{number}/id", f"wave {wave_of[step.id] + 1}"
+    result = subject.plan.result
+    if result is None:
+        return
+    schema = infer_schema(result)
+    uses = embedded_uses(result, "/result", "result") if isinstance(result, str) else []
+    if uses and uses[0].is_whole:
+        schema = subject.types.result(uses[0], None) or {}
+    yield "/result", type_name(schema)
+
+
+def lenses(
+    document: OpenDocument, _params: types.CodeLensParams, _around: Surroundings
+) -> list[types.CodeLens]:
+    """Return the command on the first line of a plan or a job that shows a dry run of it."""
+    if document.read is None or document.read.kind not in ("plan", "job"):
+        return []
+    command = types.Command("dry run", DRY_RUN, arguments=[document.uri])
+    return [types.CodeLens(document.places.range(Span(0, 0)), command)]
+
+
+def dry_run_markdown(document: OpenDocument, settings: Settings) -> str:
+    """Return the forecast of a plan or a job as it stands in the editor, as Markdown.
+
+    Raises:
+        DocumentError, PlanError: it is not valid.
+    """
+    written = read_document(document.text, str(document.path))
+    order = resolve_job(written, document.path, None, settings)
+    if order.draft is None:
+        raise no_plan_error(order.goal, order.source)
+    _, record = forecast_job(order, settings)
+    return f"# Dry run of {document.path.name}\n\n```text\n{dry_run_text(record)}```\n"

@@ -1,0 +1,203 @@
+"""Where the names of steps, inputs, gates, tools and files stand in a document.
+
+A name is known by its place: a field that holds one, or the part of an expression that reads one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from wavewright.config.sources import (
+    Node,
+    ScalarNode,
+    Span,
+    find_node,
+    node_at,
+    offset_in_string,
+    pointer_keys,
+    pointer_token,
+)
+from wavewright.config.text_edits import WordRename, rename_words
+from wavewright.planner.cel.embedded import iterate_strings
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.reads import root_mentions
+from wavewright.planner.checks.places import expression_at, part_at
+from wavewright.planner.plans.uses import ExpressionText, plan_texts
+
+if TYPE_CHECKING:
+    from wavewright.config.documents import Document
+    from wavewright.planner.checks.context import CheckContext
+
+NameKind: TypeAlias = Literal["step", "input", "gate", "tool", "plan", "template", "prompt"]
+_ROOTS: Final[Mapping[str, str]] = {"steps": "step", "inputs": "input"}
+"""What expressions read below a root."""
+_KIND_IN_PLAN: Final[Mapping[str, NameKind]] = {
+    "/steps/#/id": "step",
+    "/steps/#/depends_on/#": "step",
+    "/steps/#/supersedes": "step",
+    "/steps/#/tool": "tool",
+    "/steps/#/tools/#": "tool",
+    "/steps/#/plan": "plan",
+    "/gates/#/id": "gate",
+    "/gates/#/on": "step",
+    "/gates/#/on_tool": "tool",
+}
+"""By the shape of a pointer from the plan."""
+_KIND_ELSEWHERE: Final[Mapping[str, NameKind]] = {
+    "/plan": "plan",
+    "/goal_template": "template",
+    "/prompt": "prompt",
+    "/available_tools/#": "tool",
+    "/available_tools/#/name": "tool",
+    "/tools/#": "tool",
+    "/gates/#/id": "gate",
+    "/gates/#/on_tool": "tool",
+    "/recipes/#/gate": "gate",
+    "/may_drop/#": "gate",
+    "/expect/#": "gate",
+}
+"""By the shape of a pointer from a job, a goal template, a worker, or an agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameAt:
+    """A name that stands at a place."""
+
+    kind: NameKind
+    name: str
+
+
+def pointer_in_plan(pointer: str, base: str | None) -> str | None:
+    """Return a pointer of a document as one of the plan that stands at `base`; None outside it."""
+    if base is None or not f"{pointer}/".startswith(f"{base}/"):
+        return None
+    return pointer[len(base) :]
+
+
+def pointer_shape(pointer: str) -> str:
+    """Return a pointer with `#` for each place in a list."""
+    return re.sub(r"/\d+(?=/|$)", "/#", pointer)
+
+
+def kind_of_name(pointer: str, base: str | None) -> NameKind | None:
+    """Return what the string at a pointer names; None where it is no name."""
+    inside = pointer_in_plan(pointer, base)
+    kind = None if inside is None else _KIND_IN_PLAN.get(pointer_shape(inside))
+    return kind or _KIND_ELSEWHERE.get(pointer_shape(pointer))
+
+
+def name_at(
+    document: Document, offset: int, base: str | None, subject: CheckContext | None
+) -> NameAt | None:
+    """Return the name at an offset; None where none stands there.
+
+    Args:
+        document: The text.
+        offset: A place in it.
+        base: Where its plan stands; None where it has none.
+        subject: The plan; None where it cannot be read.
+    """
+    at = node_at(document.root, offset)
+    if at is None:
+        return None
+    pointer = pointer_in_plan(at.pointer, base)
+    keys = [] if pointer is None else pointer_keys(pointer)
+    if at.is_key:
+        is_input = (keys or pointer_keys(at.pointer))[:-1] == ["inputs"]
+        return NameAt("input", pointer_keys(at.pointer)[-1]) if is_input else None
+    if not isinstance(at.node, ScalarNode) or not isinstance(at.node.value, str):
+        return None
+    text = at.node.value
+    kind = kind_of_name(at.pointer, base)
+    if kind is not None:
+        return NameAt(kind, text)
+    inside = offset_in_string(document.source.text, at.node, offset)
+    if subject is None or pointer is None or inside is None:
+        return None
+    place = expression_at(subject, pointer, text, inside)
+    part = None if place is None else part_at(place)
+    if part is None or part.name is None:
+        return None
+    if part.root == "steps":
+        return NameAt("step", part.name)
+    return NameAt("input", part.name) if part.root == "inputs" else None
+
+
+def places_of(
+    document: Document, base: str | None, subject: CheckContext | None, name: NameAt
+) -> list[Span]:
+    """Return where a document defines and uses a name, its definition first.
+
+    Raises:
+        NotEditable: the name is written with escapes.
+    """
+    spans = [*_named(document, base, name)]
+    if name.kind == "input":
+        spans += _input_keys(document, base, name.name)
+    if name.kind in _ROOTS.values():
+        spans += _reads(document, base, subject, name)
+    return [*dict.fromkeys(spans)]
+
+
+def _named(document: Document, base: str | None, name: NameAt) -> Iterator[Span]:
+    pointers = [
+        pointer
+        for pointer, text in iterate_strings(document.value)
+        if text == name.name and kind_of_name(pointer, base) == name.kind
+    ]
+    for pointer in sorted(pointers, key=lambda pointer: not pointer.endswith("/id")):
+        node = find_node(document.root, pointer)
+        if node is not None:
+            yield _inner_span(document.source.text, node[0])
+
+
+def _input_keys(document: Document, base: str | None, name: str) -> Iterator[Span]:
+    for inputs in dict.fromkeys((f"{base or ''}/inputs", "/inputs")):
+        node = find_node(document.root, inputs + pointer_token(name))
+        if node is not None and node[1] is not None:
+            yield _inner_span(document.source.text, node[1])
+
+
+def _inner_span(text: str, node: Node | Span) -> Span:
+    quoted = text[node.start : node.start + 1] in {'"', "'"}
+    return Span(node.start + 1, node.end - 1) if quoted else Span(node.start, node.end)
+
+
+def _reads(
+    document: Document, base: str | None, subject: CheckContext | None, name: NameAt
+) -> Iterator[Span]:
+    for pointer, text in _expression_texts(document, base, subject):
+        node = find_node(document.root, pointer)
+        if node is None or not isinstance(node[0], ScalarNode):
+            continue
+        words = [WordRename(start, name.name, name.name) for start in _mentions(text, name)]
+        for edit in rename_words(document.source.text, node[0], text.text, words):
+            yield Span(edit.start, edit.end)
+
+
+def _expression_texts(
+    document: Document, base: str | None, subject: CheckContext | None
+) -> Iterator[tuple[str, ExpressionText]]:
+    """Yield the texts that may hold expressions, with their pointers from the document; without a
+    plan those that look so.
+    """
+    if subject is not None:
+        for known in plan_texts(subject.plan):
+            yield f"{base or ''}{known.pointer}", known
+        return
+    for pointer, text in iterate_strings(document.value):
+        if "${" in text or "steps." in text or "inputs." in text:
+            yield pointer, ExpressionText(pointer, text, "result" if "${" in text else "cap")
+
+
+def _mentions(text: ExpressionText, name: NameAt) -> Iterator[int]:
+    try:
+        for use in text.uses():
+            for mention in root_mentions(use.expression):
+                if _ROOTS.get(mention.root) == name.kind and mention.name == name.name:
+                    yield use.start + use.expression.index(name.name, mention.start)
+    except ExpressionError:
+        return
