@@ -16,6 +16,7 @@ from wavewright.config.sources import (
     Node,
     ObjectNode,
     ScalarNode,
+    Span,
     find_node,
     pointer_keys,
     pointer_token,
@@ -106,11 +107,20 @@ def _addition(found: Diagnostic, added: Addition, document: Document, base: str)
     while True:
         node = find_node(document.root, step + "".join(map(pointer_token, inside)))
         if node is not None and isinstance(node[0], ObjectNode):
+            known = node[0].members.get(key)
+            if known is not None:
+                return [_rewritten(document.source.text, known.node, str(value))]
             return [add_member(document.source.text, node[0], key, value)]
         if not inside:
             return []
         value = {key: value}
         key = inside.pop()
+
+
+def _rewritten(text: str, node: Node, value: str) -> Edit:
+    if not isinstance(node, ScalarNode) or "\n" in text[node.start : node.end]:
+        raise NotEditable("it stands on several lines")
+    return rewrite(text, Span(node.start, node.end), value)
 
 
 def _without_repeated_call(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from wavewright.config.sources import Span
 from wavewright.planner.cel.embedded import (
+    bare_expression,
     guarded_steps,
     iterate_strings,
     joined_conditions,
@@ -387,10 +388,17 @@ def _read_diagnostic(
 
 
 def _condition(reader: _ReferenceContext, name: str) -> Mend | None:
-    """Return the condition that makes a step wait for one that may be absent; None where it has one."""
-    if reader.step is None or reader.output is not None or reader.step.when is not None:
+    """Return the condition that skips a step where one that it reads is absent; its own stays."""
+    if reader.step is None or reader.output is not None:
         return None
-    return Addition("when", f"has({step_path(name)})")
+    asked = f"has({step_path(name)})"
+    if reader.step.when is None:
+        return Addition("when", asked)
+    try:
+        own = bare_expression(reader.step.when).expression.strip()
+    except ExpressionError:
+        return None
+    return Addition("when", f"{asked} && ({own})")
 
 
 def _unknown_field(schema: JsonSchema, path: list[str]) -> tuple[str, JsonSchema] | None:

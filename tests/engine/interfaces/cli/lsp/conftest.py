@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+
+from tests.engine.interfaces.cli.lsp.editor import Editor, open_editor
 
 TOOLS = '''
 from typing import TypedDict
@@ -51,3 +54,22 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "wavewright.yaml").write_text("tools: [tools/mine.py]\n")
     (tmp_path / "sum.plan.yaml").write_text(PLAN)
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Editor]:
+    """One editor with its server for the tests of a module."""
+    async with open_editor(tmp_path_factory.mktemp("home")) as editor:
+        yield editor
+
+
+@pytest.fixture
+def editor(session: Editor) -> Editor:
+    """The editor without files."""
+    session.forget()
+    return session

@@ -51,6 +51,14 @@ class Editor:
     texts: dict[Path, str] = field(default_factory=dict[Path, str])
     versions: dict[Path, int] = field(default_factory=dict[Path, int])
 
+    def forget(self) -> None:
+        """Close every file, and forget what was shown."""
+        for path in self.texts:
+            params = types.DidCloseTextDocumentParams(self.identifier(path))
+            self.client.text_document_did_close(params)
+        for held in (self.texts, self.versions, self.published, self.client.messages):
+            held.clear()
+
     def open(self, path: Path, text: str | None = None) -> None:
         """Open a file, with a text that is not saved where one is given."""
         self.texts[path] = path.read_text(encoding="utf-8") if text is None else text

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from lsprotocol import types
 
-from tests.engine.interfaces.cli.lsp.editor import Editor, open_editor
+from tests.engine.interfaces.cli.lsp.editor import Editor
 
 pytestmark = pytest.mark.anyio
 
@@ -26,10 +26,9 @@ steps:
 """
 
 
-async def offered(project: Path, text: str) -> list[types.CompletionItem]:
+async def offered(editor: Editor, project: Path, text: str) -> list[types.CompletionItem]:
     """Return what is offered at the bar in a text, in the order in which editors show it."""
-    async with open_editor(project) as editor:
-        return await offered_in(editor, project / "new.plan.yaml", text)
+    return await offered_in(editor, project / "new.plan.yaml", text)
 
 
 async def offered_in(editor: Editor, file: Path, text: str) -> list[types.CompletionItem]:
@@ -52,8 +51,10 @@ def detail(items: list[types.CompletionItem], label: str) -> str | None:
     return next(item.detail for item in items if item.label == label)
 
 
-async def test_keys_of_a_step_are_offered_with_their_descriptions(project: Path) -> None:
-    items = await offered(project, HEAD + "  - id: more\n    |\n")
+async def test_keys_of_a_step_are_offered_with_their_descriptions(
+    editor: Editor, project: Path
+) -> None:
+    items = await offered(editor, project, HEAD + "  - id: more\n    |\n")
 
     assert {"tool", "when", "for_each", "depends_on"} <= {*labels(items)}
     assert "id" not in labels(items)
@@ -62,126 +63,133 @@ async def test_keys_of_a_step_are_offered_with_their_descriptions(project: Path)
     assert "A condition" in when.documentation.value
 
 
-async def test_keys_of_the_plan_are_those_of_its_model(project: Path) -> None:
+async def test_keys_of_the_plan_are_those_of_its_model(editor: Editor, project: Path) -> None:
     from wavewright.planner.language.plan import Plan
 
-    items = await offered(project, HEAD + "|\n")
+    items = await offered(editor, project, HEAD + "|\n")
 
     assert {*labels(items)} == {*Plan.model_fields} - {"steps"}
 
 
-async def test_keys_of_a_gate_are_offered(project: Path) -> None:
-    items = await offered(project, HEAD + "gates:\n  - id: some\n    |\n")
+async def test_keys_of_a_gate_are_offered(editor: Editor, project: Path) -> None:
+    items = await offered(editor, project, HEAD + "gates:\n  - id: some\n    |\n")
 
     assert {"check", "on", "required", "severity"} <= {*labels(items)}
 
 
-async def test_the_first_key_of_a_new_item_is_offered(project: Path) -> None:
-    assert "id" in labels(await offered(project, HEAD + "  - |\n"))
+async def test_the_first_key_of_a_new_item_is_offered(editor: Editor, project: Path) -> None:
+    assert "id" in labels(await offered(editor, project, HEAD + "  - |\n"))
 
 
-async def test_tools_are_offered_with_their_signatures(project: Path) -> None:
-    items = await offered(project, HEAD + "  - id: more\n    tool: |\n")
+async def test_tools_are_offered_with_their_signatures(editor: Editor, project: Path) -> None:
+    items = await offered(editor, project, HEAD + "  - id: more\n    tool: |\n")
 
     assert {"add", "fetch", "headline"} <= {*labels(items)}
     assert detail(items, "add") == "add(a: number, b: number) -> number"
 
 
-async def test_missing_arguments_are_offered_and_required_ones_first(project: Path) -> None:
+async def test_missing_arguments_are_offered_and_required_ones_first(
+    editor: Editor, project: Path
+) -> None:
     text = HEAD + "  - id: more\n    tool: fetch\n    params:\n      |\n"
-    items = await offered(project, text)
+    items = await offered(editor, project, text)
 
     assert labels(items) == ["code", "days"]
     assert detail(items, "code") == "string, required"
 
 
-async def test_values_of_a_closed_set_are_offered(project: Path) -> None:
-    items = await offered(project, HEAD + "gates:\n  - id: some\n    severity: |\n")
+async def test_values_of_a_closed_set_are_offered(editor: Editor, project: Path) -> None:
+    items = await offered(editor, project, HEAD + "gates:\n  - id: some\n    severity: |\n")
 
     assert labels(items) == ["block", "warn"]
     assert detail(items, "block") == "default"
 
 
-async def test_steps_before_are_offered_in_an_expression(project: Path) -> None:
+async def test_steps_before_are_offered_in_an_expression(editor: Editor, project: Path) -> None:
     text = HEAD.replace("${steps.news}", "${steps.|}")
 
-    assert labels(await offered(project, text)) == ["news"]
+    assert labels(await offered(editor, project, text)) == ["news"]
 
 
-async def test_no_step_that_waits_for_this_one_is_offered(project: Path) -> None:
+async def test_no_step_that_waits_for_this_one_is_offered(editor: Editor, project: Path) -> None:
     text = HEAD.replace("title: Rain", 'title: "${steps.|"')
 
-    assert labels(await offered(project, text)) == []
+    assert labels(await offered(editor, project, text)) == []
 
 
-async def test_ids_are_offered_where_steps_are_named(project: Path) -> None:
+async def test_ids_are_offered_where_steps_are_named(editor: Editor, project: Path) -> None:
     text = HEAD + "  - id: more\n    tool: add\n    depends_on: [|]\n"
 
-    assert labels(await offered(project, text)) == ["news", "total"]
+    assert labels(await offered(editor, project, text)) == ["news", "total"]
 
 
-async def test_fields_of_an_item_that_fit_the_parameter_come_first(project: Path) -> None:
-    items = await offered(project, HEAD.replace("a: 1", "a: ${item.|}"))
+async def test_fields_of_an_item_that_fit_the_parameter_come_first(
+    editor: Editor, project: Path
+) -> None:
+    items = await offered(editor, project, HEAD.replace("a: 1", "a: ${item.|}"))
 
     assert labels(items)[:2] == ["words", "text"]
     assert detail(items, "words") == "integer"
 
 
-async def test_what_a_macro_names_has_its_fields(project: Path) -> None:
+async def test_what_a_macro_names_has_its_fields(editor: Editor, project: Path) -> None:
     text = HEAD.replace("${steps.news}", "${steps.news.filter(line, line.|)}")
 
-    assert {"text", "words"} <= {*labels(await offered(project, text))}
+    assert {"text", "words"} <= {*labels(await offered(editor, project, text))}
 
 
-async def test_an_expression_that_is_not_finished_is_completed(project: Path) -> None:
+async def test_an_expression_that_is_not_finished_is_completed(
+    editor: Editor, project: Path
+) -> None:
     text = HEAD + "result:\n  all: ${steps.news.map(line, line.t|\n"
-    items = await offered(project, text)
+    items = await offered(editor, project, text)
 
     assert "text" in labels(items)
 
 
-async def test_methods_are_those_of_the_type(project: Path) -> None:
-    items = await offered(project, HEAD + "result: ${steps.news[0].text.|}\n")
+async def test_methods_are_those_of_the_type(editor: Editor, project: Path) -> None:
+    items = await offered(editor, project, HEAD + "result: ${steps.news[0].text.|}\n")
 
     assert {"startsWith", "trim", "size"} <= {*labels(items)}
     assert "map" not in labels(items)
 
 
-async def test_roots_and_functions_are_offered_at_the_beginning(project: Path) -> None:
-    items = await offered(project, HEAD.replace("a: 1", "a: ${|}"))
+async def test_roots_and_functions_are_offered_at_the_beginning(
+    editor: Editor, project: Path
+) -> None:
+    items = await offered(editor, project, HEAD.replace("a: 1", "a: ${|}"))
 
     assert {"steps", "inputs", "item", "index", "size", "now"} <= {*labels(items)}
 
 
-async def test_a_condition_is_completed_without_braces(project: Path) -> None:
-    items = await offered(project, HEAD + "  - id: more\n    tool: add\n    when: steps.news.|\n")
+async def test_a_condition_is_completed_without_braces(editor: Editor, project: Path) -> None:
+    items = await offered(
+        editor, project, HEAD + "  - id: more\n    tool: add\n    when: steps.news.|\n"
+    )
 
     assert "size" in labels(items)
 
 
-async def test_a_plan_in_json_is_completed(project: Path) -> None:
+async def test_a_plan_in_json_is_completed(editor: Editor, project: Path) -> None:
     text = '{"steps": [{"id": "a", "tool": "|"}]}'
-    async with open_editor(project) as editor:
-        items = await offered_in(editor, project / "new.plan.json", text)
+    items = await offered_in(editor, project / "new.plan.json", text)
 
     assert "headline" in labels(items)
 
 
-async def test_a_goal_template_is_offered_to_a_job(project: Path) -> None:
+async def test_a_goal_template_is_offered_to_a_job(editor: Editor, project: Path) -> None:
     goals = project / "config" / "goals"
     goals.mkdir(parents=True)
     (goals / "daily.yaml").write_text("available_tools: [add]\ngoal: Add.\n")
-    async with open_editor(project) as editor:
-        text = "name: job\ngoal_template: |\n"
-        items = await offered_in(editor, project / "new.job.yaml", text)
+    text = "name: job\ngoal_template: |\n"
+    items = await offered_in(editor, project / "new.job.yaml", text)
 
     assert "daily" in labels(items)
 
 
-async def test_packs_are_offered_in_the_settings(project: Path) -> None:
-    async with open_editor(project) as editor:
-        text = "tools: [tools/mine.py]\npacks:\n  |\n"
-        items = await offered_in(editor, project / "wavewright.yaml", text)
+async def test_packs_are_offered_in_the_settings(editor: Editor, project: Path) -> None:
+    text = "tools: [tools/mine.py]\npacks:\n  |\n"
+    items = await offered_in(editor, project / "wavewright.yaml", text)
 
     assert {"equities", "text", "web"} <= {*labels(items)}
 
@@ -195,35 +203,35 @@ async def test_packs_are_offered_in_the_settings(project: Path) -> None:
         ("gat|\n", "gates"),
     ],
 )
-async def test_a_goal_template_is_completed(project: Path, written: str, name: str) -> None:
+async def test_a_goal_template_is_completed(
+    editor: Editor, project: Path, written: str, name: str
+) -> None:
     (project / "goals").mkdir()
     (project / "wavewright.yaml").write_text("tools: [tools/mine.py]\ntemplates: [goals]\n")
     head = "version: 1\nname: lines\ngoal: g\navailable_tools: [{name: headline}]\n"
-    async with open_editor(project) as editor:
-        items = await offered_in(editor, project / "goals" / "new.yaml", head + written)
+    items = await offered_in(editor, project / "goals" / "new.yaml", head + written)
 
     assert name in labels(items)
 
 
-async def test_the_keys_of_a_new_goal_template_are_those_of_its_folder(project: Path) -> None:
+async def test_the_keys_of_a_new_goal_template_are_those_of_its_folder(
+    editor: Editor, project: Path
+) -> None:
     (project / "goals").mkdir()
     (project / "wavewright.yaml").write_text("tools: [tools/mine.py]\ntemplates: [goals]\n")
-    async with open_editor(project) as editor:
-        items = await offered_in(editor, project / "goals" / "new.yaml", "name: lines\n|\n")
+    items = await offered_in(editor, project / "goals" / "new.yaml", "name: lines\n|\n")
 
     assert "available_tools" in labels(items)
 
 
-async def test_plans_of_the_project_are_offered_to_a_job(project: Path) -> None:
+async def test_plans_of_the_project_are_offered_to_a_job(editor: Editor, project: Path) -> None:
     (project / "jobs").mkdir()
-    async with open_editor(project) as editor:
-        items = await offered_in(editor, project / "jobs" / "a.job.yaml", "name: a\nplan: |\n")
+    items = await offered_in(editor, project / "jobs" / "a.job.yaml", "name: a\nplan: |\n")
 
     assert "../sum.plan.yaml" in labels(items)
 
 
-async def test_a_file_of_another_programme_is_not_completed(project: Path) -> None:
-    async with open_editor(project) as editor:
-        items = await offered_in(editor, project / "compose.yaml", "services:\n  web:\n    |\n")
+async def test_a_file_of_another_programme_is_not_completed(editor: Editor, project: Path) -> None:
+    items = await offered_in(editor, project / "compose.yaml", "services:\n  web:\n    |\n")
 
     assert items == []

@@ -10,9 +10,9 @@ import pytest
 from lsprotocol import types
 
 from tests.engine.interfaces.cli.lsp.conftest import PLAN, TOOLS
-from tests.engine.interfaces.cli.lsp.editor import open_editor, position_of
+from tests.engine.interfaces.cli.lsp.editor import Editor, position_of
+from wavewright.config.settings import load_valid_settings
 from wavewright.config.sources import Span
-from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.planning.plan_check import CheckOptions, check_plan
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.tools.functions.errors import ToolDefinitionError
@@ -26,7 +26,7 @@ Shown = list[tuple[str | int | None, str, int, int, int, int]]
 
 def as_checked(file: Path) -> Shown:
     """Return what `wavewright check` finds in the file itself, as an editor would show it."""
-    settings = project_settings(start=file.parent)
+    settings, _ = load_valid_settings(file.parent)
     try:
         checked = check_plan(CheckOptions(file, settings=settings))
     except PlanError as error:
@@ -79,7 +79,9 @@ def lock_tools_of_broken_plans(project: Path) -> None:
     (project / "wavewright.yaml").write_text(settings)
 
 
-async def test_every_broken_plan_shows_what_check_finds_in_it(project: Path) -> None:
+async def test_every_broken_plan_shows_what_check_finds_in_it(
+    editor: Editor, project: Path
+) -> None:
     lock_tools_of_broken_plans(project)
     copies = [
         (shutil.copytree(file.parent, project / file.parent.name, dirs_exist_ok=True) / file.name)
@@ -88,121 +90,122 @@ async def test_every_broken_plan_shows_what_check_finds_in_it(project: Path) -> 
 
     differing: list[str] = []
     codes = set[str]()
-    async with open_editor(project) as editor:
-        for file in copies:
-            editor.open(file)
-            diagnostics = await editor.diagnostics(file)
-            codes |= {str(one.code) for one in diagnostics}
-            shown = as_shown(diagnostics)
-            if shown != as_checked(file):
-                differing.append(str(file.relative_to(project)))
+    for file in copies:
+        editor.open(file)
+        diagnostics = await editor.diagnostics(file)
+        codes |= {str(one.code) for one in diagnostics}
+        shown = as_shown(diagnostics)
+        if shown != as_checked(file):
+            differing.append(str(file.relative_to(project)))
 
     assert len(copies) > 80
     assert differing == []
     assert len(codes) >= 40
 
 
-async def test_a_sound_plan_shows_nothing(project: Path) -> None:
-    async with open_editor(project) as editor:
-        editor.open(project / "sum.plan.yaml")
+async def test_a_sound_plan_shows_nothing(editor: Editor, project: Path) -> None:
+    editor.open(project / "sum.plan.yaml")
 
-        assert await editor.diagnostics(project / "sum.plan.yaml") == []
+    assert await editor.diagnostics(project / "sum.plan.yaml") == []
 
 
-async def test_a_fault_is_shown_in_text_that_is_not_saved(project: Path) -> None:
+async def test_a_fault_is_shown_in_text_that_is_not_saved(editor: Editor, project: Path) -> None:
     file = project / "sum.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file)
-        editor.edit(file, "tool: add", "tool: ad")
-        (found,) = await editor.diagnostics(file)
+    editor.open(file)
+    editor.edit(file, "tool: add", "tool: ad")
+    (found,) = await editor.diagnostics(file)
 
     assert found.code == "E201"
     assert found.range == types.Range(types.Position(6, 10), types.Position(6, 12))
     assert found.message.endswith("help: did you mean 'add'?")
 
 
-async def test_places_are_counted_in_the_editors_units(project: Path) -> None:
+async def test_places_are_counted_in_the_editors_units(editor: Editor, project: Path) -> None:
     file = project / "sum.plan.yaml"
     text = PLAN.replace("${steps.total}", '"😀 ${steps.totl}"')
-    async with open_editor(project) as editor:
-        editor.open(file, text)
-        (found, *_) = await editor.diagnostics(file)
+    editor.open(file, text)
+    (found, *_) = await editor.diagnostics(file)
 
     assert found.code == "E301"
     assert found.range.start.character == len('result: "') + 2 + len(" ${steps.")
 
 
-async def test_text_that_cannot_be_read_keeps_what_was_found_around_it(project: Path) -> None:
+async def test_text_that_cannot_be_read_keeps_what_was_found_around_it(
+    editor: Editor, project: Path
+) -> None:
     file = project / "sum.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, PLAN.replace("tool: add", "tool: ad"))
-        await editor.diagnostics(file)
-        editor.edit(file, "code: AAPL\n", "code: [AAPL\n      more: 1\n")
-        shown = await editor.diagnostics(file)
+    editor.open(file, PLAN.replace("tool: add", "tool: ad"))
+    await editor.diagnostics(file)
+    editor.edit(file, "code: AAPL\n", "code: [AAPL\n      more: 1\n")
+    shown = await editor.diagnostics(file)
 
     assert [one.code for one in shown] == ["E124", "E201"]
     assert shown[-1].range.start == types.Position(7, 10)
 
 
-async def test_a_project_that_cannot_be_imported_says_why_once(project: Path) -> None:
+async def test_a_project_that_cannot_be_imported_says_why_once(
+    editor: Editor, project: Path
+) -> None:
     (project / "tools" / "mine.py").write_text("import nowhere_to_be_found\n")
     file = project / "sum.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file)
-        await editor.diagnostics(file)
-        editor.edit(file, "b: 2", "b: 3")
-        await editor.diagnostics(file)
+    editor.open(file)
+    await editor.diagnostics(file)
+    editor.edit(file, "b: 2", "b: 3")
+    await editor.diagnostics(file)
 
-        assert len(editor.client.messages) == 1
-        assert "No module named 'nowhere_to_be_found'" in editor.client.messages[0].message
+    assert len(editor.client.messages) == 1
+    assert "No module named 'nowhere_to_be_found'" in editor.client.messages[0].message
 
 
-async def test_what_a_module_prints_does_not_disturb_the_protocol(project: Path) -> None:
+async def test_what_a_module_prints_does_not_disturb_the_protocol(
+    editor: Editor, project: Path
+) -> None:
     (project / "tools" / "mine.py").write_text("print('hello')\n" + TOOLS)
-    async with open_editor(project) as editor:
-        editor.open(project / "sum.plan.yaml")
+    editor.open(project / "sum.plan.yaml")
 
-        assert await editor.diagnostics(project / "sum.plan.yaml") == []
+    assert await editor.diagnostics(project / "sum.plan.yaml") == []
 
 
-async def test_a_tool_that_was_changed_is_known_when_it_is_saved(project: Path) -> None:
+async def test_a_tool_that_was_changed_is_known_when_it_is_saved(
+    editor: Editor, project: Path
+) -> None:
     file = project / "sum.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file)
-        await editor.diagnostics(file)
-        editor.published.clear()
-        (project / "tools" / "mine.py").write_text(TOOLS.replace("def add", "def added"))
-        saved = types.DidSaveTextDocumentParams(editor.identifier(file))
-        editor.client.text_document_did_save(saved)
-        (found,) = await editor.diagnostics(file)
+    editor.open(file)
+    await editor.diagnostics(file)
+    editor.published.clear()
+    (project / "tools" / "mine.py").write_text(TOOLS.replace("def add", "def added"))
+    saved = types.DidSaveTextDocumentParams(editor.identifier(file))
+    editor.client.text_document_did_save(saved)
+    (found,) = await editor.diagnostics(file)
 
     assert found.code == "E201"
 
 
 async def test_the_rest_of_a_text_that_cannot_be_read_is_checked_as_it_is_edited(
+    editor: Editor,
     project: Path,
 ) -> None:
     file = project / "sum.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file)
-        await editor.diagnostics(file)
-        editor.edit(file, "code: AAPL\n", "code: [AAPL\n")
-        await editor.diagnostics(file)
-        editor.edit(file, "${steps.total}", "${steps.totl}")
-        editor.edit(file, "steps:\n", "# above 😀\nsteps:\n")
-        shown = await editor.diagnostics(file)
+    editor.open(file)
+    await editor.diagnostics(file)
+    editor.edit(file, "code: AAPL\n", "code: [AAPL\n")
+    await editor.diagnostics(file)
+    editor.edit(file, "${steps.total}", "${steps.totl}")
+    editor.edit(file, "steps:\n", "# above 😀\nsteps:\n")
+    shown = await editor.diagnostics(file)
 
     assert [one.code for one in shown] == ["E124", "E301"]
     assert shown[-1].range.start == types.Position(11, len("result: ${steps."))
 
 
-async def test_a_text_that_is_emptied_keeps_nothing_of_what_stood_there(project: Path) -> None:
+async def test_a_text_that_is_emptied_keeps_nothing_of_what_stood_there(
+    editor: Editor, project: Path
+) -> None:
     file = project / "sum.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, PLAN.replace("tool: add", "tool: ad"))
-        await editor.diagnostics(file)
-        editor.splice(file, 0, len(editor.texts[file]), "")
-        shown = await editor.diagnostics(file)
+    editor.open(file, PLAN.replace("tool: add", "tool: ad"))
+    await editor.diagnostics(file)
+    editor.splice(file, 0, len(editor.texts[file]), "")
+    shown = await editor.diagnostics(file)
 
     assert [(one.code, one.message) for one in shown] == [("E124", "the document is empty")]
 
@@ -218,24 +221,24 @@ async def test_a_text_that_is_emptied_keeps_nothing_of_what_stood_there(project:
     ],
 )
 async def test_a_file_of_another_programme_shows_nothing(
-    project: Path, name: str, text: str
+    editor: Editor, project: Path, name: str, text: str
 ) -> None:
     file = project / name
-    async with open_editor(project) as editor:
-        editor.open(file, text)
+    editor.open(file, text)
 
-        assert await editor.diagnostics(file) == []
+    assert await editor.diagnostics(file) == []
 
 
 @pytest.mark.parametrize("name", ["notes.yaml", "notes.json"])
-async def test_a_plan_is_known_by_its_fields_whatever_its_name(project: Path, name: str) -> None:
+async def test_a_plan_is_known_by_its_fields_whatever_its_name(
+    editor: Editor, project: Path, name: str
+) -> None:
     text = PLAN.replace("tool: add", "tool: ad")
     if name.endswith(".json"):
         text = '{"steps": [{"id": "a", "tool": "ad", "params": {"a": 1, "b": 2}}]}'
-    async with open_editor(project) as editor:
-        editor.open(project / name, text)
+    editor.open(project / name, text)
 
-        assert [one.code for one in await editor.diagnostics(project / name)] == ["E201"]
+    assert [one.code for one in await editor.diagnostics(project / name)] == ["E201"]
 
 
 @pytest.mark.parametrize(
@@ -243,50 +246,48 @@ async def test_a_plan_is_known_by_its_fields_whatever_its_name(project: Path, na
     [("packs: {equitie: {}}\n", "E107"), ("bogus: 1\n", "E104"), ("tools: [nowhere.py]\n", "E107")],
 )
 async def test_settings_are_checked_as_they_stand_in_the_editor(
-    project: Path, settings: str, code: str
+    editor: Editor, project: Path, settings: str, code: str
 ) -> None:
     file = project / "wavewright.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, settings)
-        unsaved = await editor.diagnostics(file)
+    editor.open(file, settings)
+    shown = as_shown(await editor.diagnostics(file))
     file.write_text(settings)
-    async with open_editor(project) as editor:
-        editor.open(file)
-        saved = await editor.diagnostics(file)
 
-    assert [one.code for one in unsaved] == [code]
-    assert as_shown(unsaved) == as_shown(saved)
+    assert [one[0] for one in shown] == [code]
+    assert shown == as_checked(file)
 
 
-async def test_settings_that_are_mended_in_the_editor_show_nothing(project: Path) -> None:
+async def test_settings_that_are_mended_in_the_editor_show_nothing(
+    editor: Editor, project: Path
+) -> None:
     file = project / "wavewright.yaml"
     file.write_text("packs: {equitie: {}}\n")
-    async with open_editor(project) as editor:
-        editor.open(file, "tools: [tools/mine.py]\n")
+    editor.open(file, "tools: [tools/mine.py]\n")
 
-        assert await editor.diagnostics(file) == []
+    assert await editor.diagnostics(file) == []
 
 
 async def test_the_shape_of_a_plan_is_checked_where_its_project_cannot_be_imported(
+    editor: Editor,
     project: Path,
 ) -> None:
     (project / "tools" / "mine.py").write_text("import nowhere_to_be_found\n")
     file = project / "sum.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, PLAN.replace("tool: add", "tol: add"))
-        shown = await editor.diagnostics(file)
-        params = types.DocumentSymbolParams(editor.identifier(file))
-        symbols = await editor.client.text_document_document_symbol_async(params)
+    editor.open(file, PLAN.replace("tool: add", "tol: add"))
+    shown = await editor.diagnostics(file)
+    params = types.DocumentSymbolParams(editor.identifier(file))
+    symbols = await editor.client.text_document_document_symbol_async(params)
 
     assert "E104" in [one.code for one in shown]
     assert symbols
 
 
-async def test_an_argument_that_does_not_fit_leads_to_the_tools_parameter(project: Path) -> None:
+async def test_an_argument_that_does_not_fit_leads_to_the_tools_parameter(
+    editor: Editor, project: Path
+) -> None:
     file, module = project / "sum.plan.yaml", project / "tools" / "mine.py"
-    async with open_editor(project) as editor:
-        editor.open(file, PLAN.replace("b: 2", "b: two"))
-        (found,) = await editor.diagnostics(file)
+    editor.open(file, PLAN.replace("b: 2", "b: two"))
+    (found,) = await editor.diagnostics(file)
 
     (related,) = found.related_information or ()
     line = module.read_text().splitlines()[related.location.range.start.line]
@@ -294,10 +295,9 @@ async def test_an_argument_that_does_not_fit_leads_to_the_tools_parameter(projec
     assert line[related.location.range.start.character :].startswith("b: float")
 
 
-async def test_a_byte_order_mark_moves_no_place(project: Path) -> None:
+async def test_a_byte_order_mark_moves_no_place(editor: Editor, project: Path) -> None:
     file = project / "sum.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, "\ufeff" + PLAN.replace("tool: add", "tool: ad"))
-        (found,) = await editor.diagnostics(file)
+    editor.open(file, "\ufeff" + PLAN.replace("tool: add", "tool: ad"))
+    (found,) = await editor.diagnostics(file)
 
     assert found.range == types.Range(types.Position(6, 10), types.Position(6, 12))

@@ -9,7 +9,7 @@ import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
-from tests.engine.interfaces.cli.lsp.editor import Editor, open_editor, position_of
+from tests.engine.interfaces.cli.lsp.editor import Editor, position_of
 from wavewright.tools.mcp.lock import ListedTool, ServerListing, ToolsLock, lock_server
 
 pytestmark = pytest.mark.anyio
@@ -75,21 +75,19 @@ def after_edits(editor: Editor, uri: str, edits: Sequence[types.TextEdit]) -> st
     return "".join(lines)
 
 
-async def test_a_part_of_an_expression_shows_its_type(project: Path) -> None:
+async def test_a_part_of_an_expression_shows_its_type(editor: Editor, project: Path) -> None:
     file = project / "news.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, NEWS)
+    editor.open(file, NEWS)
 
-        assert "item.words: integer" in await hovered(editor, file, "${item.wor")
-        assert "line.words: integer" in await hovered(editor, file, "line.wor")
-        assert "a list of what passes" in await hovered(editor, file, "news.ma")
+    assert "item.words: integer" in await hovered(editor, file, "${item.wor")
+    assert "line.words: integer" in await hovered(editor, file, "line.wor")
+    assert "a list of what passes" in await hovered(editor, file, "news.ma")
 
 
-async def test_a_step_shows_its_output_and_its_tool(project: Path) -> None:
+async def test_a_step_shows_its_output_and_its_tool(editor: Editor, project: Path) -> None:
     file = project / "news.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, NEWS)
-        shown = await hovered(editor, file, "for_each: ${steps.ne")
+    editor.open(file, NEWS)
+    shown = await hovered(editor, file, "for_each: ${steps.ne")
 
     assert "step `news`, wave 1" in shown
     assert "fields: text: string, words: integer" in shown
@@ -97,74 +95,67 @@ async def test_a_step_shows_its_output_and_its_tool(project: Path) -> None:
     assert "effects: read" in shown
 
 
-async def test_a_tool_and_a_key_show_what_they_are(project: Path) -> None:
+async def test_a_tool_and_a_key_show_what_they_are(editor: Editor, project: Path) -> None:
     file = project / "news.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, NEWS)
+    editor.open(file, NEWS)
 
-        assert "add(a: number, b: number) -> number" in await hovered(editor, file, "tool: ad")
-        assert "A condition" not in await hovered(editor, file, "depends_o")
-        assert "'title' takes a string" in await hovered(editor, file, "titl")
+    assert "add(a: number, b: number) -> number" in await hovered(editor, file, "tool: ad")
+    assert "A condition" not in await hovered(editor, file, "depends_o")
+    assert "'title' takes a string" in await hovered(editor, file, "titl")
 
 
-async def test_a_fault_shows_the_page_of_its_code(project: Path) -> None:
+async def test_a_fault_shows_the_page_of_its_code(editor: Editor, project: Path) -> None:
     file = project / "news.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, NEWS.replace("tool: add", "tool: ad"))
-        await editor.diagnostics(file)
-        shown = await hovered(editor, file, "tool: ad")
+    editor.open(file, NEWS.replace("tool: add", "tool: ad"))
+    await editor.diagnostics(file)
+    shown = await hovered(editor, file, "tool: ad")
 
     assert shown.startswith("**E201: ")
 
 
-async def test_a_step_is_defined_where_its_id_stands(project: Path) -> None:
+async def test_a_step_is_defined_where_its_id_stands(editor: Editor, project: Path) -> None:
     file = project / "news.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, NEWS)
-        found = await defined(editor, file, "check: steps.ne")
+    editor.open(file, NEWS)
+    found = await defined(editor, file, "check: steps.ne")
 
     assert found.uri == file.as_uri()
     assert found.range.start == types.Position(3, 8)
 
 
-async def test_a_tool_is_defined_in_its_function(project: Path) -> None:
+async def test_a_tool_is_defined_in_its_function(editor: Editor, project: Path) -> None:
     file, module = project / "news.plan.yaml", project / "tools" / "mine.py"
-    async with open_editor(project) as editor:
-        editor.open(file, NEWS)
-        found = await defined(editor, file, "tool: ad")
+    editor.open(file, NEWS)
+    found = await defined(editor, file, "tool: ad")
 
     assert found.uri == module.resolve().as_uri()
     assert module.read_text().splitlines()[found.range.start.line].startswith("def add")
 
 
-async def test_a_plan_of_a_job_is_gone_to(project: Path) -> None:
-    async with open_editor(project) as editor:
-        editor.open(project / "sum.job.yaml", "name: sum\nplan: sum.plan.yaml\n")
-        found = await defined(editor, project / "sum.job.yaml", "plan: sum")
+async def test_a_plan_of_a_job_is_gone_to(editor: Editor, project: Path) -> None:
+    editor.open(project / "sum.job.yaml", "name: sum\nplan: sum.plan.yaml\n")
+    found = await defined(editor, project / "sum.job.yaml", "plan: sum")
 
     assert found.uri == (project / "sum.plan.yaml").resolve().as_uri()
 
 
-async def test_every_use_of_a_step_is_found(project: Path) -> None:
+async def test_every_use_of_a_step_is_found(editor: Editor, project: Path) -> None:
     file = project / "news.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, NEWS)
-        params = types.ReferenceParams(
-            context=types.ReferenceContext(include_declaration=True),
-            text_document=editor.identifier(file),
-            position=editor.place(file, "id: ne"),
-        )
-        found = await editor.client.text_document_references_async(params)
+    editor.open(file, NEWS)
+    params = types.ReferenceParams(
+        context=types.ReferenceContext(include_declaration=True),
+        text_document=editor.identifier(file),
+        position=editor.place(file, "id: ne"),
+    )
+    found = await editor.client.text_document_references_async(params)
 
     assert found is not None
     assert [one.range.start.line for one in found] == [3, 9, 10, 16, 17, 18]
 
 
-async def test_a_step_is_renamed_wherever_it_is_named(project: Path) -> None:
+async def test_a_step_is_renamed_wherever_it_is_named(editor: Editor, project: Path) -> None:
     file = project / "news.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, NEWS)
-        texts = await renamed(editor, file, "${steps.ne", "lines")
+    editor.open(file, NEWS)
+    texts = await renamed(editor, file, "${steps.ne", "lines")
 
     assert texts == {
         "news.plan.yaml": NEWS.replace("id: news", "id: lines")
@@ -174,7 +165,9 @@ async def test_a_step_is_renamed_wherever_it_is_named(project: Path) -> None:
     }
 
 
-async def test_jobs_and_tests_that_name_the_plan_follow_a_renaming(project: Path) -> None:
+async def test_jobs_and_tests_that_name_the_plan_follow_a_renaming(
+    editor: Editor, project: Path
+) -> None:
     file = project / "news.plan.yaml"
     file.write_text(NEWS)
     job = "name: news\nplan: news.plan.yaml\ninputs:\n  topic: sun\n"
@@ -182,29 +175,30 @@ async def test_jobs_and_tests_that_name_the_plan_follow_a_renaming(project: Path
     (project / "tests").mkdir()
     test = "def test_it(run):\n    run('news.job.yaml', inputs={'topic': 'sun'})\n"
     (project / "tests" / "test_news.py").write_text(test)
-    async with open_editor(project) as editor:
-        editor.open(file)
-        texts = await renamed(editor, file, "  topi", "subject")
+    editor.open(file)
+    texts = await renamed(editor, file, "  topi", "subject")
 
     assert texts["news.job.yaml"] == job.replace("topic", "subject")
     assert texts["test_news.py"] == test.replace("topic", "subject")
     assert texts["news.plan.yaml"] == NEWS.replace("topic", "subject")
 
 
-async def test_a_name_that_is_taken_is_refused_with_the_reason(project: Path) -> None:
+async def test_a_name_that_is_taken_is_refused_with_the_reason(
+    editor: Editor, project: Path
+) -> None:
     file = project / "news.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, NEWS)
-        with pytest.raises(JsonRpcException, match="'total' is taken"):
-            await renamed(editor, file, "id: ne", "total")
+    editor.open(file, NEWS)
+    with pytest.raises(JsonRpcException, match="'total' is taken"):
+        await renamed(editor, file, "id: ne", "total")
 
 
-async def test_the_outline_has_the_steps_by_wave_and_the_gates(project: Path) -> None:
+async def test_the_outline_has_the_steps_by_wave_and_the_gates(
+    editor: Editor, project: Path
+) -> None:
     file = project / "news.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, NEWS)
-        params = types.DocumentSymbolParams(editor.identifier(file))
-        found = await editor.client.text_document_document_symbol_async(params)
+    editor.open(file, NEWS)
+    params = types.DocumentSymbolParams(editor.identifier(file))
+    found = await editor.client.text_document_document_symbol_async(params)
 
     shown = [one for one in found or () if isinstance(one, types.DocumentSymbol)]
     assert [(one.name, [inner.name for inner in one.children or ()]) for one in shown] == [
@@ -214,34 +208,35 @@ async def test_the_outline_has_the_steps_by_wave_and_the_gates(project: Path) ->
     ]
 
 
-async def test_steps_can_be_folded(project: Path) -> None:
+async def test_steps_can_be_folded(editor: Editor, project: Path) -> None:
     file = project / "news.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, NEWS)
-        params = types.FoldingRangeParams(editor.identifier(file))
-        found = await editor.client.text_document_folding_range_async(params)
+    editor.open(file, NEWS)
+    params = types.FoldingRangeParams(editor.identifier(file))
+    found = await editor.client.text_document_folding_range_async(params)
 
     assert {(3, 6), (7, 13)} <= {(one.start_line, one.end_line) for one in found or ()}
 
 
-async def test_formatting_keeps_comments_and_changes_no_value(project: Path) -> None:
+async def test_formatting_keeps_comments_and_changes_no_value(
+    editor: Editor, project: Path
+) -> None:
     file = project / "news.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, "# why   \n" + NEWS.replace("b: 2\n", "b: 2  \n") + "\n\n")
-        options = types.FormattingOptions(tab_size=2, insert_spaces=True)
-        params = types.DocumentFormattingParams(editor.identifier(file), options)
-        (edit,) = [*(await editor.client.text_document_formatting_async(params) or ())]
+    editor.open(file, "# why   \n" + NEWS.replace("b: 2\n", "b: 2  \n") + "\n\n")
+    options = types.FormattingOptions(tab_size=2, insert_spaces=True)
+    params = types.DocumentFormattingParams(editor.identifier(file), options)
+    (edit,) = [*(await editor.client.text_document_formatting_async(params) or ())]
 
     assert edit.new_text == "# why\n" + NEWS
 
 
-async def test_waves_and_the_type_of_the_result_are_shown_between_the_lines(project: Path) -> None:
+async def test_waves_and_the_type_of_the_result_are_shown_between_the_lines(
+    editor: Editor, project: Path
+) -> None:
     file = project / "news.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, NEWS)
-        whole = types.Range(types.Position(0, 0), types.Position(40, 0))
-        params = types.InlayHintParams(editor.identifier(file), whole)
-        found = await editor.client.text_document_inlay_hint_async(params) or ()
+    editor.open(file, NEWS)
+    whole = types.Range(types.Position(0, 0), types.Position(40, 0))
+    params = types.InlayHintParams(editor.identifier(file), whole)
+    found = await editor.client.text_document_inlay_hint_async(params) or ()
 
     assert [(one.position.line, one.label) for one in found] == [
         (3, "wave 1"),
@@ -250,15 +245,16 @@ async def test_waves_and_the_type_of_the_result_are_shown_between_the_lines(proj
     ]
 
 
-async def test_a_dry_run_of_the_unsaved_text_is_one_click_away(project: Path) -> None:
+async def test_a_dry_run_of_the_unsaved_text_is_one_click_away(
+    editor: Editor, project: Path
+) -> None:
     file = project / "news.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, NEWS)
-        params = types.CodeLensParams(editor.identifier(file))
-        (lens,) = [*(await editor.client.text_document_code_lens_async(params) or ())]
-        assert lens.command is not None
-        command = types.ExecuteCommandParams(lens.command.command, lens.command.arguments)
-        text = await editor.client.workspace_execute_command_async(command)
+    editor.open(file, NEWS)
+    params = types.CodeLensParams(editor.identifier(file))
+    (lens,) = [*(await editor.client.text_document_code_lens_async(params) or ())]
+    assert lens.command is not None
+    command = types.ExecuteCommandParams(lens.command.command, lens.command.arguments)
+    text = await editor.client.workspace_execute_command_async(command)
 
     assert lens.range.start.line == 0
     assert isinstance(text, str)
@@ -266,18 +262,19 @@ async def test_a_dry_run_of_the_unsaved_text_is_one_click_away(project: Path) ->
     assert "wave 2" in text.lower()
 
 
-async def reformatted(project: Path, name: str, text: str) -> str:
+async def reformatted(editor: Editor, project: Path, name: str, text: str) -> str:
     """Return a text as the editor formats it."""
     file = project / name
-    async with open_editor(project) as editor:
-        editor.open(file, text)
-        options = types.FormattingOptions(tab_size=2, insert_spaces=True)
-        params = types.DocumentFormattingParams(editor.identifier(file), options)
-        edits = await editor.client.text_document_formatting_async(params) or ()
+    editor.open(file, text)
+    options = types.FormattingOptions(tab_size=2, insert_spaces=True)
+    params = types.DocumentFormattingParams(editor.identifier(file), options)
+    edits = await editor.client.text_document_formatting_async(params) or ()
     return edits[0].new_text if edits else text
 
 
-async def test_formatting_sets_the_indentation_of_yaml_and_keeps_comments(project: Path) -> None:
+async def test_formatting_sets_the_indentation_of_yaml_and_keeps_comments(
+    editor: Editor, project: Path
+) -> None:
     text = """\
 # first
 steps:
@@ -296,7 +293,7 @@ result: ["${steps.prices}"]
 """
 
     assert (
-        await reformatted(project, "a.plan.yaml", text)
+        await reformatted(editor, project, "a.plan.yaml", text)
         == """\
 # first
 steps:
@@ -316,19 +313,21 @@ result: ["${steps.prices}"]
     )
 
 
-async def test_formatting_keeps_the_line_breaks_of_windows(project: Path) -> None:
+async def test_formatting_keeps_the_line_breaks_of_windows(editor: Editor, project: Path) -> None:
     text = "steps:\r\n- {id: a,tool: fetch, params: {code: x}}\r\n"
 
-    formatted = await reformatted(project, "a.plan.yaml", text)
+    formatted = await reformatted(editor, project, "a.plan.yaml", text)
 
     assert formatted == "steps:\r\n  - {id: a, tool: fetch, params: {code: x}}\r\n"
 
 
-async def test_formatting_sets_the_indentation_of_json_and_keeps_numbers(project: Path) -> None:
+async def test_formatting_sets_the_indentation_of_json_and_keeps_numbers(
+    editor: Editor, project: Path
+) -> None:
     text = '{"inputs":{"x":1.50e3,"u":"\\u00e4"},\n"steps":[\n{"id":"a","tool":"fetch","params":{"code":"x"}}]}'
 
     assert (
-        await reformatted(project, "a.plan.json", text)
+        await reformatted(editor, project, "a.plan.json", text)
         == """\
 {
   "inputs": {"x": 1.50e3, "u": "\\u00e4"},
@@ -340,13 +339,15 @@ async def test_formatting_sets_the_indentation_of_json_and_keeps_numbers(project
     )
 
 
-async def test_a_text_that_cannot_be_read_is_not_formatted(project: Path) -> None:
+async def test_a_text_that_cannot_be_read_is_not_formatted(editor: Editor, project: Path) -> None:
     text = "steps:\n- {id: a, tool: [\n"
 
-    assert await reformatted(project, "a.plan.yaml", text) == text
+    assert await reformatted(editor, project, "a.plan.yaml", text) == text
 
 
-async def test_a_renamed_gate_is_renamed_in_recipes_and_in_tests(project: Path) -> None:
+async def test_a_renamed_gate_is_renamed_in_recipes_and_in_tests(
+    editor: Editor, project: Path
+) -> None:
     file = project / "news.plan.yaml"
     file.write_text(NEWS)
     (project / "goals").mkdir()
@@ -362,10 +363,9 @@ async def test_a_renamed_gate_is_renamed_in_recipes_and_in_tests(project: Path) 
     (project / "tests").mkdir()
     test = "def test_it(run):\n    assert run('daily.yaml').gates['some'].passed\n"
     (project / "tests" / "test_news.py").write_text(test)
-    async with open_editor(project) as editor:
-        editor.open(file)
-        editor.open(project / "goals" / "lines.yaml", "# unsaved\n" + template)
-        texts = await renamed(editor, file, "id: som", "enough")
+    editor.open(file)
+    editor.open(project / "goals" / "lines.yaml", "# unsaved\n" + template)
+    texts = await renamed(editor, file, "id: som", "enough")
 
     assert texts["news.plan.yaml"] == NEWS.replace("id: some", "id: enough")
     changed = template.replace("gate: some", "gate: enough").replace("[some]", "[enough]")
@@ -373,16 +373,15 @@ async def test_a_renamed_gate_is_renamed_in_recipes_and_in_tests(project: Path) 
     assert texts["test_news.py"] == test.replace("some", "enough")
 
 
-async def test_a_renamed_input_of_json_keeps_its_quotes(project: Path) -> None:
+async def test_a_renamed_input_of_json_keeps_its_quotes(editor: Editor, project: Path) -> None:
     file = project / "news.plan.json"
     text = (
         '{"inputs": {"topic": "😀"}, "steps": [{"id": "news", "tool": "headline", '
         '"params": {"title": "😀 ${inputs.topic}"}}]}'
     )
-    async with open_editor(project) as editor:
-        editor.open(file, text)
-        params = types.RenameParams(editor.identifier(file), editor.place(file, '{"top'), "subject")
-        edit = await editor.client.text_document_rename_async(params)
+    editor.open(file, text)
+    params = types.RenameParams(editor.identifier(file), editor.place(file, '{"top'), "subject")
+    edit = await editor.client.text_document_rename_async(params)
 
     assert edit is not None
     (edits,) = (edit.changes or {}).values()
@@ -393,37 +392,39 @@ async def test_a_renamed_input_of_json_keeps_its_quotes(project: Path) -> None:
     assert {one.new_text for one in edits} == {"subject"}
 
 
-async def test_a_renaming_that_is_refused_is_no_fault_of_the_server(project: Path) -> None:
+async def test_a_renaming_that_is_refused_is_no_fault_of_the_server(
+    editor: Editor, project: Path
+) -> None:
     file = project / "news.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, NEWS)
-        for new in ("total", "not a name"):
-            with pytest.raises(JsonRpcException):
-                await renamed(editor, file, "id: ne", new)
+    editor.open(file, NEWS)
+    for new in ("total", "not a name"):
+        with pytest.raises(JsonRpcException):
+            await renamed(editor, file, "id: ne", new)
 
-        assert [one.message for one in editor.client.messages] == []
+    assert [one.message for one in editor.client.messages] == []
 
 
 async def test_files_of_two_projects_have_the_tools_of_their_own(
-    project: Path, tmp_path_factory: pytest.TempPathFactory
+    editor: Editor, project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     other = tmp_path_factory.mktemp("other")
     (other / "ours.py").write_text('def only_here(a: int) -> int:\n    """Here."""\n    return a\n')
     (other / "wavewright.yaml").write_text("tools: [ours.py]\n")
     text = "steps:\n  - id: a\n    tool: only_here\n    params:\n      a: 1\n"
-    async with open_editor(project) as editor:
-        editor.open(other / "a.plan.yaml", text)
-        editor.open(project / "a.plan.yaml", text)
+    editor.open(other / "a.plan.yaml", text)
+    editor.open(project / "a.plan.yaml", text)
 
-        assert await editor.diagnostics(other / "a.plan.yaml") == []
-        (found,) = await editor.diagnostics(project / "a.plan.yaml")
-        place = await defined(editor, other / "a.plan.yaml", "tool: only")
+    assert await editor.diagnostics(other / "a.plan.yaml") == []
+    (found,) = await editor.diagnostics(project / "a.plan.yaml")
+    place = await defined(editor, other / "a.plan.yaml", "tool: only")
 
     assert found.code == "E201"
     assert place.uri == (other / "ours.py").as_uri()
 
 
-async def test_tools_and_prompts_that_are_no_functions_are_gone_to(project: Path) -> None:
+async def test_tools_and_prompts_that_are_no_functions_are_gone_to(
+    editor: Editor, project: Path
+) -> None:
     listed = ListedTool("buy", "Buy it.", {"type": "object", "properties": {}}, {"type": "object"})
     server = lock_server(ServerListing("shop", "1", (listed,)))
     (project / "tools.lock.json").write_text(ToolsLock(servers={"shop": server}).text)
@@ -440,15 +441,14 @@ async def test_tools_and_prompts_that_are_no_functions_are_gone_to(project: Path
     )
     text = "steps:\n- {id: a, tool: shop.buy}\n- {id: b, tool: writer}\n- {id: c, plan: sum.plan.yaml}\n"
     file = project / "new.plan.yaml"
-    async with open_editor(project) as editor:
-        editor.open(file, text)
-        editor.open(project / "workers" / "writer.yaml")
-        places = [
-            await defined(editor, file, "tool: shop."),
-            await defined(editor, file, "tool: wri"),
-            await defined(editor, file, "plan: sum"),
-            await defined(editor, project / "workers" / "writer.yaml", "prompt: wri"),
-        ]
+    editor.open(file, text)
+    editor.open(project / "workers" / "writer.yaml")
+    places = [
+        await defined(editor, file, "tool: shop."),
+        await defined(editor, file, "tool: wri"),
+        await defined(editor, file, "plan: sum"),
+        await defined(editor, project / "workers" / "writer.yaml", "prompt: wri"),
+    ]
 
     assert [place.uri.rpartition("/")[2] for place in places] == [
         "tools.lock.json",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
-from tests.engine.interfaces.cli.lsp.editor import open_editor, position_of
+from tests.engine.interfaces.cli.lsp.editor import Editor, open_editor, position_of
 from tests.engine.interfaces.cli.lsp.test_diagnostics import as_checked, as_shown
 from tests.repository.tree import ROOT
 
@@ -30,7 +31,7 @@ async def test_a_plan_that_is_typed_has_the_diagnostics_of_check_and_no_fault_of
         editor.open(file, "")
         for offset, character in enumerate(text):
             editor.splice(file, offset, offset, character)
-            if offset % 7 == 0:
+            if offset % 11 == 0:
                 named, place = editor.identifier(file), position_of(text, offset + 1)
                 client = editor.client
                 await client.text_document_completion_async(types.CompletionParams(named, place))
@@ -85,3 +86,36 @@ async def test_a_request_that_is_cancelled_is_not_answered(project: Path) -> Non
 
         with pytest.raises(JsonRpcException, match=r"[Cc]ancel"):
             await asyncio.wrap_future(second)
+
+
+async def test_the_memory_of_the_server_is_flat_over_a_thousand_edits(project: Path) -> None:
+    file = project / "sum.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file)
+        await _edit_often(editor, file, 200)
+        before = resident_bytes(editor.server_pid)
+        await _edit_often(editor, file, 1_000)
+        after = resident_bytes(editor.server_pid)
+
+    assert after - before < 8 * 2**20
+
+
+async def _edit_often(editor: Editor, file: Path, times: int) -> None:
+    """Type and take back, with a question after every tenth edit and a check after every 500."""
+    for number in range(times):
+        end = len(editor.texts[file])
+        if number % 2:
+            editor.splice(file, end - 2, end, "")
+        else:
+            editor.splice(file, end, end, "# ")
+        if number % 10 == 0:
+            params = types.HoverParams(editor.identifier(file), types.Position(2, 12))
+            await editor.client.text_document_hover_async(params)
+        if number % 500 == 0:
+            await editor.diagnostics(file)
+
+
+def resident_bytes(process: int) -> int:
+    """Return the memory of a process that is not swapped out."""
+    pages = Path(f"/proc/{process}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")

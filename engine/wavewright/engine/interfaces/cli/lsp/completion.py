@@ -23,8 +23,8 @@ from wavewright.engine.interfaces.cli.lsp.documents import ReadText
 from wavewright.engine.interfaces.cli.project.init_command import schema_text
 from wavewright.engine.interfaces.cli.project.tools_command import tool_text
 from wavewright.engine.run.project.templates import template_names
-from wavewright.planner.cel.functions.catalogue import function_entries
 from wavewright.planner.checks.names import pointer_shape
+from wavewright.planner.checks.offers import expression_offers, fields_of
 from wavewright.planner.checks.places import (
     ExpressionPlace,
     NameAsked,
@@ -33,7 +33,6 @@ from wavewright.planner.checks.places import (
     parameter_schema,
     schema_below,
 )
-from wavewright.planner.checks.types import incompatibility
 from wavewright.planner.diagnostics.diagnostic import type_name, value_text
 from wavewright.planner.schemas.views import (
     field_schemas,
@@ -55,13 +54,6 @@ if TYPE_CHECKING:
 
 _Kind = types.CompletionItemKind
 _WORD_BEFORE = re.compile(r"[\w./:-]*\Z")
-_OWNERS: Final[Mapping[str, frozenset[str]]] = {
-    "list": frozenset({"array"}),
-    "object": frozenset({"object"}),
-    "s": frozenset({"string"}),
-    "t": frozenset({"timestamp", "duration"}),
-}
-"""Kinds of what a method is asked of, by the word that the catalogue has for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +84,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CursorPlace:
     """Where something is being written, and what is known there."""
 
     cursor: Cursor
@@ -132,7 +124,7 @@ def complete(
     for cursor in () if document.is_foreign else cursors_at(document.text, offset):
         read = ReadText(cursor.document_of(str(document.path)))
         pointer, subject = read.in_plan(cursor.pointer), read.subject(around)
-        place = Place(cursor, read, document.path, around, subject, pointer)
+        place = CursorPlace(cursor, read, document.path, around, subject, pointer)
         written, offers = _offers(place)
         where = document.places.range(Span(offset - len(written), offset))
         items = [offer.as_item(where, number) for number, offer in enumerate(offers)]
@@ -141,7 +133,7 @@ def complete(
     return types.CompletionList(is_incomplete=False, items=items)
 
 
-def _offers(place: Place) -> tuple[str, Iterator[Offer]]:
+def _offers(place: CursorPlace) -> tuple[str, Iterator[Offer]]:
     """Return what is written of a word, and what it may become."""
     cursor, subject = place.cursor, place.subject
     before = cursor.text[: cursor.offset]
@@ -185,7 +177,7 @@ def _schema_of_kind(kind: DocumentKind) -> JsonSchema:
     return schema
 
 
-def _keys(place: Place) -> Iterator[Offer]:
+def _keys(place: CursorPlace) -> Iterator[Offer]:
     cursor = place.cursor
     is_block = not cursor.source.text.lstrip().startswith("{")
     if cursor.pointer == "/packs" or (cursor.pointer == "/tools" and place.read.kind == "job"):
@@ -212,7 +204,7 @@ def _keys(place: Place) -> Iterator[Offer]:
         )
 
 
-def _literals(place: Place) -> Iterator[Offer]:
+def _literals(place: CursorPlace) -> Iterator[Offer]:
     schema = place.schema
     if schema is None:
         return
@@ -230,7 +222,7 @@ def _literals(place: Place) -> Iterator[Offer]:
 # --- names of things
 
 
-def _names(place: Place) -> Iterator[Offer]:
+def _names(place: CursorPlace) -> Iterator[Offer]:
     if place.pointer is not None and place.subject is not None:
         offers = _NAMES_IN_PLAN.get(pointer_shape(place.pointer))
         if offers is not None:
@@ -241,14 +233,14 @@ def _names(place: Place) -> Iterator[Offer]:
         yield from elsewhere(place)
 
 
-def _tools(place: Place, _subject: CheckContext | None = None) -> Iterator[Offer]:
+def _tools(place: CursorPlace, _subject: CheckContext | None = None) -> Iterator[Offer]:
     for name, signature in sorted(place.around.tools.items()):
         tags = f" [{', '.join(sorted(signature.tags))}]" if signature.tags else ""
         text = tool_text(signature)
         yield Offer(name, _Kind.Function, text.split("\n", 1)[0] + tags, f"```\n{text}```")
 
 
-def _steps(place: Place, subject: CheckContext) -> Iterator[Offer]:
+def _steps(place: CursorPlace, subject: CheckContext) -> Iterator[Offer]:
     """Yield the steps that can be waited for: not those that wait for this one."""
     excluded: set[StepId] = set()
     if pointer_keys(place.pointer or "")[0] == "steps":
@@ -259,23 +251,28 @@ def _steps(place: Place, subject: CheckContext) -> Iterator[Offer]:
             yield Offer(name, _Kind.Variable, step.tool, step.why or "")
 
 
-def _fields_of_gate(place: Place, subject: CheckContext) -> Iterator[Offer]:
+def _fields_of_gate(place: CursorPlace, subject: CheckContext) -> Iterator[Offer]:
     gate = subject.plan.gates[place.number]
     step = None if gate.on is None else subject.steps.get(gate.on)
     tool = None if gate.on_tool is None else subject.tools.get(gate.on_tool)
     if step is not None:
-        yield from _fields(subject.types.call_output(step), None)
+        yield from _fields(subject.types.call_output(step))
     elif tool is not None:
-        yield from _fields(tool.output_schema or {}, None)
+        yield from _fields(tool.output_schema or {})
 
 
-def _result_fields(_place: Place, subject: CheckContext) -> Iterator[Offer]:
+def _fields(owner: JsonSchema) -> Iterator[Offer]:
+    for offer in fields_of(owner):
+        yield Offer(offer.name, _Kind.Field, offer.type, offer.meaning)
+
+
+def _result_fields(_place: CursorPlace, subject: CheckContext) -> Iterator[Offer]:
     yield Offer("overall", _Kind.Field, "the confidence of the whole")
     for name in as_object(subject.plan.result):
         yield Offer(name, _Kind.Field)
 
 
-def _plans(place: Place, _subject: CheckContext | None = None) -> Iterator[Offer]:
+def _plans(place: CursorPlace, _subject: CheckContext | None = None) -> Iterator[Offer]:
     root, home = place.around.settings.root, place.path.parent
     folders = dict.fromkeys((home, root, root / "plans", home / "plans"))
     for file in (file for folder in folders for file in sorted(folder.glob("*.plan.*"))):
@@ -284,31 +281,31 @@ def _plans(place: Place, _subject: CheckContext | None = None) -> Iterator[Offer
     yield from _templates(place)
 
 
-def _templates(place: Place) -> Iterator[Offer]:
+def _templates(place: CursorPlace) -> Iterator[Offer]:
     for name in template_names(place.around.settings):
         yield Offer(name, _Kind.Module, "goal template")
 
 
-def _gates(place: Place) -> Iterator[Offer]:
+def _gates(place: CursorPlace) -> Iterator[Offer]:
     for gate in as_list(as_object(place.read.document.value).get("gates")):
         name = as_object(gate).get("id")
         if isinstance(name, str):
             yield Offer(name, _Kind.Event, "gate")
 
 
-def _prompts(place: Place) -> Iterator[Offer]:
+def _prompts(place: CursorPlace) -> Iterator[Offer]:
     for name in project_prompts(place.around.settings.prompts).names():
         yield Offer(name, _Kind.File, "prompt")
 
 
-def _models(_place: Place) -> Iterator[Offer]:
+def _models(_place: CursorPlace) -> Iterator[Offer]:
     from pydantic_ai.models import KnownModelName
 
     for name in get_args(KnownModelName.__value__):
         yield Offer(str(name), _Kind.EnumMember, "model")
 
 
-_NAMES_IN_PLAN: Final[Mapping[str, Callable[[Place, CheckContext], Iterator[Offer]]]] = {
+_NAMES_IN_PLAN: Final[Mapping[str, Callable[[CursorPlace, CheckContext], Iterator[Offer]]]] = {
     "/steps/#/tool": _tools,
     "/steps/#/tools/#": _tools,
     "/steps/#/plan": _plans,
@@ -320,7 +317,7 @@ _NAMES_IN_PLAN: Final[Mapping[str, Callable[[Place, CheckContext], Iterator[Offe
     "/gates/#/required/#": _fields_of_gate,
     "/caps/#/field": _result_fields,
 }
-_NAMES: Final[Mapping[str, Callable[[Place], Iterator[Offer]]]] = {
+_NAMES: Final[Mapping[str, Callable[[CursorPlace], Iterator[Offer]]]] = {
     "/steps/#/tool": _tools,
     "/gates/#/on_tool": _tools,
     "/available_tools/#": _tools,
@@ -342,57 +339,21 @@ _NAMES: Final[Mapping[str, Callable[[Place], Iterator[Offer]]]] = {
 
 
 def _expression_offers(place: ExpressionPlace, asked: NameAsked) -> Iterator[Offer]:
-    wanted = place.wanted
-    if asked.is_step:
-        outputs = place.subject.types.outputs
-        for step_id in place.readable_steps():
-            schema, step = outputs.get(step_id, {}), place.subject.steps[step_id]
-            yield _typed(step_id, _Kind.Variable, schema, wanted, step.why or f"calls {step.tool}")
-    elif asked.owner is not None:
-        yield from _fields(asked.owner, wanted)
-        yield from _methods(asked.owner)
-    else:
-        for name, schema in asked.names.items():
-            yield _typed(name, _Kind.Variable, schema, wanted)
-        yield Offer("steps", _Kind.Variable, "outputs of steps")
-        yield from _functions(lambda owner: owner is None)
+    for offer in expression_offers(place, asked):
+        is_call = offer.kind in ("function", "method")
+        yield Offer(
+            offer.name,
+            _KINDS[offer.kind],
+            offer.type,
+            offer.meaning,
+            rank=2 if is_call else int(not offer.fits),
+            inserted=f"{offer.name}(" if is_call else None,
+        )
 
 
-def _fields(owner: JsonSchema, wanted: JsonSchema | None) -> Iterator[Offer]:
-    view = view_schema(scoped_schema(owner))
-    for name, part in field_schemas(view).items():
-        schema = subschema(part, view.root).schema
-        yield _typed(name, _Kind.Field, schema, wanted, str(schema.get("description", "")))
-
-
-def _typed(
-    name: str,
-    kind: types.CompletionItemKind,
-    schema: JsonSchema,
-    wanted: JsonSchema | None,
-    documentation: str = "",
-) -> Offer:
-    """Return a name with its type; those that fit what is wanted come first."""
-    fits = wanted is None or incompatibility(schema, wanted) is None
-    return Offer(name, kind, type_name(schema), documentation, rank=0 if fits else 1)
-
-
-def _methods(owner: JsonSchema) -> Iterator[Offer]:
-    view = view_schema(scoped_schema(owner))
-    kinds = {branch.kind for branch in view.branches or (view,)}
-
-    def is_asked_of(word: str | None) -> bool:
-        return word is not None and ("open" in kinds or bool(_OWNERS.get(word, kinds) & kinds))
-
-    return _functions(is_asked_of)
-
-
-def _functions(is_offered: Callable[[str | None], bool]) -> Iterator[Offer]:
-    seen = set[str]()
-    for entry in function_entries():
-        if is_offered(entry.owner) and entry.name not in seen:
-            seen.add(entry.name)
-            kind = _Kind.Function if entry.owner is None else _Kind.Method
-            yield Offer(
-                entry.name, kind, entry.call, entry.meaning, rank=2, inserted=f"{entry.name}("
-            )
+_KINDS: Final = {
+    "name": _Kind.Variable,
+    "field": _Kind.Field,
+    "function": _Kind.Function,
+    "method": _Kind.Method,
+}

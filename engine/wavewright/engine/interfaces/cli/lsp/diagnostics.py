@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import FILE_NAMES
 from wavewright.config.sources import DocumentError, Source, Span
-from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument
+from wavewright.engine.interfaces.cli.lsp.documents import (
+    CheckOutcome,
+    FoundInTexts,
+    GoodCheck,
+    OpenDocument,
+)
 from wavewright.engine.interfaces.cli.lsp.good_texts import mended_texts
 from wavewright.engine.interfaces.cli.lsp.navigation import parameter_location
 from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
 from wavewright.engine.interfaces.cli.lsp.projects import OpenProject, settings_of_text
 from wavewright.engine.interfaces.cli.planning.plan_check import (
-    CheckedDocument,
     CheckOptions,
     check_plan,
 )
@@ -29,26 +33,6 @@ if TYPE_CHECKING:
     from wavewright.config.settings import Settings
 
 SOURCE = "wavewright"
-FoundInTexts: TypeAlias = tuple[tuple[Source, tuple[Diagnostic, ...]], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckOutcome:
-    """What a check of an open document has found."""
-
-    found: FoundInTexts
-    """The diagnostics of each text; the document's own first."""
-    fault: WavewrightError | None = None
-    """Why the project could not be asked."""
-    checked: CheckedDocument | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class GoodCheck:
-    """The last text that could be read, and what was found in it."""
-
-    text: str
-    diagnostics: tuple[Diagnostic, ...]
 
 
 def check_document(

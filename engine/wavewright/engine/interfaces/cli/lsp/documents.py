@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from wavewright.config.documents import Document, read_faulty_document
 from wavewright.config.model_validation import read_as_model
@@ -20,12 +20,37 @@ from wavewright.planner.types import Json, StepId, as_list, as_object
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from wavewright.config.errors import WavewrightError
     from wavewright.config.settings import Settings
-    from wavewright.engine.interfaces.cli.lsp.diagnostics import CheckOutcome
+    from wavewright.config.sources import Source
     from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
     from wavewright.engine.interfaces.cli.lsp.projects import OpenProject
+    from wavewright.engine.interfaces.cli.planning.plan_check import CheckedDocument
+    from wavewright.planner.diagnostics.diagnostic import Diagnostic
     from wavewright.planner.language.goals import Goal
     from wavewright.planner.language.signatures import ToolSignature
+
+
+FoundInTexts: TypeAlias = "tuple[tuple[Source, tuple[Diagnostic, ...]], ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """What a check of an open document has found."""
+
+    found: FoundInTexts
+    """The diagnostics of each text; the document's own first."""
+    fault: WavewrightError | None = None
+    """Why the project could not be asked."""
+    checked: CheckedDocument | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class GoodCheck:
+    """The last text that could be read, and what was found in it."""
+
+    text: str
+    diagnostics: tuple[Diagnostic, ...]
 
 
 @dataclass(frozen=True)

@@ -30,13 +30,16 @@ from wavewright.engine.interfaces.cli.lsp.actions import code_actions
 from wavewright.engine.interfaces.cli.lsp.completion import complete
 from wavewright.engine.interfaces.cli.lsp.diagnostics import (
     SOURCE,
-    CheckOutcome,
-    GoodCheck,
     check_document,
     error_text,
     published,
 )
-from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument, Surroundings
+from wavewright.engine.interfaces.cli.lsp.documents import (
+    CheckOutcome,
+    GoodCheck,
+    OpenDocument,
+    Surroundings,
+)
 from wavewright.engine.interfaces.cli.lsp.formatting import formatted
 from wavewright.engine.interfaces.cli.lsp.hover import hover
 from wavewright.engine.interfaces.cli.lsp.navigation import (

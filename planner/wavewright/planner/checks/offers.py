@@ -1,0 +1,99 @@
+"""What may be written at a point of an expression, and which of it fits there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from wavewright.planner.cel.functions.catalogue import function_entries
+from wavewright.planner.checks.types import incompatibility
+from wavewright.planner.diagnostics.diagnostic import type_name
+from wavewright.planner.schemas.views import field_schemas, scoped_schema, subschema, view_schema
+
+if TYPE_CHECKING:
+    from wavewright.planner.checks.places import ExpressionPlace, NameAsked
+    from wavewright.planner.types import JsonSchema
+
+_OWNERS: Final[Mapping[str, frozenset[str]]] = {
+    "list": frozenset({"array"}),
+    "object": frozenset({"object"}),
+    "s": frozenset({"string"}),
+    "t": frozenset({"timestamp", "duration"}),
+}
+"""Kinds of what a method is asked of, by the word that the catalogue has for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionOffer:
+    """A name that may be written."""
+
+    name: str
+    kind: Literal["name", "field", "function", "method"]
+    type: str
+    """Of its value; of a function how it is called."""
+    meaning: str = ""
+    fits: bool = True
+    """Whether its value is one that is wanted at the point."""
+
+
+def expression_offers(place: ExpressionPlace, asked: NameAsked) -> Iterator[ExpressionOffer]:
+    """Yield what may be written at a point of an expression.
+
+    Args:
+        place: The point.
+        asked: The name that is being written there.
+    """
+    wanted = place.wanted
+    if asked.is_step:
+        outputs = place.subject.types.outputs
+        for step_id in place.readable_steps():
+            step = place.subject.steps[step_id]
+            why = step.why or f"calls {step.tool}"
+            yield _typed(step_id, "name", outputs.get(step_id, {}), wanted, why)
+    elif asked.owner is not None:
+        yield from fields_of(asked.owner, wanted)
+        yield from _methods(asked.owner)
+    else:
+        for name, schema in asked.names.items():
+            yield _typed(name, "name", schema, wanted)
+        yield ExpressionOffer("steps", "name", "outputs of steps")
+        yield from _functions(lambda owner: owner is None)
+
+
+def fields_of(owner: JsonSchema, wanted: JsonSchema | None = None) -> Iterator[ExpressionOffer]:
+    """Yield the fields of a type."""
+    view = view_schema(scoped_schema(owner))
+    for name, part in field_schemas(view).items():
+        schema = subschema(part, view.root).schema
+        yield _typed(name, "field", schema, wanted, str(schema.get("description", "")))
+
+
+def _typed(
+    name: str,
+    kind: Literal["name", "field"],
+    schema: JsonSchema,
+    wanted: JsonSchema | None,
+    meaning: str = "",
+) -> ExpressionOffer:
+    fits = wanted is None or incompatibility(schema, wanted) is None
+    return ExpressionOffer(name, kind, type_name(schema), meaning, fits)
+
+
+def _methods(owner: JsonSchema) -> Iterator[ExpressionOffer]:
+    view = view_schema(scoped_schema(owner))
+    kinds = {branch.kind for branch in view.branches or (view,)}
+
+    def is_asked_of(word: str | None) -> bool:
+        return word is not None and ("open" in kinds or bool(_OWNERS.get(word, kinds) & kinds))
+
+    return _functions(is_asked_of)
+
+
+def _functions(is_offered: Callable[[str | None], bool]) -> Iterator[ExpressionOffer]:
+    seen: set[str] = set()
+    for entry in function_entries():
+        if is_offered(entry.owner) and entry.name not in seen:
+            seen.add(entry.name)
+            kind: Literal["function", "method"] = "function" if entry.owner is None else "method"
+            yield ExpressionOffer(entry.name, kind, entry.call, entry.meaning)
