@@ -191,6 +191,8 @@ class BrokerClient:
         self._channel = channel
         self.seen = list[JsonObject]()
         """Statuses, in the order in which they came."""
+        self.status_envelopes = list[JsonObject]()
+        """The envelopes of `seen`."""
         self.packages = list[AbstractIncomingMessage]()
         self.questions = list[JsonObject]()
         self.repeats = list[AbstractIncomingMessage]()
@@ -235,7 +237,9 @@ class BrokerClient:
         """Read what lies in the queues; a repeat must hold the same bytes as the first message of
         its id.
         """
-        self.seen += [_payload(one) for one in await self._new(self._yard.status)]
+        statuses = await self._new(self._yard.status)
+        self.status_envelopes += [json.loads(message.body) for message in statuses]
+        self.seen += [_payload(message) for message in statuses]
         self.questions += [_payload(one) for one in await self._new(self._yard.decisions)]
         self.packages += await self._new(self._yard.packages)
 

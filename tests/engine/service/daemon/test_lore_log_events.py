@@ -13,7 +13,7 @@ from uuid import uuid4
 import anyio
 import pytest
 
-from tests.engine.service.daemon.conftest import StartDaemon
+from tests.engine.service.daemon.conftest import InProcess, StartDaemon
 from tests.engine.service.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
 from tests.repository.tree import ROOT
 from wavewright.engine.rehearsal.fake_model.replies import calling_tool
@@ -218,6 +218,45 @@ async def test_the_shipped_template_names_the_zone_in_each_event_with_its_fields
     points = {one["data_point"]: one["zone_name"] for one in told["conflict_detected"]}
     assert points["Harrow Fen: level_range"] == "Harrow Fen"
     assert all(one["source_a"] != one["source_b"] for one in told["conflict_detected"])
+
+
+async def test_all_messages_of_a_zone_request_have_its_correlation_and_name_the_zone(
+    site: DaemonSite, client: BrokerClient, in_process: InProcess
+) -> None:
+    job, correlation = str(uuid4()), str(uuid4())
+    search = {"provider": "local", "folder": str(WORLD), "base_url": "https://world.example"}
+    lore = {"web": {"search": search}, "extraction": {"model": "none"}}
+    site.write(
+        functions="say: {}", more=f"packs: {json.dumps({'lore': lore})}", daemon="pack: lore"
+    )
+    request: JsonObject = {
+        "message_id": str(uuid4()),
+        "source_agent": "ui",
+        "target_agent": "world_lore_researcher",
+        "message_type": "job_request",
+        "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "correlation_id": correlation,
+        "payload": {
+            "job_id": job,
+            "goal": "Research the fen",
+            "depth": 0,
+            "budget_tokens": 100_000,
+            "zone_name": "Harrow Fen",
+        },
+    }
+    async with in_process():
+        await client.send_raw(json.dumps(request).encode())
+        await judge(client, 1, accepted=True)
+        done = await client.until_told(job, "JOB_COMPLETED")
+
+    packages = [json.loads(message.body) for message in client.packages]
+    assert {one["correlation_id"] for one in (*client.status_envelopes, *packages)} == {correlation}
+    assert [one["payload"]["zone_name"] for one in packages] == ["Harrow Fen"]
+    zones = [(one["status"], one["zone_name"]) for one in client.seen if "zone_name" in one]
+    of_ends = [(status, zone) for status, zone in zones if str(status).startswith("ZONE_")]
+    assert of_ends == [("ZONE_STARTED", "Harrow Fen"), ("ZONE_COMPLETED", "Harrow Fen")]
+    assert (done["zones_completed"], done["zones_total"]) == (1, 1)
+    assert not [one for one in client.seen if str(one["status"]).startswith("TARGET_")]
 
 
 async def test_every_event_of_the_table_is_logged_with_its_level_and_fields(
