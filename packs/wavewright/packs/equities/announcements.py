@@ -25,10 +25,10 @@ from wavewright.packs.equities.documents import (
     Announcement,
     AnnouncementsDocument,
     SourceNote,
-    counted,
     one_line,
 )
 from wavewright.packs.equities.prices import parse_date
+from wavewright.packs.text.markdown_tables import counted
 from wavewright.tools import Folder, PathRefused, ToolError
 
 MAX_FILES = 10_000

@@ -319,11 +319,6 @@ def unsigned_percent(value: float | None) -> str:
     return NOT_AVAILABLE if value is None else f"{value * 100:,.1f} %"
 
 
-def counted(number: int, word: str) -> str:
-    """Return a number with its noun."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
-
-
 def two_decimals(value: float | None) -> str:
     """Return a number with two decimals."""
     return NOT_AVAILABLE if value is None else f"{value:,.2f}"

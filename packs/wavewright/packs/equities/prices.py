@@ -26,7 +26,8 @@ import anyio
 from pydantic import Field
 
 from wavewright.config import Seconds, did_you_mean
-from wavewright.packs.equities.documents import Oddity, Point, counted
+from wavewright.packs.equities.documents import Oddity, Point
+from wavewright.packs.text.markdown_tables import counted
 from wavewright.packs.web.json_services import fetch_json, key_from_environment
 from wavewright.planner import DocumentModel, Json
 from wavewright.tools import ToolError

@@ -33,13 +33,13 @@ from wavewright.packs.equities.documents import (
     SummaryDocument,
     benchmark_text,
     comparisons_table,
-    counted,
     news_list,
     stocks_table,
     stocks_text,
 )
 from wavewright.packs.equities.figures import compare, confidence_by_figure
 from wavewright.packs.equities.series_documents import round_numbers
+from wavewright.packs.text.markdown_tables import counted
 from wavewright.planner import DocumentModel, JsonObject, JsonSchema
 from wavewright.tools import ToolError
 

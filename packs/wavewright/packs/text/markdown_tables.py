@@ -1,4 +1,4 @@
-"""Tables of documents for people, in Markdown."""
+"""Tables and counts of documents for people, in Markdown."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ def markdown_table(
         return []
     head = ["| " + " | ".join(names) + " |", "|" + " --- |" * len(names)]
     return [f"## {title}", "\n".join([*head, *lines])]
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun, in the plural unless the number is 1."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def _cell(text: str) -> str:

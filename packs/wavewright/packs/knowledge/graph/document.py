@@ -18,7 +18,7 @@ from wavewright.packs.knowledge.models import (
     RefusedRecord,
     origin_ceilings,
 )
-from wavewright.packs.text.markdown_tables import markdown_table
+from wavewright.packs.text.markdown_tables import counted, markdown_table
 from wavewright.planner import Json, JsonObject
 
 MAX_DRAWN: Final = 200
@@ -38,8 +38,8 @@ def graph_document(
     names = {one.id: one.name for one in entities}
     counts = graph.counts
     parts = [
-        f"{counts.entities:,} entities, {counts.observations:,} observations and {counts.relations:,} relations"
-        f" from {len(chunks):,} chunks."
+        f"{counted(counts.entities, 'entity', 'entities')}, {counted(counts.observations, 'observation')} and "
+        f"{counted(counts.relations, 'relation')} from {counted(len(chunks), 'chunk')}."
         + (
             f" The picture shows the {MAX_DRAWN} with the most relations."
             if len(entities) > MAX_DRAWN
