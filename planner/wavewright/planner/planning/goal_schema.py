@@ -79,6 +79,10 @@ _BOUNDS: Final[Mapping[str, tuple[str, ...]]] = {
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 }
 """Keywords of a type that literals keep. A text has none: it may hold references."""
+_BOUNDS_OF_TEXT: Final = ("minLength", "maxLength", "pattern", "format")
+"""Those of a text that holds none."""
+_PLAIN_DEPTH: Final = 16
+"""Levels of a plain schema; a schema that holds itself goes on without end."""
 
 
 def goal_plan_schema(
@@ -125,12 +129,13 @@ def goal_patch_schema(
     ops = as_object(fields.get("ops"))
     parts = as_object(as_object(ops.get("items")).get("properties"))
     steps = _step_branches(as_object(parts.get("step")), goal, tools, names)
-    target: JsonObject = {"id": parts["id"]}
+    # A patch changes steps that there are: those that a new one may supersede.
+    known = as_object(as_object(as_object(parts["step"])["properties"])["supersedes"])
+    target: JsonObject = {"id": {"enum": known["enum"]}}
+    replacing: list[Json] = [_with_members(as_object(step), target) for step in steps]
     kinds: list[Json] = [
-        *(
-            closed_object({"op": {"const": op}, "step": {"anyOf": steps}}, ["op", "step"])
-            for op in ("add", "replace")
-        ),
+        closed_object({"op": {"const": "add"}, "step": {"anyOf": steps}}, ["op", "step"]),
+        closed_object({"op": {"const": "replace"}, "step": {"anyOf": replacing}}, ["op", "step"]),
         closed_object({"op": {"const": "remove"}, **target}, ["op", "id"]),
         closed_object(
             {"op": {"const": "rewire"}, **target, "depends_on": parts["depends_on"]},
@@ -147,6 +152,13 @@ def goal_patch_schema(
             closed_object(reason, ["cannot_plan"]),
         ]
     }
+
+
+def plain_schema(schema: JsonSchema) -> JsonSchema:
+    """Return a schema of the same values, or of more, in the few words that a goal's schema has:
+    without references, compositions and lists of types.
+    """
+    return _value(view_schema(scoped_schema(schema)), _PLAIN_DEPTH, may_refer=False)
 
 
 def closed_object(properties: JsonObject, required: Iterable[str] | None = None) -> JsonSchema:
@@ -222,52 +234,55 @@ def _arguments(tool: ToolSignature, hidden: Mapping[str, Json]) -> JsonSchema:
     return arguments if rest in (None, False) else {**arguments, "additionalProperties": True}
 
 
-def _value(view: SchemaView, depth: int) -> JsonSchema:
+def _value(view: SchemaView, depth: int, *, may_refer: bool = True) -> JsonSchema:
     """Return the schema of what may stand for a value: a literal of its type, or a reference."""
     if view.kind == "open" or depth < 0:
         return {}
-    literals = [_literal(branch, depth) for branch in view.branches or (view,)]
+    literals = [_literal(branch, depth, may_refer=may_refer) for branch in view.branches or (view,)]
     branches: list[Json] = [*(literal for literal in literals if literal)]
     if len(branches) < len(literals):
         return {}
     # A text may be a reference, and hold some.
-    if {"type": "string"} not in branches:
+    if may_refer and {"type": "string"} not in branches:
         branches.append(REFERENCE)
     if view.nullable and {"type": "null"} not in branches:
         branches.append({"type": "null"})
     return as_object(branches[0]) if len(branches) == 1 else {"anyOf": branches}
 
 
-def _literal(view: SchemaView, depth: int) -> JsonSchema:
+def _literal(view: SchemaView, depth: int, *, may_refer: bool) -> JsonSchema:
     """Return the schema of a literal; an empty one where it may be anything."""
     values = allowed_values(view)
     if values is not None:
         return {"enum": values}
-    bounds = {word: view.schema[word] for word in _BOUNDS.get(view.kind, ()) if word in view.schema}
+    words = _BOUNDS.get(view.kind, () if may_refer else _BOUNDS_OF_TEXT)
+    bounds = {word: view.schema[word] for word in words if word in view.schema}
     match view.kind:
-        case "string" | "null":
-            return {"type": view.kind}
-        case "boolean" | "integer" | "number":
+        case "null":
+            return {"type": "null"}
+        case "string" | "boolean" | "integer" | "number":
             return {"type": view.kind, **bounds}
         case "array":
             place = element_schema(view)
-            items = {} if place is None else _value(view_schema(place), depth - 1)
+            items = (
+                {} if place is None else _value(view_schema(place), depth - 1, may_refer=may_refer)
+            )
             return {"type": "array", **({"items": items} if items else {}), **bounds}
         case "object":
-            return _object(view, depth)
+            return _object(view, depth, may_refer=may_refer)
         case _:
             return {}
 
 
-def _object(view: SchemaView, depth: int) -> JsonSchema:
+def _object(view: SchemaView, depth: int, *, may_refer: bool) -> JsonSchema:
     properties: JsonObject = {
-        name: _value(view_schema(subschema(part, view.root)), depth - 1)
+        name: _value(view_schema(subschema(part, view.root)), depth - 1, may_refer=may_refer)
         for name, part in field_schemas(view).items()
     }
     rest = view.schema.get("additionalProperties")
     is_map = not properties and isinstance(rest, dict)
     if is_map:
-        values = _value(view_schema(subschema(rest, view.root)), depth - 1)
+        values = _value(view_schema(subschema(rest, view.root)), depth - 1, may_refer=may_refer)
         return {"type": "object", "additionalProperties": values or True}
     if not properties or depth == 0:
         return {"type": "object"}
@@ -318,10 +333,14 @@ def _object_only(schema: Json) -> JsonSchema:
     return {**part, OBJECT_ONLY: True} if is_open else part
 
 
+def _with_members(schema: JsonSchema, members: JsonObject) -> JsonSchema:
+    """Return the schema of an object with other schemas of some of its members."""
+    return {**schema, "properties": {**as_object(schema["properties"]), **members}}
+
+
 def _with_filled_member(schema: Json, name: str) -> JsonSchema:
     part = as_object(schema)
-    members = as_object(part.get("properties"))
-    return {**part, "properties": {**members, name: _filled(members[name])}}
+    return _with_members(part, {name: _filled(as_object(part["properties"])[name])})
 
 
 def _filled(schema: Json) -> JsonSchema:

@@ -8,6 +8,7 @@ What a dialect cannot say is left open: a plan that it lets through is checked l
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -40,7 +41,7 @@ unescaped.
 """
 _GRAMMAR_KEYWORDS: Final = frozenset(
     {
-        *("type", "const", "enum", "anyOf", "pattern", "minLength", "maxLength"),
+        *("type", "const", "enum", "anyOf", "pattern", "minLength", "maxLength", "format"),
         *("properties", "required", "additionalProperties", "items", "minItems", "maxItems"),
     }
 )
@@ -63,6 +64,22 @@ def for_grammar(schema: JsonSchema) -> JsonSchema | SchemaTooLarge:
     return written
 
 
+_OF_NO_VALUE: Final = frozenset({"$schema", "title", "description", "default", "examples"})
+_GRAMMAR_PATTERN: Final = re.compile(r"\^(?!.*\(\?)[^\\]*\$")
+"""A pattern that is anchored, without classes of characters by a letter and without assertions."""
+
+
+def is_for_grammar(schema: JsonSchema) -> bool:
+    """Tell whether grammars are made of all that a schema says."""
+    known = _GRAMMAR_KEYWORDS | _OF_NO_VALUE | {"minimum", "maximum"}
+    return all(
+        part.keys() <= known
+        and isinstance(part.get("type", ""), str)
+        and _GRAMMAR_PATTERN.fullmatch(str(part.get("pattern", "^$"))) is not None
+        for part, _ in _all_parts(schema)
+    )
+
+
 def _grammar_part(schema: JsonSchema) -> JsonSchema:
     kept = {word: value for word, value in schema.items() if word in _GRAMMAR_KEYWORDS}
     match kept.get("type"):
@@ -70,6 +87,8 @@ def _grammar_part(schema: JsonSchema) -> JsonSchema:
             kept |= {word: schema[word] for word in ("minimum", "maximum") if word in schema}
         case "string" if kept.get("pattern") == REFERENCE["pattern"]:
             kept["pattern"] = GRAMMAR_REFERENCE
+        case "string" if not _GRAMMAR_PATTERN.fullmatch(str(kept.get("pattern", "^$"))):
+            del kept["pattern"]
         case "array" if "items" not in kept:
             return {"type": "array"}
         case "object" if kept.get("properties") or _takes_nothing(schema):
