@@ -5,7 +5,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help environment run-environment run test model model-test prompts crash soak check check-format check-lint check-pyright check-mypy check-imports format bench dojo docs tour dist lock clean
+.PHONY: help environment run-environment run test servers system-servers mcp-servers model model-test prompts crash soak check check-format check-lint check-pyright check-mypy check-imports format bench dojo docs tour dist lock clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -30,14 +30,21 @@ run: run-environment ## Run the plan over real stock prices and write its report
 # A third of the tests' time is waiting, for processes and servers.
 TEST_WORKERS = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 
-test: environment ## Run every test
+test: servers ## Run every test
+	@$(BIN)/python -m pytest --numprocesses $(TEST_WORKERS) --dist worksteal $(ARGS)
+
+# What comes from the network is fetched while the system's packages are installed, one after another.
+servers: environment ## Set up the browser, databases, brokers and models that tests start
+	@$(MAKE) --no-print-directory --keep-going --jobs=3 system-servers mcp-servers model
+
+system-servers:
 	@sh .ci/browser
 	@sh .ci/postgres
 	@sh .ci/rabbitmq
 	@sh .ci/proxies
+
+mcp-servers: environment
 	@sh .ci/mcp-servers
-	@sh .ci/model
-	@$(BIN)/python -m pytest --numprocesses $(TEST_WORKERS) --dist worksteal $(ARGS)
 
 model: environment ## Set up a small language model for the tests (180 MB)
 	@sh .ci/model
