@@ -20,11 +20,13 @@ from wavewright.engine.run.context import RunContext, RunRequest
 from wavewright.engine.run.early_steps import PREFIX_TOPIC, STREAMED_TOPIC
 from wavewright.engine.run.jobs.goal_in_words import job_in_words
 from wavewright.engine.run.jobs.inputs import InputOverrides
+from wavewright.engine.run.permits import PermitsExceeded
 from wavewright.engine.run.ports import Attempt, Means, People, Ports, withhold_package
 from wavewright.engine.run.run_job import run_job
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, Noted, PlanAccepted, StepFinished
 from wavewright.executor.store.journal import Journal, MemoryJournal
+from wavewright.planner.checks.permits import Permits, ToolPermit
 from wavewright.planner.ports.model_port import (
     LoopLimits,
     LoopTool,
@@ -154,6 +156,7 @@ class Project:
         *answers: Sequence[str | Pause],
         stream: Literal["auto", "off", "on"] = "auto",
         run: RunId | None = None,
+        permits: Permits | None = None,
     ) -> RunContext:
         settings = replace(
             self.settings,
@@ -168,7 +171,7 @@ class Project:
             people=People(approver=CallbackApprover(None)),
             publish=withhold_package,
         )
-        ended = await run_job(RunRequest(resolved_job=job, run=run), ports)
+        ended = await run_job(RunRequest(resolved_job=job, run=run, permits=permits), ports)
         return ended.context
 
     async def events(self, context: RunContext) -> list[Event]:
@@ -224,6 +227,23 @@ async def test_reading_steps_end_before_the_plan_is_whole_and_are_not_called_aga
     )
     assert note(events, STREAMED_TOPIC) == {"started": EARLY, "kept": EARLY, "extends": True}
     assert str(note(events, PREFIX_TOPIC)["hash"]).startswith("sha256:")
+
+
+async def test_no_step_is_called_early_that_the_permits_of_the_run_do_not_name(
+    project: Project,
+) -> None:
+    end = ANSWER.index('{"id": "saved"')
+
+    async def some_called() -> None:
+        await project.called("look_up 1", "look_up 2", "look_up 5", "look_up 6")
+
+    with pytest.raises(PermitsExceeded):
+        await project.run(
+            [ANSWER[:end], some_called, ANSWER[end:]],
+            permits=Permits(tools={"look_up": ToolPermit(effects=("read",))}),
+        )
+
+    assert not {"add", "save"} & set(project.calls)
 
 
 async def test_the_result_is_that_of_a_run_without_wherever_the_stream_is_cut(

@@ -10,6 +10,8 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.stale_quotes_project import write_quotes_project
+from wavewright.engine import Wavewright
+from wavewright.engine.run.permits import PermitsExceeded
 from wavewright.reviewer.package.builder import read_package
 
 
@@ -161,3 +163,42 @@ def test_diff_shows_which_permits_are_more_and_which_less(
         "more": [{"kind": "path", "name": "other", "because": ["steps.a.params.folder"]}],
         "less": [{"kind": "path", "name": "notes", "because": ["steps.a.params.folder"]}],
     }
+
+
+def test_a_run_from_python_keeps_to_the_permits_beside_its_plan(tmp_path: Path) -> None:
+    loaded: list[str] = []
+
+    def load(path: str) -> str:
+        """Load a note."""
+        loaded.append(path)
+        return path
+
+    step = {"id": "note", "tool": "load", "params": {"path": "${inputs.path}"}}
+    plan = {"inputs": {"path": "notes/a"}, "steps": [step], "result": "${steps.note}"}
+    (tmp_path / "note.yaml").write_text(json.dumps(plan), encoding="utf-8")
+    permits = {"tools": {"load": {"effects": ["read"]}}, "paths": {"notes/": []}}
+    (tmp_path / "note.permits.json").write_text(json.dumps(permits), encoding="utf-8")
+    engine = Wavewright(tools=[load], journal=tmp_path / "runs.db")
+
+    engine.run_sync(tmp_path / "note.yaml")
+    with pytest.raises(PermitsExceeded):
+        engine.run_sync(engine.load(tmp_path / "note.yaml", {"path": "/etc/passwd"}))
+
+    assert loaded == ["notes/a"]
+
+
+@pytest.mark.parametrize(("others", "code"), [(False, 1), (True, 0)])
+def test_a_repeated_run_keeps_to_the_permits_of_the_run_unless_others_are_named(
+    wavewright: CommandLine, project: Path, *, others: bool, code: int
+) -> None:
+    (project / "plan.yaml").write_text(READ_ONE, encoding="utf-8")
+    wavewright("check", "--permits", "plan.yaml")
+    file = project / "plan.permits.json"
+    (project / "all.json").write_bytes(file.read_bytes())
+    _change(file, paths={"notes": [], "other/": []})
+    wavewright("run", "plan.yaml")
+    file.unlink()
+
+    repeated = wavewright("retry", *(["--permits", "all.json"] if others else []))
+
+    assert repeated.code == code, repeated.err

@@ -55,7 +55,10 @@ def permits_beside(request: RunRequest) -> Permits | None:
         DocumentError: the file cannot be read.
     """
     file = request.plan_file or request.job_file
-    if file is None or not permits_file(file).is_file():
+    if file is None and request.resolved_job is not None:
+        file = request.resolved_job.file
+    # A job that came as a message has the name of a file, and there is none.
+    if file is None or not file.is_file() or not permits_file(file).is_file():
         return None
     return read_permits(permits_file(file))
 

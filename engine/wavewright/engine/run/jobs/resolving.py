@@ -81,6 +81,10 @@ class ResolvedJob:
     """The goal's text before inputs were put into it."""
     expansion: TargetExpansion | None = None
     """How further targets are found, if the job may have some."""
+    file: Path | None = None
+    """The file that it was read from, or that of the plan which replaced its own; permits lie
+    beside it.
+    """
 
     def with_schedule(self, schedule: Schedule) -> ResolvedJob:
         """Return the same job with another schedule."""
@@ -130,7 +134,8 @@ def resolve_job(
     if is_saved_plan(document):
         if document.faults:
             raise DocumentError(document.source, document.faults)
-        return _resolve_saved_plan(document, plan_file, settings, inputs)
+        saved = _resolve_saved_plan(document, plan_file, settings, inputs)
+        return replace(saved, file=plan_file or file)
     faults = JobErrors()
     parts = _read_parts(document, file, plan_file, settings, faults)
     draft = parts.draft
@@ -174,6 +179,7 @@ def resolve_job(
         targets,
         text=template.goal if job.goal is None else job.goal,
         expansion=_expansion(job, template, parts, document, targets),
+        file=plan_file or file,
     )
 
 

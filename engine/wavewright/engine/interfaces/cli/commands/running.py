@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -208,11 +209,17 @@ def retry(
     ] = False,
     quiet: QuietOption = False,
     json: JsonLines = False,
+    permits: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What the run may do; default: the permits of that run."),
+    ] = None,
 ) -> None:
     """Repeat a run that has ended, as a new run.
 
     Calls that succeeded and are unchanged are not repeated; tools run with their present code.
     """
+    from wavewright.engine.run.permits import read_permits
+
     request = run_commands.run_command.retry_request(
         run,
         start=start,
@@ -223,6 +230,8 @@ def retry(
         by=by,
         only_failed=failed,
     )
+    if permits is not None:
+        request = replace(request, permits=read_permits(permits))
     run_commands.run_command.show_retry(request, as_outcome=dry_run, is_silent=quiet or json)
     if dry_run:
         raise typer.Exit
