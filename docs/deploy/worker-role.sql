@@ -43,7 +43,7 @@ CREATE POLICY worker_reads ON wavewright_fleet.goal FOR SELECT TO wavewright_wor
     USING (EXISTS (SELECT FROM wavewright_fleet.call WHERE call.run = goal.run));
 
 -- Budgets of models: what calls cost, with the names of jobs and steps. Needed by workers that ask models. A worker
--- adds to them: it takes back no more than its own reservations that it settles in the same transaction.
+-- adds to them: it takes back no more than what it has added for its own reservations and settles for less.
 GRANT USAGE ON SCHEMA wavewright TO wavewright_worker;
 GRANT SELECT ON wavewright.format TO wavewright_worker;
 REVOKE UPDATE ON wavewright.model_call, wavewright.budget_total FROM wavewright_worker;
@@ -52,10 +52,14 @@ GRANT SELECT, INSERT, UPDATE (settled, calls, tokens, usd, seconds, model, outco
 GRANT SELECT, INSERT, UPDATE (calls, tokens, usd, seconds) ON wavewright.budget_total TO wavewright_worker;
 GRANT SELECT (no, owner) ON wavewright.run TO wavewright_worker;
 ALTER TABLE wavewright.model_call ADD COLUMN IF NOT EXISTS db_user name DEFAULT session_user;
-CREATE TABLE IF NOT EXISTS wavewright.worker_freed (
-    transaction xid8 NOT NULL, counter text NOT NULL, name text NOT NULL, step text NOT NULL,
-    calls bigint NOT NULL, tokens bigint NOT NULL, usd bigint NOT NULL, seconds bigint NOT NULL
+-- What a user may take back of each total: of its own reservations, what it had added there and settles for less. Below
+-- 0, what it has reserved and not added yet.
+CREATE TABLE IF NOT EXISTS wavewright.worker_balance (
+    db_user name NOT NULL, counter text NOT NULL, name text NOT NULL, step text NOT NULL,
+    calls bigint NOT NULL, tokens bigint NOT NULL, usd bigint NOT NULL, seconds bigint NOT NULL,
+    PRIMARY KEY (db_user, counter, name, step)
 );
+DROP TABLE IF EXISTS wavewright.worker_freed;
 
 CREATE OR REPLACE FUNCTION wavewright.is_worker() RETURNS boolean LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp AS $$
@@ -72,51 +76,62 @@ SET search_path = pg_catalog, pg_temp AS $$ BEGIN
         RAISE insufficient_privilege USING MESSAGE = 'a worker reserves and spends nothing below 0';
     END IF;
     IF TG_OP = 'INSERT' THEN
+        -- The largest id is followed by the next reservation of any process.
+        IF NEW.id > (SELECT coalesce(max(id), 0) + 1 FROM wavewright.model_call) THEN
+            RAISE insufficient_privilege USING MESSAGE = 'a worker numbers its reservations in order';
+        END IF;
         NEW.db_user := session_user;
         NEW.settled := false;
-        RETURN NEW;
-    END IF;
-    IF OLD.settled OR OLD.db_user IS DISTINCT FROM session_user THEN
+    ELSIF OLD.settled OR OLD.db_user IS DISTINCT FROM session_user THEN
         RAISE insufficient_privilege USING MESSAGE = 'a worker settles its own reservations, each once';
     END IF;
-    DELETE FROM wavewright.worker_freed WHERE transaction <> pg_current_xact_id();
-    INSERT INTO wavewright.worker_freed
-    SELECT pg_current_xact_id(), counter, name, step,
-        greatest(0, OLD.calls - NEW.calls), greatest(0, OLD.tokens - NEW.tokens),
-        greatest(0, OLD.usd - NEW.usd), greatest(0, OLD.seconds - NEW.seconds)
+    INSERT INTO wavewright.worker_balance AS kept
+    SELECT session_user, counter, total.name, total.step, coalesce(OLD.calls, 0) - NEW.calls,
+        coalesce(OLD.tokens, 0) - NEW.tokens, coalesce(OLD.usd, 0) - NEW.usd, coalesce(OLD.seconds, 0) - NEW.seconds
     FROM (VALUES
-        ('day', OLD.day, ''), ('job', OLD.job, ''), ('run', OLD.run, ''), ('work', OLD.run, ''),
-        ('step', coalesce(OLD.run, ''), OLD.step)
-    ) AS counters (counter, name, step) WHERE name IS NOT NULL AND step IS NOT NULL;
+        ('day', NEW.day, ''), ('job', NEW.job, ''), ('run', NEW.run, ''),
+        ('work', CASE WHEN NEW.role NOT IN ('recovery', 'reviewer', 'judge') THEN NEW.run END, ''),
+        ('step', coalesce(NEW.run, ''), NEW.step)
+    ) AS total (counter, name, step) WHERE total.name IS NOT NULL AND total.step IS NOT NULL
+    ON CONFLICT (db_user, counter, name, step) DO UPDATE SET
+        calls = kept.calls + excluded.calls, tokens = kept.tokens + excluded.tokens,
+        usd = kept.usd + excluded.usd, seconds = kept.seconds + excluded.seconds;
     RETURN NEW;
 END $$;
 DROP TRIGGER IF EXISTS hold_worker ON wavewright.model_call;
 CREATE TRIGGER hold_worker BEFORE INSERT OR UPDATE ON wavewright.model_call
     FOR EACH ROW EXECUTE FUNCTION wavewright.hold_worker_to_its_calls();
 
+-- What is left of a balance after a change of its total: what is taken back needs as much, and what is added pays debts.
+CREATE OR REPLACE FUNCTION wavewright.balance_after(balance bigint, change bigint) RETURNS bigint LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$ BEGIN
+    IF change < 0 AND balance + change < 0 THEN
+        RAISE insufficient_privilege USING MESSAGE = 'a worker adds to budgets only';
+    END IF;
+    RETURN CASE WHEN change < 0 THEN balance + change WHEN balance < 0 THEN least(0, balance + change) ELSE balance END;
+END $$;
+
 CREATE OR REPLACE FUNCTION wavewright.hold_worker_to_adding() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$ DECLARE freed record; BEGIN
+SET search_path = pg_catalog, pg_temp AS $$ DECLARE kept wavewright.worker_balance; BEGIN
     IF NOT wavewright.is_worker() THEN
         RETURN NEW;
     END IF;
-    IF TG_OP = 'INSERT' THEN
-        IF least(NEW.calls, NEW.tokens, NEW.usd, NEW.seconds) < 0 THEN
-            RAISE insufficient_privilege USING MESSAGE = 'a worker adds to budgets only';
-        END IF;
-        RETURN NEW;
+    -- The latest day on record is the one that counts.
+    IF NEW.counter = 'day' AND NEW.name COLLATE "C" > to_char((now() + interval '1 hour') AT TIME ZONE 'UTC', 'YYYY-MM-DD')
+    THEN
+        RAISE insufficient_privilege USING MESSAGE = 'a worker begins no day before it comes';
     END IF;
-    IF NEW.calls >= OLD.calls AND NEW.tokens >= OLD.tokens AND NEW.usd >= OLD.usd AND NEW.seconds >= OLD.seconds THEN
-        RETURN NEW;
-    END IF;
-    WITH used AS (
-        DELETE FROM wavewright.worker_freed AS kept WHERE transaction = pg_current_xact_id()
-        AND kept.counter = OLD.counter AND kept.name = OLD.name AND kept.step = OLD.step RETURNING *
-    )
-    SELECT coalesce(sum(calls), 0) AS calls, coalesce(sum(tokens), 0) AS tokens,
-        coalesce(sum(usd), 0) AS usd, coalesce(sum(seconds), 0) AS seconds INTO freed FROM used;
-    IF OLD.calls - NEW.calls > freed.calls OR OLD.tokens - NEW.tokens > freed.tokens
-        OR OLD.usd - NEW.usd > freed.usd OR OLD.seconds - NEW.seconds > freed.seconds THEN
-        RAISE insufficient_privilege USING MESSAGE = 'a worker adds to budgets only';
+    DELETE FROM wavewright.worker_balance AS own WHERE db_user = session_user
+        AND own.counter = NEW.counter AND own.name = NEW.name AND own.step = NEW.step RETURNING * INTO kept;
+    kept := (
+        session_user, NEW.counter, NEW.name, NEW.step,
+        wavewright.balance_after(coalesce(kept.calls, 0), NEW.calls - coalesce(OLD.calls, 0)),
+        wavewright.balance_after(coalesce(kept.tokens, 0), NEW.tokens - coalesce(OLD.tokens, 0)),
+        wavewright.balance_after(coalesce(kept.usd, 0), NEW.usd - coalesce(OLD.usd, 0)),
+        wavewright.balance_after(coalesce(kept.seconds, 0), NEW.seconds - coalesce(OLD.seconds, 0))
+    );
+    IF (kept.calls, kept.tokens, kept.usd, kept.seconds) <> (0, 0, 0, 0) THEN
+        INSERT INTO wavewright.worker_balance VALUES (kept.*);
     END IF;
     RETURN NEW;
 END $$;

@@ -11,8 +11,10 @@ import signal
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 from urllib.parse import urlsplit
 
+import anyio
 import asyncpg
 import pytest
 import yaml
@@ -22,7 +24,10 @@ from tests.support.certificates import make_authority, make_certificate
 from tests.support.postgres import NoServer, OwnServer, PostgresServer, started
 from tests.support.prepared_command import RunningCommand
 from tests.support.session_server import unavailable
-from wavewright.planner.types import JsonObject
+from wavewright.executor.postgres.journal import PostgresBudgetStore
+from wavewright.planner.ports.budgets import BudgetScope, Spend
+from wavewright.planner.ports.model_port import ModelUse, Role
+from wavewright.planner.types import JsonObject, RunId, StepId
 
 
 @pytest.fixture
@@ -250,7 +255,10 @@ def test_a_worker_without_rights_says_what_gives_them(
         "DELETE FROM wavewright_fleet.worker",
         "UPDATE wavewright_fleet.worker SET heartbeat = '-infinity'",
         "UPDATE wavewright.budget_total SET counter = 'day'",
-        "TRUNCATE wavewright.worker_freed",
+        "TRUNCATE wavewright.worker_balance",
+        "TABLE wavewright.worker_balance",
+        "INSERT INTO wavewright.budget_total VALUES ('day', '2999-12-31', '', 0, 0, 0, 0)",
+        "INSERT INTO wavewright.model_call VALUES (9e18, 0, '2026-01-01', '', '', '', 'worker', 0, 0, 0, 0)",
         "INSERT INTO wavewright_fleet.pgqueuer (entrypoint, priority, status) VALUES ('x', 0, 'queued')",
     ],
 )
@@ -293,6 +301,58 @@ def test_a_worker_takes_from_a_budget_no_more_than_it_settles_of_its_own(
 
     totals = "SELECT tokens FROM wavewright.budget_total WHERE name = '2026-01-01'"
     assert postgres.fetch(totals, owner_url) == [(140,)]
+
+
+def test_a_reservation_that_was_not_added_to_a_budget_frees_nothing_of_it(
+    rights: tuple[PostgresServer, str], owner_url: str
+) -> None:
+    postgres, url = rights
+    postgres.run(
+        "INSERT INTO wavewright.budget_total VALUES ('day', '2026-02-01', '', 1, 1000, 0, 0)",
+        owner_url,
+    )
+    forged = """INSERT INTO wavewright.model_call (id, at, day, role, calls, tokens, usd, seconds)
+        SELECT max(id) + 1, 0, '2026-02-01', 'worker', 0, 1000, 0, 0 FROM wavewright.model_call"""
+    settled = """UPDATE wavewright.model_call SET settled = true, tokens = 0
+        WHERE day = '2026-02-01' AND NOT settled"""
+    taken = "UPDATE wavewright.budget_total SET tokens = tokens {} WHERE name = '2026-02-01'"
+    for statements in (
+        f"{forged}; {settled}; {taken.format('- 1000')}",
+        f"{forged}; {taken.format('+ 400')}; {settled}; {taken.format('- 401')}",
+    ):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="adds to budgets only"):
+            postgres.run(statements, url)
+    postgres.run(f"{forged}; {settled}", url)
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="adds to budgets only"):
+        postgres.run(taken.format("- 1"), url)
+
+    totals = "SELECT tokens FROM wavewright.budget_total WHERE name = '2026-02-01'"
+    assert postgres.fetch(totals, owner_url) == [(1000,)]
+
+
+def test_a_worker_reserves_and_settles_for_every_role_and_owes_nothing(
+    rights: tuple[PostgresServer, str], owner_url: str
+) -> None:
+    postgres, url = rights
+
+    async def call(store: PostgresBudgetStore, role: Role, spent: int) -> None:
+        scope = BudgetScope(run=RunId("fair"), job="j", step=StepId("s"), role=role)
+        reservation = await store.reserve(scope, Spend(calls=1, tokens=50))
+        use = ModelUse(role, "n", "acme:one", "answered", seconds=1.0)
+        await store.settle(reservation, Spend(calls=1, tokens=spent), use)
+
+    async def calls() -> None:
+        async with PostgresBudgetStore(url) as store, anyio.create_task_group() as group:
+            for role in get_args(Role):
+                for spent in (0, 20, 50, 80):
+                    group.start_soon(call, store, role, spent)
+
+    anyio.run(calls)
+
+    owed = "SELECT count(*) FROM wavewright.worker_balance WHERE name IN ('fair', 'j')"
+    assert postgres.fetch(owed, owner_url) == [(0,)]
+    counted = "SELECT tokens FROM wavewright.budget_total WHERE counter = 'run' AND name = 'fair'"
+    assert postgres.fetch(counted, owner_url) == [(150 * len(get_args(Role)),)]
 
 
 @pytest.fixture(scope="module")
