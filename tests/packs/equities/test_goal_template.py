@@ -82,6 +82,19 @@ def test_a_planners_own_plan_passes_the_same_rules() -> None:
     assert codes_of_faults([PRICES, INDEX, summary(benchmark="${steps.index}")]) == set()
 
 
+@pytest.mark.parametrize(("given", "bound"), [({}, 1), ({"min_ok": 3}, 3)])
+def test_one_stock_without_prices_is_not_the_loss_of_the_others_whoever_wrote_the_plan(
+    given: dict[str, Any], bound: int
+) -> None:
+    _, goal, tools = read_job("stocks.job.yaml")
+    plan = Plan.model_validate({"steps": [{**PRICES, **given}, summary()]})
+
+    once = bind_plan(plan, goal, tools.signatures)
+
+    assert once.step("prices").min_ok == bound
+    assert bind_plan(once, goal, tools.signatures) == once
+
+
 @pytest.mark.parametrize(
     ("steps", "code"),
     [

@@ -208,6 +208,8 @@ class Rules(DocumentModel, defer_build=False):
     """What the engine adds to the parameters of terminal steps."""
     required_tools: Names = frozenset()
     """Tools that every plan calls."""
+    may_fail: Names = frozenset()
+    """Tools of whose calls over a list some may fail: `min_ok` is 1 where a plan does not say it."""
 
 
 class Recipe(DocumentModel):

@@ -1,8 +1,8 @@
 """Bind a plan to its goal, and point the readers of a superseded step at its successor.
 
-To *bind* a plan is to add what the goal sets: the inputs, the mandatory gates and caps, and
-parameters of terminal steps. Binding appends at the end, so pointers into the author's text stay
-valid, and binding twice changes nothing.
+To *bind* a plan is to add what the goal sets: the inputs, the mandatory gates and caps, parameters
+of terminal steps, and that some calls of a list may fail. Binding appends at the end, so pointers
+into the author's text stay valid, and binding twice changes nothing.
 
 A step that a patch adds may *supersede* a finished one: steps that read the old step, and its
 gates, use the new one. The old step stays in the plan as a record.
@@ -92,7 +92,9 @@ def bind_plan(plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]) -> Pla
         update={
             **({"previous": goal.previous} if goal.previous else {}),
             "inputs": {**plan.inputs, **goal.inputs},
-            "steps": _with_terminal_params(plan, goal),
+            "steps": tuple(
+                _allowing_failures(step, goal) for step in _with_terminal_params(plan, goal)
+            ),
             "gates": _with_gates(plan, goal),
             "caps": (
                 *plan.caps,
@@ -182,6 +184,15 @@ def _with_terminal_params(plan: Plan, goal: Goal) -> tuple[Step, ...]:
         else step
         for step in plan.steps
     )
+
+
+def _allowing_failures(step: Step, goal: Goal) -> Step:
+    """Return a step over a list that some calls of may fail, where the goal says so of its tool and
+    the plan does not say how many.
+    """
+    is_open = step.for_each is not None and step.min_ok is None
+    is_allowed = is_open and step.tool in goal.rules.may_fail
+    return step.model_copy(update={"min_ok": 1}) if is_allowed else step
 
 
 def _with_gates(plan: Plan, goal: Goal) -> tuple[Gate, ...]:

@@ -307,6 +307,7 @@ def _template_rules(template: GoalTemplate) -> Iterator[Diagnostic]:
         *(("/rules/data_tools", name) for name in sorted(rules.data_tools)),
         *(("/rules/analysis_tools", name) for name in sorted(rules.analysis_tools)),
         *(("/rules/required_tools", name) for name in sorted(rules.required_tools)),
+        *(("/rules/may_fail", name) for name in sorted(rules.may_fail)),
         *(("/rules/primary_params" + pointer_token(name), name) for name in rules.primary_params),
         *(
             (f"/rules/terminal/{number}/tool", rule.tool)
