@@ -118,6 +118,33 @@ async def test_a_step_shows_its_call_and_a_run_what_its_models_were_asked(tmp_pa
         assert (await client.get("/runs/none/messages")).status_code == 404
 
 
+@pytest.mark.parametrize("path", ["/nowhere", "/runs/none", "/jobs/x/y", "/submit/none", "/cancel"])
+async def test_an_address_that_leads_nowhere_is_a_page_that_leads_back(
+    path: str, tmp_path: Path
+) -> None:
+    async with pages_of(tmp_path) as client:
+        answer = await client.get(path, headers={"Accept": "text/html"})
+
+    assert answer.status_code == 404
+    assert answer.headers["Content-Type"].startswith("text/html")
+    assert "<nav" in answer.text
+    assert '<a href="/">All runs</a>' in answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "accept"),
+    [("/api/v1/nowhere", "*/*"), ("/api", "text/html"), ("/nowhere", "application/json")],
+)
+async def test_a_program_is_told_in_json_that_an_address_leads_nowhere(
+    path: str, accept: str, tmp_path: Path
+) -> None:
+    async with pages_of(tmp_path) as client:
+        answer = await client.get(path, headers={"Accept": accept})
+
+    assert answer.status_code == 404
+    assert answer.json() == {"error": f"GET {path}: not found"}
+
+
 ITEMS, ASK = StepId("items"), StepId("ask")
 MANY: JsonObject = {
     "goal": "Look",

@@ -40,6 +40,7 @@ from wavewright.engine.interfaces.view.served_pages import (
     lead_to,
     page,
     reason_of,
+    refusal,
     refusal_of,
     script_route,
     signature,
@@ -187,7 +188,8 @@ def _pages_of(
         *_SubmitPages(Submissions(jobs)).routes(),
         *_DecisionPages(project).routes(),
     ]
-    return Starlette(routes=[*pages, *Api(project, jobs).routes()])
+    routes = [*pages, *Api(project, jobs).routes()]
+    return Starlette(routes=routes, exception_handlers={HTTPException: refusal})
 
 
 @dataclass(frozen=True, slots=True)

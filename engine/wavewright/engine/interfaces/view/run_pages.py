@@ -422,7 +422,8 @@ def _drawings_of(request: Request) -> Drawings:
 
 
 def _missing(request: Request, run: RunId) -> Response:
-    return page(request, "missing.html.j2", 404, title="No such run", run=run)
+    reason = f"The journal has no run {run}, or it cannot be resumed now."
+    return page(request, "missing.html.j2", 404, title="No such run", reason=reason)
 
 
 def _cut(body: str) -> str:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from http import HTTPStatus
 from importlib.resources import files
-from typing import cast
+from typing import Final, cast
 
 from jinja2 import Environment
 from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from wavewright.config.errors import WavewrightError
@@ -59,6 +61,30 @@ def page(request: Request, template: str, code: int = 200, /, **values: object) 
     """Return the answer with a page."""
     shown = {"base": base_of(request), "viewer": viewer_of(request), **values}
     return HTMLResponse(render(template, **shown), code)
+
+
+_TITLES: Final = {403: "Not allowed", 404: "No such page", 405: "Nothing to do here"}
+
+
+def refusal(request: Request, error: Exception) -> Response:
+    """Return why a request is refused: a page for people, JSON for programs."""
+    assert isinstance(error, HTTPException)
+    path = request.scope["path"].removeprefix(base_of(request))
+    reason = error.detail
+    if reason == HTTPStatus(error.status_code).phrase:
+        reason = f"{request.method} {path}: {reason.lower()}"
+    if _is_asked_for_json(request, path):
+        return JSONResponse({"error": reason}, error.status_code, error.headers)
+    title = _TITLES.get(error.status_code, "Refused")
+    answer = page(request, "missing.html.j2", error.status_code, title=title, reason=reason)
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+def _is_asked_for_json(request: Request, path: str) -> bool:
+    accepted = request.headers.get("accept", "")
+    prefers_json = "application/json" in accepted and "text/html" not in accepted
+    return f"{path}/".startswith("/api/") or prefers_json
 
 
 def lead_to(request: Request, path: str) -> Response:
