@@ -169,7 +169,7 @@ def test_what_cannot_be_done_is_answered_with_its_reason(project: Path) -> None:
                 "`by`"
                 in client.post(address, json={"choice": "refuse", "by": name}).json()["error"]
             )
-        assert "not 'abc'" in client.get(f"{run_page}/events?from=abc").text
+        assert "not &#39;abc&#39;" in client.get(f"{run_page}/events?from=abc").text
         assert client.get(f"{run_page}/events?from=-1").status_code == 400
         assert client.get(f"{run_page}/events?from={'9' * 5000}").status_code == 400
         assert client.get("/runs/20200101-000000-000000/events").status_code == 404
