@@ -68,7 +68,9 @@ def test_a_write_whose_worker_is_killed_ends_as_interrupted(site: FleetSite) -> 
 
     assert run.wait() == 1
     assert len(site.processes("one began")) == 1
-    assert "its worker died or was stopped, and the call may have taken effect" in site.printed()
+    assert (
+        "its fleet worker died or was stopped, and the call may have taken effect" in site.printed()
+    )
 
 
 def test_what_ends_while_the_coordinator_is_dead_is_not_called_again(site: FleetSite) -> None:
@@ -220,7 +222,7 @@ def test_a_worker_with_other_tools_takes_no_call_and_says_so(
     )
     write_plan(site.folder, call("held", "one"), result="${steps.one}")
     run = site.run("run", "test.plan.yaml")
-    site.wait_until(lambda: "no live worker" in site.printed(), "the warning")
+    site.wait_until(lambda: "no live fleet worker" in site.printed(), "the warning")
     site.start(folder=tmp_path / "other")
     site.wait_for_start()
     site.start()
@@ -277,7 +279,7 @@ async def test_a_call_that_ends_every_worker_fails(site: FleetSite) -> None:
 
     error = run.steps["one"].error
     assert error is not None
-    assert error.message == "3 workers of the fleet died while they made the call"
+    assert error.message == "3 fleet workers died while they made the call"
     assert [worker.wait() for worker in workers] == [1, 1, 1]
 
 

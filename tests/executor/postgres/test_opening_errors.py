@@ -216,7 +216,7 @@ async def test_a_fault_of_its_own_is_told_to_everybody_who_waits(
 
         monkeypatch.setattr(journal.store, "_write_at_once", break_down)
         first, second = journal.append(RUN, steps(1)), journal.append(OTHER, steps(1))
-        with pytest.raises(JournalError, match="stopped at a fault of its own: ZeroDivisionError"):
+        with pytest.raises(JournalError, match="stopped at an error of its own: ZeroDivisionError"):
             await first
         with pytest.raises(JournalError, match="ZeroDivisionError"):
             await second

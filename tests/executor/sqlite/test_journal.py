@@ -311,7 +311,7 @@ def _break_down(*_: object, **__: object) -> NoReturn:
 
 
 async def _expect_fault(waiting: Awaitable[object]) -> None:
-    with pytest.raises(JournalError, match="stopped at a fault of its own: ZeroDivisionError"):
+    with pytest.raises(JournalError, match="stopped at an error of its own: ZeroDivisionError"):
         await waiting
 
 
@@ -325,7 +325,7 @@ async def test_nobody_waits_for_ever_for_a_writer_that_broke_down(tmp_path: Path
             group.start_soon(_expect_fault, journal.load(RUN))
             group.start_soon(_expect_fault, journal.list_runs())
         await _expect_fault(journal.find_run("2"))
-        with pytest.raises(JournalError, match="fault of its own"):
+        with pytest.raises(JournalError, match="error of its own"):
             journal.append(RUN, [run_finished()])
         await journal.aclose()
 
@@ -360,9 +360,9 @@ async def test_a_lone_append_that_breaks_down_is_told_and_ends_the_run_s_writing
         await journal.append(RUN, [run_started(RUN)])
         with monkeypatch.context() as patch:
             patch.setattr(SqliteEventStore, "write", _break_down)
-            with pytest.raises(JournalError, match="fault of its own"):
+            with pytest.raises(JournalError, match="error of its own"):
                 await journal.append(RUN, [step_finished("a")])
-        with pytest.raises(JournalError, match="fault of its own"):
+        with pytest.raises(JournalError, match="error of its own"):
             await journal.append(RUN, [step_finished("b")])
 
         assert await journal.load(RUN) == [run_started(RUN)]

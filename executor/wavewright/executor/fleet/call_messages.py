@@ -157,7 +157,7 @@ def output_of(answer: CallAnswer, call: ToolCall) -> Json:
 
 UNCLEAR_ON_WORKER: Final = AttemptFailure(
     "interrupted",
-    "its worker died or was stopped, and the call may have taken effect",
+    "its fleet worker died or was stopped, and the call may have taken effect",
     UNCLEAR.hint,
     is_final=True,
 )

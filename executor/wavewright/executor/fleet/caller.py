@@ -69,7 +69,7 @@ _RUN_IS_OVER: Final = AttemptFailure(
 )
 _ENDS_WORKERS: Final = AttemptFailure(
     "interrupted",
-    f"{_MAX_LOST} workers of the fleet died while they made the call",
+    f"{_MAX_LOST} fleet workers died while they made the call",
     hint="see the workers' logs: the call may use too much memory, or end the process",
     is_final=True,
 )
@@ -408,4 +408,4 @@ def _report_lack(waiting: _Waiting, labels: Collection[str]) -> None:
             f"has the tool {name!r} as it is here ({waiting.entrypoint}); "
             "start one with `wavewright worker`, with the same code and settings"
         )
-    _LOG.warning("step %r waits: no live worker of the fleet %s", waiting.call.step, reason)
+    _LOG.warning("step %r waits: no live fleet worker %s", waiting.call.step, reason)

@@ -200,7 +200,7 @@ class ToolHost:
         if tool is None or tool.signature.version != request.version:
             return AttemptFailure(
                 "tool",
-                f"the worker {self.name!r} has another version of the tool {request.tool!r} than the run",
+                f"the fleet worker {self.name!r} has another version of the tool {request.tool!r} than the run",
                 hint="install the same release of the tools on all machines, with the same settings",
             )
         return tool

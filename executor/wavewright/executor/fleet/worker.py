@@ -246,7 +246,9 @@ class FleetWorker:
             for name, count in await self.database.fetch(WAITING_FOR_OTHERS, [*self.entrypoints]):
                 tool = name.partition("@")[0]
                 own = next((own for own in self.entrypoints if own.startswith(f"{tool}@")), None)
-                reason = "this worker does not have it" if own is None else f"this worker has {own}"
+                reason = (
+                    "this fleet worker lacks it" if own is None else f"this fleet worker has {own}"
+                )
                 _LOG.warning("%d calls wait for the tool %s: %s", count, name, reason)
 
     async def _serve(self, id_: str, request: bytes) -> None:

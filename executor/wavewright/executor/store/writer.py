@@ -217,7 +217,7 @@ class WriterThread(Generic[_Item]):
     ) -> JournalError:
         """Return the error for a fault of this program."""
         error = kind(
-            f"the {self._name} stopped at a fault of its own: {cause!r}",
+            f"the {self._name} stopped at an error of its own: {cause!r}",
             place=self._place,
             hint="resume the run; what was journaled before is safe",
         )

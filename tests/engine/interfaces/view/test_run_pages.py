@@ -118,6 +118,23 @@ async def test_a_step_shows_its_call_and_a_run_what_its_models_were_asked(tmp_pa
         assert (await client.get("/runs/none/messages")).status_code == 404
 
 
+async def test_a_run_whose_plan_was_refused_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+    faults: JsonObject = {
+        "diagnostics": [
+            {"code": f"E{number}", "message": f"step 's{number}' is wrong", "hint": "mend it"}
+            for number in range(300, 325)
+        ]
+    }
+    ended = RunFinished(20.0, "failed", "the plan is not valid")
+    async with pages_of(tmp_path, Noted(10.0, "plan_refused", faults), ended) as client:
+        page = (await client.get(f"/runs/{RUN}")).text
+
+    assert page.count("<h1>") == 1
+    assert "<code>E300</code> step &#39;s300&#39; is wrong" in page
+    assert "E320" not in page
+    assert "and 5 more" in page
+
+
 @pytest.mark.parametrize("path", ["/nowhere", "/runs/none", "/jobs/x/y", "/submit/none", "/cancel"])
 async def test_an_address_that_leads_nowhere_is_a_page_that_leads_back(
     path: str, tmp_path: Path

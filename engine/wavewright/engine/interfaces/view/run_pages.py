@@ -132,8 +132,19 @@ def render_fragment(
     html = snapshot.html(base, drawings, question, failures + lines)
     run = None if html is None else Markup(html)  # noqa: S704 - rendered from escaping templates
     return render(
-        "fragment.html.j2", base=base, snapshot=snapshot, targets=snapshot.targets, run=run
+        "fragment.html.j2",
+        base=base,
+        snapshot=snapshot,
+        targets=snapshot.targets,
+        run=run,
+        refused=redact(_faults_of_plan(snapshot)),
     )
+
+
+def _faults_of_plan(snapshot: RunSnapshot) -> Json:
+    """Return why the plan of a run was refused, as the checker has said it last."""
+    refusals = [note for note in snapshot.state.notes if note.topic == "plan_refused"]
+    return refusals[-1].body["diagnostics"] if refusals else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ async def test_a_plan_that_is_typed_has_the_diagnostics_of_check_and_no_fault_of
     file.write_text(text)
 
     assert shown == as_checked(file)
-    assert [one for one in messages if "fault of its own" in one] == []
+    assert [one for one in messages if "error of its own" in one] == []
 
 
 async def test_faults_of_the_server_are_one_message_at_most_and_the_session_goes_on(

@@ -235,7 +235,9 @@ def _path_of(uri: str) -> Path:
     return Path(to_fs_path(uri) or uri).absolute()
 
 
-_OWN_FAULT: Final = "wavewright lsp has met a fault of its own; its log (standard error) says which"
+_OWN_FAULT: Final = (
+    "wavewright lsp has met an error of its own; its log (standard error) says which"
+)
 
 
 async def _opened(server: PlanServer, params: types.DidOpenTextDocumentParams) -> None:

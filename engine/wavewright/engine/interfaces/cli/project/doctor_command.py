@@ -199,7 +199,7 @@ def _journal(settings: Settings) -> DoctorFinding:
         "journal",
         "note",
         detail,
-        "workers of a fleet listen, which a pooler allows in sessions alone: `pool_mode = session`, or"
+        "fleet workers listen, which a pooler allows in sessions alone: `pool_mode = session`, or"
         " the server's own address",
     )
 

@@ -124,7 +124,7 @@ def _served_tools(
     if not served:
         needs = sorted({need for tool in wanted for need in tool.signature.needs})
         hint = f"start it with --labels {','.join(needs)}" if needs else "add tools to the project"
-        raise CommandError("there is no tool whose calls this worker could make", hint=hint)
+        raise CommandError("there is no tool whose calls this fleet worker could make", hint=hint)
     return served
 
 
