@@ -17,6 +17,7 @@ from .interfaces.api.tool_host import (
     open_tool_host as open_tool_host,
 )
 from .interfaces.api.wavewright import (
+    FunctionsMissing as FunctionsMissing,
     NotOpen as NotOpen,
     RunExists as RunExists,
     Wavewright as Wavewright,

@@ -126,6 +126,8 @@ async def test_what_cannot_be_mapped_is_refused_with_a_hint(ww: Wavewright) -> N
     async with ww:
         with pytest.raises(ItemsRefused, match="give a list"):
             await ww.map(halve, "123")
+        with pytest.raises(ItemsRefused, match="the items are 5, not a list"):
+            await ww.map(halve, 5)  # type: ignore[arg-type]
         with pytest.raises(ItemsRefused, match="name where an item goes"):
             await ww.map(nothing, [1])
         with pytest.raises(PlanError, match="no such tool"):

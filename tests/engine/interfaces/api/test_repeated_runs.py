@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from tests.engine.conftest import CommandLine
-from wavewright.engine import LoadedPlan, PlanRun, RetryRefused, Wavewright
+from wavewright.engine import FunctionsMissing, LoadedPlan, PlanRun, RetryRefused, Wavewright
 from wavewright.executor.store.errors import RunNotFound
 from wavewright.planner.types import Json
 from wavewright.tools import Tool, make_tool
@@ -113,6 +113,30 @@ async def test_a_retry_calls_functions_that_only_its_plan_has(ww: Wavewright) ->
     mend()
 
     assert (await ww.retry(failed.id, plan=plan)).result == 1
+
+
+async def test_a_run_of_one_tool_over_a_list_is_retried_with_the_function_as_it_is_now(
+    ww: Wavewright,
+) -> None:
+    calls: list[str] = []
+
+    def parse(text: str) -> int:
+        calls.append(text)
+        return int(text)
+
+    failed = await ww.map(parse, ["1", "two", "3"])
+
+    def parse_words(text: str) -> int:
+        calls.append(text)
+        return 2 if text == "two" else int(text)
+
+    parse_words.__name__ = "parse"
+    with pytest.raises(FunctionsMissing, match=r"(?s)calls parse,.*tools=\[parse\]"):
+        await ww.retry(failed.id, failed=True)
+    again = await ww.retry(failed.id, failed=True, tools=[parse_words])
+
+    assert again.result == [1, 2, 3]
+    assert calls == ["1", "two", "3", "two"]
 
 
 async def test_what_cannot_be_retried_says_why_and_what_else(ww: Wavewright) -> None:

@@ -50,6 +50,10 @@ def plan_over_items(
             f"the items are {kind}, not a list",
             "give a list, a table or anything else that yields one item after another",
         )
+    if not isinstance(items, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - of a caller
+        raise ItemsRefused(
+            f"the items are {items!r}, not a list", "give one item as a list of one: `[item]`"
+        )
     # A table of pandas is a list of rows as it stands; whatever else can be iterated is listed.
     listed = items if hasattr(items, "to_dict") else [*items]
     plan = new_plan({"items": listed})

@@ -59,17 +59,20 @@ from wavewright.engine.run.retry import retry_of_run
 from wavewright.engine.run.run_job import run_job
 from wavewright.engine.run.session import run_to_end
 from wavewright.engine.service.operations.trace_export import traced
-from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import Event
+from wavewright.executor.events.state import SUCCESSES, RunState, fold
+from wavewright.executor.events.types import Event, StepFinished
 from wavewright.executor.store.errors import RunBusy, RunNotFound
 from wavewright.executor.store.journal import CancelRequest, new_run_id
+from wavewright.planner.cel.errors import join_names
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json, plan_hash
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import Json, JsonObject, RunId, read_run_id
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.tools.functions.contracts import UserFunction
+from wavewright.tools.functions.registry import name_of
 from wavewright.tools.functions.tool import OpenRuntime, Tool
+from wavewright.tools.functions.user_tools import load_user_tools
 
 C = TypeVar("C")
 R = TypeVar("R")
@@ -412,22 +415,29 @@ class Wavewright:
         )
 
     async def resume(
-        self, run: str | uuid.UUID | int, *, plan: LoadedPlan | None = None
+        self,
+        run: str | uuid.UUID | int,
+        *,
+        plan: LoadedPlan | None = None,
+        tools: Iterable[UserFunction | Tool] = (),
     ) -> PlanRun[Json]:
         """Continue an interrupted run, or return one that has ended as it is.
 
         Args:
             run: The run's id.
             plan: As for `retry`.
+            tools: As for `retry`.
 
         Raises:
             RunNotFound: the journal has no such run.
             RunIdRefused: the id can be none.
+            FunctionsMissing: it calls functions that are not given.
         """
-        known, _ = await self._events_of(run)
-        return await self._execute(
-            RunRequest(run=known), settings=None if plan is None else plan.settings
-        )
+        known, events = await self._events_of(run)
+        settings, state = self._settings_with(plan, tools), fold(events)
+        if state.finished is None or state.is_interrupted:
+            _require_functions(state, settings, is_retry=False)
+        return await self._execute(RunRequest(run=known), settings=settings)
 
     async def retry(
         self,
@@ -438,6 +448,7 @@ class Wavewright:
         again: Iterable[str] = (),
         failed: bool = False,
         plan: LoadedPlan | None = None,
+        tools: Iterable[UserFunction | Tool] = (),
     ) -> PlanRun[Json]:
         """Repeat a run that has ended, as a new run: what succeeded and is unchanged is not called
         again; tools run with their present code.
@@ -452,14 +463,18 @@ class Wavewright:
                 kept also where the code of its tool has changed.
             plan: The plan that the run was made of, where `step` was given functions that this
                 object does not have.
+            tools: These functions, where there is no plan, as after `map`.
 
         Raises:
+            FunctionsMissing: the run calls functions that are not given.
             RunNotFound: the journal has no such run.
             RetryRefused: the run has not ended, it has several targets, or it has no step of a
                 name.
             DocumentError: an input has another type, or there is no place for it.
         """
         known, events = await self._events_of(run)
+        settings = self._settings_with(plan, tools)
+        _require_functions(fold(events), settings, is_retry=True)
         repeated = retry_of_run(
             known,
             events,
@@ -468,9 +483,15 @@ class Wavewright:
             only_failed=failed,
             inputs=InputOverrides(from_file=json_inputs(set)),
         )
-        return await self._execute(
-            RunRequest(retry=repeated), settings=None if plan is None else plan.settings
-        )
+        return await self._execute(RunRequest(retry=repeated), settings=settings)
+
+    def _settings_with(
+        self, plan: LoadedPlan | None, tools: Iterable[UserFunction | Tool]
+    ) -> Settings:
+        settings = self._settings if plan is None else plan.settings
+        given = {_function_name(tool): tool for tool in tools}
+        others = (tool for tool in settings.functions if _function_name(tool) not in given)
+        return replace(settings, functions=(*others, *given.values()))
 
     async def cancel(self, run: str | uuid.UUID | int, *, by: str | None = None) -> PlanRun[Json]:
         """End a run for good, also one that another task or process executes, and return it; one
@@ -660,6 +681,45 @@ class Wavewright:
                 with anyio.CancelScope(shield=True):
                     await opened.journal.close_run(run)
         return PlanRun(ended.context.state, ended.halted, ended.context.package)
+
+
+class FunctionsMissing(WavewrightError):
+    """A run calls functions of a program, and whoever goes on with it has not given them."""
+
+    exit_code = exit_codes.MISUSE
+
+
+def _require_functions(state: RunState, settings: Settings, *, is_retry: bool) -> None:
+    """Raise an error where steps that are still to be called need functions that nobody has given."""
+    if state.started is None or state.plan is None:
+        return
+    here = {_function_name(tool) for tool in settings.functions}
+    if settings.tools:
+        here |= {tool.signature.name for tool in load_user_tools(settings.tools, settings.root)}
+    called = {
+        step.tool
+        for step in Plan.model_validate(state.plan).steps
+        if _is_called_again(state.steps.get(step.id), is_retry=is_retry)
+    }
+    missing = sorted(called.intersection(state.started.program_tools) - here)
+    if missing:
+        raise FunctionsMissing(
+            f"run {state.started.run!r} calls {join_names(missing)}, which its program gave to it",
+            f"give the functions, `tools=[{', '.join(missing)}]`, or the plan that has them, `plan=`",
+        )
+
+
+def _is_called_again(end: StepFinished | None, *, is_retry: bool) -> bool:
+    # What has ended stands, a failure too, unless the run is retried: see `Finished is finished`
+    # and `A failure stands` of `docs/explanation/semantics.md`.
+    if end is None or end.status == "cancelled":
+        return True
+    has_failed_items = end.items is not None and end.items[0] < end.items[1]
+    return is_retry and (has_failed_items or end.status not in SUCCESSES)
+
+
+def _function_name(given: UserFunction | Tool) -> str:
+    return given.signature.name if isinstance(given, Tool) else name_of(given)
 
 
 def _typed(run: PlanRun[Json], result_type: type[R]) -> PlanRun[R]:
