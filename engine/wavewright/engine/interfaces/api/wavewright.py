@@ -718,7 +718,7 @@ def _is_called_again(end: StepFinished | None, *, is_retry: bool) -> bool:
     return is_retry and (has_failed_items or end.status not in SUCCESSES)
 
 
-def _function_name(given: UserFunction | Tool) -> str:
+def _function_name(given: object) -> str:
     return given.signature.name if isinstance(given, Tool) else name_of(given)
 
 
