@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -50,7 +51,8 @@ async def _measure() -> None:
                 editor.open(file, plan_text(steps))
                 await editor.diagnostics(file)
                 rows += [[steps, *row] for row in await _requests(editor, file, steps)]
-            show_table("Answers to an editor, ms", ["steps", "request", "best", "worst"], rows)
+            columns = ["steps", "request", "best", "worst", "the server's CPU"]
+            show_table("Answers to an editor, ms", columns, rows)
             await _edits(editor, root / "of_300.plan.yaml")
 
 
@@ -76,14 +78,19 @@ async def _requests(editor: Editor, file: Path, steps: int) -> list[list[object]
     rows: list[list[object]] = []
     for name, ask in asked.items():
         taken: list[float] = []
+        used = 0.0
         for _ in range(TURNS):
             await _changed(editor, file)
-            start = time.perf_counter()
+            start, used_before = time.perf_counter(), _processor_seconds(editor)
             await ask()
             taken.append(time.perf_counter() - start)
-        rows.append([name, min(taken) * 1000, max(taken) * 1000])
+            used += _processor_seconds(editor) - used_before
+        rows.append([name, min(taken) * 1000, max(taken) * 1000, used / TURNS * 1000])
+    used_before = _processor_seconds(editor)
     taken = [await _changed(editor, file) - SECONDS_OF_REST for _ in range(TURNS)]
-    rows.append(["diagnostics, after the rest", min(taken) * 1000, max(taken) * 1000])
+    used = _processor_seconds(editor) - used_before
+    figures = (seconds * 1000 for seconds in (min(taken), max(taken), used / TURNS))
+    rows.append(["diagnostics, after the rest", *figures])
     return rows
 
 
@@ -110,6 +117,12 @@ async def _edits(editor: Editor, file: Path) -> None:
     await editor.diagnostics(file)
     after = _resident(editor)
     show_table("Memory of the server, MiB", ["before", f"after {EDITS:,} edits"], [[before, after]])
+
+
+def _processor_seconds(editor: Editor) -> float:
+    """Return the time that the server has used of the processor, to the hundredth of a second."""
+    fields = Path(f"/proc/{editor.server_pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident(editor: Editor) -> float:

@@ -235,3 +235,17 @@ async def test_a_file_of_another_programme_is_not_completed(editor: Editor, proj
     items = await offered_in(editor, project / "compose.yaml", "services:\n  web:\n    |\n")
 
     assert items == []
+
+
+async def test_the_inputs_of_its_plan_are_offered_to_a_job(editor: Editor, project: Path) -> None:
+    (project / "sum.plan.yaml").write_text("inputs: {topic: rain, days: 3}\n" + HEAD)
+    file = project / "sum.job.yaml"
+    text = "name: sum\nplan: sum.plan.yaml\ninputs:\n  topic: sun\n"
+    editor.open(file, text)
+    await editor.diagnostics(file)
+    editor.splice(file, len(text), len(text), "  ")
+    params = types.CompletionParams(editor.identifier(file), editor.place(file, "sun\n  "))
+    found = await editor.client.text_document_completion_async(params)
+
+    assert isinstance(found, types.CompletionList)
+    assert [(item.label, item.detail) for item in found.items] == [("days", "integer")]

@@ -34,6 +34,7 @@ from wavewright.planner.checks.places import (
     schema_below,
 )
 from wavewright.planner.diagnostics.diagnostic import type_name, value_text
+from wavewright.planner.schemas.validation import infer_schema
 from wavewright.planner.schemas.views import (
     field_schemas,
     required_fields,
@@ -183,11 +184,16 @@ def _keys(place: CursorPlace) -> Iterator[Offer]:
     if cursor.pointer == "/packs" or (cursor.pointer == "/tools" and place.read.kind == "job"):
         for name in pack_names():
             yield Offer(name, _Kind.Module, "pack", inserted=f"{name}: ")
+    known = as_object(value_at(place.read.document.value, cursor.pointer))
+    if cursor.pointer == "/inputs" and place.read.base != "":
+        for name, value in place.around.inputs.items():
+            if name not in known:
+                detail = type_name(infer_schema(value))
+                yield Offer(name, _Kind.Property, detail, inserted=f"{name}: ")
     schema = place.schema
     if schema is None:
         return
     view = view_schema(scoped_schema(schema))
-    known = as_object(value_at(place.read.document.value, cursor.pointer))
     needed = required_fields(view)
     for name, part in field_schemas(view).items():
         if name in known:

@@ -80,6 +80,12 @@ class Surroundings:
         basis = None if checked is None else checked.basis
         return None if basis is None else basis.goal
 
+    @property
+    def inputs(self) -> Mapping[str, Json]:
+        """The inputs of the plan that a job names, as the last check had it."""
+        checked = None if self.outcome is None else self.outcome.checked
+        return {} if checked is None or checked.plan is None else checked.plan.inputs
+
 
 @dataclass(frozen=True)
 class ReadText:

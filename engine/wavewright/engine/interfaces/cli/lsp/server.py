@@ -57,13 +57,15 @@ from wavewright.engine.interfaces.cli.lsp.outline import (
     symbols,
 )
 from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
-from wavewright.engine.interfaces.cli.lsp.projects import OpenProjects
+from wavewright.engine.interfaces.cli.lsp.projects import OpenProject, OpenProjects
 from wavewright.engine.run.version import __version__
 from wavewright.reviewer.atomic_files import write_atomically
 
 Answer: TypeAlias = Callable[[OpenDocument, Any, Surroundings], object]
 """Answers a kind of request about a document, by its parameters."""
 Notified = TypeVar("Notified")
+Published: TypeAlias = list[tuple[Path, list[types.Diagnostic]]]
+"""What is shown, by the files that it is shown in."""
 
 SECONDS_OF_REST: Final = 0.3
 """Without a key, after which a changed text is checked."""
@@ -117,8 +119,8 @@ class PlanServer(LanguageServer):
             return
         document = self.document(uri)
         project = self.projects.of(document.path)
-        outcome = await anyio.to_thread.run_sync(
-            check_document, document, project, self._good.get(uri), limiter=self._checks
+        outcome, shown = await anyio.to_thread.run_sync(
+            _check, document, project, self._good.get(uri), limiter=self._checks
         )
         if not self._is_current(uri, version):
             return
@@ -126,7 +128,7 @@ class PlanServer(LanguageServer):
         if checked is not None and checked.text.document is not None:
             self._good[uri] = GoodCheck(document.text, checked.diagnostics)
         self._outcomes[uri] = outcome
-        self._publish(document, outcome)
+        self._publish(document, shown)
         # The first completion would wait for the import of every pack.
         await anyio.to_thread.run_sync(project.tools)
         fault = outcome.fault or project.fault
@@ -141,12 +143,11 @@ class PlanServer(LanguageServer):
         held = self.workspace.text_documents.get(uri)
         return held is not None and held.version == version
 
-    def _publish(self, document: OpenDocument, outcome: CheckOutcome) -> None:
+    def _publish(self, document: OpenDocument, found: Published) -> None:
         open_files = {*map(_path_of, self.workspace.text_documents)}
         before = self._elsewhere.pop(document.uri, set[Path]())
         shown = set[Path]()
-        project = self.projects.of(document.path)
-        for path, diagnostics in published(document, outcome, project):
+        for path, diagnostics in found:
             if path == document.path:
                 self._show(document.uri, diagnostics, document.version)
             elif path not in open_files:
@@ -229,6 +230,13 @@ class PlanServer(LanguageServer):
                 self.report_server_error(error, feature)
 
         self.feature(feature)(respond)
+
+
+def _check(
+    document: OpenDocument, project: OpenProject, good: GoodCheck | None
+) -> tuple[CheckOutcome, Published]:
+    outcome = check_document(document, project, good)
+    return outcome, [*published(document, outcome, project)]
 
 
 def _path_of(uri: str) -> Path:
