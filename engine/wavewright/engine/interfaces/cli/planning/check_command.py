@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wavewright.config import exit_codes
-from wavewright.config.settings import Settings
 from wavewright.config.sources import Source
-from wavewright.engine.interfaces.cli.common.arguments import project_settings, warn_of_foreign_job
+from wavewright.engine.interfaces.cli.common.arguments import warn_of_foreign_job
 from wavewright.engine.interfaces.cli.common.output import print_json, write_file
 from wavewright.engine.interfaces.cli.planning.plan_check import (
     CheckedDocument,
@@ -153,7 +152,7 @@ def _needed(options: CheckOptions, checked: CheckedDocument) -> Permits | None:
     plan, basis = checked.plan, checked.basis
     if plan is None:
         return None
-    settings: Settings = options.settings or project_settings(options.file)
+    settings = options.project
     goal = None if basis is None else basis.goal
     tools = dict(tools_of_plan(plan, settings).signatures) if basis is None else basis.tools
     return needed_permits(plan, goal, tools, settings)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 _SETTINGS: Final = "settings"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CheckOptions:
     """What is checked, against which goal and tools, within which limits."""
 
@@ -97,6 +97,15 @@ class CheckOptions:
     """Values that replace inputs of a job or a plan."""
     approve: str | None = None
     """What the run would be given with `--approve`."""
+
+    @cached_property
+    def project(self) -> Settings:
+        """Settings of the project, read when they are first asked for: a plan that is checked
+        against a file of tools belongs to none.
+        """
+        if self.settings is not None:
+            return self.settings
+        return project_settings(self.file)
 
     @property
     def can_ask(self) -> bool:
@@ -218,7 +227,7 @@ def check_plan(options: CheckOptions) -> CheckedDocument:
     checked = _check_document(options)
     if options.tools is not None or (checked.kind == _SETTINGS and checked.errors):
         return checked  # it belongs to no project, or to one whose settings cannot be read
-    settings, called = _settings(options), None if checked.kind == _SETTINGS else checked.called
+    settings, called = options.project, None if checked.kind == _SETTINGS else checked.called
     if called is not None and settings.model is None:
         return checked  # nothing renders a prompt where no model is asked
     # Loads the template engine, which no check without a model needs.
@@ -245,7 +254,7 @@ def _check_document(options: CheckOptions) -> CheckedDocument:
             if is_settings(document) or is_agent(document) or is_worker(document):
                 return _check_other(document, options)
             if is_job(document) or is_template(document):
-                return _check_job(document, options, _settings(options))
+                return _check_job(document, options, options.project)
             text = read_plan_document(document)
     plan = text.plan or (text.partial.plan if text.partial is not None else None)
     if plan is None:
@@ -271,8 +280,7 @@ def _with_sub_plans(text: PlanText, plan: Plan, options: CheckOptions) -> Expand
     if options.from_model:
         named, faults = with_let(plan)
         return ExpandedPlan(with_stop(named), faults=faults)
-
-    return plan_with_sub_plans(plan, text.document, _settings(options))
+    return plan_with_sub_plans(plan, text.document, options.project)
 
 
 def _check_other(document: Document, options: CheckOptions) -> CheckedDocument:
@@ -284,11 +292,11 @@ def _check_other(document: Document, options: CheckOptions) -> CheckedDocument:
     )
 
     if is_settings(document):
-        found, kind = check_settings(document, partial(_settings, options)), _SETTINGS
+        found, kind = check_settings(document, lambda: options.project), _SETTINGS
     elif is_agent(document):
-        found, kind = check_agent(document, _settings(options)), "an agent"
+        found, kind = check_agent(document, options.project), "an agent"
     else:
-        found, kind = check_worker(document, _settings(options)), "a worker"
+        found, kind = check_worker(document, options.project), "a worker"
     return CheckedDocument.without_plan(document, found, kind)
 
 
@@ -406,8 +414,7 @@ def _run_basis(options: CheckOptions, plan: Plan, goal: Goal | None) -> CheckBas
     basis = replace(_basis(options, plan, goal), can_ask=options.can_ask)
     if options.tools is not None:
         return basis
-
-    return replace(basis, obstacles=find_obstacles(plan, basis.tools, _settings(options)))
+    return replace(basis, obstacles=find_obstacles(plan, basis.tools, options.project))
 
 
 def _basis(options: CheckOptions, plan: Plan, goal: Goal | None) -> CheckBasis:
@@ -423,23 +430,13 @@ def _basis(options: CheckOptions, plan: Plan, goal: Goal | None) -> CheckBasis:
     return CheckBasis(plan, goal, tools, limits, allowance, is_strict=options.is_strict)
 
 
-def _settings(options: CheckOptions) -> Settings:
-    """Return the project's settings; a plan that is checked against a file of tools belongs to no
-    project.
-    """
-    if options.settings is not None:
-        return options.settings
-
-    return project_settings(options.file)
-
-
 def _allowance(options: CheckOptions, plan: Plan, goal: Goal | None) -> Allowance | None:
     """Return what a run of the plan may still spend; None for a plan that is checked against a file
     of tools.
     """
     if options.tools is not None and goal is None:
         return None
-    settings = _settings(options)
+    settings = options.project
     if settings.model is None:
         return None
     from wavewright.engine.rehearsal.dry_run.outlook import read_remaining_allowance
@@ -452,8 +449,7 @@ def _allowance(options: CheckOptions, plan: Plan, goal: Goal | None) -> Allowanc
 def _goal(options: CheckOptions, plan: Plan, document: Document | None) -> Goal | None:
     if options.goal is None:
         return None
-
-    settings = _settings(options)
+    settings = options.project
     file = named_template(options.goal, settings) or Path(options.goal)
     return goal_of_file(file, plan, document, settings)
 
@@ -467,7 +463,7 @@ def _tools(
         except PlanError as error:
             raise misuse_error(error) from error
 
-    settings = _settings(options)
+    settings = options.project
     if goal is not None and plan is not None:
         return signatures_to_check(plan, goal, settings)
     if goal is not None:
