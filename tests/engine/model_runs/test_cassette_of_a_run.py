@@ -86,7 +86,10 @@ class Runs:
     def _events(self) -> list[JsonObject]:
         [row] = json.loads(self.wavewright("runs", "--format", "json").out)
         lines = self.wavewright("show", row["run"], "--format", "events").out.splitlines()
-        return [cast("JsonObject", lasting(json.loads(line))) for line in lines]
+        events = [cast("JsonObject", lasting(json.loads(line))) for line in lines]
+        # Of two steps of a wave, either may end first; an answer is kept while what was told of it
+        # waits for the next entry of the journal.
+        return sorted(events, key=lambda event: (step_of(event), event["kind"] == "answer_kept"))
 
 
 @pytest.fixture
@@ -111,6 +114,17 @@ def lasting(value: Json) -> Json:
             return [lasting(item) for item in value]
         case _:
             return value
+
+
+def step_of(event: JsonObject) -> str:
+    """Return the step that an event is about; it is empty where the event is about the run."""
+    match event:
+        case {"kind": "answer_kept", "answer": {"use": {"step": str() as step}}}:
+            return step
+        case {"use": {"step": str() as step}} | {"step": str() as step}:
+            return step
+        case _:
+            return ""
 
 
 def uses(events: list[JsonObject]) -> list[JsonObject]:
