@@ -9,7 +9,8 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from wavewright.config.sources import DocumentError
-from wavewright.engine.run.jobs.inputs import InputOverrides
+from wavewright.engine.run.jobs.inputs import InputOverrides, known_inputs
+from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import JsonObject
 
 SCHEMA: JsonObject = {
@@ -145,6 +146,55 @@ def test_a_slip_in_a_name_is_told_with_the_input_that_was_meant(
     assert slipped.code == 2
     assert "= help: did you mean 'top'? --inputs FILE adds new ones\n" in slipped.err
     assert new.code == 0, new.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("run",), ("plan",), ("check",), ("dry-run",), ("dry-run", "--simulate")],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("file", ["plans/words.job.yaml", "plans/words.plan.yaml"])
+def test_a_name_that_nothing_reads_is_refused_where_none_is_alike(
+    wavewright: CommandLine, project: Path, command: tuple[str, ...], file: str
+) -> None:
+    assert project.is_dir()
+
+    answer = wavewright(*command, file, "--set", "wholly_unknown.deep=3")
+
+    assert answer.code == 2
+    assert "no input is called 'wholly_unknown'" in answer.err
+    assert "its inputs: folder, top; --inputs FILE adds new ones" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("reader", "known"),
+    [
+        ({"params": {"x": "all of the inputs: ${inputs.far}"}}, frozenset({"near", "far"})),
+        (
+            {"when": "inputs['far'] > 1", "params": {"x": "${steps.inputs}"}},
+            frozenset({"near", "far"}),
+        ),
+        ({"params": {"x": "inputs.far"}}, frozenset({"near"})),
+        ({"params": {"x": "${inputs}"}}, None),
+        ({"when": "'far' in inputs"}, None),
+    ],
+)
+def test_an_input_is_known_where_an_expression_reads_it(
+    reader: JsonObject, known: frozenset[str] | None
+) -> None:
+    plan = Plan.model_validate(
+        {"inputs": {"near": 1}, "steps": [{"id": "a", "tool": "t", **reader}]}, strict=False
+    )
+
+    assert known_inputs(plan.inputs, {}, plan) == known
+
+
+def test_a_schema_that_is_open_lets_any_input_be_set() -> None:
+    plan = Plan.model_validate({"inputs": {"near": 1}, "steps": []}, strict=False)
+
+    assert known_inputs({}, {"additionalProperties": {"type": "string"}}, plan) is None
+    assert known_inputs({}, {"patternProperties": {"^x": {}}}, plan) is None
+    assert known_inputs({}, {"additionalProperties": False}, plan) == frozenset({"near"})
 
 
 def test_an_input_that_the_plan_alone_names_can_be_set(

@@ -19,7 +19,7 @@ from wavewright.engine.rehearsal.planning_session import PlanReport, make_plan_f
 from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.jobs.documents import is_job, is_template
 from wavewright.engine.run.jobs.goal_in_words import job_in_words
-from wavewright.engine.run.jobs.inputs import InputOverrides
+from wavewright.engine.run.jobs.inputs import InputOverrides, known_inputs
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job
 from wavewright.engine.run.ports import Asker
@@ -66,8 +66,10 @@ class LoadedPlan:
         """
         if self.made is not None:
             goal = self.made.goal
-            given = goal.model_copy(update={"inputs": {**goal.inputs, **self.inputs}})
-            return replace(self.made, goal=given)
+            plan = None if self.made.draft is None else self.made.draft.plan
+            known = known_inputs(goal.inputs, goal.inputs_schema, plan)
+            inputs = InputOverrides(self.inputs).applied(goal.inputs, goal.inputs_schema, known)
+            return replace(self.made, goal=goal.model_copy(update={"inputs": inputs}))
         assert self.document is not None
         return resolve_job(
             self.document,

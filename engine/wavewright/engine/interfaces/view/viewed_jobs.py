@@ -296,7 +296,9 @@ class Submissions:
         given = InputOverrides(
             assignments=tuple(f"{name}={value}" for name, value in typed.items() if value)
         )
-        inputs = given.applied(as_object(offer.document.get("inputs")), offer.schema, typed)
+        inputs = given.applied(
+            as_object(offer.document.get("inputs")), offer.schema, frozenset(typed)
+        )
         document: JsonObject = {**offer.document, "inputs": inputs}
         if (
             reason := document_refusal(document, document_rule(message_contract(settings)))

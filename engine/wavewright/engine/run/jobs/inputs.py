@@ -11,14 +11,22 @@ silent, the type of the value in its place counts; where there is none, whatever
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from wavewright.config.errors import did_you_mean
 from wavewright.config.sources import DocumentError, DocumentFault, Source, Span
+from wavewright.planner.cel.embedded import (
+    EmbeddedExpression,
+    bare_expression,
+    iterate_strings,
+    reads,
+    split_references,
+)
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import GoalTemplate, Job, JobTarget, JobTargets, Targets
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, as_object
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str,
@@ -44,9 +52,11 @@ class InputOverrides:
     """Inputs that replace those of a job, or are added to them."""
 
     from_file: JsonObject = field(default_factory=dict[str, Json])
-    """Inputs by name, from a file."""
+    """Inputs by name, from a file or a program."""
     assignments: tuple[str, ...] = ()
     """Values as `path=value`, in their order; they override `from_file`."""
+    may_add: bool = False
+    """Whether `from_file` may have names that nothing reads, as a file for several jobs has."""
 
     def __bool__(self) -> bool:
         """Whether there is any."""
@@ -72,10 +82,9 @@ class InputOverrides:
         """
         if not self:
             return job
-        named = () if plan is None else plan.inputs
-        return job.model_copy(
-            update={"inputs": self.applied(job.inputs, template.inputs_schema, named)}
-        )
+        known = known_inputs(job.inputs, template.inputs_schema, plan, template)
+        changed = self.applied(job.inputs, template.inputs_schema, known)
+        return job.model_copy(update={"inputs": changed})
 
     def applied_to_plan(self, plan: Plan) -> Plan:
         """Return a plan with these inputs, for one that is checked by itself.
@@ -83,28 +92,32 @@ class InputOverrides:
         Raises:
             DocumentError: there is no place for a value.
         """
-        return plan.model_copy(update={"inputs": self.applied(plan.inputs, {})}) if self else plan
+        if not self:
+            return plan
+        changed = self.applied(plan.inputs, {}, known_inputs(plan.inputs, {}, plan))
+        return plan.model_copy(update={"inputs": changed})
 
     def applied(
-        self, inputs: JsonObject, schema: JsonObject, named: Iterable[str] = ()
+        self, inputs: JsonObject, schema: JsonObject, known: frozenset[str] | None = None
     ) -> JsonObject:
         """Return inputs with these on top, typed by a JSON Schema of the inputs; what is given is
         not changed.
 
-        A new name that is similar to that of an input is refused as a misspelling; `from_file` may
-        add any name.
-
         Args:
             inputs: The inputs to override.
             schema: JSON Schema of the inputs.
-            named: Names of further inputs.
+            known: Names of inputs that may be set. Without them, any name may be that is not
+                similar to that of an input, as a misspelling is.
 
         Raises:
             DocumentError: as in `applied_to_job`.
         """
+        if known is not None and not self.may_add:
+            for name in self.from_file:
+                if name not in known:
+                    raise _unknown_input(name, Source("the inputs", name), known)
         found: JsonObject = {**inputs, **self.from_file}
-        properties = schema.get("properties")
-        known = {*found, *named, *(properties if isinstance(properties, dict) else ())}
+        names_there = {*found, *as_object(schema.get("properties")), *(known or ())}
         for text in self.assignments:
             path, _, value = text.partition("=")
             names = path.split(".")
@@ -112,17 +125,64 @@ class InputOverrides:
                 raise _input_fault(
                     text, 0, f"{text!r} sets no input", "write --set NAME=VALUE, or NAME.NAME=VALUE"
                 )
-            if names[0] not in known and (near := did_you_mean(names[0], known)):
-                raise _input_fault(
-                    text,
-                    0,
-                    f"no input is called {names[0]!r}",
-                    f"{near} --inputs FILE adds new ones",
+            near = did_you_mean(names[0], names_there)
+            if names[0] not in names_there and (near is not None or known is not None):
+                raise _unknown_input(
+                    names[0], Source("--set", text), names_there, "--inputs FILE adds new ones"
                 )
             changed = _with_value(found, names, _TypedValue(text, value), schema)
             assert isinstance(changed, dict)
             found = changed
         return found
+
+
+def known_inputs(
+    inputs: JsonObject, schema: JsonObject, plan: Plan | None, template: GoalTemplate | None = None
+) -> frozenset[str] | None:
+    """Return the names of inputs that a job gives, declares or reads.
+
+    None where any name may be one: the schema of the goal template says so, an expression reads the
+    inputs as a whole, or neither a schema nor a plan is there, as where a model plans a goal in
+    words.
+
+    Args:
+        inputs: Those of the job.
+        schema: JSON Schema of the inputs.
+        plan: The plan, where there is one.
+        template: The goal template, whose texts may read inputs.
+    """
+    declared = as_object(schema.get("properties"))
+    is_open = schema.get("additionalProperties", False) is not False
+    if is_open or "patternProperties" in schema or (plan is None and not declared):
+        return None
+    names = {*inputs, *declared}
+    for part in (plan, template):
+        body = None if part is None else part.model_dump(mode="json", by_alias=True)
+        names |= as_object(as_object(body).get("inputs")).keys()
+        for pointer, text in iterate_strings(body):
+            if "${" not in text and pointer.rpartition("/")[2] not in _CONDITIONS:
+                continue
+            for read in _reads_of_inputs(text):
+                if read is None:
+                    return None
+                names.add(read)
+    return frozenset(names)
+
+
+def _reads_of_inputs(text: str) -> Iterator[str | None]:
+    """Yield the inputs that a text or a condition reads; None where it reads them as a whole."""
+    try:
+        parts = split_references(text) if "${" in text else (bare_expression(text),)
+        for part in parts:
+            if isinstance(part, EmbeddedExpression):
+                yield from (read.name for read in reads(part.expression) if read.root == "inputs")
+    except ExpressionError:
+        # What is no expression is told by the check, and reads nothing.
+        return
+
+
+_CONDITIONS = frozenset({"when", "until", "check"})
+"""Fields that hold an expression without `${…}`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +273,17 @@ def _has_type(value: Json, name: str) -> bool:
     return isinstance(value, _TYPES[name]) or (
         name == "integer" and isinstance(value, float) and value.is_integer()
     )
+
+
+def _unknown_input(
+    name: str, source: Source, known: Iterable[str], also: str = ""
+) -> DocumentError:
+    listed = ", ".join(sorted(known))
+    hint = did_you_mean(name, known) or (f"its inputs: {listed};" if listed else "it has none;")
+    hint = f"{hint} {also}" if also else hint.removesuffix(";")
+    message = f"no input is called {name!r}"
+    fault = DocumentFault("bad_value", message, Span(0, max(len(source.text), 1)), hint=hint)
+    return DocumentError(source, (fault,))
 
 
 def _input_fault(text: str, start: int, message: str, hint: str) -> DocumentError:

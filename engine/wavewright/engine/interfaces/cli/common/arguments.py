@@ -174,7 +174,7 @@ def input_overrides(single: Sequence[str] | None, file: Path | None) -> InputOve
     if not isinstance(given, dict):
         message = "inputs are a mapping of names to values"
         raise CommandError(message, place=str(file), hint="write one 'name: value' per line")
-    return InputOverrides(given, tuple(single or ()))
+    return InputOverrides(given, tuple(single or ()), may_add=True)
 
 
 async def load_run(settings: Settings, prefix: str | None) -> tuple[RunId, list[Event]]:

@@ -168,10 +168,7 @@ def _with_inputs(
         )
     order = resolve_job(read_document_file(file), file, None, settings, inputs=inputs)
     given = document.value.get("inputs")
-    named = order.draft.plan.inputs if order.draft else ()
-    changed = inputs.applied(
-        given if isinstance(given, dict) else {}, order.goal.inputs_schema, named
-    )
+    changed = inputs.applied(given if isinstance(given, dict) else {}, order.goal.inputs_schema)
     return Document({**document.value, "inputs": changed}, document.source, root=document.root)
 
 
