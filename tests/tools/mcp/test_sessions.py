@@ -402,7 +402,11 @@ def test_lines_that_are_no_messages_go_to_the_log(
     ],
 )
 def test_an_odd_answer_ends_its_own_call_at_once_and_no_other(
-    stub: Callable[..., McpServerSettings], record: Path, odd: str, expected: str
+    stub: Callable[..., McpServerSettings],
+    record: Path,
+    odd: str,
+    expected: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     found = dict[str, str]()
 
@@ -425,6 +429,7 @@ def test_an_odd_answer_ends_its_own_call_at_once_and_no_other(
     anyio.run(calls)
 
     assert expected in found["echo"]
+    assert ("U+FFFD stands in their place" in caplog.text) == ("\ufffd" in expected)
     assert "written" in found["write"]
     assert time.monotonic() - started < 15
 

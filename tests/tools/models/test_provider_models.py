@@ -442,6 +442,22 @@ async def test_a_stream_that_breaks_before_a_word_is_asked_for_again(
     assert [use.attempts for use in asking.uses] == [2]
 
 
+async def test_half_a_character_in_an_answer_is_replaced_and_said(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer("cut \ud83d off", "whole \U0001f600")
+    async with models_over(model_server, tmp_path) as asking:
+        texts = [
+            (await asking.models.ask(question(), on_use=asking.uses.append)).text for _ in range(2)
+        ]
+
+    assert texts == ["cut \ufffd off", "whole \U0001f600"]
+    assert [use.message for use in asking.uses] == [
+        "it holds half a character, in whose place U+FFFD stands",
+        "",
+    ]
+
+
 async def test_who_gives_up_leaves_no_request_behind(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:

@@ -4,8 +4,8 @@ The standard library creates its C encoder for every text, which takes longer th
 one. `make_encoder` creates one encoder for all texts, with the same result as `json.JSONEncoder`
 with its settings.
 
-`clean_json` makes plain JSON of an output: dates become ISO 8601 text, tuples become lists, text
-becomes valid Unicode, and what JSON cannot express is an error that names its place. The result
+`clean_json` makes plain JSON of an output: dates become ISO 8601 text, tuples become lists, and what
+JSON cannot express, half a character too, is an error that names its place. The result
 shares no object with the output, so a tool cannot change what is journaled.
 """
 
@@ -93,7 +93,9 @@ def clean_json(value: object) -> Json:
 
 
 def valid_text(text: str) -> str:
-    """Return a text with U+FFFD for each lone surrogate, which no UTF-8 and no database can hold."""
+    """Return a text that is shown to people, with U+FFFD for each lone surrogate, which no UTF-8 and
+    no database can hold.
+    """
     if text.isascii() or not _SURROGATE.search(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -114,7 +116,7 @@ def copy_json(value: Json) -> Json:
 def _clean(value: object, depth: int) -> Json:
     # Exact types first, since nearly all outputs consist of them.
     if type(value) is str:
-        return value if value.isascii() else valid_text(value)
+        return value if value.isascii() else _whole_text(value)
     if value is None or type(value) is bool:
         return value
     if type(value) is int:
@@ -132,6 +134,12 @@ def _clean(value: object, depth: int) -> Json:
     if isinstance(value, list | tuple):
         return _clean_list(cast("Iterable[object]", value), depth)
     return _clean_convertible(value, depth)
+
+
+def _whole_text(text: str) -> str:
+    if _SURROGATE.search(text):
+        raise _NotJsonAt("holds half a character (a lone surrogate), which no text in a file can")
+    return text
 
 
 def _clean_integer(value: int) -> int:
@@ -157,7 +165,7 @@ def _clean_object(value: Mapping[object, object], depth: int) -> Json:
 def _plain_key(key: object) -> str:
     if not isinstance(key, str):
         raise _NotJsonAt(f"has the key {key!r}, which is not a text")
-    return valid_text(str.__str__(key))
+    return _whole_text(str.__str__(key))
 
 
 def _clean_list(value: Iterable[object], depth: int) -> Json:
@@ -178,7 +186,7 @@ def _clean_convertible(value: object, depth: int) -> Json:
     if isinstance(value, dt.datetime | dt.date | dt.time):
         return value.isoformat()
     if isinstance(value, str):
-        return valid_text(str.__str__(value))
+        return _whole_text(str.__str__(value))
     if isinstance(value, int):
         return _clean_integer(int(value))
     if isinstance(value, float):

@@ -119,7 +119,7 @@ class ModelUse:
     input_chars: int = 0
     """Size of what was asked, without the types of a goal: what timeouts adapt to."""
     message: str = ""
-    """Why there was no answer."""
+    """Why there was no answer, or what was changed in it."""
     is_implausible: bool = False
     """Whether the provider claims far more tokens than were asked and answered; they count
     nevertheless.

@@ -170,6 +170,10 @@ class ConnectionState:
         if not self._unasked.take():
             self.end("it floods the connection with messages that nobody asked for")
 
+    def warn(self, text: str) -> None:
+        """Warn of something that the server does."""
+        self.log(text, logging.WARNING)
+
     def log(self, text: str, level: int = logging.INFO) -> bool:
         """Write a text of the server to the log; return whether there was room for it."""
         if not self._log_lines.take():

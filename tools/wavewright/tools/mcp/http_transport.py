@@ -182,7 +182,7 @@ class _CheckingTransport(httpx2.AsyncHTTPTransport):
                 f"it answered with {_named_status(response.status_code)} and "
                 f"{kind or 'no content type'}: {body[:200].decode(errors='replace').strip()}"
             )
-        answer = _answer_among(read_messages(body), id_)
+        answer = _answer_among(read_messages(body, self._state.warn), id_)
         written = answer.model_dump_json(by_alias=True, exclude_unset=True)
         return _replaced(response, written.encode(), request)
 
@@ -395,14 +395,14 @@ class _EventStream(httpx2.AsyncByteStream):
             NotAMessage: they were to answer the request.
         """
         refuse_oversized(event)
-        event = corrected(event)
+        event = corrected(event, self._state.warn)
         lines = event.splitlines()
         data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line[:5] == b"data:")
         if not data.strip():
             return event
         others = [line for line in lines if line and line[:5] != b"data:"]
         try:
-            messages = read_messages(data)
+            messages = read_messages(data, self._state.warn)
         except NotAMessage as error:
             if error.is_answer:
                 raise  # the stream answers this request, whichever id is written

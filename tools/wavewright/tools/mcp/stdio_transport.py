@@ -229,7 +229,7 @@ def _messages_of(
             if line.strip():
                 state.skip(line)  # what a program prints
             return
-        messages = read_messages(line)
+        messages = read_messages(line, state.warn)
     except NotAMessage as error:
         state.skip(quoted, str(error))
         request = _failed_request(error, requests)

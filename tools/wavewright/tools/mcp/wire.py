@@ -8,6 +8,7 @@ half a surrogate pair (`"…😀".slice(0, -1)` in JavaScript), text that is no 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final, cast
 
 import mcp_types
@@ -18,31 +19,35 @@ from pydantic_core import from_json
 from wavewright.config.errors import WavewrightError
 
 
-def read_messages(raw: bytes) -> list[JSONRPCMessage]:
+def read_messages(raw: bytes, note: Callable[[str], object]) -> list[JSONRPCMessage]:
     """Return the messages of a line, an event or a body: one, or those of a batch.
 
     What is nested too deeply costs only itself, such as one tool of a list; only what a call has
     returned is read as a whole or not at all.
+
+    Args:
+        raw: What the server sent.
+        note: Is told of what was changed in it.
 
     Raises:
         NotAMessage: it holds none, or more than is read.
     """
     text = raw.strip(_OUTER)
     try:
-        return _read(text)
+        return _read(text, note)
     except NotAMessage:
         shallow = _without_depths(text)
         if shallow is None:
             raise
-        messages = _read(shallow)
+        messages = _read(shallow, note)
         if any(map(_holds_returned_values, messages)):
             raise
         return messages
 
 
-def _read(text: bytes) -> list[JSONRPCMessage]:
+def _read(text: bytes, note: Callable[[str], object]) -> list[JSONRPCMessage]:
     refuse_oversized(text)
-    text = corrected(text)
+    text = corrected(text, note)
     if text.startswith(b"["):
         return _batch(text)
     try:
@@ -201,13 +206,16 @@ _BRACE: Final = ord("{")
 _QUOTE: Final = ord('"')
 
 
-def corrected(text: bytes) -> bytes:
-    """Return JSON in UTF-8 without half surrogate pairs; U+FFFD stands for what is no character."""
-    if not text.isascii():
-        text = text.decode(errors="replace").encode()
-    if b"\\ud" in text or b"\\uD" in text:
-        text = _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], text)
-    return text
+def corrected(text: bytes, note: Callable[[str], object]) -> bytes:
+    """Return JSON in UTF-8 without half surrogate pairs; U+FFFD stands for what is no character,
+    and it is noted where there was any.
+    """
+    valid = text if text.isascii() else text.decode(errors="replace").encode()
+    if b"\\ud" in valid or b"\\uD" in valid:
+        valid = _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], valid)
+    if valid != text:
+        note("it sent half a character, or bytes that are no UTF-8; U+FFFD stands in their place")
+    return valid
 
 
 def _batch(text: bytes) -> list[JSONRPCMessage]:

@@ -37,6 +37,7 @@ from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.types import RunId
 from wavewright.tools.models.cassette.errors import CassetteMiss
 from wavewright.tools.models.cassette.model import CassetteModel
+from wavewright.tools.models.cassette.requests import well_formed
 from wavewright.tools.models.endpoints import (
     Endpoint,
     choose_model,
@@ -65,6 +66,10 @@ from wavewright.tools.network import RateLimiter
 
 _MAX_CHARS_PER_TOKEN = 16
 """Characters per token of the ceiling: a longer answer ignored its ceiling, and is cut."""
+_HALF_CHARACTER = "it holds half a character, in whose place U+FFFD stands"
+"""What is said of an answer that is changed: an error would break the run, and the model's text is
+no better when it is asked again.
+"""
 
 
 @dataclass(slots=True)
@@ -194,7 +199,7 @@ class MeteredModels:
             project(meter.total_use("failed", "given up before an answer came"))
             raise
         else:
-            project(meter.total_use("truncated" if is_truncated(response, meter) else "answered"))
+            project(_use_of(response, meter))
             return response
         finally:
             self._halt_where_implausible(meter)
@@ -244,12 +249,12 @@ class MeteredModels:
     ) -> ModelAnswer:
         """Return what a response says, without secrets."""
         text, calls = split_response(response, call.schema_name)
-        is_cut = is_truncated(response, meter)
+        use = _use_of(response, meter)
         return ModelAnswer(
             # Cut first, a secret could lose the end by which it is known.
-            text=self.redactor.redact(text)[: _MAX_CHARS_PER_TOKEN * meter.max_tokens],
-            use=meter.total_use("truncated" if is_cut else "answered"),
-            is_truncated=is_cut,
+            text=self.redactor.redact(well_formed(text))[: _MAX_CHARS_PER_TOKEN * meter.max_tokens],
+            use=use,
+            is_truncated=use.outcome == "truncated",
             has_met_ceiling=response.finish_reason == "length",
             calls=tuple(
                 replace(one, arguments=self.redactor.redact(one.arguments)) for one in calls
@@ -288,3 +293,10 @@ def is_truncated(response: ModelResponse, meter: UsageTracker) -> bool:
         or response.finish_reason == "length"
         or len(text) > _MAX_CHARS_PER_TOKEN * meter.max_tokens
     )
+
+
+def _use_of(response: ModelResponse, meter: UsageTracker) -> ModelUse:
+    """Return what a question with this response cost."""
+    text, _ = split_response(response, meter.call.schema_name)
+    message = "" if text == well_formed(text) else _HALF_CHARACTER
+    return meter.total_use("truncated" if is_truncated(response, meter) else "answered", message)

@@ -157,6 +157,8 @@ def well_formed(text: str) -> str:
     """Return a text with a replacement character for each half of a surrogate pair: no file can
     hold one.
     """
+    if text.isascii():
+        return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
