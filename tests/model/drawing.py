@@ -136,6 +136,7 @@ def _parts(draw: st.DrawFn, plan: ModelPlan) -> tuple[DrawnPart, ...]:
                 named=draw(st.none() | ids),
                 again=draw(st.frozensets(all_ids, max_size=1)),
                 only_failed=draw(st.booleans()),
+                takes_stored=draw(st.integers(0, 3)) > 0,
                 items={
                     name: draw(st.permutations(items).map(tuple) | _LISTS)
                     for name, items in lists.items()

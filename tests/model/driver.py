@@ -103,6 +103,8 @@ class DrawnPart:
     named: str | None = None
     again: frozenset[str] = frozenset()
     only_failed: bool = False
+    takes_stored: bool = True
+    """Whether it reuses results of other runs, as without `--no-cache`."""
     items: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     """Of a retry: other lists of items."""
 
@@ -178,7 +180,8 @@ class World:
                 },
                 timeout=_TIMEOUT,
             )
-            tools[name] = Tool(signature, partial(self.call, part=part))
+            call = partial(self.call, part=part)
+            tools[name] = Tool(signature, call, takes_stored=part.takes_stored)
         return tools
 
 
@@ -375,7 +378,9 @@ class _Session:
             now=run.now,
             version=self.drawn.version,
             unreadable=self.drawn.unreadable,
-            kept=[kept for other in self.runs[:-1] for kept in _kept_results(other)],
+            kept=[kept for other in self.runs[:-1] for kept in _kept_results(other)]
+            if self.drawn.takes_stored
+            else (),
             chain=tuple((of.past, self._is_changed(of)) for of in run.chain),
             named=None if run.retried is None else run.part.named,
             again=frozenset() if run.retried is None else run.part.again,

@@ -141,7 +141,7 @@ class Part:
     unreadable: frozenset[str] = frozenset()
     """Tools whose present code cannot read what they gave before."""
     kept: Sequence[KeptResult] = ()
-    """Results of other runs."""
+    """Results of other runs that may be reused."""
     chain: tuple[tuple[Past, bool], ...] = ()
     """The runs that this one retries, the newest first, and whether the code was another one."""
     named: str | None = None

@@ -561,6 +561,10 @@ CASES: dict[str, tuple[Callable[[Patch], None], DrawnCase]] = {
             ),
         ),
     ),
+    "a run without a cache reuses a result": (
+        _a_result_is_reused_for_ever,
+        _case((_FETCHING,), (), (DrawnPart(), DrawnPart(kind="new", takes_stored=False))),
+    ),
     "a run reuses a result of its own": (
         _a_result_is_reused_for_ever,
         _case((_FETCHING, ModelStep("b", "fetch", 1, (_IS_ODD,))), (), (DrawnPart(),)),

@@ -104,7 +104,7 @@ def make_tool(function: UserFunction, **options: Unpack[ToolOptions]) -> Tool:
     if not name or name == "<lambda>":
         raise ToolDefinitionError(
             f"{function!r} has no name of its own",
-            hint="give one: registry.add(function, name='…')",
+            hint="give one: `make_tool(function, name='…')`",
         )
     contract = read_contract(function, name)
     signature = _signature(name, contract, options)
