@@ -565,6 +565,9 @@ def _compare(run: _Run, part: Part, result: Json) -> None:
             items = run.state.items.get(StepId(call.step))
             record = None if items is None else items.get(index)
         real = _ending(record, step)
+        if real is not None and real.kind in ("skipped", "blocked"):
+            # Of a part before, in which it came to no call; it is held with its step.
+            real = None
         real = None if real is None else real._replace(is_stopped=False)
         _hold(str(call), real, model.calls.get(call), part, run.past.calls.get(call))
         if real is not None:
