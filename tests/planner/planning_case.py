@@ -177,6 +177,7 @@ class ScriptedModels:
 
     lines: Sequence[Line]
     asked: list[ModelCall] = field(default_factory=list[ModelCall])
+    fallbacks: tuple[str, ...] = ()
 
     async def ask(
         self, call: ModelCall, *, on_use: OnUse | None = None, on_text: OnText | None = None
@@ -202,7 +203,7 @@ class ScriptedModels:
         raise ModelError("denied", "a planner calls no tools")
 
     def choose(self, preference: str, role: Role) -> ModelChoice:
-        return ModelChoice("scripted:one", "the test says so")
+        return ModelChoice("scripted:one", "the test says so", self.fallbacks)
 
 
 def ladder(*rungs: str) -> Ladder:

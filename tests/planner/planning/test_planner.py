@@ -212,6 +212,17 @@ async def test_words_alone_do_not_end_planning_while_a_round_is_left() -> None:
     assert [one.code for one in done.diagnostics] == ["E114"]
 
 
+async def test_a_model_that_talks_to_the_end_is_followed_by_the_next_one() -> None:
+    talk = "First I would look at the stations, then write."
+    models = ScriptedModels([talk] * 4 + [GOOD_TEXT], fallbacks=("scripted:two",))
+
+    done = await planned(models, "llm", "repaired")
+
+    assert done.plan is not None
+    assert [call.preference for call in models.asked[3:]] == ["auto", "scripted:two"]
+    assert models.asked[4].turns == ()
+
+
 async def test_a_plan_that_apologises_is_a_plan() -> None:
     done = await planned(
         ScriptedModels([f"I'm sorry it took so long, I can't be faster.\n{GOOD_TEXT}"])

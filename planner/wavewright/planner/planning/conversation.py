@@ -1,7 +1,8 @@
 """The conversation with a model about one plan: request, answers, and faults to repair.
 
 It is bounded by the rungs' tries; a refusal, a question, `cannot_plan` or a missing answer ends it
-before. A model that refuses is followed by the next fallback model. The last answer may still contain suggested calls.
+before. A model that refuses, or talks to the end, is followed by the next fallback model. The last
+answer may still contain suggested calls.
 """
 
 from __future__ import annotations
@@ -88,6 +89,8 @@ class PlanningConversation:
         """A valid plan whose values depend on how its text was read."""
         self._has_refused = False
         """Whether the last answer declined, so that another model may be asked."""
+        self._has_only_talked = False
+        """Whether the last answer was prose, with no plan in it."""
         self._preference = validator.goal.model_preference
         self._fallbacks_asked = 0
 
@@ -133,6 +136,18 @@ class PlanningConversation:
             return FallbackFailure(f"nothing was asked again: {self._end_reason}")
         if not self._failed_attempts:
             return FallbackFailure("there is no answer to repair")
+        outcome = await self._repair_with_one_model(rung)
+        # Who only talks, however often it is told, is followed like one that refuses.
+        while (
+            isinstance(outcome, FallbackFailure)
+            and self._has_only_talked
+            and not self._is_over()
+            and self._ask_next_model()
+        ):
+            outcome = await self._ask(rung)
+        return outcome
+
+    async def _repair_with_one_model(self, rung: Rung) -> Candidate | FallbackFailure:
         for round_ in range(1, rung.tries + 1):
             self._add_repair_reply()
             outcome = await self._ask(rung)
@@ -283,7 +298,7 @@ class PlanningConversation:
         outcome = self._validator.read_answer(answer, rung.name)
         if isinstance(outcome, Candidate):
             return self._on_its_rung(outcome, rung)
-        all_words = not answer.calls and is_prose(answer.text)
+        all_words = self._has_only_talked = not answer.calls and is_prose(answer.text)
         self._failed_attempts.append(_FailedAttempt(answer, outcome))
         self._report_refused(answer, outcome)
         if not answer.is_truncated:
