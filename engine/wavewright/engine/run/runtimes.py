@@ -66,7 +66,6 @@ def _named_runtime(settings: Settings) -> OpenRuntime:
         raise RuntimeNotOpened("the settings have both 'fleet' and 'runtime'", "remove one of them")
     if not isinstance(given, str):
         return cast("OpenRuntime", given)
-
     module, _, name = given.partition(":")
     found = getattr(import_project_module(module, settings.root), name, None)
     if not callable(found):

@@ -60,7 +60,7 @@ def goal_of_found_targets(order: ResolvedJob, tools: Mapping[str, ToolSignature]
         return order.goal
     plan = bind_plan(order.draft.plan, order.goal, tools)
     subject = CheckContext(plan, order.goal, tools, order.goal.limits)
-    if not _names_are_untrusted(subject, order.expansion.text):
+    if not untrusted_names(subject, order.expansion.text):
         return order.goal
     return _with_untrusted(
         order.goal, (TARGET, order.goal.targets.visited, order.goal.targets.failed)
@@ -83,18 +83,10 @@ def require_valid_expansion(order: ResolvedJob, tools: Mapping[str, ToolSignatur
         raise PlanError(found, order.expansion.origin.document.source)
     goal = goal_of_found_targets(order, tools)
     if order.draft is not None and goal.untrusted_inputs:
-        # Loaded where text is untrusted, as the checker does: few jobs look for targets.
-
         origin, plan = order.draft.origin, bind_plan(order.draft.plan, goal, tools)
         found = origin.place(check_safety(CheckContext(plan, goal, tools, goal.limits)))
         if found:
             raise PlanError(found, origin.document.source)
-
-
-def _names_are_untrusted(subject: CheckContext, expansion: str) -> bool:
-    # Loaded where targets are looked for, which few jobs do.
-
-    return untrusted_names(subject, expansion)
 
 
 def found_targets(
@@ -124,7 +116,7 @@ def found_targets(
         return [], "nothing was looked for: the expansion gave no list"
     goal = Goal.model_validate(state.started.goal)
     subject = CheckContext(plan, goal, signatures_to_check(plan, goal, settings), goal.limits)
-    is_untrusted = _names_are_untrusted(subject, expand)
+    is_untrusted = untrusted_names(subject, expand)
     found = [replace(target, is_untrusted=is_untrusted) for target in read_targets(value)]
     left_out = len(value) - len(found)
     said = f"{left_out} of {len(value)} that were found can be no target" if left_out else ""

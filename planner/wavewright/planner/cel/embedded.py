@@ -30,7 +30,6 @@ def reads(expression: str) -> tuple[Read, ...]:
     plain = plain_read(expression)
     if plain is not None:
         return (plain,)
-
     return reads_of_tree(expression)
 
 

@@ -323,7 +323,6 @@ def _error_checks(subject: CheckContext) -> Iterable[Diagnostic]:
 def _goal_rules(subject: CheckContext) -> Iterable[Diagnostic]:
     if subject.goal is None:
         return ()
-
     return check_goal_rules(subject)
 
 

@@ -94,7 +94,6 @@ class CheckContext:
         """Arguments that only the engine sets, by tool, with their values."""
         if self.goal is None:
             return {}
-
         return terminal_params(self.goal)
 
     @cached_property
@@ -102,7 +101,6 @@ class CheckContext:
         """The goal's gates as they have to stand in the plan."""
         if self.goal is None:
             return ()
-
         return mandatory_gates(self.plan, self.goal)
 
     @cached_property

@@ -423,7 +423,6 @@ def _is_always_false(condition: str) -> bool:
     try:
         if reads(condition) or "now" in condition:
             return False
-
         return evaluate(condition, {}, _EPOCH) is False
     except ExpressionError:
         return False

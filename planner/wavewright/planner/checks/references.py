@@ -334,7 +334,6 @@ def _check_types(
         return
     if use.role == "params":
         return
-
     if (
         use.role in ("when", "gate", "cap")
         and incompatibility(typed, _CONDITION_SCHEMA) is not None

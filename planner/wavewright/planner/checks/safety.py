@@ -138,7 +138,6 @@ def _declares_secret(place: ScopedSchema, depth: int = 0) -> bool:
 
 
 def _looks_secret(text: str) -> bool:
-
     return Redactor().redact(text) != text
 
 

@@ -181,7 +181,6 @@ class _Names:
         """Return an expression that reads no name; a faulty one stays for the checker to report."""
         if is_plain_path(expression):
             return expression
-
         try:
             mentions = root_mentions(expression)
         except ExpressionError:
@@ -195,7 +194,6 @@ class _Names:
         return self._put_joined(text) if _JOINED in text else text
 
     def _put_joined(self, text: str) -> str:
-
         for mention in reversed(root_mentions(text)):
             opened = _OPENS.search(text[: mention.path_start])
             closed = _CLOSES.match(text, mention.path_end)

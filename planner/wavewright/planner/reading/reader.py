@@ -168,7 +168,6 @@ def read_plan_document(document: Document, faults: tuple[DocumentFault, ...] = (
     else:
         if not faults:
             return PlanText(plan, document.source, document)
-
     found = sort_by_position(document, faults)
     partial = read_partial_plan(document.value, found)
     return PlanText(

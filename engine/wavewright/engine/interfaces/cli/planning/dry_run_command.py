@@ -181,7 +181,6 @@ def _dry_run_of_begun_run(options: DryRunOptions, run: str, settings: Settings) 
         raise CommandError(
             message, hint="leave JOB, --plan, --set, --inputs and --out away, or --run"
         )
-
     begun = read_begun_run(run, options.patch, settings)
     order = _scheduled(begun.resolved_job, options, settings)
     assert order.draft is not None
@@ -241,7 +240,6 @@ def _render_dry_run(result: _DryRunResult, output_format: str) -> str:
         return dry_run_page(record, result.tools)
     if output_format == "text":
         return dry_run_text(record)
-
     return as_mermaid(record) if output_format == "mermaid" else as_dot(record)
 
 

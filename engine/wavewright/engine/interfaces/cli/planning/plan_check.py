@@ -462,7 +462,6 @@ def _tools(
             return read_tools_file(options.tools)
         except PlanError as error:
             raise misuse_error(error) from error
-
     settings = options.project
     if goal is not None and plan is not None:
         return signatures_to_check(plan, goal, settings)

@@ -264,7 +264,6 @@ def calibration_findings(settings: Settings) -> Iterator[DoctorFinding]:
     """Yield the findings on the calibration of judges, if the settings name one."""
     if settings.calibration is None:
         return
-
     try:
         calibration = read_calibration(settings.calibration)
     except (DocumentError, PlanError) as error:

@@ -141,8 +141,6 @@ async def _follow_logs(
     settings: Settings, prefix: str | None, wanted: LogFilter, output_format: str
 ) -> int:
     """Print the lines of a run, and those that come until nobody executes it any more."""
-    # Only who follows a run looks at its row.
-
     async with open_journal(require_journal(settings)) as journal:
         run = await find_run(journal, prefix)
         read, shown = 0, NOTHING_SHOWN
