@@ -301,3 +301,14 @@ async def test_a_byte_order_mark_moves_no_place(editor: Editor, project: Path) -
     (found,) = await editor.diagnostics(file)
 
     assert found.range == types.Range(types.Position(6, 10), types.Position(6, 12))
+
+
+@pytest.mark.parametrize("name", ["two words.plan.yaml", "größe 😀.plan.yaml", "50%20.plan.yaml"])
+async def test_a_file_whose_name_is_encoded_in_its_uri_is_checked(
+    editor: Editor, project: Path, name: str
+) -> None:
+    editor.open(project / name, PLAN)
+    assert await editor.diagnostics(project / name) == []
+    editor.edit(project / name, "tool: add", "tool: ad")
+
+    assert [one.code for one in await editor.diagnostics(project / name)] == ["E201"]

@@ -23,6 +23,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
+from pygls.workspace import TextDocument
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
@@ -106,7 +107,7 @@ class PlanServer(LanguageServer):
 
     def around(self, document: OpenDocument) -> Surroundings:
         """Return what a document may name, and what is known of it."""
-        texts = {_path_of(uri): text.source for uri, text in self.workspace.text_documents.items()}
+        texts = {_path_of(text.uri): text.source for text in self._open_texts()}
         project = self.projects.of(document.path)
         return Surroundings(project, self._outcomes.get(document.uri), texts)
 
@@ -140,11 +141,14 @@ class PlanServer(LanguageServer):
             gc.freeze()  # what is loaded stays: no later collection goes through it
 
     def _is_current(self, uri: str, version: int | None) -> bool:
-        held = self.workspace.text_documents.get(uri)
-        return held is not None and held.version == version
+        return any(held.uri == uri and held.version == version for held in self._open_texts())
+
+    def _open_texts(self) -> list[TextDocument]:
+        """Return the texts that are open; the workspace has them by their decoded names."""
+        return [*self.workspace.text_documents.values()]
 
     def _publish(self, document: OpenDocument, found: Published) -> None:
-        open_files = {*map(_path_of, self.workspace.text_documents)}
+        open_files = {_path_of(text.uri) for text in self._open_texts()}
         before = self._elsewhere.pop(document.uri, set[Path]())
         shown = set[Path]()
         for path, diagnostics in found:
@@ -175,8 +179,8 @@ class PlanServer(LanguageServer):
     async def check_all(self) -> None:
         """Check every open document again: a file that they depend on has changed."""
         self.projects.forget()
-        for uri in [*self.workspace.text_documents]:
-            await self.check(uri)
+        for text in self._open_texts():
+            await self.check(text.uri)
 
     def tell_once(self, text: str) -> None:
         """Show a message, unless it has been shown before."""
