@@ -151,6 +151,8 @@ def test_a_step_calls_a_tool_or_a_sub_plan() -> None:
         ({"op": "add", "step": {"tool": "read_sensor", "params": {"place": "ZRH"}}}, False),
         ({"op": "remove", "id": "wind"}, True),
         ({"op": "remove"}, False),
+        ({"op": "remove", "id": "rain"}, False),
+        ({"op": "rewire", "id": "rain", "depends_on": []}, False),
         ({"op": "rewire", "id": "wind", "depends_on": ["report"]}, True),
         ({"op": "rewire", "id": "wind"}, False),
     ],
@@ -164,6 +166,18 @@ def test_a_patch_is_made_of_typed_steps_too(op: JsonObject, fits: bool) -> None:
 
     assert validator_of(schema).accepts({"ops": [op], "reason": "It is down."}) == fits
     assert validator_of(schema).accepts({"cannot_plan": "no other station"})
+
+
+def test_a_patch_replaces_a_step_that_there_is() -> None:
+    schema = goal_patch_schema(patch_schema(NAMES, [StepId("wind")]), goal_of(), TOOLS, NAMES)
+    step: JsonObject = {"tool": "read_sensor", "params": {"station": "ZRH"}}
+
+    def fits(step_id: str) -> bool:
+        op: JsonObject = {"op": "replace", "step": {**step, "id": step_id}}
+        return validator_of(schema).accepts({"ops": [op], "reason": "It is down."})
+
+    assert fits("wind")
+    assert not fits("rain")
 
 
 def test_a_type_that_holds_itself_is_open_where_it_goes_on() -> None:

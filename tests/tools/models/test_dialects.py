@@ -292,6 +292,45 @@ async def test_a_provider_is_asked_in_its_dialect(
     assert is_held(model_server) == (wire != "messages")
 
 
+OF_A_WORKER: JsonSchema = {
+    "type": "object",
+    "properties": {
+        "code": {"type": "string", "pattern": "^a"},
+        "level": {"oneOf": [{"type": "integer", "minimum": 1}, {"type": "null"}]},
+        "owner": {"$ref": "#/$defs/person"},
+        "size": {"type": ["number", "null"]},
+    },
+    "required": ["code", "owner"],
+    "$defs": {"person": {"type": "object", "properties": {"name": {"type": "string"}}}},
+}
+
+
+async def test_a_worker_s_schema_is_asked_for_in_the_words_that_grammars_are_made_of(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(structured({"code": "ab", "owner": {}}))
+    async with models_over(model_server, tmp_path) as asking:
+        await asking.models.ask(question(schema=OF_A_WORKER, schema_name="sorted"))
+
+    sent = bare(model_server.requests[-1].schema)
+    assert sent == {
+        "type": "object",
+        "properties": {
+            "code": {"type": "string"},
+            "level": {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}]},
+            "owner": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}},
+                "required": [],
+                "additionalProperties": False,
+            },
+            "size": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+        },
+        "required": ["code", "owner"],
+        "additionalProperties": False,
+    }
+
+
 def bare(schema: Json) -> Json:
     """Return a schema without what the library adds to it."""
     if isinstance(schema, list):

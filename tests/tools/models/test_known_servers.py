@@ -10,7 +10,13 @@ import pytest
 from pydantic_ai.models import Model
 
 from tests.support.served_models import models_over, question
-from wavewright.engine.rehearsal.fake_model.replies import Reply, failing, silence, structured
+from wavewright.engine.rehearsal.fake_model.replies import (
+    ApiError,
+    Reply,
+    failing,
+    silence,
+    structured,
+)
 from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, HoldsBy
 from wavewright.planner.ports.model_port import ModelError
@@ -92,6 +98,45 @@ async def test_a_form_that_a_server_refuses_is_asked_for_in_the_next_way(
     request = await request_of(model_server, tmp_path)
 
     assert request.output_tool == "verdict"
+
+
+async def test_a_server_that_refuses_every_form_is_asked_in_words_alone(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(failing(400), when=has_form)
+
+    request = await request_of(model_server, tmp_path)
+
+    assert not has_form(request)
+
+
+def has_form(request: FakeModelRequest) -> bool:
+    return bool(request.tools) or "response_format" in (request.body or {})
+
+
+async def test_a_server_that_wants_the_newer_name_of_the_ceiling_gets_it_from_then_on(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(
+        ApiError(400, "max_tokens is not known: use max_completion_tokens"),
+        when=lambda request: "max_tokens" in (request.body or {}),
+    )
+
+    request = await request_of(model_server, tmp_path)
+
+    assert request.body is not None
+    assert "max_completion_tokens" in request.body
+    assert sum("max_tokens" in (asked.body or {}) for asked in model_server.requests) == 1
+
+
+async def test_a_server_that_only_streams_is_probed_as_it_is_asked(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(failing(400), when=lambda request: not (request.body or {}).get("stream"))
+
+    request = await request_of(model_server, tmp_path)
+
+    assert "response_format" in (request.body or {})
 
 
 async def test_a_call_that_is_cut_off_is_charged_by_what_arrived(

@@ -12,26 +12,37 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    aclosing,
+    asynccontextmanager,
+)
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import httpx2
 from openai import AsyncOpenAI, Omit
 from openai.types import CompletionUsage, responses
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.models import ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.ollama import OllamaModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel, OpenAIStreamedResponse
 from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.settings import ModelSettings
 
 from wavewright.tools.models.endpoints import Endpoint
 from wavewright.tools.models.errors import ResponseTooLarge
 from wavewright.tools.network import kept_tls_context
 
 if TYPE_CHECKING:
+    from pydantic_ai import RunContext
+    from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import Model
     from pydantic_ai.profiles import ModelProfile
     from pydantic_ai.providers import Provider
 
+_NEWER_CEILING: Final = "max_completion_tokens"
 TOTAL_TOKENS: Final = "total_tokens"
 """Among the provider's details of an answer: the total that it claims."""
 
@@ -48,7 +59,68 @@ class _TotallingStream(OpenAIStreamedResponse):
 
 
 class TotallingChatModel(OpenAIChatModel):
-    """A model of the chat language that keeps the claimed total."""
+    """A model of the chat language that keeps the claimed total.
+
+    A server that refuses the ceiling of an answer under its older name is asked again under the
+    newer one, and from then on under that alone.
+    """
+
+    _has_newer_ceiling = False
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        try:
+            return await super().request(
+                messages, self._with_ceiling(model_settings), model_request_parameters
+            )
+        except ModelHTTPError as error:
+            self._learn_ceiling(error)
+            return await super().request(
+                messages, self._with_ceiling(model_settings), model_request_parameters
+            )
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        def asked() -> AbstractAsyncContextManager[StreamedResponse]:
+            return super(TotallingChatModel, self).request_stream(
+                messages, self._with_ceiling(model_settings), model_request_parameters, run_context
+            )
+
+        async with AsyncExitStack() as stack:
+            try:
+                stream = await stack.enter_async_context(asked())
+            except ModelHTTPError as error:
+                self._learn_ceiling(error)
+                stream = await stack.enter_async_context(asked())
+            yield stream
+
+    def _learn_ceiling(self, error: ModelHTTPError) -> None:
+        """Note that the server wants the newer name.
+
+        Raises:
+            ModelHTTPError: the error, where it says something else.
+        """
+        if self._has_newer_ceiling or _NEWER_CEILING not in str(error.body):
+            raise error
+        self._has_newer_ceiling = True
+
+    def _with_ceiling(self, settings: ModelSettings | None) -> ModelSettings | None:
+        if settings is None or not self._has_newer_ceiling or "max_tokens" not in settings:
+            return settings
+        others = settings.copy()
+        most = others.pop("max_tokens")
+        others["extra_body"] = {_NEWER_CEILING: most}
+        return others
 
     @property
     def _streamed_response_cls(self) -> type[OpenAIStreamedResponse]:
@@ -243,15 +315,19 @@ def _chat_profile(endpoint: Endpoint) -> ModelProfile:
 
     A stream that does not say why it ends was cut: the library would take it for whole. The ceiling
     of an answer is sent under its older name, which nearly everybody reads, but to OpenAI's models,
-    which refuse it.
+    which refuse it. A foreign server that is asked in words has refused every form, so it gets no
+    `response_format` then.
     """
     is_openai = not endpoint.is_foreign or endpoint.name.rpartition("/")[2].startswith(
         _OPENAI_NAMES
     )
-    return OpenAIModelProfile(
+    profile = OpenAIModelProfile(
         openai_chat_streaming_requires_finish_reason=True,
         openai_chat_supports_max_completion_tokens=is_openai and endpoint.provider == "openai-chat",
     )
+    if endpoint.is_compatible:
+        profile["supports_json_object_output"] = False
+    return profile
 
 
 def _anthropic(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:

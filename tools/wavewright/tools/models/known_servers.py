@@ -32,6 +32,7 @@ from wavewright.tools.models.errors import PROVIDER_ERRORS, fault_of
 from wavewright.tools.models.messages import (
     OUTPUT_MODES,
     OutputMode,
+    read_stream,
     split_response,
     structured_parameters,
     visible_text,
@@ -145,11 +146,13 @@ async def probe(endpoint: Endpoint, model: Model) -> OutputMode | None:
     for mode in OUTPUT_MODES[:-1]:
         try:
             with anyio.fail_after(PROBE_SECONDS):
-                response = await model.request(
+                # As a stream, which is how questions are asked: some servers have nothing else.
+                async with model.request_stream(
                     [ModelRequest(parts=[UserPromptPart("Name a colour, in one word.")])],
                     ModelSettings(max_tokens=PROBE_TOKENS, temperature=0.0),
                     structured_parameters(_PROBE_SCHEMA, PROBE_NAME, mode),
-                )
+                ) as stream:
+                    response, _ = await read_stream(stream, None, None, lambda: None)
         except TimeoutError:
             return None
         except PROVIDER_ERRORS as error:
