@@ -456,3 +456,13 @@ async def test_tools_and_prompts_that_are_no_functions_are_gone_to(
         "sum.plan.yaml",
         "writing.md.j2",
     ]
+
+
+async def test_formatting_keeps_the_braces_of_a_single_field(editor: Editor, project: Path) -> None:
+    text = "steps:\n- id: a\n  tool: headline\n  params: {title: [{a: 1},{b: 2}]}\n"
+
+    formatted = await reformatted(editor, project, "a.plan.yaml", text)
+
+    assert formatted == (
+        "steps:\n  - id: a\n    tool: headline\n    params: {title: [{a: 1}, {b: 2}]}\n"
+    )

@@ -7,7 +7,6 @@ round trip through ruamel.yaml gives; JSON is written anew from its nodes.
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 _WIDTH: Final = 100
 """Columns within which a list or an object of JSON stays on its line."""
 _ANY_WIDTH: Final = 1_000_000
-_COMMENT: Final = re.compile(r"(?m)(?:^|\s)(#.*?)\s*$")
 
 
 def formatted(
@@ -32,7 +30,7 @@ def formatted(
 ) -> list[types.TextEdit]:
     """Return the edit that formats a document; none where it cannot be read, or is so already.
 
-    A text whose value or whose comments would be others is not taken.
+    A text whose value would be another, or in which more than spaces would change, is not taken.
     """
     text, name = document.text, str(document.path)
     if document.read is None or document.read.document.faults:
@@ -40,8 +38,8 @@ def formatted(
     try:
         value = read_document(text, name).value
         for candidate in _candidates(document):
-            is_same = read_document(candidate, name).value == value
-            if is_same and _COMMENT.findall(candidate) == _COMMENT.findall(text):
+            is_same = "".join(candidate.split()) == "".join(text.split())
+            if is_same and read_document(candidate, name).value == value:
                 return _edit(document, candidate)
     except DocumentError:
         return []
@@ -77,6 +75,7 @@ def _yaml_text(text: str) -> str:
     # Tags and aliases have been refused by the reader of documents, before this is called.
     round_trip = YAML(typ="rt")
     round_trip.preserve_quotes = True
+    round_trip.brace_single_entry_mapping_in_flow_sequence = True
     round_trip.width = _ANY_WIDTH
     round_trip.indent(mapping=2, sequence=4, offset=2)
     written = io.StringIO()
