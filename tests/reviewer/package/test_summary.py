@@ -5,6 +5,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.reviewer.example_package import example_package, example_package_with_models
 from tests.reviewer.scripted_runs import Fails, plan_of, run_plan
+from wavewright.planner.diagnostics.rendering import display_columns
 from wavewright.planner.types import Json, StepId
 from wavewright.reviewer import build_package, render_summary, review_by_code
 from wavewright.reviewer.package.summary import result_lines
@@ -49,6 +50,17 @@ def test_no_text_of_a_tool_can_steer_a_terminal() -> None:
 
 def test_no_line_is_wider_than_a_hundred_characters() -> None:
     assert max(map(len, render_summary(example_package_with_models()).splitlines())) <= 100
+
+
+def test_a_line_is_no_wider_on_a_terminal_where_a_character_takes_two_columns() -> None:
+    plan = plan_of({"id": "a"})
+    run = run_plan(plan, {"a": Fails("見積もりの表が古すぎる " * 12, hint="表を更新する " * 20)})
+    review = review_by_code(run.plan, run.goal, run.state, run.tools)
+    text = render_summary(build_package(run.plan, run.goal, run.state, review, run.tools))
+    fix = text[text.rindex("What would fix it") :].splitlines()[1:]
+
+    assert len(fix) > 1
+    assert max(sum(map(display_columns, line)) for line in fix) <= 100
 
 
 TABLE = (

@@ -7,6 +7,8 @@ plan cannot change what a terminal shows.
 from __future__ import annotations
 
 import json
+import re
+import textwrap
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -152,6 +154,45 @@ def display_columns(char: str) -> int:
     if unicodedata.combining(char):
         return 0
     return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1
+
+
+_SECOND_HALF = "\x00"
+"""Stands for a character's second column while lines are wrapped; `printable` leaves none in a
+text.
+"""
+_AFTER_WIDE_CHARACTER = re.compile(f"(?<={_SECOND_HALF})")
+
+
+def wrap_paragraph(
+    text: str, *, indent: str = "", rest: str = "", width: int = 80, breaks_words: bool = False
+) -> list[str]:
+    """Return a paragraph as printable lines of so many columns, the first with one indent, the
+    others with another.
+
+    A Latin letter takes a column, a Chinese character two. Lines break at spaces and between wide
+    characters; a word longer than a line is broken on demand only.
+    """
+    shown = printable(" ".join(text.split()))
+    measured = "".join(char + _SECOND_HALF * (display_columns(char) - 1) for char in shown)
+    wrapper = _ColumnWrapper(
+        width,
+        initial_indent=indent,
+        subsequent_indent=rest,
+        break_long_words=breaks_words,
+    )
+    return [line.replace(_SECOND_HALF, "") for line in wrapper.wrap(measured)] or [indent.rstrip()]
+
+
+class _ColumnWrapper(textwrap.TextWrapper):
+    """May break a line after each wide character."""
+
+    def _split(self, text: str) -> list[str]:
+        return [
+            part
+            for word in super()._split(text)
+            for part in _AFTER_WIDE_CHARACTER.split(word)
+            if part
+        ]
 
 
 def _escaped(char: str) -> str:

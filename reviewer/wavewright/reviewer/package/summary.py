@@ -29,6 +29,7 @@ from wavewright.executor.events.types import (
     StepFinished,
 )
 from wavewright.planner.diagnostics.diagnostic import counted
+from wavewright.planner.diagnostics.rendering import wrap_paragraph
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.ports.model_port import ModelQuestion, ModelUse
 from wavewright.planner.types import JsonObject, StepId
@@ -355,10 +356,9 @@ def _source_line(name: str, as_of: str | None) -> str:
     return f"{name} (as of {as_of})" if as_of else name
 
 
-def _wrapped(text: str, width: int, first: str = "", rest: str | None = None) -> Iterator[str]:
-    yield from textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=first if rest is None else rest
-    ) or [first.rstrip()]
+def _wrapped(text: str, width: int, first: str = "", rest: str | None = None) -> list[str]:
+    rest = first if rest is None else rest
+    return wrap_paragraph(visible(text), indent=first, rest=rest, width=width, breaks_words=True)
 
 
 @dataclass(frozen=True, slots=True)

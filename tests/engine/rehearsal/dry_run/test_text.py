@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wavewright.engine.rehearsal.dry_run.text import wrap_paragraph
-from wavewright.planner.diagnostics.rendering import display_columns
+from wavewright.planner.diagnostics.rendering import display_columns, wrap_paragraph
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,11 @@
 """A dry run as text: a summary, the waves as tables, then sections on budgets, side effects,
 approvals and warnings.
 
-Paragraphs are wrapped by columns: a Latin letter takes one, a Chinese character two. Every
-character is printable, so no text of a plan can move the cursor or hide a line.
+Every character is printable, so no text of a plan can move the cursor or hide a line.
 """
 
 from __future__ import annotations
 
-import re
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from wavewright.engine.rehearsal.dry_run.estimates import (
@@ -21,43 +18,9 @@ from wavewright.engine.rehearsal.dry_run.kept_results import CALLING, StepReuse
 from wavewright.engine.rehearsal.dry_run.records import PlanFacts, StepForecast
 from wavewright.engine.rehearsal.dry_run.trust import Egress, UntrustedFlow
 from wavewright.planner.diagnostics.diagnostic import counted
-from wavewright.planner.diagnostics.rendering import display_columns, printable
+from wavewright.planner.diagnostics.rendering import wrap_paragraph
 from wavewright.planner.types import GATE_ID_SEPARATOR
 from wavewright.reviewer.values import duration_text
-
-_SECOND_HALF = "\x00"
-"""Stands for a character's second column while lines are wrapped; `printable` leaves none in a
-text.
-"""
-
-
-def wrap_paragraph(text: str, *, indent: str = "", rest: str = "", width: int = 80) -> list[str]:
-    """Return a paragraph as wrapped lines, the first with one indent, the others with another.
-
-    Lines break at spaces and between wide characters; words longer than a line are not broken.
-    """
-    shown = printable(" ".join(text.split()))
-    measured = "".join(char + _SECOND_HALF * (display_columns(char) - 1) for char in shown)
-    wrapper = _ColumnWrapper(
-        width, initial_indent=indent, subsequent_indent=rest, break_long_words=False
-    )
-    return [line.replace(_SECOND_HALF, "") for line in wrapper.wrap(measured)] or [""]
-
-
-class _ColumnWrapper(textwrap.TextWrapper):
-    """May break a line after each wide character."""
-
-    def _split(self, text: str) -> list[str]:
-        return [
-            part
-            for word in super()._split(text)
-            for part in _AFTER_WIDE_CHARACTER.split(word)
-            if part
-        ]
-
-
-_AFTER_WIDE_CHARACTER = re.compile(f"(?<={_SECOND_HALF})")
-
 
 Section = tuple[str, Sequence[str]]
 _MAX_ENTRIES = 20

@@ -11,11 +11,10 @@ import datetime as dt
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from textwrap import wrap
 from typing import cast
 
 from wavewright.planner.diagnostics.diagnostic import counted
-from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.diagnostics.rendering import wrap_paragraph
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.values import brief
 
@@ -217,12 +216,7 @@ def _listed(title: str, entries: Iterable[str]) -> Iterator[str]:
         yield from _wrapped(entry, "  ")
 
 
-def _wrapped(text: str, indent: str) -> Iterator[str]:
-    further = f"{indent}    "
-    yield from wrap(
-        printable(text),
-        _WIDTH,
-        initial_indent=indent,
-        subsequent_indent=further,
-        break_on_hyphens=False,
-    ) or [indent]
+def _wrapped(text: str, indent: str) -> list[str]:
+    return wrap_paragraph(
+        text, indent=indent, rest=f"{indent}    ", width=_WIDTH, breaks_words=True
+    )
