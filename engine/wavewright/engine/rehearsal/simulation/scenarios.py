@@ -347,15 +347,26 @@ def branches_taken(state: RunState, plan: Plan, goal: Goal, now: dt.datetime) ->
             yield Branch("items", step.id, _size_side(ended.items[1]))
         if step.optional and ended.status == "failed":
             yield Branch("failure", step.id, "failed")
-        for record in ended.gates:
-            if record.kind != "judge" and record.verdict != "not_evaluated":
-                yield Branch("gate", record.gate, "failed" if record.has_failed else "passed")
+        yield from _gate_branches(ended, plan)
     for patch in state.patches:
         reason, gates = str(patch.get("reason")), {str(one) for one in as_list(patch.get("expect"))}
         gates |= {gate.partition("__")[0] for gate in gates}
         for number, recipe in enumerate(goal.recipes, 1):
             if recipe.gate in gates and recipe.reason in reason:
                 yield Branch("recipe", recipe.gate, str(number))
+
+
+def _gate_branches(ended: StepFinished, plan: Plan) -> Iterator[Branch]:
+    """Yield the sides that a step's gates took."""
+    severities = {gate.id: gate.severity for gate in plan.gates}
+    for record in ended.gates:
+        if record.kind == "judge" or record.verdict == "not_evaluated":
+            continue
+        if not record.has_failed:
+            yield Branch("gate", record.gate, "passed")
+        # Where fewer calls fail than it blocks from, a gate only warns: it goes neither way.
+        elif record.severity == severities.get(record.gate, record.severity):
+            yield Branch("gate", record.gate, "failed")
 
 
 def _when_side(
