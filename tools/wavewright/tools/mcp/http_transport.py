@@ -257,7 +257,9 @@ def _fault_of_status(response: httpx2.Response, body: bytes, *, has_session: boo
     text = _words_of(body)
     named = _named_status(status)
     reason = f"{named}: {text}" if text else named
-    if has_session and (status in _GONE or is_expired_session(text)):
+    # Of a bad request any word of the session is enough: the call did not reach its tool.
+    is_of_session = status == HTTPStatus.BAD_REQUEST and "session" in text.casefold()
+    if has_session and (status in _GONE or is_of_session or is_expired_session(text)):
         return CallFault("expired", f"it does not know the session any more ({reason})")
     return CallFault(
         "failed",
