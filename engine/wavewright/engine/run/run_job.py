@@ -22,7 +22,6 @@ from wavewright.engine.run.ports import Ports
 from wavewright.engine.run.read_job import read_job
 from wavewright.engine.run.recover import goal_not_achieved, recover, take_feedback
 from wavewright.engine.run.review_run import review_run
-from wavewright.engine.run.run_targets import run_targets
 from wavewright.engine.run.session import attended, end_if_cancelled
 from wavewright.engine.run.target_root import TargetsContext
 
@@ -46,6 +45,9 @@ async def run_job(request: RunRequest, ports: Ports) -> PipelineRun[RunContext]:
             with phase("read_job", request) as done:
                 context = done(await read_job(request, attempt, means.settings))
             if isinstance(context, TargetsContext):
+                # Imported here: most jobs have no targets.
+                from wavewright.engine.run.run_targets import run_targets
+
                 # Each target has a run of its own, which comes by here again.
                 with phase("run_targets", context):
                     raise await run_targets(context, own, run_job)
