@@ -176,7 +176,7 @@ def test_a_run_from_python_keeps_to_the_permits_beside_its_plan(tmp_path: Path) 
     step = {"id": "note", "tool": "load", "params": {"path": "${inputs.path}"}}
     plan = {"inputs": {"path": "notes/a"}, "steps": [step], "result": "${steps.note}"}
     (tmp_path / "note.yaml").write_text(json.dumps(plan), encoding="utf-8")
-    permits = {"tools": {"load": {"effects": ["read"]}}, "paths": {"notes/": []}}
+    permits: dict[str, object] = {"tools": {"load": {"effects": ["read"]}}, "paths": {"notes/": []}}
     (tmp_path / "note.permits.json").write_text(json.dumps(permits), encoding="utf-8")
     engine = Wavewright(tools=[load], journal=tmp_path / "runs.db")
 

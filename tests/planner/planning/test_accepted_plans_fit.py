@@ -70,7 +70,7 @@ def as_answered(plan: Plan) -> JsonObject:
     value = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     steps: list[Json] = []
     for step in value["steps"]:
-        unwritten = POLICY | ({"tool"} if "plan" in step else set())
+        unwritten = POLICY | {"tool"} if "plan" in step else POLICY
         steps.append(
             {"params": {}, **{name: part for name, part in step.items() if name not in unwritten}}
         )

@@ -142,9 +142,9 @@ class OutputCapture:
         """
         with _CAPTURE_LOCK:
             self._is_told = False
-            fresh = {stream: "".join(parts) for stream, parts in self._fresh.items()}
             taken = dict[OutputStream, str]()
-            for stream, text in fresh.items():
+            for stream, parts in list(self._fresh.items()):
+                text = "".join(parts)
                 most = redactor.redactable(text)
                 end = max(text.rfind("\n", 0, most), text.rfind("\r", 0, most)) + 1
                 taken[stream] = text[:end]
@@ -184,7 +184,7 @@ class _Tee:
     """A stream that captures what is written and passes everything on to the stream behind it."""
 
     def __init__(self, name: OutputStream, behind: TextIO) -> None:
-        self._name = name
+        self._name: OutputStream = name
         self.behind = behind
         self.is_on = True
 

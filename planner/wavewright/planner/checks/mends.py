@@ -103,7 +103,8 @@ def _addition(found: Diagnostic, added: Addition, document: Document, base: str)
     if keys[:1] != ["steps"] or len(keys) < 2:
         return []
     step = f"{base}/steps/{keys[1]}"
-    inside, key, value = [*added.inside], added.key, added.value
+    inside, key = [*added.inside], added.key
+    value: Json = added.value
     while True:
         node = find_node(document.root, step + "".join(map(pointer_token, inside)))
         if node is not None and isinstance(node[0], ObjectNode):

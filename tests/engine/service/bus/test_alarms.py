@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -26,7 +26,7 @@ LOW_MEMORY = f"{ALARM}: low on memory"
 
 
 @asynccontextmanager
-async def low_memory(broker: Broker) -> AsyncIterator[None]:
+async def low_memory(broker: Broker) -> AsyncGenerator[None]:
     limit = partial(broker.ctl, "set_vm_memory_high_watermark")
     await anyio.to_thread.run_sync(limit, "0.0001")
     try:

@@ -32,7 +32,7 @@ _FALSE: Final = frozenset({"0", "f", "false", "FALSE", "False"})
 
 @GLOBAL_FUNCTIONS.declare("int")
 def _int(_cost: CostTracker, value: Number | bool | str | dt.datetime) -> int:  # noqa: FBT001
-    if value.__class__ is int:
+    if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, dt.datetime):
         return (value - _EPOCH) // dt.timedelta(seconds=1)

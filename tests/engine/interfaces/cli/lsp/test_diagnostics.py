@@ -289,7 +289,8 @@ async def test_an_argument_that_does_not_fit_leads_to_the_tools_parameter(
     editor.open(file, PLAN.replace("b: 2", "b: two"))
     (found,) = await editor.diagnostics(file)
 
-    (related,) = found.related_information or ()
+    assert found.related_information is not None
+    (related,) = found.related_information
     line = module.read_text().splitlines()[related.location.range.start.line]
     assert related.location.uri == module.resolve().as_uri()
     assert line[related.location.range.start.character :].startswith("b: float")

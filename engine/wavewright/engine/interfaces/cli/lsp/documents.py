@@ -145,8 +145,8 @@ class ReadText:
 def _plan_of_template(fields: Mapping[str, Json]) -> Json:
     """Return a plan with the gates of a goal template, and a call of each tool that they look at."""
     gates = fields.get("gates", [])
-    looked_at = {as_object(gate).get("on_tool") for gate in as_list(gates)}
-    tools = sorted(tool for tool in looked_at if isinstance(tool, str))
+    looked_at = [as_object(gate).get("on_tool") for gate in as_list(gates)]
+    tools = sorted({tool for tool in looked_at if isinstance(tool, str)})
     steps: list[Json] = [{"id": f"step_{n}", "tool": tool} for n, tool in enumerate(tools)]
     return {"steps": steps, "gates": gates, "inputs": fields.get("inputs", {})}
 
