@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
@@ -345,6 +346,11 @@ def positional(code: str, /) -> str:
     return code
 
 
+@functools.singledispatch
+def by_type(code: str) -> str:
+    return code
+
+
 def lock_parameter(lock: threading.Lock) -> str:
     return str(lock)
 
@@ -377,6 +383,7 @@ forward.__annotations__["code"] = "NotImported"  # as under `if TYPE_CHECKING`
         pytest.param(starred, r"takes \*codes", "name every parameter", id="star"),
         pytest.param(double_starred, r"takes \*\*codes", "name every parameter", id="two stars"),
         pytest.param(positional, "'code' .* is positional-only", "remove the '/'", id="positional"),
+        pytest.param(by_type, "takes no named argument", "function that calls it", id="dispatch"),
         pytest.param(
             lock_parameter, "'lock' .* which has no JSON form", "take text, numbers", id="parameter"
         ),

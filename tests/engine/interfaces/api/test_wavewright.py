@@ -321,6 +321,18 @@ async def numbered(events: AsyncIterable[Event]) -> AsyncIterator[tuple[int, Eve
         yield place, event
 
 
+def test_a_plan_may_be_what_a_file_of_one_holds(ww: Wavewright) -> None:
+    plan = {
+        "steps": [{"id": "total", "tool": "add", "params": {"numbers": (1, 2)}}],
+        "result": {"total": "${steps.total}"},
+    }
+
+    assert ww.run_sync(plan).result == {"total": 3}
+    assert ww.load(plan).check() == ()
+    with pytest.raises(PlanError, match="did you mean 'add'"):
+        ww.run_sync({"steps": [{"id": "total", "tool": "ad", "params": {}}]})
+
+
 def test_importing_the_package_loads_nothing_heavy() -> None:
     def loaded_by(code: str) -> set[str]:
         program = f"import sys\n{code}\nprint(*sys.modules)"

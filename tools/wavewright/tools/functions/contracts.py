@@ -147,6 +147,12 @@ def _read_signature(
     function: UserFunction, name: str, place: str
 ) -> tuple[list[inspect.Parameter], dict[str, Any]]:
     wrapped = unwrap_partial(function)
+    if hasattr(wrapped, "registry") and hasattr(wrapped, "dispatch"):
+        # Arguments are given by their names, and this chooses its code by the first position.
+        raise ToolDefinitionError(
+            f"tool {name!r}: {place} is of functools.singledispatch, which takes no named argument",
+            hint="register a function that calls it",
+        )
     is_annotated = inspect.isroutine(wrapped) or inspect.isclass(wrapped)
     try:
         # What a partial fixes is no parameter any more; Python would let a caller set it again.

@@ -67,16 +67,19 @@ from wavewright.planner.cel.errors import join_names
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json, plan_hash
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import Json, JsonObject, RunId, read_run_id
+from wavewright.planner.types import Json, JsonObject, RunId, as_object, read_run_id
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.tools.functions.contracts import UserFunction
 from wavewright.tools.functions.registry import name_of
+from wavewright.tools.functions.results import written_as_json
 from wavewright.tools.functions.tool import OpenRuntime, Tool
 from wavewright.tools.functions.user_tools import load_user_tools
 
 C = TypeVar("C")
 R = TypeVar("R")
 Place: TypeAlias = str | os.PathLike[str]
+PlanSource: TypeAlias = LoadedPlan | Place | Mapping[str, object]
+"""A plan, the file of one, or what such a file holds."""
 
 
 class NotOpen(WavewrightError):
@@ -225,16 +228,24 @@ class Wavewright:
         if opening.is_left and self._openings.get(loop) is opening:
             del self._openings[loop]
 
-    def load(self, file: Place, inputs: Mapping[str, object] | None = None) -> LoadedPlan:
-        """Return a plan, a job or a goal template with a plan, from a file in YAML, JSON or TOML.
+    def load(
+        self, plan: Place | Mapping[str, object], inputs: Mapping[str, object] | None = None
+    ) -> LoadedPlan:
+        """Return a plan, a job or a goal template with a plan, from a file in YAML, JSON or TOML,
+        or from what such a file holds.
 
         Raises:
             DocumentError: the file cannot be read.
+            ToolError: a value has no JSON form.
         """
-        path = self._settings.root / file
-        return replace(
-            self._plan_from(path), document=read_document_file(path), inputs=json_inputs(inputs)
-        )
+        if isinstance(plan, Mapping):
+            path = self._settings.root / "plan"
+            value = as_object(written_as_json(dict(plan), "the plan"))
+            document = plan_document(value, "the plan")
+        else:
+            path = self._settings.root / plan
+            document = read_document_file(path)
+        return replace(self._plan_from(path), document=document, inputs=json_inputs(inputs))
 
     def new_plan(
         self, goal: str | None = None, inputs: Mapping[str, object] | None = None
@@ -274,7 +285,7 @@ class Wavewright:
     @overload
     async def run(
         self,
-        plan: LoadedPlan | Place,
+        plan: PlanSource,
         *,
         result_type: type[R],
         run: RunName = None,
@@ -284,7 +295,7 @@ class Wavewright:
     @overload
     async def run(
         self,
-        plan: LoadedPlan | Place,
+        plan: PlanSource,
         *,
         run: RunName = None,
         if_exists: IfExists = "resume",
@@ -292,7 +303,7 @@ class Wavewright:
     ) -> PlanRun[Json]: ...
     async def run(
         self,
-        plan: LoadedPlan | Place,
+        plan: PlanSource,
         *,
         result_type: type[R] | None = None,
         run: RunName = None,
@@ -302,7 +313,7 @@ class Wavewright:
         """Run a plan to its end.
 
         Args:
-            plan: The plan, or the file of one.
+            plan: The plan, the file of one, or what such a file holds.
             result_type: What `result` of the run is read as: a model of pydantic, a dataclass or
                 another type.
             run: The run's id. If the journal has a run of this id, it is continued, and one that
@@ -527,7 +538,7 @@ class Wavewright:
 
     def stream(
         self,
-        plan: LoadedPlan | Place,
+        plan: PlanSource,
         *,
         run: str | uuid.UUID | int | None = None,
         after: int | None = None,
@@ -536,7 +547,7 @@ class Wavewright:
         """Run a plan while its events are read: `async for event in ww.stream(plan)`.
 
         Args:
-            plan: The plan, or the file of one.
+            plan: The plan, the file of one, or what such a file holds.
             run: The run's id, as for `run`.
             if_exists: As for `run`.
             after: How many of the run's events the reader has. Those that the journal has beyond
@@ -556,7 +567,7 @@ class Wavewright:
     @overload
     def run_sync(
         self,
-        plan: LoadedPlan | Place,
+        plan: PlanSource,
         *,
         result_type: type[R],
         run: RunName = None,
@@ -566,7 +577,7 @@ class Wavewright:
     @overload
     def run_sync(
         self,
-        plan: LoadedPlan | Place,
+        plan: PlanSource,
         *,
         run: RunName = None,
         if_exists: IfExists = "resume",
@@ -574,7 +585,7 @@ class Wavewright:
     ) -> PlanRun[Json]: ...
     def run_sync(
         self,
-        plan: LoadedPlan | Place,
+        plan: PlanSource,
         *,
         result_type: type[R] | None = None,
         run: RunName = None,
