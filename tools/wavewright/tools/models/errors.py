@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Any, cast
+from typing import cast
 
 import httpx2
 from pydantic_ai.exceptions import (
@@ -229,18 +229,18 @@ def _message_in(body: object, depth: int = _MAX_BODY_DEPTH) -> str:
             # A page is no message.
             return "" if text.lstrip().startswith("<") else _unwrapped(text, depth)
         case list():
-            parts = cast("list[Any]", body)[:_MAX_MESSAGES]
-            said = (_message_in(part, depth - 1) for part in parts)
+            parts = cast("list[object]", body)
+            said = (_message_in(part, depth - 1) for part in parts[:_MAX_MESSAGES])
             return "; ".join(text for text in said if text)
         case dict():
-            members = cast("dict[str, Any]", body)
+            members = cast("dict[str, object]", body)
             text = _message_of_object(members, depth)
             return _place(members) + text if text else ""
         case _:
             return ""
 
 
-def _message_of_object(body: Mapping[str, Any], depth: int) -> str:
+def _message_of_object(body: Mapping[str, object], depth: int) -> str:
     # A text beside a message names the kind of error only, as in `{"error": "Bad Request", …}`.
     inner = [body[key] for key in _MESSAGE_KEYS if key in body]
     first = [part for part in inner if part is not body.get("error") or not isinstance(part, str)]
@@ -260,15 +260,13 @@ def _unwrapped(text: str, depth: int) -> str:
     return _message_in(body, depth - 1) or text
 
 
-def _place(body: Mapping[str, Any]) -> str:
+def _place(body: Mapping[str, object]) -> str:
     """Return which part of the request an error is about, where validators of requests say it."""
-    match body.get("loc"):
-        case [*parts] if parts and all(isinstance(part, str | int) for part in parts):
-            return ".".join(map(str, parts)) + ": "
-        case str(text) if text:
-            return f"{text}: "
-        case _:
-            return ""
+    place = body.get("loc")
+    parts = cast("list[object]", place) if isinstance(place, list) else [place]
+    if not parts or not all(isinstance(part, str | int) and part != "" for part in parts):
+        return ""
+    return ".".join(map(str, parts)) + ": "
 
 
 def _quoted(text: str, asked: str) -> str:
