@@ -33,8 +33,9 @@ TEST_WORKERS = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 test: servers ## Run every test
 	@$(BIN)/python -m pytest --numprocesses $(TEST_WORKERS) --dist worksteal $(ARGS)
 
-# What comes from the network is fetched while the system's packages are installed, one after another.
-servers: environment ## Set up the browser, databases, brokers and models that tests start
+# What tests start: browser, databases, brokers, models. What comes from the network is fetched
+# while the packages of the system are installed, one after another.
+servers: environment
 	@$(MAKE) --no-print-directory --keep-going --jobs=3 system-servers mcp-servers model
 
 system-servers:
