@@ -33,7 +33,6 @@ from wavewright.engine.run.pipeline.phase import (
     PipelineRun,
     proceed,
 )
-from wavewright.engine.run.task_groups import open_task_group
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -167,7 +166,10 @@ class Pipeline(Generic[A_contra, C_co]):
         Raises:
             PipelineError: as `run`; what a phase raises is raised to the block's caller.
         """
+        # A program that declares a pipeline loads no event loop.
         import anyio
+
+        from wavewright.engine.run.task_groups import open_task_group
 
         send, events = anyio.create_memory_object_stream[E | PhaseEvent | PipelineRun[C_co]](
             math.inf
