@@ -144,7 +144,7 @@ async def test_a_second_definition_names_the_first(editor: Editor, project: Path
     assert related.location.range.start == types.Position(1, 8)
 
 
-async def test_a_name_in_folded_text_is_mended_where_it_stands(
+async def test_a_name_in_folded_text_is_fixed_where_it_stands(
     editor: Editor, project: Path
 ) -> None:
     text = PLAN.replace("${steps.total}", ">\n  the total is ${steps.total}\n  and no more")
@@ -152,7 +152,7 @@ async def test_a_name_in_folded_text_is_mended_where_it_stands(
     assert await changed(editor, project, text.replace("steps.total", "steps.totl"), "E301") == text
 
 
-async def test_a_name_behind_escapes_is_mended_where_it_stands(
+async def test_a_name_behind_escapes_is_fixed_where_it_stands(
     editor: Editor, project: Path
 ) -> None:
     text = PLAN.replace("${steps.total}", '"\\u00e4 ${steps.total}"')

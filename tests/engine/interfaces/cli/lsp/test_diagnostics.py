@@ -257,7 +257,7 @@ async def test_settings_are_checked_as_they_stand_in_the_editor(
     assert shown == as_checked(file)
 
 
-async def test_settings_that_are_mended_in_the_editor_show_nothing(
+async def test_settings_that_are_fixed_in_the_editor_show_nothing(
     editor: Editor, project: Path
 ) -> None:
     file = project / "wavewright.yaml"

@@ -18,7 +18,7 @@ from wavewright.engine.interfaces.cli.lsp.documents import (
     GoodCheck,
     OpenDocument,
 )
-from wavewright.engine.interfaces.cli.lsp.good_texts import mended_texts
+from wavewright.engine.interfaces.cli.lsp.good_texts import fixed_texts
 from wavewright.engine.interfaces.cli.lsp.navigation import parameter_location
 from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
 from wavewright.engine.interfaces.cli.lsp.projects import OpenProject, settings_of_text
@@ -97,12 +97,12 @@ def _found_around_fault(
 ) -> list[Diagnostic]:
     """Return the diagnostics of what can be read of a text that cannot be read as a whole."""
     place = min((fault.span.start for fault in faults if fault.span is not None), default=0)
-    for mended in mended_texts(good.text, document.text, place):
-        if mended.text == good.text:
-            return mended.placed(good.diagnostics)
-        checked = _check_text(document, mended.text, settings).checked
+    for fixed in fixed_texts(good.text, document.text, place):
+        if fixed.text == good.text:
+            return fixed.placed(good.diagnostics)
+        checked = _check_text(document, fixed.text, settings).checked
         if checked is not None and checked.text.document is not None:
-            return mended.placed(checked.diagnostics)
+            return fixed.placed(checked.diagnostics)
     return []
 
 

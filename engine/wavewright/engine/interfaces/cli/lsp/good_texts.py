@@ -24,7 +24,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class MendedText:
+class FixedText:
     """A text in which some stretches are those of an earlier one."""
 
     text: str
@@ -49,7 +49,7 @@ class MendedText:
         return None
 
 
-def mended_texts(good: str, text: str, fault: int) -> Iterator[MendedText]:
+def fixed_texts(good: str, text: str, fault: int) -> Iterator[FixedText]:
     """Yield what a text may become when what was changed around a fault is taken back: the change
     at the fault, then all before it, then all.
     """
@@ -58,7 +58,7 @@ def mended_texts(good: str, text: str, fault: int) -> Iterator[MendedText]:
     line = text.count("\n", 0, fault)
     before = [change for change in changes if change[2] <= line]
     for taken_back in filter(None, (before[-1:], before, changes)):
-        yield _mended(old, new, taken_back)
+        yield _fixed(old, new, taken_back)
 
 
 _Change = tuple[int, int, int, int]
@@ -93,7 +93,7 @@ def _common(first: Sequence[str], second: Sequence[str]) -> int:
     return length
 
 
-def _mended(old: list[str], new: list[str], taken_back: list[_Change]) -> MendedText:
+def _fixed(old: list[str], new: list[str], taken_back: list[_Change]) -> FixedText:
     starts = [0, *accumulate(map(len, new))]
     parts: list[str] = []
     kept: list[Stretch] = []
@@ -104,4 +104,4 @@ def _mended(old: list[str], new: list[str], taken_back: list[_Change]) -> Mended
         parts += [same, *old[a:b]]
         length += len(same) + sum(map(len, old[a:b]))
         line = d
-    return MendedText("".join(parts), tuple(kept))
+    return FixedText("".join(parts), tuple(kept))
