@@ -167,6 +167,19 @@ def test_a_gate_may_block_from_a_share_of_the_calls_on_and_warn_below_it(
     assert [record.has_failed for record in records] == [output == 0 for output in outputs]
 
 
+@pytest.mark.parametrize("tenths", range(1, 11))
+def test_a_share_of_the_calls_that_is_just_reached_blocks(tenths: int) -> None:
+    outputs: list[Json] = [int(number >= tenths) for number in range(10)]
+    records = ask(
+        {"check": "output > 0", "blocks_from": tenths / 10},
+        outputs,
+        step=FOR_EACH,
+        view=items(*enumerate(outputs)),
+    )
+
+    assert {record.severity for record in records if record.has_failed} == {"block"}
+
+
 def test_a_check_of_the_whole_step_is_asked_once() -> None:
     records = ask(
         {"check": "steps.prices.size() == 2"}, [1, 2], step=FOR_EACH, view=items((0, "a"), (1, "b"))
