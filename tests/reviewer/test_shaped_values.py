@@ -109,13 +109,16 @@ ANSWERS: Mapping[str, object] = {
 }
 
 
-def run(*more: JsonObject, result: Json, answer: object = 7.75) -> ScriptedRun | None:
+GOAL = "The people of all towns above 400 in EUR, in percent"
+
+
+def run(
+    *more: JsonObject, result: Json, answer: object = 7.75, text: str = GOAL
+) -> ScriptedRun | None:
     """Return the run of a plan that a model wrote; nothing where the plan is refused."""
     steps = {**{step["id"]: step for step in STEPS}, **{step["id"]: step for step in more}}
     plan = plan_of(*steps.values(), result=result)
-    goal = goal_for(
-        plan, inputs={"n": 3}, text="The people of all towns above 400 in EUR, in percent"
-    )
+    goal = goal_for(plan, inputs={"n": 3}, text=text)
     known = {tool.name: tool for tool in TOOLS}
     bound = bind_plan(plan, goal, known)
     if error_diagnostics([*check(bound, goal, known), *check_written_result(bound, goal, known)]):
@@ -292,6 +295,73 @@ def test_an_honest_plan_is_believed(value: str, step: JsonObject | None) -> None
     assert ran is not None
     assert review(ran).goal_achieved
     assert worth(ran, "value") == 0.8
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        # figures in words, by magnitude and as a share
+        ("The three smallest towns", "${steps.towns.sortBy(t, t.area).slice(0, 3)}"),
+        ("The top 2", "${steps.towns.sortBy(t, -t.people).slice(0, 2).map(t, t.name)}"),
+        ("The second largest town", "${steps.towns.sortBy(t, -t.people)[1].name}"),
+        ("Towns above 1.5 million", "${steps.towns.filter(t, t.people > 1500000)}"),
+        ("Towns above 15k", "${steps.towns.filter(t, t.people > 15000)}"),
+        ("A share above 20 percent", "${steps.towns.filter(t, t.area / steps.sum.total > 0.2)}"),
+        ("More than half", "${steps.towns.filter(t, t.area > 0.5 * steps.sum.total)}"),
+        # days on which a period begins or ends
+        ("Entries since 2024", "${steps.towns.filter(t, t.name >= '2024-01-01')}"),
+        ("Entries of 2024", "${steps.towns.filter(t, t.name < '2025-01-01')}"),
+        ("Entries of May 2024", "${steps.towns.filter(t, t.name.startsWith('2024-05'))}"),
+        ("Entries of May 2024", "${steps.towns.filter(t, t.name <= '2024-05-31T00:00:00Z')}"),
+        # units by another of their names, and words that say nothing
+        ("The price in euros", "${steps.sum.total} €"),
+        ("The price in euros", "${steps.sum.total} EUR"),
+        ("The rate of the dollar", "${steps.rates.USD}"),
+        ("The share in percent", "${steps.sum.total} %"),
+        ("The names", "${steps.towns.map(t, t.name).join(' and ')}"),
+        ("The sum", "Total: ${steps.sum.total}"),
+        ("The people in all towns", "${steps.sum.total} people in ${steps.sum.n} towns"),
+        # a percentage and a rounding in their other forms
+        ("Shares in percent", "${steps.towns.map(t, 100.0 * t.area / steps.sum.total)}"),
+        ("The total to the cent", "${math.round(steps.sum.total * 100.0) / 100.0}"),
+        ("The total to a tenth", "${math.round(steps.sum.total * 10.0) / 10.0}"),
+    ],
+)
+def test_what_the_goal_says_in_other_words_is_not_the_planners(text: str, value: str) -> None:
+    ran = run(result={"value": value}, text=text)
+
+    assert ran is not None
+    assert worth(ran, "value") == 0.8
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("The two smallest towns", "${steps.towns.slice(0, 2)}"),
+        ("The two smallest towns", "${steps.towns.sortBy(t, t.area).slice(1, 2)}"),
+        ("The 2 largest towns", "${steps.towns.sortBy(t, -t.people)[2].name}"),
+        ("Towns above 15 million", "${steps.towns.filter(t, t.people > 15000)}"),
+        ("Entries since 2024", "${steps.towns.filter(t, t.name >= '2024-03-01')}"),
+        ("Entries since 2024", "${steps.towns.filter(t, t.name >= '2023-01-01')}"),
+        ("Towns above 400", "${steps.towns.filter(t, t.name == '400 Abe')}"),
+        ("The price in euros", "${steps.sum.total} $"),
+        ("The sum", "Total: ${steps.sum.n}"),
+        ("The sum", "${math.round(steps.sum.total * 10.0) / 100.0}"),
+        ("The sum", "${math.round(steps.sum.total * 0.001) / 0.001}"),
+        ("The sum", "${100.0 * steps.sum.total / steps.sum.total}"),
+        ("The share", "${steps.sum.total / double(steps.sum.n) / 100.0}"),
+        ("The share", "${steps.sum.total / double(steps.sum.n) + 1.0}"),
+        ("The rate", "${steps.rates[['US', 'D'].join('')]}"),
+        ("A town", "${steps.towns[1 + 1].name}"),
+        ("What may change in 2024", "${steps.towns.filter(t, t.name >= '2024-05-01')}"),
+        ("The sum", "${steps.sum.text.replace('0', '')}"),
+        ("The sum", "${string(steps.sum.total).replace('.', '')}"),
+    ],
+)
+def test_what_the_goal_says_otherwise_is_the_planners(text: str, value: str) -> None:
+    ran = run(result={"value": value}, text=text)
+
+    assert ran is None or worth(ran, "value") <= 0.3
 
 
 def test_what_a_planner_wrote_beside_the_data_is_named_where_the_figure_is_explained() -> None:

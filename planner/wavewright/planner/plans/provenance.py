@@ -18,10 +18,12 @@ default, because a patch is written when it is known which values would pass a g
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
 from wavewright.planner.cel.embedded import (
@@ -197,8 +199,13 @@ class PlanProvenance:
         return frozenset(
             text
             for text in origins.labels - origins.literals
-            if origins.reads and _SAYS.search(text) and not self.said.names(text)
+            if origins.reads and self._says_more(text)
         )
+
+    def _says_more(self, text: str) -> bool:
+        """Whether words beside a value say more of it than the job does."""
+        rest = " ".join(word for word in text.split() if word.casefold() not in _NEUTRAL)
+        return bool(_SAYS.search(rest)) and not self.said.names(rest)
 
     def of_gate(self, gate: Gate) -> Origins:
         """Return the origins of all that a gate looks at."""
@@ -424,11 +431,12 @@ class PlanProvenance:
             parts = split_references(text)
         except ExpressionError:
             return NOTHING
+        read = [part.expression for part in parts if isinstance(part, EmbeddedExpression)]
         return NOTHING.joined(
             *(
                 self._expression(part.expression, item)
                 if isinstance(part, EmbeddedExpression)
-                else Origins(labels=frozenset({_shown(part)}))
+                else Origins(labels=frozenset({_shown(_without_name(part, read))}))
                 for part in parts
             )
         )
@@ -496,28 +504,73 @@ class JobWords:
     """The words and figures that a job gives: those of its goal and of its inputs."""
 
     def __init__(self, texts: Sequence[Json]) -> None:
-        self._figures = {figure for text in texts for figure in figures_in(text)}
         said = " ".join(text for value in texts for _, text in iterate_strings(value)).casefold()
-        self._stems = {_stem(word) for word in _WORDS.findall(said)}
+        words = _WORDS.findall(said)
+        self._figures = {figure for text in texts for figure in figures_in(text)}
+        self._figures |= {
+            *_worded_figures(said),
+            *(_NUMBERS[word] for word in words if word in _NUMBERS),
+        }
+        self._places = {_ORDINALS[word] for word in words if word in _ORDINALS}
+        self._stems = {_stem(word) for word in words} | _signs_named(said)
+        self._days = frozenset(_bounds_of_periods(words))
 
     def names_figure(self, figure: float) -> bool:
         """Whether a figure is among them; nothing has to name 0."""
         return figure == 0 or figure in self._figures
 
+    def names_place(self, index: Json) -> bool:
+        """Whether an ordinal, as in `the second largest`, is the one of an index."""
+        return index in self._places
+
     def names(self, text: str) -> bool:
-        """Whether all words of a text are among them."""
-        words = _WORDS.findall(text.casefold())
+        """Whether all words, figures and signs of a text are among them; a date may begin or end a
+        month or a year that is.
+        """
+        folded = text.casefold()
+        if folded.removesuffix("t00:00:00z") in self._days:
+            return True
+        words = [word for word in _WORDS.findall(folded) if not _DIGIT.search(word)]
+        years = [word for word in _WORDS.findall(folded) if _YEAR.fullmatch(word)]
+        words += [year for year in years if not self.names_figure(float(year))]
+        signs = _SIGNS.findall(folded)
         figures = [*figures_in(text)]
-        return bool(words) and (
+        return bool(words or years or signs or figures) and (
             all(self.names_figure(figure) for figure in figures)
-            if figures
-            else all(_stem(word) in self._stems for word in words)
+            and all(_stem(word) in self._stems for word in words)
+            and all(sign in self._stems for sign in signs)
         )
 
 
 def _stem(word: str) -> str:
     """Return the part of a word that its plural has as well."""
     return word.removesuffix("s")
+
+
+def _worded_figures(said: str) -> Iterator[float]:
+    """Yield the figures that a text gives with a magnitude or as a percentage: `2 million`, `20 %`."""
+    for figure, word in _MEASURED.findall(said):
+        yield float(figure.replace(",", "")) * _MAGNITUDES[word]
+
+
+def _signs_named(said: str) -> set[str]:
+    """Return the signs and codes of the units that a text names in words, and the other way round."""
+    words = {_stem(word) for word in _WORDS.findall(said)} | {*_SIGNS.findall(said)}
+    return {_stem(name) for names in _UNIT_NAMES if words & {*names} for name in names}
+
+
+def _bounds_of_periods(words: Sequence[str]) -> Iterator[str]:
+    """Yield the first day, the last one and the one after it of the years and months in a text."""
+    dated = {word for word, after in pairwise((*words, "")) if word != "may" or after.isdigit()}
+    months = [number for number, month in enumerate(_MONTHS, 1) if month in dated]
+    for year in (int(word) for word in words if _YEAR.fullmatch(word)):
+        starts = [(dt.date(year, 1, 1), dt.date(year + 1, 1, 1))]
+        for month in months:
+            after = dt.date(year + month // 12, month % 12 + 1, 1)
+            starts.append((dt.date(year, month, 1), after))
+            yield f"{year}-{month:02}"
+        for first, after in starts:
+            yield from (day.isoformat() for day in (first, after - dt.timedelta(1), after))
 
 
 def _objects(schema: Json) -> Iterator[frozenset[str]]:
@@ -542,9 +595,62 @@ _WHOLE: Final = re.compile(r"\$\{(?:(?!\$\{).)*\}", re.DOTALL)
 _FIELDS: Final = re.compile(r"\.(\w+)\b(?!\()")
 _STEPS: Final = re.compile(r"steps\.(\w+)")
 _WORDS: Final = re.compile(r"[^\W_]+(?:\.\d+)?")
+_SIGNS: Final = re.compile("[%‰±<>≈~€$£¥]")
+_YEAR: Final = re.compile(r"(?:19|20)\d\d")
+_COUNTED: Final = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBERS: Final = {
+    **{word: float(number) for number, word in enumerate(_COUNTED, 2)},
+    "half": 0.5,
+    "twice": 2.0,
+    "dozen": 12.0,
+    "twenty": 20.0,
+}
+"""Figures that people write as words; `one` is often none."""
+_ORDINALS: Final = {
+    **dict.fromkeys(("second", "2nd"), 1),
+    **dict.fromkeys(("third", "3rd"), 2),
+    **dict.fromkeys(("fourth", "4th"), 3),
+    **dict.fromkeys(("fifth", "5th"), 4),
+}
+"""The index of an entry that people count by an ordinal."""
+_MAGNITUDES: Final = {
+    **dict.fromkeys(("k", "thousand"), 1e3),
+    **dict.fromkeys(("million", "m", "mio"), 1e6),
+    **dict.fromkeys(("billion", "bn"), 1e9),
+    **dict.fromkeys(("%", "percent", "per cent"), 0.01),
+}
+_MEASURED: Final = re.compile(
+    r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)\s?(per cent|percent|thousand|million|billion|mio|bn|[km]\b|%)"
+)
+_UNIT_NAMES: Final = (
+    ("%", "percent", "percentage"),
+    ("€", "eur", "euro"),
+    ("$", "usd", "dollar"),
+    ("£", "gbp", "pound"),
+    ("¥", "jpy", "yen"),
+)
+_MONTHS: Final = tuple(
+    re.findall(
+        r"\w+",
+        "january february march april may june july august september october november december",
+    )
+)
+_NEUTRAL: Final = frozenset(
+    re.findall(r"\w+", "a an and are at by for has have in is of on the was were with")
+)
+"""Words that say nothing of the values beside them."""
 
 _ASKED_ABOUT: Final = {ASK_MODEL: "of", AGENT: "context"}
 """The parameter of a model's step that holds what is asked about."""
+
+
+def _without_name(words: str, read: Sequence[str]) -> str:
+    """Return the words around one field without the name of this field: `Total: ${steps.x.total}`."""
+    fields = _FIELDS.findall(read[0]) if len(read) == 1 and plain_read(read[0]) else []
+    if not fields:
+        return words
+    names = {fields[-1].casefold(), fields[-1].replace("_", " ").casefold()}
+    return "" if words.strip(" :=-").casefold() in names else words
 
 
 def _calculates(text: str, origins: Origins) -> bool:
@@ -562,6 +668,7 @@ _FORMAT_SPECIFIER: Final = re.compile(r"%[-0]*\d*(?:\.\d+)?[a-zA-Z]")
 _WORD: Final = re.compile(r"[^\W_]")
 _UNITS: Final = frozenset({"1", "1.0", "100", "100.0"})
 """Figures with which values are counted on, or made percentages, once each; no others are units."""
+_HUNDRED: Final = frozenset({"100", "100.0"})
 _EMPTY_DEFAULTS: Final = frozenset({"0", "0.0", '""', "''", "[]", "{}", "false"})
 _ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%"})
 _QUESTIONS: Final = frozenset(
@@ -589,6 +696,8 @@ _SHAPERS: Final = frozenset(
 )
 """Methods whose arguments say which part of a value is taken, or how its parts are joined."""
 _CHOOSERS: Final = frozenset({"filter", "sortBy"})
+_ROUNDINGS: Final = frozenset({"math.round", "math.floor", "math.ceil", "math.trunc"})
+_TENS: Final = re.compile(r"10+(?:\.0)?")
 _CONDITIONS: Final = frozenset({"all", "exists", "exists_one", "existsOne"})
 
 _Locals: TypeAlias = Mapping[str, Origins]
@@ -671,25 +780,37 @@ class _ExpressionOrigins:
             chosen = {_shown(self._source(node))} if is_choice and len(entries) > 1 else _NO_TEXTS
             return found.joined(Origins(choices=frozenset(chosen)))
         value = self.of(operand, names)
-        if isinstance(node, Index) and value.reads and self._takes_one(node, value):
+        if isinstance(node, Index) and value.reads and self._takes_one(node, value, names):
             return value.joined(Origins(choices=frozenset({_shown(self._source(node))})))
         return value
 
-    def _takes_one(self, node: Index, value: Origins) -> bool:
+    def _takes_one(self, node: Index, value: Origins, names: _Locals) -> bool:
         """Whether a place that the author wrote leaves out other entries; the first of what one call
         gives is its best.
         """
         key = without_parens(node.key)
-        if not isinstance(key, LiteralValue) or isinstance(key.value, str):
+        if not isinstance(key, LiteralValue):
+            return not self.of(key, names).reads
+        if isinstance(key.value, str):
             return False
-        return key.value != 0 or self.plan.is_of_items(self._source(node.operand), value)
+        is_first = key.value == 0 and not self.plan.is_of_items(self._source(node.operand), value)
+        return not (is_first or self.plan.said.names_place(key.value))
 
     def _arithmetic(self, node: Binary, names: _Locals) -> Origins:
         left, right = self.of(node.left, names), self.of(node.right, names)
+        if not self.is_strict and (rounded := self._rounded(node)) is not None:
+            return self.of(rounded, names)
         if self.is_strict and node.operator != "+":
             return left.joined(right, self._calculation(node))
         if self.is_strict:
             return left.joined(right, self._twice([node.left, node.right], names))
+        hundredfold = self._hundredfold(node)
+        if hundredfold is not None and right.reads:
+            # `100.0 * a / b` is `a / b * 100.0`.
+            whole = self.of(hundredfold, names)
+            is_itself = self._source(hundredfold) == self._source(node.right)
+            if whole.reads and not is_itself:
+                return whole.joined(right, Origins(units=frozenset({"*"})))
         if (
             left.reads
             and node.operator != "*"
@@ -703,9 +824,36 @@ class _ExpressionOrigins:
             is_unit = value.reads and self._source(unit) in _UNITS
             if is_unit and node.operator not in value.units:
                 counted = replace(value, units=value.units | {node.operator})
-                is_usual = self._is_share(operand, names) or not (value.data or value.models)
+                is_percentage = node.operator == "*" and self._source(unit) in _HUNDRED
+                is_growth = node.operator == "-" and self._source(unit) not in _HUNDRED
+                is_usual = not (value.data or value.models) or (
+                    (is_percentage or is_growth) and self._is_share(operand, names)
+                )
                 return counted if is_usual else counted.joined(self._factor(node))
         return left.joined(right)
+
+    def _rounded(self, node: Binary) -> ExpressionNode | None:
+        """Return what is rounded to some places by `math.round(x * 100.0) / 100.0`."""
+        call = without_parens(node.left)
+        if node.operator != "/" or not isinstance(call, FunctionCall):
+            return None
+        if call.function not in _ROUNDINGS or not _TENS.fullmatch(self._source(node.right)):
+            return None
+        product = without_parens(call.arguments[0])
+        if not isinstance(product, Binary) or product.operator != "*":
+            return None
+        is_same = self._source(product.right) == self._source(node.right)
+        return product.left if is_same else None
+
+    def _hundredfold(self, node: Binary) -> ExpressionNode | None:
+        """Return what is made a percentage before it is divided."""
+        product = without_parens(node.left)
+        if node.operator != "/" or not isinstance(product, Binary) or product.operator != "*":
+            return None
+        for unit, value in ((product.left, product.right), (product.right, product.left)):
+            if self._source(unit) in _HUNDRED:
+                return value
+        return None
 
     def _factor(self, node: ExpressionNode) -> Origins:
         return Origins(factors=frozenset({_shown(self._source(node))}))
@@ -773,7 +921,9 @@ class _ExpressionOrigins:
         if node.function == "format":
             return self._formatted(node, names)
         if node.function == "replace" and target and len(node.arguments) == 2:
-            return self._all(target, names).joined(self._replacement(node.arguments[1], names))
+            return self._all(target, names).joined(
+                self._replacement(node.arguments[1], names), self._lost_figures(node)
+            )
         found = self._all((*target, *node.arguments), names)
         if node.function == "zip":
             found = NOTHING.joined(*(self.of(one, names).settled() for one in node.arguments))
@@ -786,7 +936,11 @@ class _ExpressionOrigins:
         the parts.
         """
         given = self._all(node.arguments, names)
-        if given.literals - _EMPTY_DEFAULTS:
+        unsaid = {text for text in given.literals if not self.plan.said.names(text)}
+        is_of_items = node.target is not None and self.plan.is_of_items(
+            self._source(node.target), self.of(node.target, names)
+        )
+        if (unsaid or is_of_items) and given.literals - _EMPTY_DEFAULTS:
             return Origins(choices=frozenset({_shown(self._source(node))}))
         return Origins(labels=given.labels if node.function == "join" else _NO_TEXTS)
 
@@ -803,6 +957,16 @@ class _ExpressionOrigins:
             return filled.joined(shape.settled())
         words = {_FORMAT_SPECIFIER.sub("", text) for text in shape.labels | shape.literals}
         return filled.joined(replace(shape, literals=_NO_TEXTS, labels=frozenset(words))).settled()
+
+    def _lost_figures(self, node: FunctionCall) -> Origins:
+        """Return the factor by which a figure is written as another one: `replace('0', '')`."""
+        assert node.target is not None
+        of = without_parens(node.target)
+        is_number = isinstance(of, FunctionCall) and of.function == "string"
+        sought, replacement = (self._source(argument) for argument in node.arguments)
+        if _DIGIT.search(sought) or (is_number and not replacement.strip("'\"")):
+            return self._factor(node)
+        return NOTHING
 
     def _replacement(self, node: ExpressionNode, names: _Locals) -> Origins:
         """Return the origins of what takes the place of a part of a text: marks are none, words are."""
