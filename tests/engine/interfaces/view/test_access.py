@@ -39,6 +39,13 @@ def test_without_the_token_nothing_is_shown(page: ServedPage, path: str) -> None
     assert "set-cookie" not in answer.headers
 
 
+def test_a_program_is_told_in_json_that_it_has_no_token(page: ServedPage) -> None:
+    answer = httpx.get(page.root, headers={"Accept": "application/json"})
+
+    assert answer.status_code == 401
+    assert "Authorization: Bearer TOKEN" in answer.json()["error"]
+
+
 def test_another_name_of_the_host_is_refused(page: ServedPage) -> None:
     answer = httpx.get(page.root, headers={**page.bearer, "Host": "evil.example"})
 

@@ -162,6 +162,24 @@ async def test_a_program_is_told_in_json_that_an_address_leads_nowhere(
     assert answer.json() == {"error": f"GET {path}: not found"}
 
 
+@pytest.mark.parametrize("path", ["/runs/nowhere", "/api/v1/runs/nowhere"])
+async def test_a_program_is_told_in_json_that_there_is_no_such_run(
+    path: str, tmp_path: Path
+) -> None:
+    async with pages_of(tmp_path) as client:
+        answer = await client.get(path, headers={"Accept": "application/json"})
+
+    assert answer.status_code == 404
+    assert "help" not in answer.json()["error"]
+
+
+async def test_a_parameter_that_the_api_does_not_have_is_named(tmp_path: Path) -> None:
+    async with pages_of(tmp_path) as client:
+        answer = await client.get("/api/v1/runs?limit=5")
+
+    assert answer.json() == {"error": "`limit`: there is no such field"}
+
+
 ITEMS, ASK = StepId("items"), StepId("ask")
 MANY: JsonObject = {
     "goal": "Look",

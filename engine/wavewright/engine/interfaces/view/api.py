@@ -121,7 +121,7 @@ class Operation:
                 return _refusal(422, Problem(error=error.message, hint=error.hint))
             except WavewrightError as error:
                 code = 404 if isinstance(error, RunNotFound) else 409
-                return _refusal(code, Problem(error=reason_of(error), hint=error.hint))
+                return _refusal(code, Problem(error=error.message, hint=error.hint))
             return Response(answer.dump_json(found, by_alias=True), media_type="application/json")
 
         return Route(self.path, endpoint, methods=[self.method])

@@ -34,7 +34,7 @@ from wavewright.engine.interfaces.view.people import (
     below_prefix,
     set_viewer,
 )
-from wavewright.engine.interfaces.view.served_pages import base_of, render
+from wavewright.engine.interfaces.view.served_pages import base_of, is_asked_for_json, render
 from wavewright.engine.interfaces.view.sessions import SESSION_SECONDS, Sessions
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -151,7 +151,7 @@ class AccessGuard:
             place = f"{base_of(request)}/"
             return RedirectResponse(f"{place}?{query}" if query else place, 307)
         if self._open_requests[client] > _MAX_REQUESTS:
-            return PlainTextResponse(f"{_MAX_REQUESTS} requests are open already", 429)
+            return _refusal(request, 429, f"{_MAX_REQUESTS} requests are open already")
         is_change = request.method not in _SAFE_METHODS
         own_origins = {f"http://{host}", self._access.origin} - {None}
         is_own = request.headers.get("origin") in own_origins
@@ -266,9 +266,9 @@ def _refused_origin(request: Request) -> Response:
 
 
 def _refusal(request: Request, code: int, reason: str) -> Response:
-    """Return the reason as text, and as the API describes it to whoever asks that."""
+    """Return the reason as text, and to programs in JSON, as the API describes it."""
     headers = {"WWW-Authenticate": "Bearer"} if code == 401 else None
-    if request.scope["path"].startswith(f"{base_of(request)}/api/"):
+    if is_asked_for_json(request):
         return JSONResponse({"error": reason}, code, headers)
     return PlainTextResponse(reason, code, headers)
 

@@ -14,6 +14,7 @@ from typing import Final, cast
 
 from jinja2 import Environment
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -73,15 +74,22 @@ def refusal(request: Request, error: Exception) -> Response:
     reason = error.detail
     if reason == HTTPStatus(error.status_code).phrase:
         reason = f"{request.method} {path}: {reason.lower()}"
-    if _is_asked_for_json(request, path):
-        return JSONResponse({"error": reason}, error.status_code, error.headers)
     title = _TITLES.get(error.status_code, "Refused")
-    answer = page(request, "missing.html.j2", error.status_code, title=title, reason=reason)
+    answer = refused(request, error.status_code, title=title, reason=reason)
     answer.headers.update(error.headers or {})
     return answer
 
 
-def _is_asked_for_json(request: Request, path: str) -> bool:
+def refused(request: Request, code: int, *, title: str, reason: str) -> Response:
+    """Return a reason for what is refused: a page for people, JSON for programs."""
+    if is_asked_for_json(request):
+        return JSONResponse({"error": reason}, code)
+    return page(request, "missing.html.j2", code, title=title, reason=reason)
+
+
+def is_asked_for_json(request: Request) -> bool:
+    """Return whether a program asks: it asks the API, or accepts JSON and no pages."""
+    path = request.scope["path"].removeprefix(base_of(request))
     accepted = request.headers.get("accept", "")
     prefers_json = "application/json" in accepted and "text/html" not in accepted
     return f"{path}/".startswith("/api/") or prefers_json
@@ -111,10 +119,15 @@ def reason_of(error: WavewrightError | ValidationError) -> str:
     """Return what is wrong, each field of an answer with its fault."""
     if isinstance(error, WavewrightError):
         return str(error)
-    return "; ".join(
-        f"`{fault['loc'][0]}`: {fault['msg']}" if fault["loc"] else fault["msg"]
-        for fault in error.errors()
-    )
+    return "; ".join(map(_fault_text, error.errors()))
+
+
+def _fault_text(fault: ErrorDetails) -> str:
+    if not fault["loc"]:
+        return fault["msg"]
+    if fault["type"] == "extra_forbidden":
+        return f"`{fault['loc'][0]}`: there is no such field"
+    return f"`{fault['loc'][0]}`: {fault['msg']}"
 
 
 def refusal_of(error: WavewrightError | ValidationError) -> tuple[str, int]:
