@@ -10,6 +10,7 @@ from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -331,6 +332,12 @@ def test_a_plan_may_be_what_a_file_of_one_holds(ww: Wavewright) -> None:
     assert ww.load(plan).check() == ()
     with pytest.raises(PlanError, match="did you mean 'add'"):
         ww.run_sync({"steps": [{"id": "total", "tool": "ad", "params": {}}]})
+
+
+@pytest.mark.parametrize("plan", [[{"steps": []}], None, 3])
+def test_what_can_be_no_plan_is_refused_with_what_to_give(plan: Any, ww: Wavewright) -> None:
+    with pytest.raises(TypeError, match="a file or a dict"):
+        ww.run_sync(plan)
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

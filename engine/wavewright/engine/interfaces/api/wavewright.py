@@ -237,14 +237,18 @@ class Wavewright:
         Raises:
             DocumentError: the file cannot be read.
             ToolError: a value has no JSON form.
+            TypeError: it is neither the path of a file nor a dict.
         """
         if isinstance(plan, Mapping):
             path = self._settings.root / "plan"
             value = as_object(written_as_json(dict(plan), "the plan"))
             document = plan_document(value, "the plan")
-        else:
+        elif isinstance(plan, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] - of a caller
             path = self._settings.root / plan
             document = read_document_file(path)
+        else:
+            msg = f"a plan is the path of a file or a dict, and not {type(plan).__name__!r}"
+            raise TypeError(msg)
         return replace(self._plan_from(path), document=document, inputs=json_inputs(inputs))
 
     def new_plan(
