@@ -482,6 +482,7 @@ def test_two_keys_that_are_one_text_are_refused(expression: str) -> None:
         ("uint(3)", r"write int\(x\)"),
         ("bytes('ab')", "leave them to a tool"),
         ("type(1) == 'int'", "no values of JSON"),
+        ("'ab'.encode()", "leave them to a tool"),
         ("math.bitAnd(1, 3)", "no bits"),
         ("[1].map(x, math.bitShiftLeft(x, 2))", "no bits"),
     ],
@@ -494,6 +495,14 @@ def test_what_json_has_no_value_for_is_refused_with_what_to_write(
             read(expression)
 
         assert re.search(hint, str(caught.value.hint))
+
+
+@pytest.mark.parametrize("expression", ["int", "string == 'a'", "[bool, 1]"])
+def test_a_type_is_no_value(typed: TypedEnvironment, expression: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        typed.result_schema(expression)
+
+    assert "no values of JSON" in str(caught.value.hint)
 
 
 def test_names_of_types_are_names_like_any_other() -> None:

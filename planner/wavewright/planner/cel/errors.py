@@ -71,9 +71,10 @@ SUPPRESSED_ERROR_COST: Final = 16
 """Operations of a fault that `||`, `&&`, all() or exists() passes over."""
 
 _BYTES_PER_OPERATION = 16
-"""All that an evaluation makes so takes 48 MiB at most."""
+"""So all that an evaluation makes takes 48 MiB at most."""
 _CHARACTERS_SCANNED = 512
 """Characters that one operation compares."""
+NO_TYPES_HINT: Final = "types are no values of JSON: a tool's output schema says what a field is"
 _HINT = "filter first, or leave the work to a tool"
 
 

@@ -19,6 +19,7 @@ from wavewright.config.errors import did_you_mean
 from wavewright.planner.cel.errors import (
     MAX_KEY_LENGTH_SHOWN,
     MAX_NAMES_LISTED,
+    NO_TYPES_HINT,
     CostTracker,
     ExpressionError,
     join_names,
@@ -157,6 +158,12 @@ def _root(path: Path, variables: Variables) -> Json:
         raise unknown_root_error(path.root, path.start, variables) from None
 
 
+_TYPE_NAMES: Final = frozenset(
+    {"bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"}
+)
+"""Names that stand for types in CEL."""
+
+
 def unknown_root_error(name: str, offset: int, known: Mapping[str, object]) -> ExpressionError:
     """Return the fault for a name that stands for nothing here."""
     if name in ("item", "index"):
@@ -174,6 +181,8 @@ def unknown_root_error(name: str, offset: int, known: Mapping[str, object]) -> E
             "name the step: steps.…",
         )
     hint = did_you_mean(name, known) or f"there are: {join_names(known)}"
+    if name in _TYPE_NAMES:
+        hint = NO_TYPES_HINT
     if "steps" in known and isinstance(steps := known["steps"], Mapping) and name in steps:
         hint = f"did you mean 'steps.{name}'?"
     elif "inputs" in known and isinstance(inputs := known["inputs"], Mapping) and name in inputs:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from wavewright.config.errors import did_you_mean
-from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.errors import NO_TYPES_HINT, ExpressionError
 from wavewright.planner.cel.functions import GLOBAL_FUNCTIONS, METHODS, lists, scalars, text
 from wavewright.planner.cel.nodes import NAMESPACES, FunctionCall
 
@@ -111,7 +111,9 @@ _FOREIGN_FUNCTIONS: Final = {
     "default": "write has(steps.x.field) ? steps.x.field : other",
     "uint": "JSON has no unsigned integers: write int(x)",
     "bytes": "JSON has no bytes: leave them to a tool",
-    "type": "types are no values of JSON: a tool's output schema says what a field is",
+    **dict.fromkeys(("encode", "decode"), "JSON has no bytes: leave them to a tool"),
+    "groupBy": "write list.map(x, x.key).distinct() for its keys, and filter() for what has one of them",
+    "type": NO_TYPES_HINT,
     **dict.fromkeys(
         ("math.bitAnd", "math.bitOr", "math.bitXor", "math.bitNot", "math.bitShiftLeft", "math.bitShiftRight"),
         "integers of JSON have no bits: leave them to a tool",
