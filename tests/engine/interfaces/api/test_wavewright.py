@@ -340,6 +340,12 @@ def test_what_can_be_no_plan_is_refused_with_what_to_give(plan: Any, ww: Wavewri
         ww.run_sync(plan)
 
 
+@pytest.mark.parametrize("inputs", [[1], "n=3", 5])
+def test_what_can_be_no_inputs_is_refused_with_what_to_give(inputs: Any, ww: Wavewright) -> None:
+    with pytest.raises(TypeError, match="inputs are a dict"):
+        ww.load({"steps": []}, inputs)
+
+
 def test_importing_the_package_loads_nothing_heavy() -> None:
     def loaded_by(code: str) -> set[str]:
         program = f"import sys\n{code}\nprint(*sys.modules)"

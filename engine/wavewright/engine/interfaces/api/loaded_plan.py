@@ -231,11 +231,14 @@ def json_inputs(inputs: Mapping[str, object] | None) -> JsonObject:
 
     Raises:
         ToolError: a value has no JSON form.
+        TypeError: they are no mapping of names to values.
     """
-    return {
-        name: written_as_json(value, f"the input {name!r}")
-        for name, value in (inputs or {}).items()
-    }
+    try:
+        given = dict(inputs or {})
+    except (TypeError, ValueError):
+        msg = f"inputs are a dict of names and values, and not {type(inputs).__name__!r}"
+        raise TypeError(msg) from None
+    return {name: written_as_json(value, f"the input {name!r}") for name, value in given.items()}
 
 
 def _json_fields(fields: Mapping[str, object], owner: str) -> JsonObject:

@@ -243,12 +243,13 @@ class Wavewright:
             path = self._settings.root / "plan"
             value = as_object(written_as_json(dict(plan), "the plan"))
             document = plan_document(value, "the plan")
-        elif isinstance(plan, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] - of a caller
-            path = self._settings.root / plan
-            document = read_document_file(path)
         else:
-            msg = f"a plan is the path of a file or a dict, and not {type(plan).__name__!r}"
-            raise TypeError(msg)
+            try:
+                path = self._settings.root / plan
+            except TypeError:
+                msg = f"a plan is the path of a file or a dict, and not {type(plan).__name__!r}"
+                raise TypeError(msg) from None
+            document = read_document_file(path)
         return replace(self._plan_from(path), document=document, inputs=json_inputs(inputs))
 
     def new_plan(
