@@ -373,9 +373,10 @@ def _number(bound: object) -> str:
 
 def suggest_nearest(name: str, known: Sequence[str]) -> str | None:
     """Suggest the nearest of the names that exist, or list them."""
-    return did_you_mean(name, known) or (
-        f"there is {', '.join(map(repr, known))}" if known else None
-    )
+    if (near := did_you_mean(name, known)) is not None or not known:
+        return near
+    verb = "is" if len(known) == 1 else "are"
+    return f"there {verb} {', '.join(map(repr, known))}"
 
 
 # --- names

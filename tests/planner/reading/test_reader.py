@@ -182,6 +182,12 @@ def test_an_unknown_field_is_answered_with_the_nearest_or_with_all_there_are() -
     assert far.hint == "there is 'rubric'"
 
 
+def test_the_fields_that_there_are_stand_in_the_hint_where_none_is_near() -> None:
+    (unknown,) = read_plan('{"steps": [], "1": 2}', "plan.json").diagnostics
+
+    assert str(unknown.hint).startswith("there are 'caps', 'gates', ")
+
+
 def test_a_field_of_several_types_gives_one_fault() -> None:
     (found,) = read_plan(
         '{"steps": [{"id": "a", "tool": "t", "for_each": 3}]}', "plan.json"
