@@ -34,7 +34,11 @@ from wavewright.planner.planning.tool_descriptions import (
     type_text,
 )
 from wavewright.planner.plans.dispatch import undispatchable
-from wavewright.planner.plans.gate_questions import QUESTION_FIELDS, gate_question
+from wavewright.planner.plans.gate_questions import (
+    QUESTION_FIELDS,
+    gate_consequence,
+    gate_question,
+)
 from wavewright.planner.schemas.validation import infer_schema, schema_definitions
 from wavewright.planner.types import GateSeverity, Json, JsonObject, JsonSchema, StepId, as_object
 from wavewright.prompts.templates import Prompts
@@ -478,4 +482,6 @@ def _gate_values(gate: Gate) -> dict[str, object]:
 def _gate_description(gate: Gate) -> str:
     """Return what a gate asks and what comes of its failure, in words."""
     words = gate_question(gate)
-    return words if gate.severity == "block" else f"{words} (a warning only)"
+    if gate.severity == "block":
+        return f"{words} ({gate_consequence(gate)})" if gate.blocks_from > 0 else words
+    return f"{words} (a warning only)"

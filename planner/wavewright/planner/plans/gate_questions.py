@@ -30,6 +30,13 @@ def gate_question(gate: Gate) -> str:
             return f"a model judges: {one_line(gate.judge.rubric if gate.judge else '')}"
 
 
+def gate_consequence(gate: Gate) -> str:
+    """Return in words what comes of a gate's failure."""
+    if gate.severity == "block" and gate.blocks_from > 0:
+        return f"blocks from {gate.blocks_from * 100:g} % of the calls on, warns below"
+    return f"{gate.severity}s"
+
+
 def gate_expressions(gate: Gate) -> list[str]:
     """Return the expressions that a gate evaluates; a path to a field is one as well."""
     match gate.kind:

@@ -394,3 +394,16 @@ def test_asking_about_a_plan_asks_no_model(
     record(wavewright)
 
     assert model_server.requests == ()
+
+
+@pytest.mark.parametrize(("share", "shown"), [("0.125", "12.5 %"), ("0.07", "7 %"), ("1", "100 %")])
+def test_a_gate_says_from_which_share_of_the_calls_on_it_blocks(
+    wavewright: CommandLine, project: Path, share: str, shown: str
+) -> None:
+    template = project / "config" / "goals" / "word_ranking.yaml"
+    gate = f"severity: block\n    blocks_from: {share}"
+    template.write_text(template.read_text().replace("severity: block", gate))
+
+    forecast = " ".join(wavewright("dry-run", "plans/words.job.yaml").out.split())
+
+    assert f"required, blocks from {shown} of the calls on, warns below" in forecast

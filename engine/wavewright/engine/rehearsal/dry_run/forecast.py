@@ -40,6 +40,7 @@ from wavewright.planner.language.plan import Cap, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature, asks_approval
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.estimates import max_parallel_calls
+from wavewright.planner.plans.gate_questions import gate_consequence
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.let_and_stop import let_values
 from wavewright.planner.schemas.operator_types import describe_kind
@@ -174,7 +175,8 @@ class _Forecaster:
             names=tuple(_name_texts(CheckContext(plan, goal, tools, goal.limits))),
             stop=None if plan.stop is None else f"when {plan.stop.when}",
             gates=tuple(
-                f"{gate.id} on {gate.on}: {gate.kind}, {gate.severity}s" for gate in plan.gates
+                f"{gate.id} on {gate.on}: {gate.kind}, {gate_consequence(gate)}"
+                for gate in plan.gates
             ),
             caps=tuple(_cap_text(cap) for cap in plan.caps),
             approvals=self._approvals(),
