@@ -324,6 +324,8 @@ def test_an_honest_plan_is_believed(value: str, step: JsonObject | None) -> None
         # a percentage and a rounding in their other forms
         ("Shares in percent", "${steps.towns.map(t, 100.0 * t.area / steps.sum.total)}"),
         ("The total to the cent", "${math.round(steps.sum.total * 100.0) / 100.0}"),
+        # nothing where there is nothing
+        ("The first", "${steps.towns.size() > 0 ? steps.towns.sortBy(t, t.id)[0].name : ''}"),
         ("The total to a tenth", "${math.round(steps.sum.total * 10.0) / 10.0}"),
     ],
 )
@@ -353,6 +355,8 @@ def test_what_the_goal_says_in_other_words_is_not_the_planners(text: str, value:
         ("The share", "${steps.sum.total / double(steps.sum.n) + 1.0}"),
         ("The rate", "${steps.rates[['US', 'D'].join('')]}"),
         ("A town", "${steps.towns[1 + 1].name}"),
+        ("The sum", "${steps.towns.size() > 0 ? steps.sum.total : 0.0}"),
+        ("The names", "${steps.towns.size() > 0 ? steps.towns.map(t, t.name).join(', ') : 'all'}"),
         ("What may change in 2024", "${steps.towns.filter(t, t.name >= '2024-05-01')}"),
         ("The sum", "${steps.sum.text.replace('0', '')}"),
         ("The sum", "${string(steps.sum.total).replace('.', '')}"),

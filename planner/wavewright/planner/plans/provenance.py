@@ -877,12 +877,19 @@ class _ExpressionOrigins:
         return yes.settled().joined(no.settled())
 
     def _is_guard(self, node: Conditional) -> bool:
-        """Whether a condition only asks `has()` for what its first branch reads."""
+        """Whether a condition only asks whether there is anything of what its first branch reads: by
+        `has()`, or by `size() > 0`.
+        """
         condition = without_parens(node.condition)
-        if not isinstance(condition, Has):
-            return False
-        asked = self.text[condition.selection.start : condition.selection.end]
-        return asked in self.text[node.yes.start : node.yes.end]
+        asked: ExpressionNode | None = None
+        if isinstance(condition, Has):
+            asked = condition.selection
+        elif isinstance(condition, Binary) and condition.operator in {">", "!="}:
+            size = without_parens(condition.left)
+            is_with_none = self._source(condition.right) == "0"
+            if is_with_none and isinstance(size, FunctionCall) and size.function == "size":
+                asked = size.target
+        return asked is not None and self._source(asked) in self._source(node.yes)
 
     def _composite(self, node: ListLiteral | MapLiteral, names: _Locals) -> Origins:
         entries = _entries(node)
