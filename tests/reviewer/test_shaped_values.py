@@ -355,6 +355,7 @@ def test_what_the_goal_says_in_other_words_is_not_the_planners(text: str, value:
         ("The share", "${steps.sum.total / double(steps.sum.n) + 1.0}"),
         ("The rate", "${steps.rates[['US', 'D'].join('')]}"),
         ("A town", "${steps.towns[1 + 1].name}"),
+        ("Requests per second", "${steps.towns[1].name}"),
         ("The sum", "${steps.towns.size() > 0 ? steps.sum.total : 0.0}"),
         ("The names", "${steps.towns.size() > 0 ? steps.towns.map(t, t.name).join(', ') : 'all'}"),
         ("What may change in 2024", "${steps.towns.filter(t, t.name >= '2024-05-01')}"),

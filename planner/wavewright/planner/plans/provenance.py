@@ -511,7 +511,11 @@ class JobWords:
             *_worded_figures(said),
             *(_NUMBERS[word] for word in words if word in _NUMBERS),
         }
-        self._places = {_ORDINALS[word] for word in words if word in _ORDINALS}
+        self._places = {
+            _ORDINALS[word]
+            for before, word in pairwise(("", *words))
+            if word in _ORDINALS and before not in _BEFORE_A_UNIT
+        }
         self._stems = {_stem(word) for word in words} | _signs_named(said)
         self._days = frozenset(_bounds_of_periods(words))
 
@@ -613,6 +617,8 @@ _ORDINALS: Final = {
     **dict.fromkeys(("fifth", "5th"), 4),
 }
 """The index of an entry that people count by an ordinal."""
+_BEFORE_A_UNIT: Final = frozenset({"per", "a", "each", "every", "one"})
+"""Words after which a second is a time."""
 _MAGNITUDES: Final = {
     **dict.fromkeys(("k", "thousand"), 1e3),
     **dict.fromkeys(("million", "m", "mio"), 1e6),
