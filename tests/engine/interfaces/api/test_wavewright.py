@@ -331,7 +331,7 @@ def test_a_plan_may_be_what_a_file_of_one_holds(ww: Wavewright) -> None:
     assert ww.run_sync(plan).result == {"total": 3}
     assert ww.load(plan).check() == ()
     with pytest.raises(PlanError, match="did you mean 'add'"):
-        ww.run_sync({"steps": [{"id": "total", "tool": "ad", "params": {}}]})
+        ww.run_sync({"steps": [{"id": "total", "tool": "ad"}]})
 
 
 @pytest.mark.parametrize("plan", [[{"steps": []}], None, 3])
