@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import re
 from collections.abc import Iterator
@@ -10,16 +11,21 @@ from pathlib import Path
 from typing import Final
 
 from wavewright.config import exit_codes
-from wavewright.config.documents import read_document_file
+from wavewright.config.documents import Document, read_document_file
 from wavewright.config.errors import WavewrightError
 from wavewright.config.schedules import ScheduleSettings, ScheduleTerms
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError
 from wavewright.engine.run.jobs.documents import is_job
+from wavewright.engine.run.jobs.inputs import InputOverrides
+from wavewright.engine.run.jobs.resolving import resolve_job
+from wavewright.engine.run.permanent_errors import PERMANENT_ERRORS, permanent_error_text
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.diagnostic import PlanError, suggest_name
 from wavewright.planner.language.goals import Job
+from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.reading.reader import read_model
-from wavewright.planner.types import as_object
+from wavewright.planner.types import JsonObject, as_object
 
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json", ".toml"})
 _MENTION: Final = re.compile(r"^\s*(?:\"schedule\"|schedule|\[schedule\])\s*[:=\]]?", re.MULTILINE)
@@ -38,13 +44,23 @@ class ProjectSchedule:
     """The job's file, relative to the project."""
     terms: ScheduleTerms | None
     fault: str = ""
-    """Why it begins nothing: what is wrong with the file of its job."""
+    """Why it begins nothing: what is wrong with the file of its job, or with its inputs."""
+
+
+def inputs_at(terms: ScheduleTerms, instant: float) -> JsonObject:
+    """Return the inputs of the job that a schedule begins at an instant.
+
+    Raises:
+        ExpressionError: they cannot be computed.
+    """
+    moment = dt.datetime.fromtimestamp(instant, dt.UTC)
+    return as_object(render(terms.inputs, lambda expression: evaluate(expression, {}, moment)))
 
 
 def project_schedules(settings: Settings) -> list[ProjectSchedule]:
     """Return the schedules of a project, by name; files are read anew each time."""
-    named = [_of_settings(name, given, settings) for name, given in settings.schedules.items()]
-    return sorted([*named, *_of_files(settings)], key=lambda schedule: schedule.name)
+    found = [*schedules_of_settings(settings), *_of_files(settings)]
+    return sorted(found, key=lambda schedule: schedule.name)
 
 
 class ScheduleUnknown(WavewrightError):
@@ -63,15 +79,30 @@ def named_schedule(settings: Settings, name: str) -> ProjectSchedule:
     if name not in known:
         hint = suggest_name(name, known, what="schedules") or "the project has none"
         raise ScheduleUnknown(f"there is no schedule {name!r}", hint)
-    if known[name].fault:
-        hint = f"mend {known[name].job}"
-        raise ScheduleUnknown(f"schedule {name!r} begins nothing: {known[name].fault}", hint)
-    return known[name]
+    schedule = known[name]
+    if schedule.fault:
+        hint = f"mend {schedule.job}"
+        if schedule.terms is not None and schedule.terms.inputs:
+            hint += ", or the inputs of the schedule"
+        raise ScheduleUnknown(f"schedule {name!r} begins nothing: {schedule.fault}", hint)
+    return schedule
 
 
-def _of_settings(name: str, given: ScheduleSettings, settings: Settings) -> ProjectSchedule:
-    fault = "" if (settings.root / given.job).is_file() else f"there is no file {given.job!r}"
-    return ProjectSchedule(name, given.job, given, fault)
+def schedules_of_settings(settings: Settings) -> Iterator[ProjectSchedule]:
+    """Yield the schedules that the settings name, in their order."""
+    for name, terms in settings.schedules.items():
+        yield ProjectSchedule(name, terms.job, terms, _fault_of_settings(terms, settings))
+
+
+def _fault_of_settings(terms: ScheduleSettings, settings: Settings) -> str:
+    file = settings.root / terms.job
+    if not file.is_file():
+        return f"there is no file {terms.job!r}"
+    try:
+        document = read_document_file(file)
+    except DocumentError as error:
+        return _first_fault(error)
+    return fault_of_inputs(terms, document, file, settings)
 
 
 def _of_files(settings: Settings) -> Iterator[ProjectSchedule]:
@@ -96,7 +127,28 @@ def _of_files(settings: Settings) -> Iterator[ProjectSchedule]:
             yield ProjectSchedule(path, path, None, error.diagnostics[0].message)
             continue
         if terms is not None:
-            yield ProjectSchedule(path, path, terms)
+            fault = fault_of_inputs(terms, document, file, settings)
+            yield ProjectSchedule(path, path, terms, fault)
+
+
+def fault_of_inputs(
+    terms: ScheduleTerms, document: Document, file: Path, settings: Settings
+) -> str:
+    """Return why the job of a document would not begin with the inputs of its schedule; else an
+    empty text.
+    """
+    if not terms.inputs:
+        return ""
+    try:
+        # Any instant will do: each gives a text in the same form.
+        inputs = InputOverrides(inputs_at(terms, 0.0))
+        # Of faults of the plan its check tells, and its run.
+        resolve_job(document, file, None, settings, judge=lambda *_: (), inputs=inputs)
+    except ExpressionError as error:
+        return f"its inputs cannot be computed: {error.message}"
+    except PERMANENT_ERRORS as error:
+        return permanent_error_text(error)
+    return ""
 
 
 def _first_fault(error: DocumentError) -> str:

@@ -24,13 +24,16 @@ from wavewright.engine.service.job_store.rules import ProjectJob, project_nothin
 from wavewright.engine.service.operations.logs import StructuredLog
 from wavewright.engine.service.requested_jobs import FILE_KEY, INPUTS_KEY
 from wavewright.engine.service.schedules.instants import instants_between
-from wavewright.engine.service.schedules.project_schedules import ProjectSchedule, project_schedules
+from wavewright.engine.service.schedules.project_schedules import (
+    ProjectSchedule,
+    inputs_at,
+    project_schedules,
+)
 from wavewright.engine.service.schedules.rules import decide_tick
 from wavewright.engine.service.schedules.schedule_store import InstantFaulty, ScheduleStore, Ticked
 from wavewright.executor.store.errors import JournalError
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.plans.expressions import evaluate, render
-from wavewright.planner.types import JsonObject, as_object
+from wavewright.planner.types import JsonObject
 
 TICK_SECONDS: Final = 1.0
 """How often schedules are looked at."""
@@ -62,16 +65,14 @@ def scheduled_request(
         InstantFaulty: the inputs of the schedule cannot be computed.
     """
     job = str(uuid.uuid5(_NAMESPACE, f"{schedule.name} {instant!r} {once}"))
-    given = {} if schedule.terms is None else schedule.terms.inputs
-    moment = dt.datetime.fromtimestamp(instant, dt.UTC)
     try:
-        inputs = render(given, lambda expression: evaluate(expression, {}, moment))
+        inputs = {} if schedule.terms is None else inputs_at(schedule.terms, instant)
     except ExpressionError as fault:
         message = f"the inputs of schedule {schedule.name!r} cannot be computed: {fault.message}"
         raise InstantFaulty(message) from fault
     request: JsonObject = {
         FILE_KEY: schedule.job,
-        INPUTS_KEY: as_object(inputs),
+        INPUTS_KEY: inputs,
         "job": {"name": schedule.name},
         "schedule": schedule.name,
     }

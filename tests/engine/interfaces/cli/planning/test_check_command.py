@@ -566,6 +566,25 @@ def test_tools_of_the_settings_that_cannot_be_had_are_faults_at_their_place(
     assert "wavewright.yaml:3:" in faulty.out
 
 
+def test_a_schedule_that_begins_nothing_is_a_fault_of_the_settings_or_of_its_job(
+    wavewright: CommandLine, project: Path
+) -> None:
+    job = "goal_template: word_ranking\ninputs: {folder: notes, top: 5}\nplan: plans/words.plan.yaml\n"
+    (project / "often.job.yaml").write_text(f"{job}schedule: {{every: 1h, inputs: {{tpo: 3}}}}\n")
+    (project / "wavewright.yaml").write_text(
+        "tools: [tools/notes.py]\nschedules:\n"
+        "  gone: {job: nowhere.yaml, every: 1h}\n"
+        "  often: {job: often.job.yaml, every: 1h, inputs: {top: 3}}\n"
+    )
+
+    of_job = wavewright("check", "often.job.yaml")
+    of_settings = wavewright("check", "wavewright.yaml")
+
+    assert "no input is called 'tpo'\n --> often.job.yaml:4:31" in of_job.out
+    assert "'gone' begins nothing: there is no file 'nowhere.yaml'" in of_settings.out
+    assert (of_settings.code, of_settings.out.count("error[")) == (1, 1)
+
+
 def test_a_worker_with_a_misspelt_field_is_still_a_worker(
     wavewright: CommandLine, project: Path
 ) -> None:

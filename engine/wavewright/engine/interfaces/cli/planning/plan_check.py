@@ -47,7 +47,7 @@ from wavewright.planner.diagnostics.diagnostic import (
     error_diagnostics,
     locate_diagnostics,
 )
-from wavewright.planner.language.goals import Goal, GoalTemplate
+from wavewright.planner.language.goals import Goal, GoalTemplate, Job
 from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, Limits, Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
@@ -64,6 +64,7 @@ from wavewright.planner.reading.reader import (
     read_plan_document,
     read_tools_file,
 )
+from wavewright.planner.types import as_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -254,7 +255,8 @@ def _check_document(options: CheckOptions) -> CheckedDocument:
             if is_settings(document) or is_agent(document) or is_worker(document):
                 return _check_other(document, options)
             if is_job(document) or is_template(document):
-                return _check_job(document, options, options.project)
+                checked = _check_job(document, options, options.project)
+                return _with_schedule(checked, document, options)
             text = read_plan_document(document)
     plan = text.plan or (text.partial.plan if text.partial is not None else None)
     if plan is None:
@@ -349,6 +351,25 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
         own = _check_template(document, options, order.goal).diagnostics
         found = tuple(locate_diagnostics([*own, *found], document))
     return CheckedDocument(text, plan, found, None if origin.expanded is not None else basis)
+
+
+def _with_schedule(
+    checked: CheckedDocument, document: Document, options: CheckOptions
+) -> CheckedDocument:
+    """Return a checked job with what is wrong with the inputs of its own schedule."""
+    if checked.errors or not is_job(document) or "schedule" not in as_object(document.value):
+        return checked
+    # Imported here: most jobs have no schedule, and a check is fast.
+    from wavewright.engine.service.schedules.project_schedules import fault_of_inputs
+
+    terms = read_model(document, Job).schedule
+    if terms is None:
+        return checked
+    fault = fault_of_inputs(terms, document, options.file, options.project)
+    if not fault:
+        return checked
+    found = locate_diagnostics([Diagnostic("E107", fault, "/schedule/inputs")], document)
+    return replace(checked, others=(*checked.others, CheckedDocument.without_plan(document, found)))
 
 
 def _check_expansion(

@@ -31,6 +31,7 @@ from wavewright.engine.run.project.prompt_checks import (
 from wavewright.engine.run.project.tool_sources import open_sources, own_agents
 from wavewright.engine.run.project.tools import all_tools, packs_of_project
 from wavewright.engine.service.bus.topology import topology_of
+from wavewright.engine.service.schedules.project_schedules import schedules_of_settings
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     PlanError,
@@ -116,6 +117,10 @@ def _settings_diagnostics(settings: Settings) -> Iterator[Diagnostic]:
         read_ladders(settings.ladders, settings.document)
     except DocumentError as error:
         yield from (diagnostic_from_fault(fault) for fault in error.faults)
+    for schedule in schedules_of_settings(settings):
+        if schedule.fault:
+            message = f"schedule {schedule.name!r} begins nothing: {schedule.fault}"
+            yield Diagnostic("E107", message, f"/schedules/{schedule.name}")
 
 
 def check_worker(document: Document, settings: Settings) -> tuple[Diagnostic, ...]:

@@ -1,0 +1,76 @@
+"""Schedules of a project whose jobs would not begin are told when they are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wavewright.config.settings import load_settings
+from wavewright.engine.service.schedules.project_schedules import project_schedules
+
+PLAN = """\
+inputs: {top: 1}
+steps: [{id: say, tool: say, params: {text: "${inputs.top} ${has(inputs.day) ? inputs.day : 0}"}}]
+"""
+TEMPLATE = """\
+name: news
+goal: Read the news
+inputs_schema: {type: object, properties: {top: {type: integer}}}
+available_tools: [{name: say}]
+"""
+
+
+def faults(project: Path, settings: str = "{}") -> dict[str, str]:
+    """Return why schedules of a project begin nothing, by their names."""
+    (project / "news.plan.yaml").write_text(PLAN)
+    (project / "news.template.yaml").write_text(TEMPLATE)
+    (project / "wavewright.yaml").write_text(settings)
+    return {found.name: found.fault for found in project_schedules(load_settings(project, {}))}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "fault"),
+    [
+        ("{tpo: 3}", "no input is called 'tpo'"),
+        ("{top: 3, dya: monday}", "no input is called 'dya'"),
+        ("{top: '${nowhere}'}", "its inputs cannot be computed: nothing is called 'nowhere' here"),
+        ("{top: 3}", ""),
+        ("{day: '${now()}'}", ""),
+    ],
+)
+def test_inputs_that_a_plan_does_not_read_are_a_fault_of_a_schedule_of_the_settings(
+    inputs: str, fault: str, tmp_path: Path
+) -> None:
+    schedule = f"schedules: {{morning: {{job: news.plan.yaml, every: 1h, inputs: {inputs}}}}}"
+
+    assert faults(tmp_path, schedule) == {"morning": fault}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "fault"),
+    [
+        ("{tpo: 3}", "no input is called 'tpo'"),
+        ("{top: many}", "the input 'top' is 'many', but must be an integer"),
+        ("{top: 3}", ""),
+    ],
+)
+def test_inputs_that_a_goal_template_refuses_are_a_fault_of_the_schedule_of_a_job(
+    inputs: str, fault: str, tmp_path: Path
+) -> None:
+    (tmp_path / "news.job.yaml").write_text(
+        "name: news\ngoal_template: news.template.yaml\nplan: news.plan.yaml\n"
+        f"inputs: {{top: 2}}\nschedule: {{every: 1h, inputs: {inputs}}}\n"
+    )
+
+    assert faults(tmp_path) == {"news.job.yaml": fault}
+
+
+def test_a_file_that_cannot_be_read_is_a_fault_of_a_schedule_of_the_settings(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "broken.yaml").write_text("steps: [\n")
+
+    found = faults(tmp_path, "schedules: {morning: {job: broken.yaml, every: 1h}}")
+
+    assert "did not find expected" in found["morning"]
