@@ -50,16 +50,25 @@ def rename_words(text: str, node: Node, value: str, renamings: Sequence[WordRena
     """
     edits: list[Edit] = []
     for old in {renaming.old for renaming in renamings}:
-        word = re.compile(rf"(?<!{_WORD}){re.escape(old)}(?!{_WORD})")
-        written = [found.start() for found in word.finditer(text, node.start, node.end)]
-        meant = [found.start() for found in word.finditer(value)]
-        if len(written) != len(meant):
-            raise NotEditable(f"{old!r} is written with escapes")
-        for renaming in renamings:
-            if renaming.old == old:
-                start = written[meant.index(renaming.start)]
-                edits.append(Edit(start, start + len(old), renaming.new))
+        of_word = [renaming for renaming in renamings if renaming.old == old]
+        spans = word_spans(text, node, value, old, [renaming.start for renaming in of_word])
+        edits += [Edit(*span, renaming.new) for span, renaming in zip(spans, of_word, strict=True)]
     return edits
+
+
+def word_spans(text: str, node: Node, value: str, word: str, starts: Sequence[int]) -> list[Span]:
+    """Return where a word of a string stands in the text, by its places in the string's value.
+
+    Raises:
+        NotEditable: the words of the value cannot be found in what is written.
+    """
+    pattern = re.compile(rf"(?<!{_WORD}){re.escape(word)}(?!{_WORD})")
+    written = [found.start() for found in pattern.finditer(text, node.start, node.end)]
+    meant = [found.start() for found in pattern.finditer(value)]
+    if starts and len(written) != len(meant):
+        raise NotEditable(f"{word!r} is written with escapes")
+    places = [written[meant.index(start)] for start in starts]
+    return [Span(place, place + len(word)) for place in places]
 
 
 def remove_items(text: str, node: ListNode, places: Collection[int]) -> list[Edit]:

@@ -31,12 +31,12 @@ from wavewright.config.text_edits import (
     rename_words,
     rewrite,
 )
-from wavewright.planner.cel.reads import step_mentions
+from wavewright.planner.checks.names import mention_starts
 from wavewright.planner.diagnostics.diagnostic import Addition, Diagnostic, Replacement
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.plans.uses import ExpressionText, plan_texts, step_reads
+from wavewright.planner.plans.uses import plan_texts, step_reads
 from wavewright.planner.types import Json, StepId
 
 
@@ -186,18 +186,10 @@ def _renamings(
         if gate.on in (old, new):
             raise NotEditable(f"gate {gate.id!r} looks at {gate.on!r} alone")
     for text in plan_texts(plan):
-        renamings = tuple(_mentions(text, old, new))
+        starts = mention_starts(text, "steps", old)
+        renamings = tuple(WordRename(start, old, new) for start in starts)
         if renamings:
             yield text.pointer, renamings
-
-
-def _mentions(text: ExpressionText, old: StepId, new: StepId) -> Iterator[WordRename]:
-    for use in text.uses():
-        for mention in step_mentions(use.expression, old):
-            word = use.expression.find(old, mention.start, mention.end)
-            if word < 0:
-                raise NotEditable(f"{old!r} is written with escapes")
-            yield WordRename(use.start + word, old, new)
 
 
 def _without_item(document: Document, pointer: str) -> list[Edit]:

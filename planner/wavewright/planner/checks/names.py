@@ -20,7 +20,7 @@ from wavewright.config.sources import (
     pointer_keys,
     pointer_token,
 )
-from wavewright.config.text_edits import WordRename, rename_words
+from wavewright.config.text_edits import NotEditable, word_spans
 from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.reads import root_mentions
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from wavewright.planner.checks.context import CheckContext
 
 NameKind: TypeAlias = Literal["step", "input", "gate", "tool", "plan", "template", "prompt"]
-_ROOTS: Final[Mapping[str, str]] = {"steps": "step", "inputs": "input"}
-"""What expressions read below a root."""
+_ROOTS: Final[Mapping[NameKind, str]] = {"step": "steps", "input": "inputs"}
+"""Below which root expressions read what is named."""
 _KIND_IN_PLAN: Final[Mapping[str, NameKind]] = {
     "/steps/#/id": "step",
     "/steps/#/depends_on/#": "step",
@@ -121,9 +121,8 @@ def name_at(
     part = None if place is None else part_at(place)
     if part is None or part.name is None:
         return None
-    if part.root == "steps":
-        return NameAt("step", part.name)
-    return NameAt("input", part.name) if part.root == "inputs" else None
+    kind = next((kind for kind, root in _ROOTS.items() if root == part.root), None)
+    return None if kind is None else NameAt(kind, part.name)
 
 
 def places_of(
@@ -137,7 +136,7 @@ def places_of(
     spans = [*_named(document, base, name)]
     if name.kind == "input":
         spans += _input_keys(document, base, name.name)
-    if name.kind in _ROOTS.values():
+    if name.kind in _ROOTS:
         spans += _reads(document, base, subject, name)
     return [*dict.fromkeys(spans)]
 
@@ -173,9 +172,8 @@ def _reads(
         node = find_node(document.root, pointer)
         if node is None or not isinstance(node[0], ScalarNode):
             continue
-        words = [WordRename(start, name.name, name.name) for start in _mentions(text, name)]
-        for edit in rename_words(document.source.text, node[0], text.text, words):
-            yield Span(edit.start, edit.end)
+        starts = [*mention_starts(text, _ROOTS[name.kind], name.name)]
+        yield from word_spans(document.source.text, node[0], text.text, name.name, starts)
 
 
 def _expression_texts(
@@ -189,15 +187,27 @@ def _expression_texts(
             yield f"{base or ''}{known.pointer}", known
         return
     for pointer, text in iterate_strings(document.value):
-        if "${" in text or "steps." in text or "inputs." in text:
+        if "${" in text or _ROOT_WORD.search(text):
             yield pointer, ExpressionText(pointer, text, "result" if "${" in text else "cap")
 
 
-def _mentions(text: ExpressionText, name: NameAt) -> Iterator[int]:
-    try:
-        for use in text.uses():
-            for mention in root_mentions(use.expression):
-                if _ROOTS.get(mention.root) == name.kind and mention.name == name.name:
-                    yield use.start + use.expression.index(name.name, mention.start)
-    except ExpressionError:
-        return
+_ROOT_WORD: Final = re.compile(r"\b(?:steps|inputs)\b")
+
+
+def mention_starts(text: ExpressionText, root: str, name: str) -> Iterator[int]:
+    """Yield where a text names what stands right below a root: `steps.prices`, `steps["prices"]`; a
+    faulty expression names nothing.
+
+    Raises:
+        NotEditable: the name is written with escapes.
+    """
+    for use, found in text.reads.items():
+        if isinstance(found, ExpressionError):
+            continue
+        for mention in root_mentions(use.expression):
+            if (mention.root, mention.name) != (root, name):
+                continue
+            start = use.expression.find(name, mention.start, mention.end)
+            if start < 0:
+                raise NotEditable(f"{name!r} is written with escapes")
+            yield use.start + start
