@@ -36,6 +36,7 @@ _ROOTS: Final[Mapping[NameKind, str]] = {"step": "steps", "input": "inputs"}
 """Below which root expressions read what is named."""
 _KIND_IN_PLAN: Final[Mapping[str, NameKind]] = {
     "/steps/#/id": "step",
+    "/steps/#/depends_on": "step",
     "/steps/#/depends_on/#": "step",
     "/steps/#/supersedes": "step",
     "/steps/#/tool": "tool",

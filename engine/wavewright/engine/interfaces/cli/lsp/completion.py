@@ -23,7 +23,7 @@ from wavewright.engine.interfaces.cli.lsp.documents import ReadText
 from wavewright.engine.interfaces.cli.project.init_command import schema_text
 from wavewright.engine.interfaces.cli.project.tools_command import tool_text
 from wavewright.engine.run.project.templates import template_names
-from wavewright.planner.checks.names import pointer_shape
+from wavewright.planner.checks.names import NameKind, kind_of_name, pointer_shape
 from wavewright.planner.checks.offers import expression_offers, fields_of
 from wavewright.planner.checks.places import (
     ExpressionPlace,
@@ -229,25 +229,34 @@ def _literals(place: CursorPlace) -> Iterator[Offer]:
 
 
 def _names(place: CursorPlace) -> Iterator[Offer]:
-    if place.pointer is not None and place.subject is not None:
-        offers = _NAMES_IN_PLAN.get(pointer_shape(place.pointer))
-        if offers is not None:
-            yield from offers(place, place.subject)
-            return
-    elsewhere = _NAMES.get(pointer_shape(place.cursor.pointer))
-    if elsewhere is not None:
-        yield from elsewhere(place)
+    inside = None if place.pointer is None else pointer_shape(place.pointer)
+    kind = kind_of_name(place.cursor.pointer, place.read.base)
+    if inside == "/gates/#/required/#":
+        yield from _fields_of_gate(place)
+    elif inside == "/caps/#/field":
+        yield from _result_fields(place)
+    elif place.cursor.pointer in _MODEL_NAMES:
+        yield from _models()
+    elif kind is not None and kind in _NAMES and not place.cursor.pointer.endswith("/id"):
+        yield from _NAMES[kind](place)
 
 
-def _tools(place: CursorPlace, _subject: CheckContext | None = None) -> Iterator[Offer]:
+_MODEL_NAMES: Final = frozenset({"/model", "/overrides/model_preference", "/model_preference"})
+"""By the pointer from a job or a worker."""
+
+
+def _tools(place: CursorPlace) -> Iterator[Offer]:
     for name, signature in sorted(place.around.tools.items()):
         tags = f" [{', '.join(sorted(signature.tags))}]" if signature.tags else ""
         text = tool_text(signature)
         yield Offer(name, _Kind.Function, text.split("\n", 1)[0] + tags, f"```\n{text}```")
 
 
-def _steps(place: CursorPlace, subject: CheckContext) -> Iterator[Offer]:
+def _steps(place: CursorPlace) -> Iterator[Offer]:
     """Yield the steps that can be waited for: not those that wait for this one."""
+    subject = place.subject
+    if subject is None:
+        return
     excluded: set[StepId] = set()
     if pointer_keys(place.pointer or "")[0] == "steps":
         own = subject.plan.steps[place.number].id
@@ -257,7 +266,10 @@ def _steps(place: CursorPlace, subject: CheckContext) -> Iterator[Offer]:
             yield Offer(name, _Kind.Variable, step.tool, step.why or "")
 
 
-def _fields_of_gate(place: CursorPlace, subject: CheckContext) -> Iterator[Offer]:
+def _fields_of_gate(place: CursorPlace) -> Iterator[Offer]:
+    subject = place.subject
+    if subject is None:
+        return
     gate = subject.plan.gates[place.number]
     step = None if gate.on is None else subject.steps.get(gate.on)
     tool = None if gate.on_tool is None else subject.tools.get(gate.on_tool)
@@ -272,13 +284,13 @@ def _fields(owner: JsonSchema) -> Iterator[Offer]:
         yield Offer(offer.name, _Kind.Field, offer.type, offer.meaning)
 
 
-def _result_fields(_place: CursorPlace, subject: CheckContext) -> Iterator[Offer]:
+def _result_fields(place: CursorPlace) -> Iterator[Offer]:
     yield Offer("overall", _Kind.Field, "the confidence of the whole")
-    for name in as_object(subject.plan.result):
+    for name in as_object(None if place.subject is None else place.subject.plan.result):
         yield Offer(name, _Kind.Field)
 
 
-def _plans(place: CursorPlace, _subject: CheckContext | None = None) -> Iterator[Offer]:
+def _plans(place: CursorPlace) -> Iterator[Offer]:
     root, home = place.around.settings.root, place.path.parent
     folders = dict.fromkeys((home, root, root / "plans", home / "plans"))
     for file in (file for folder in folders for file in sorted(folder.glob("*.plan.*"))):
@@ -304,40 +316,20 @@ def _prompts(place: CursorPlace) -> Iterator[Offer]:
         yield Offer(name, _Kind.File, "prompt")
 
 
-def _models(_place: CursorPlace) -> Iterator[Offer]:
+def _models() -> Iterator[Offer]:
     from pydantic_ai.models import KnownModelName
 
     for name in get_args(KnownModelName.__value__):
         yield Offer(str(name), _Kind.EnumMember, "model")
 
 
-_NAMES_IN_PLAN: Final[Mapping[str, Callable[[CursorPlace, CheckContext], Iterator[Offer]]]] = {
-    "/steps/#/tool": _tools,
-    "/steps/#/tools/#": _tools,
-    "/steps/#/plan": _plans,
-    "/steps/#/depends_on": _steps,
-    "/steps/#/depends_on/#": _steps,
-    "/steps/#/supersedes": _steps,
-    "/gates/#/on": _steps,
-    "/gates/#/on_tool": _tools,
-    "/gates/#/required/#": _fields_of_gate,
-    "/caps/#/field": _result_fields,
-}
-_NAMES: Final[Mapping[str, Callable[[CursorPlace], Iterator[Offer]]]] = {
-    "/steps/#/tool": _tools,
-    "/gates/#/on_tool": _tools,
-    "/available_tools/#": _tools,
-    "/available_tools/#/name": _tools,
-    "/tools/#": _tools,
-    "/plan": _plans,
-    "/goal_template": _templates,
-    "/recipes/#/gate": _gates,
-    "/may_drop/#": _gates,
-    "/expect/#": _gates,
-    "/prompt": _prompts,
-    "/model": _models,
-    "/overrides/model_preference": _models,
-    "/model_preference": _models,
+_NAMES: Final[Mapping[NameKind, Callable[[CursorPlace], Iterator[Offer]]]] = {
+    "step": _steps,
+    "gate": _gates,
+    "tool": _tools,
+    "plan": _plans,
+    "template": _templates,
+    "prompt": _prompts,
 }
 
 
