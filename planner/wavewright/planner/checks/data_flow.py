@@ -51,7 +51,7 @@ def holds_free_text(place: ScopedSchema, depth: int = 0) -> bool:
 
 
 def _view_holds_text(view: SchemaView, depth: int) -> bool:
-    if view.kind in TEXTLESS_KINDS or allowed_values(view) is not None:
+    if view.kind in TEXTLESS_KINDS or allowed_values(view.schema) is not None:
         return False
     if view.branches:
         return any(_view_holds_text(branch, depth + 1) for branch in view.branches)

@@ -177,7 +177,7 @@ def capacity(place: ScopedSchema, depth: int = 0) -> Influence:
 
 
 def _view_capacity(view: SchemaView, depth: int) -> Influence:
-    values = allowed_values(view)
+    values = allowed_values(view.schema)
     if values is not None:
         return choice("", len(values))
     if view.branches:

@@ -50,6 +50,7 @@ from wavewright.planner.schemas.validation import (
     look_up_reference,
     schema_definitions,
 )
+from wavewright.planner.schemas.views import allowed_values
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
 
 REFERENCE_KEYWORD = "reference"
@@ -110,7 +111,7 @@ class InputSchema:
         if isinstance(value, str):
             yield from self._text(value, resolved, pointer, types)
             return
-        choices = _listed_choices(resolved)
+        choices = allowed_values(resolved)
         if choices is not None and not any(type(choice) is type(value) for choice in choices):
             yield _no_choice(value, choices, pointer)
             return
@@ -135,7 +136,7 @@ class InputSchema:
             literal = "".join(part for part in split_references(text) if isinstance(part, str))
             yield from self._validator(schema).violations(literal, pointer)
             return
-        choices = _listed_choices(schema)
+        choices = allowed_values(schema)
         if choices is not None and not uses[0].is_whole and not _can_become(text, choices):
             yield _no_choice(text, choices, pointer)
             return
@@ -289,13 +290,6 @@ def _allows_only(schema: JsonSchema, kind: str) -> bool:
         named = as_object(alternative).get("type")
         kinds.update(map(str, named) if isinstance(named, list) else [str(named)])
     return kind in kinds and kinds <= {kind, "null"}
-
-
-def _listed_choices(schema: JsonSchema) -> list[Json] | None:
-    """Return the only values that a schema admits, or None where it does not list them."""
-    if "const" in schema:
-        return [schema["const"]]
-    return as_list(schema["enum"]) if isinstance(schema.get("enum"), list) else None
 
 
 def _can_become(text: str, choices: list[Json]) -> bool:

@@ -218,7 +218,7 @@ def _limits_fit(source: SchemaView, target: SchemaView) -> Fit:
     limits = {key: value for key, value in target.schema.items() if key not in _PARTS}
     if not limits:
         return _ALWAYS
-    choices = allowed_values(source)
+    choices = allowed_values(source.schema)
     if choices is not None:
         accepts = _accepting(target)
         if accepts is not None and all(map(accepts, choices)):
@@ -346,7 +346,7 @@ class _SchemaComparison:
 
 
 def _choice_incompatibility(source: SchemaView, target: SchemaView) -> str | None:
-    given, wanted = allowed_values(source), allowed_values(target)
+    given, wanted = allowed_values(source.schema), allowed_values(target.schema)
     if given is None:
         return _empty_range(source, target)
     if wanted is not None:

@@ -252,7 +252,7 @@ def _value(view: SchemaView, depth: int, *, may_refer: bool = True) -> JsonSchem
 
 def _literal(view: SchemaView, depth: int, *, may_refer: bool) -> JsonSchema:
     """Return the schema of a literal; an empty one where it may be anything."""
-    values = allowed_values(view)
+    values = allowed_values(view.schema)
     if values is not None:
         return {"enum": values}
     words = _BOUNDS.get(view.kind, () if may_refer else _BOUNDS_OF_TEXT)

@@ -422,11 +422,11 @@ def element_schema(owner: SchemaView, place: int | None = None) -> ScopedSchema 
             return None
 
 
-def allowed_values(what: SchemaView) -> list[Json] | None:
+def allowed_values(schema: JsonSchema) -> list[Json] | None:
     """Return the only values that a schema admits, or None where it does not list them."""
-    if "const" in what.schema:
-        return [what.schema["const"]]
-    values = what.schema.get("enum")
+    if "const" in schema:
+        return [schema["const"]]
+    values = schema.get("enum")
     return values if isinstance(values, list) else None
 
 

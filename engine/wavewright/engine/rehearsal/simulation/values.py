@@ -224,7 +224,7 @@ class ValueGenerator:
         whole = view_schema(place)
         nothing = (view_schema(s.NULL),) if whole.nullable and whole.kind != "open" else ()
         view = self._pick((*(whole.branches or (whole,)), *nothing), depth)
-        if options := s.allowed_values(view):
+        if options := s.allowed_values(view.schema):
             return self._pick(options, depth)
         match view.kind:
             case "object":

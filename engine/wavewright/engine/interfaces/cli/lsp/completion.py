@@ -36,6 +36,7 @@ from wavewright.planner.checks.places import (
 from wavewright.planner.diagnostics.diagnostic import type_name, value_text
 from wavewright.planner.schemas.validation import infer_schema
 from wavewright.planner.schemas.views import (
+    allowed_values,
     field_schemas,
     required_fields,
     scoped_schema,
@@ -216,8 +217,7 @@ def _literals(place: CursorPlace) -> Iterator[Offer]:
         return
     view = view_schema(scoped_schema(schema))
     for branch in view.branches or (view,):
-        values = [*as_list(branch.schema.get("enum"))]
-        values += [branch.schema["const"]] if "const" in branch.schema else []
+        values = [*(allowed_values(branch.schema) or ())]
         values += [True, False] if branch.kind == "boolean" else []
         default = branch.schema.get("default")
         for value in values:
