@@ -16,19 +16,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, RootModel
 
-from wavewright.config.documents import Document, read_document, read_document_file
+from wavewright.config.documents import Document, read_document, read_document_file, value_at
 from wavewright.config.model_validation import read_as_model, sort_by_position
 from wavewright.config.sources import (
     DocumentError,
     DocumentFault,
     ReadLimits,
     Source,
-    pointer_keys,
 )
-from wavewright.planner.checks.checker import (
-    PartialPlan,
-    read_partial_plan,
-)
+from wavewright.planner.checks.checker import PartialPlan, read_partial_plan
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     PlanError,
@@ -37,7 +33,7 @@ from wavewright.planner.diagnostics.diagnostic import (
 )
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import Tools, ToolSignature
-from wavewright.planner.types import Json, as_object
+from wavewright.planner.types import Json
 
 if TYPE_CHECKING:
     from wavewright.planner.reading.repairs import Repair
@@ -211,11 +207,7 @@ def _shape_diagnostics(
 def _with_ids_in_words(fault: DocumentFault, value: Json) -> DocumentFault:
     if not (_STEP_ID.search(fault.pointer) or _DEPENDENCY.search(fault.pointer)):
         return fault
-    for key in pointer_keys(fault.pointer):
-        if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
-            value = value[int(key)]
-        else:
-            value = as_object(value).get(key)
+    value = value_at(value, fault.pointer)
     if not str(value).isdecimal():
         return fault
     hint = f"an id is a word, because numbers shift when a plan is changed: write s{value}"
