@@ -17,9 +17,7 @@ from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.run.ports import Attempt
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted
-from wavewright.planner.diagnostics.diagnostic import (
-    Diagnostic,
-)
+from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.call_reports import token_shares

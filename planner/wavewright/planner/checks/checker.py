@@ -22,9 +22,7 @@ from wavewright.config.sources import DocumentFault, pointer_keys
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.feasibility import check_budget
 from wavewright.planner.checks.fits import fits_by_value
-from wavewright.planner.checks.goal_rules import (
-    check_goal_rules,
-)
+from wavewright.planner.checks.goal_rules import check_goal_rules
 from wavewright.planner.checks.lint import lint
 from wavewright.planner.checks.references import check_references
 from wavewright.planner.checks.structure import check_document, check_graph

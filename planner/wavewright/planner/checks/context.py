@@ -105,7 +105,7 @@ class CheckContext:
 
     @cached_property
     def types(self) -> PlanTypes:
-        """What the plan's expressions give; their grammar is loaded when it is first asked for."""
+        """What the plan's expressions give."""
         return PlanTypes(self.plan, self.goal, self.tools, self.untyped)
 
     @cached_property

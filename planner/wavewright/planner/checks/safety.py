@@ -21,9 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from wavewright.config.redaction import (
-    Redactor,
-)
+from wavewright.config.redaction import Redactor
 from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.data_flow import MAX_DEPTH, DataFlow, holds_free_text

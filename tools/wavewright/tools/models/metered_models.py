@@ -53,9 +53,7 @@ from wavewright.tools.models.errors import (
     outcome_of,
 )
 from wavewright.tools.models.known_servers import ServerKnowledge
-from wavewright.tools.models.messages import (
-    split_response,
-)
+from wavewright.tools.models.messages import split_response
 from wavewright.tools.models.metering import UsageTracker
 from wavewright.tools.models.retrying import (
     ProviderLimiter,

@@ -10,9 +10,7 @@ from pydantic import Field
 
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.plan import DocumentModel, Limits
-from wavewright.planner.language.signatures import (
-    ToolSignature,
-)
+from wavewright.planner.language.signatures import ToolSignature
 
 
 class AgentLimits(DocumentModel):

@@ -16,9 +16,7 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ToolCallPart,
 )
-from pydantic_ai.models import (
-    ModelRequestParameters,
-)
+from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.usage import RequestUsage
 
 from wavewright.config.redaction import Redactor

@@ -22,10 +22,7 @@ from wavewright.engine.interfaces.cli.lsp.good_texts import fixed_texts
 from wavewright.engine.interfaces.cli.lsp.navigation import parameter_location
 from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
 from wavewright.engine.interfaces.cli.lsp.projects import OpenProject, settings_of_text
-from wavewright.engine.interfaces.cli.planning.plan_check import (
-    CheckOptions,
-    check_plan,
-)
+from wavewright.engine.interfaces.cli.planning.plan_check import CheckOptions, check_plan
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.reading.reader import read_plan
 
