@@ -18,19 +18,13 @@ default, because a patch is written when it is known which values would pass a g
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
-from wavewright.planner.cel.embedded import (
-    EmbeddedExpression,
-    iterate_strings,
-    split_references,
-)
+from wavewright.planner.cel.embedded import EmbeddedExpression, split_references
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.nodes import (
     Binary,
@@ -56,8 +50,9 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import ASK_MODEL, SUB_PLAN, Gate, Plan, Step
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature
 from wavewright.planner.plans.answer_types import only_answers
-from wavewright.planner.plans.figures import figures_in, numbers_in
+from wavewright.planner.plans.figures import numbers_in
 from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.job_words import JobWords
 from wavewright.planner.plans.step_types import answer_types
 from wavewright.planner.plans.uses import gate_reads
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_object
@@ -89,7 +84,8 @@ class Origins:
     """Operators by which a unit was applied: each counts as one once."""
     factors: frozenset[str] = _NO_TEXTS
     """What the author wrote that makes of a value another one: a unit, a sign, an option, the name of
-    another field."""
+    another field.
+    """
     choices: frozenset[str] = _NO_TEXTS
     """What the author wrote that chooses a part of a value: a bound, a place, a key."""
 
@@ -301,14 +297,16 @@ class PlanProvenance:
         """
         if kind != "computed":
             return _NO_TEXTS
-        signature = self._tools.get(step.tool)
-        known = {} if signature is None else as_object(signature.input_schema.get("properties"))
-        return frozenset(
-            f"{name} = {json.dumps(value)} of {step.id}"
-            for name, value in step.params.items()
-            if any(not self.said.names_figure(figure) for figure in numbers_in(value))
-            if "default" not in (schema := as_object(known.get(name))) or schema["default"] != value
-        )
+        tool = self._tools.get(step.tool)
+        known = {} if tool is None else as_object(tool.input_schema.get("properties"))
+        options = set[str]()
+        for name, value in step.params.items():
+            if all(self.said.names_figure(figure) for figure in numbers_in(value)):
+                continue
+            schema = as_object(known.get(name))
+            if "default" not in schema or schema["default"] != value:
+                options.add(f"{name} = {json.dumps(value)} of {step.id}")
+        return frozenset(options)
 
     def _misdirected(self, step: Step, item: Origins | None) -> Origins:
         """Return what makes of the data that a fetch is asked for other data: `item + 1`."""
@@ -459,14 +457,15 @@ class PlanProvenance:
         """Return the keys that an expression takes from objects of which only the data knows the
         keys.
         """
-        return frozenset(
-            key
-            for read in _STEP_KEY.finditer(expression)
-            if not self.said.names(key := read["key"] or read["quoted"])
-            and isinstance(
-                as_object(self._schema_of(StepId(read["step"]))).get("additionalProperties"), dict
+        chosen = set[str]()
+        for read in _STEP_KEY.finditer(expression):
+            key = read["key"] or read["quoted"]
+            has_open_keys = isinstance(
+                self._schema_of(StepId(read["step"])).get("additionalProperties"), dict
             )
-        )
+            if has_open_keys and not self.said.names(key):
+                chosen.add(key)
+        return frozenset(chosen)
 
     def _schema_of(self, step: StepId) -> JsonSchema:
         tool = next((each.tool for each in self._plan.steps if each.id == step), "")
@@ -500,83 +499,6 @@ class PlanProvenance:
         )
 
 
-class JobWords:
-    """The words and figures that a job gives: those of its goal and of its inputs."""
-
-    def __init__(self, texts: Sequence[Json]) -> None:
-        said = " ".join(text for value in texts for _, text in iterate_strings(value)).casefold()
-        words = _WORDS.findall(said)
-        self._figures = {figure for text in texts for figure in figures_in(text)}
-        self._figures |= {
-            *_worded_figures(said),
-            *(_NUMBERS[word] for word in words if word in _NUMBERS),
-        }
-        self._places = {
-            _ORDINALS[word]
-            for before, word in pairwise(("", *words))
-            if word in _ORDINALS and before not in _BEFORE_A_UNIT
-        }
-        self._stems = {_stem(word) for word in words} | _signs_named(said)
-        self._days = frozenset(_bounds_of_periods(words))
-
-    def names_figure(self, figure: float) -> bool:
-        """Whether a figure is among them; nothing has to name 0."""
-        return figure == 0 or figure in self._figures
-
-    def names_place(self, index: Json) -> bool:
-        """Whether an ordinal, as in `the second largest`, is the one of an index."""
-        return index in self._places
-
-    def names(self, text: str) -> bool:
-        """Whether all words, figures and signs of a text are among them; a date may begin or end a
-        month or a year that is.
-        """
-        folded = text.casefold()
-        if folded.removesuffix("t00:00:00z") in self._days:
-            return True
-        words = [word for word in _WORDS.findall(folded) if not _DIGIT.search(word)]
-        years = [word for word in _WORDS.findall(folded) if _YEAR.fullmatch(word)]
-        words += [year for year in years if not self.names_figure(float(year))]
-        signs = _SIGNS.findall(folded)
-        figures = [*figures_in(text)]
-        return bool(words or years or signs or figures) and (
-            all(self.names_figure(figure) for figure in figures)
-            and all(_stem(word) in self._stems for word in words)
-            and all(sign in self._stems for sign in signs)
-        )
-
-
-def _stem(word: str) -> str:
-    """Return the part of a word that its plural has as well."""
-    return word.removesuffix("s")
-
-
-def _worded_figures(said: str) -> Iterator[float]:
-    """Yield the figures that a text gives with a magnitude or as a percentage: `2 million`, `20 %`."""
-    for figure, word in _MEASURED.findall(said):
-        yield float(figure.replace(",", "")) * _MAGNITUDES[word]
-
-
-def _signs_named(said: str) -> set[str]:
-    """Return the signs and codes of the units that a text names in words, and the other way round."""
-    words = {_stem(word) for word in _WORDS.findall(said)} | {*_SIGNS.findall(said)}
-    return {_stem(name) for names in _UNIT_NAMES if words & {*names} for name in names}
-
-
-def _bounds_of_periods(words: Sequence[str]) -> Iterator[str]:
-    """Yield the first day, the last one and the one after it of the years and months in a text."""
-    dated = {word for word, after in pairwise((*words, "")) if word != "may" or after.isdigit()}
-    months = [number for number, month in enumerate(_MONTHS, 1) if month in dated]
-    for year in (int(word) for word in words if _YEAR.fullmatch(word)):
-        starts = [(dt.date(year, 1, 1), dt.date(year + 1, 1, 1))]
-        for month in months:
-            after = dt.date(year + month // 12, month % 12 + 1, 1)
-            starts.append((dt.date(year, month, 1), after))
-            yield f"{year}-{month:02}"
-        for first, after in starts:
-            yield from (day.isoformat() for day in (first, after - dt.timedelta(1), after))
-
-
 def _objects(schema: Json) -> Iterator[frozenset[str]]:
     """Yield the names of the fields of each object in a schema."""
     if isinstance(schema, dict):
@@ -598,49 +520,6 @@ _SAYS: Final = re.compile(r"[^\W\d_]|[%‰±<>≈~€$£¥]|(?:^|\s)[-\u2212\u20
 _WHOLE: Final = re.compile(r"\$\{(?:(?!\$\{).)*\}", re.DOTALL)
 _FIELDS: Final = re.compile(r"\.(\w+)\b(?!\()")
 _STEPS: Final = re.compile(r"steps\.(\w+)")
-_WORDS: Final = re.compile(r"[^\W_]+(?:\.\d+)?")
-_SIGNS: Final = re.compile("[%‰±<>≈~€$£¥]")
-_YEAR: Final = re.compile(r"(?:19|20)\d\d")
-_COUNTED: Final = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_NUMBERS: Final = {
-    **{word: float(number) for number, word in enumerate(_COUNTED, 2)},
-    "half": 0.5,
-    "twice": 2.0,
-    "dozen": 12.0,
-    "twenty": 20.0,
-}
-"""Figures that people write as words; `one` is often none."""
-_ORDINALS: Final = {
-    **dict.fromkeys(("second", "2nd"), 1),
-    **dict.fromkeys(("third", "3rd"), 2),
-    **dict.fromkeys(("fourth", "4th"), 3),
-    **dict.fromkeys(("fifth", "5th"), 4),
-}
-"""The index of an entry that people count by an ordinal."""
-_BEFORE_A_UNIT: Final = frozenset({"per", "a", "each", "every", "one"})
-"""Words after which a second is a time."""
-_MAGNITUDES: Final = {
-    **dict.fromkeys(("k", "thousand"), 1e3),
-    **dict.fromkeys(("million", "m", "mio"), 1e6),
-    **dict.fromkeys(("billion", "bn"), 1e9),
-    **dict.fromkeys(("%", "percent", "per cent"), 0.01),
-}
-_MEASURED: Final = re.compile(
-    r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)\s?(per cent|percent|thousand|million|billion|mio|bn|[km]\b|%)"
-)
-_UNIT_NAMES: Final = (
-    ("%", "percent", "percentage"),
-    ("€", "eur", "euro"),
-    ("$", "usd", "dollar"),
-    ("£", "gbp", "pound"),
-    ("¥", "jpy", "yen"),
-)
-_MONTHS: Final = tuple(
-    re.findall(
-        r"\w+",
-        "january february march april may june july august september october november december",
-    )
-)
 _NEUTRAL: Final = frozenset(
     re.findall(r"\w+", "a an and are at by for has have in is of on the was were with")
 )
@@ -803,9 +682,10 @@ class _ExpressionOrigins:
         return not (is_first or self.plan.said.names_place(key.value))
 
     def _arithmetic(self, node: Binary, names: _Locals) -> Origins:
-        left, right = self.of(node.left, names), self.of(node.right, names)
-        if not self.is_strict and (rounded := self._rounded(node)) is not None:
+        rounded = None if self.is_strict else self._rounded(node)
+        if rounded is not None:
             return self.of(rounded, names)
+        left, right = self.of(node.left, names), self.of(node.right, names)
         if self.is_strict and node.operator != "+":
             return left.joined(right, self._calculation(node))
         if self.is_strict:
