@@ -22,6 +22,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from wavewright.planner.cel.embedded import EmbeddedExpression, split_references
@@ -159,12 +160,18 @@ class PlanProvenance:
         self._is_strict = is_strict
         self.steps: dict[StepId, Origins] = {}
         """The origins of each step's output; without steps that depend on a cycle."""
-        inputs = plan.inputs if goal is None else goal.inputs
-        self.said = JobWords([dict(inputs), *([] if goal is None else [goal.text])])
+        self._tool_of = {step.id: step.tool for step in plan.steps}
         self._with_items = {step.id for step in plan.steps if step.for_each is not None}
         graph = PlanGraph.of(plan)
         for step_id in graph.order():
             self.steps[step_id] = self._of_step(graph.steps[step_id])
+
+    @cached_property
+    def said(self) -> JobWords:
+        """What the job names, read when it is first asked for: inputs may be long."""
+        if self._goal is None:
+            return JobWords([dict(self._plan.inputs)])
+        return JobWords([dict(self._goal.inputs), self._goal.text])
 
     def of_result(self, *, has_stopped: bool | None = None) -> dict[str, Origins]:
         """Return the origins of each field of the result, by its path; `result` where it is one
@@ -468,8 +475,8 @@ class PlanProvenance:
         return frozenset(chosen)
 
     def _schema_of(self, step: StepId) -> JsonSchema:
-        tool = next((each.tool for each in self._plan.steps if each.id == step), "")
-        return self._tools[tool].output_schema if tool in self._tools else {}
+        tool = self._tools.get(self._tool_of.get(step, ""))
+        return {} if tool is None else tool.output_schema
 
     def root(self, root: str, name: str | None, item: Origins | None) -> Origins:
         """Return the origins of a root of expressions, or of a field right below it."""
