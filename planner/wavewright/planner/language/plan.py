@@ -32,6 +32,7 @@ from wavewright.planner.types import (
     GateId,
     GateKind,
     GateSeverity,
+    Json,
     JsonObject,
     JsonSchema,
     PlanHash,
@@ -266,6 +267,17 @@ def _dispatched(fields: dict[str, object]) -> dict[str, object]:
         "for_each": fields["dispatch"],
         "params": {DISPATCHED_CALL: "${item}"},
     }
+
+
+def written_step(step: Step) -> JsonObject:
+    """Return a step as its author writes it: calls that data chooses with `dispatch`."""
+    fields: JsonObject = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    tools: list[Json] = [*dispatched_tools(step.tool)]
+    if not tools:
+        return fields
+    replaced = ("tool", "params", "for_each", "concurrency")
+    others = {name: part for name, part in fields.items() if name not in replaced}
+    return {**others, DISPATCH: step.for_each, "tools": tools}
 
 
 class _SharedKeyObject:

@@ -19,8 +19,8 @@ from wavewright.planner.language.plan import (
     ASK_MODEL,
     DISPATCH,
     Plan,
-    Step,
     dispatched_tools,
+    written_step,
 )
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.goal_schema import closed_object
@@ -115,19 +115,8 @@ def _added_text(made: GuidedPlan, following: GuidedPlan | Plan) -> str:
     """Return what the text of the plan has beyond that of the steps before."""
     if isinstance(following, Plan):
         return "]}"
-    written = _as_written(following.steps[-1])
+    written = written_step(following.steps[-1])
     return f"{', ' if made.steps else ''}{json.dumps(written, ensure_ascii=False)}"
-
-
-def _as_written(step: Step) -> JsonObject:
-    """Return a step as a plan has it: calls that data chooses as `dispatch`."""
-    fields: JsonObject = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    tools: list[Json] = [*dispatched_tools(step.tool)]
-    if not tools:
-        return fields
-    replaced = ("tool", "params", "for_each", "concurrency")
-    others = {name: part for name, part in fields.items() if name not in replaced}
-    return {**others, DISPATCH: step.for_each, "tools": tools}
 
 
 async def _ask_for_step(
