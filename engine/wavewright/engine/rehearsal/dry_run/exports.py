@@ -16,7 +16,7 @@ from wavewright.engine.rehearsal.dry_run.text import dollars_text, repetition_te
 from wavewright.planner.language.plan import Gate
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.tool_descriptions import type_text
-from wavewright.planner.plans.gate_questions import gate_question
+from wavewright.planner.plans.gate_questions import gate_consequence, gate_question
 from wavewright.planner.plans.uses import step_reads
 from wavewright.planner.types import GATE_ID_SEPARATOR, JsonObject, JsonSchema, as_list, as_object
 from wavewright.reviewer.values import duration_text, iso_of_epoch
@@ -269,7 +269,7 @@ def _gate_text(gate: Gate) -> dict[str, object]:
     return {
         "id": gate.id.removesuffix(f"{GATE_ID_SEPARATOR}{gate.on}"),
         "kind": gate.kind,
-        "severity": gate.severity,
+        "consequence": gate_consequence(gate),
         "asked": gate_question(gate),
         "hint": gate.hint or "",
     }

@@ -110,7 +110,7 @@
   });
   const gateLines = (step) => (step.gates || []).map((gate) => {
     const line = make("li");
-    line.append(make("strong", gate.id), " " + gate.severity + "s unless " + gate.asked);
+    line.append(make("strong", gate.id), ": " + gate.asked + " (" + gate.consequence + ")");
     if (gate.hint) line.append(make("div", gate.hint, "dim"));
     return line;
   });
