@@ -70,11 +70,7 @@ from wavewright.reviewer.review.results import (
     read_result,
     result_faults,
 )
-from wavewright.reviewer.review.written_figures import (
-    option_words,
-    told_answers,
-    written_figures,
-)
+from wavewright.reviewer.review.written_figures import WrittenParts
 from wavewright.reviewer.values import listing
 
 
@@ -194,18 +190,19 @@ def _provenance(
     authored = _steps_of_models(run)
     is_of_model = run.state.rung in _MODEL_RUNGS
     provenance = PlanProvenance(run.plan, run.tools, run.goal)
+    written = WrittenParts(run, provenance, authored)
     fields: list[FieldProvenance] = []
     echoes: list[str] = []
     for field, origins in provenance.of_result(has_stopped=run.has_stopped).items():
         part = _field_value(result.value, field)
-        echoed = written_figures(run, provenance, part, authored)
+        echoed = written.figures(part)
         if echoed and not is_allowed_field(field, run.goal.allow_literals):
             what = listing(sorted(echoed), _MAX_LABELS)
             echoes.append(f"{field}: {what} stands in no data; the planner wrote it into a step")
         literals = origins.literals | echoed
-        told = told_answers(run, provenance, part, authored)
-        factors, choices = origins.factors | told, origins.choices | provenance.words(origins)
-        choices |= option_words(run, provenance, part, authored)
+        told = written.told_answers(part)
+        factors = origins.factors | told
+        choices = origins.choices | provenance.words(origins) | written.option_words(part)
         shaped = factors | choices
         fields.append(
             FieldProvenance(

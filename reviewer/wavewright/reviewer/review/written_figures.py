@@ -8,7 +8,8 @@ result, or a whole text of it, is one of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
 from typing import Final
 
 from wavewright.planner.cel.embedded import iterate_strings
@@ -23,136 +24,132 @@ _MIN_WORDS: Final = 3
 _WORDS: Final = re.compile(r"\w+")
 
 
-def written_figures(
-    run: ReviewedRun, provenance: PlanProvenance, value: Json, authored: Collection[StepId]
-) -> frozenset[str]:
-    """Return the figures of a value that stand in the parameters of the steps that a model has
-    written, and in nothing that was fetched or asked for, with the texts that it has dictated.
+class WrittenParts:
+    """What a value of the result has of the words and figures that a model wrote into steps.
 
-    Args:
-        run: The run.
-        provenance: Where the values of its plan come from.
-        value: A field of its result.
-        authored: The steps that a model has written.
+    It is made once for a review and asked about each field: the data of a run may be large.
     """
-    steps = [step for step in run.plan.steps if step.id in authored]
-    fetched = [
-        run.state.steps[step.id].output
-        for step in run.plan.steps
-        if provenance.only_fetches(step) and step.id in run.state.steps
-    ]
-    evidence: list[Json] = [run.goal.text, dict(run.goal.inputs), *fetched]
-    figures = _repeated_figures(value, steps, provenance, evidence)
-    return frozenset({*figures, *_dictated_words(value, steps, run, provenance, evidence)})
 
+    def __init__(
+        self, run: ReviewedRun, provenance: PlanProvenance, authored: Collection[StepId]
+    ) -> None:
+        """Look at the steps `authored`, which a model has written."""
+        self._run = run
+        self._provenance = provenance
+        self._steps = [step for step in run.plan.steps if step.id in authored]
+        self._asking = [step for step in self._steps if provenance.asks_model(step)]
 
-def told_answers(
-    run: ReviewedRun, provenance: PlanProvenance, value: Json, authored: Collection[StepId]
-) -> frozenset[str]:
-    """Return the answers in a value that a model was told rather than asked for: a number that its
-    words name and no data holds, or the only one of several choices that they name.
+    def figures(self, value: Json) -> frozenset[str]:
+        """Return the figures of a value that stand in the parameters of the steps, and in nothing
+        that was fetched or asked for, with the texts that they have dictated.
+        """
+        return frozenset({*self._repeated_figures(value), *self._dictated_words(value)})
 
-    A small number may be there by chance, so it is shown and caps the field, and nothing more.
-    """
-    steps = [step for step in run.plan.steps if step.id in authored and provenance.asks_model(step)]
-    if not steps:
-        return frozenset()
-    known: list[Json] = [run.goal.text, dict(run.goal.inputs)]
-    known += [
-        run.state.steps[step.id].output
-        for step in run.plan.steps
-        if provenance.only_fetches(step) and step.id in run.state.steps
-    ]
-    answers = {*numbers_in(value)} - {figure for each in known for figure in figures_in(each)}
-    texts = {_plain(text) for _, text in iterate_strings(value)}
-    found = set[str]()
-    for step in steps:
-        words = " ".join(text for _, text in iterate_strings(dict(step.params)))
-        found |= {
-            f"{figure:g} in the words of {step.id}" for figure in answers & {*figures_in(words)}
-        }
-        for choices in _enums(step, run):
-            named = [choice for choice in choices if re.search(rf"\b{choice}\b", _plain(words))]
-            if len(named) == 1 and named[0] in texts:
-                found.add(f"{named[0]!r}, alone in the words of {step.id}")
-    return frozenset(found)
+    def told_answers(self, value: Json) -> frozenset[str]:
+        """Return the answers in a value that a model was told rather than asked for: a number that
+        its words name and no data holds, or the only one of several choices that they name.
 
+        A small number may be there by chance, so it is shown and caps the field, and nothing more.
+        """
+        texts = {_plain(text) for _, text in iterate_strings(value)}
+        told: dict[StepId, set[float]] = {}
+        found = set[str]()
+        for step in self._asking:
+            words = " ".join(text for _, text in iterate_strings(dict(step.params)))
+            told[step.id] = {*numbers_in(value)} & {*figures_in(words)}
+            for choices in self._choices_of(step):
+                named = [each for each in choices if re.search(rf"\b{each}\b", _plain(words))]
+                if len(choices) > 1 and len(named) == 1 and named[0] in texts:
+                    found.add(f"{named[0]!r}, alone in the words of {step.id}")
+        unknown = self._without_evidence(
+            {figure for figures in told.values() for figure in figures}
+        )
+        for step_id, figures in told.items():
+            found |= {f"{figure:g} in the words of {step_id}" for figure in figures & unknown}
+        return frozenset(found)
 
-def option_words(
-    run: ReviewedRun, provenance: PlanProvenance, value: Json, authored: Collection[StepId]
-) -> frozenset[str]:
-    """Return the words in a value that a model gave to a computing step as an option."""
-    said = f" {_plain(run.goal.text)} "
-    texts = [f" {_plain(text)} " for _, text in iterate_strings(value)]
-    options = {
-        text
-        for step in run.plan.steps
-        if step.id in authored and provenance.computes(step)
-        for text in step.params.values()
-        if isinstance(text, str) and "${" not in text and _plain(text)
-    }
-    return frozenset(
-        text
-        for text in options
-        if f" {_plain(text)} " not in said and any(f" {_plain(text)} " in each for each in texts)
-    )
+    def option_words(self, value: Json) -> frozenset[str]:
+        """Return the words in a value that a model gave to a computing step as an option."""
+        said = f" {_plain(self._run.goal.text)} "
+        texts = [f" {_plain(text)} " for _, text in iterate_strings(value)]
+        found = set[str]()
+        for step in self._steps:
+            for text in step.params.values() if self._provenance.computes(step) else ():
+                if not isinstance(text, str) or "${" in text or not _plain(text):
+                    continue
+                word = f" {_plain(text)} "
+                if word not in said and any(word in other for other in texts):
+                    found.add(text)
+        return frozenset(found)
 
+    def _repeated_figures(self, value: Json) -> Iterator[str]:
+        """Yield the figures of a value that stand in the parameters of steps, and in no evidence."""
+        candidates = {figure for figure in figures_in(value) if is_telling(figure)}
+        if not candidates:
+            return
+        others = set[float]()
+        for step in self._steps:
+            if not self._provenance.only_fetches(step):
+                others |= candidates & {*figures_in(step.params)}
+                continue
+            for sentence in _sentences(step.params):
+                if sentence in str(value):
+                    yield from (f"{figure:g}" for figure in candidates & {*figures_in(sentence)})
+        yield from (f"{figure:g}" for figure in self._without_evidence(others))
 
-def _enums(step: Step, run: ReviewedRun) -> Iterator[list[str]]:
-    """Yield the choices among which a model answers in a step."""
-    tool = run.tools.get(step.tool)
-    schemas = [schema for _, schema in answer_types(step, run.tools)]
-    for schema in (*schemas, *([] if tool is None else [tool.output_schema])):
-        for part in (schema, *as_object(schema.get("properties")).values()):
-            choices = [
-                _plain(text)
-                for text in as_list(as_object(part).get("enum"))
-                if isinstance(text, str)
-            ]
-            if len(choices) > 1:
-                yield choices
+    def _dictated_words(self, value: Json) -> Iterator[str]:
+        """Yield the texts of several words that a plan has put into a model's mouth: a part of the
+        words that the model was asked with, no choice among several, and in no evidence.
+        """
+        answers = {_plain(text) for _, text in iterate_strings(value, "")}
+        said = {text for text in answers if text.count(" ") >= _MIN_WORDS - 1}
+        if not said or not self._asking:
+            return
+        words = [
+            _plain(text)
+            for step in self._asking
+            for text in step.params.values()
+            if isinstance(text, str)
+        ]
+        dictated = {text for text in said if any(text in prompt for prompt in words)}
+        for step in self._asking if dictated else ():
+            for _, schema in answer_types(step, self._run.tools):
+                dictated.difference_update(*_choices(schema))
+        for text in dictated:
+            if not any(text in known for known in self._evidence_texts):
+                yield text
 
+    def _choices_of(self, step: Step) -> Iterator[list[str]]:
+        """Yield the choices among which a model answers in a step."""
+        schemas = [schema for _, schema in answer_types(step, self._run.tools)]
+        tool = self._run.tools.get(step.tool)
+        if tool is not None:
+            schemas.append(tool.output_schema)
+        for schema in schemas:
+            yield from _choices(schema)
 
-def _repeated_figures(
-    value: Json, steps: Sequence[Step], provenance: PlanProvenance, evidence: Sequence[Json]
-) -> Iterator[str]:
-    """Yield the figures of a value that stand in the parameters of steps, and in no evidence."""
-    candidates = {figure for figure in figures_in(value) if is_telling(figure)}
-    for step in steps if candidates else ():
-        for sentence in _sentences(step.params) if provenance.only_fetches(step) else ():
-            if sentence in str(value):
-                yield from (f"{figure:g}" for figure in candidates & {*figures_in(sentence)})
-    others = [step for step in steps if not provenance.only_fetches(step)]
-    candidates &= {figure for step in others for figure in figures_in(step.params)}
-    for known in evidence if candidates else ():
-        candidates -= {*figures_in(known)}
-    yield from (f"{figure:g}" for figure in candidates)
+    def _without_evidence(self, figures: set[float]) -> set[float]:
+        """Return those of the figures that stand in no data, and in nothing that the job gives."""
+        return figures - self._evidence_figures if figures else figures
 
+    @cached_property
+    def _evidence(self) -> list[Json]:
+        """What the job gives, and the outputs of the steps that fetch data and write nothing."""
+        run = self._run
+        fetched = [
+            run.state.steps[step.id].output
+            for step in run.plan.steps
+            if self._provenance.only_fetches(step) and step.id in run.state.steps
+        ]
+        return [run.goal.text, dict(run.goal.inputs), *fetched]
 
-def _dictated_words(
-    value: Json,
-    steps: Sequence[Step],
-    run: ReviewedRun,
-    provenance: PlanProvenance,
-    evidence: Sequence[Json],
-) -> Iterator[str]:
-    """Yield the texts of several words that a plan has put into a model's mouth: a part of the words
-    that the model was asked with, no choice among several, and in no evidence.
-    """
-    answers = {_plain(text) for _, text in iterate_strings(value, "")}
-    said = {text for text in answers if text.count(" ") >= _MIN_WORDS - 1}
-    asked = [step for step in steps if provenance.asks_model(step)] if said else []
-    words = [
-        _plain(text) for step in asked for text in step.params.values() if isinstance(text, str)
-    ]
-    dictated = {text for text in said if any(text in prompt for prompt in words)}
-    for step in asked if dictated else ():
-        for _, schema in answer_types(step, run.tools):
-            dictated -= {_plain(choice) for choice in _choices(schema)}
-    for known in evidence if dictated else ():
-        shown = [_plain(text) for _, text in iterate_strings(known, "")]
-        dictated = {text for text in dictated if not any(text in other for other in shown)}
-    yield from dictated
+    @cached_property
+    def _evidence_figures(self) -> set[float]:
+        return {figure for known in self._evidence for figure in figures_in(known)}
+
+    @cached_property
+    def _evidence_texts(self) -> list[str]:
+        return [_plain(text) for known in self._evidence for _, text in iterate_strings(known, "")]
 
 
 def _plain(text: str) -> str:
@@ -160,11 +157,11 @@ def _plain(text: str) -> str:
     return " ".join(_WORDS.findall(text.casefold()))
 
 
-def _choices(schema: JsonSchema) -> Iterator[str]:
-    """Yield the texts among which an answer is chosen."""
+def _choices(schema: JsonSchema) -> Iterator[list[str]]:
+    """Yield the words of each choice that an answer makes, anywhere in it."""
     choices = as_list(schema.get("enum"))
     if len(choices) > 1:
-        yield from (choice for choice in choices if isinstance(choice, str))
+        yield [_plain(text) for text in choices if isinstance(text, str)]
     parts = [*as_object(schema.get("properties")).values(), schema.get("items")]
     for part in (*parts, *as_list(schema.get("anyOf")), *as_list(schema.get("oneOf"))):
         if isinstance(part, dict):
