@@ -129,6 +129,28 @@ async def test_a_server_that_wants_the_newer_name_of_the_ceiling_gets_it_from_th
     assert sum("max_tokens" in (asked.body or {}) for asked in model_server.requests) == 1
 
 
+async def test_questions_that_are_asked_at_once_all_get_the_newer_name_of_the_ceiling(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(
+        ApiError(400, "max_tokens is not known: use max_completion_tokens"),
+        when=lambda request: "max_tokens" in (request.body or {}),
+    )
+    model_server.answer(*(Reply(text="yes") for _ in range(4)))
+    answers = list[str]()
+
+    async with models_over(model_server, tmp_path) as asking:
+
+        async def ask() -> None:
+            answers.append((await asking.models.ask(question())).text)
+
+        async with anyio.create_task_group() as group:
+            for _ in range(4):
+                group.start_soon(ask)
+
+    assert answers == ["yes"] * 4
+
+
 async def test_a_server_that_only_streams_is_probed_as_it_is_asked(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.served_models import models_over, question, settings_for
 from wavewright.engine.rehearsal.fake_model.replies import (
+    ApiError,
     RawBody,
     calling_tool,
     cut_stream,
@@ -115,6 +116,21 @@ async def test_the_ceiling_is_sent_under_the_name_that_is_read(
     body = model_server.requests[0].body
     assert body is not None
     assert {key: value for key, value in body.items() if "max" in key} == {name: 77}
+
+
+async def test_a_ceiling_that_is_refused_under_its_newer_name_is_not_sent_again(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(ApiError(400, "max_completion_tokens is too large"))
+    settings = replace(settings_for(model_server, tmp_path), model="openai-chat:openai/gpt-6-luna")
+    async with (
+        MemoryBudgetStore(settings.budgets) as budget_store,
+        open_models(settings, budget_store, environment={}) as models,
+    ):
+        with pytest.raises(ModelError, match="too large"):
+            await models.ask(question(max_tokens=77))
+
+    assert len(model_server.requests) == 1
 
 
 async def test_arguments_that_are_no_json_come_back_as_they_came(

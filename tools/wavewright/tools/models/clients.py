@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from pydantic_ai.profiles import ModelProfile
     from pydantic_ai.providers import Provider
 
-_NEWER_CEILING: Final = "max_completion_tokens"
 TOTAL_TOKENS: Final = "total_tokens"
 """Among the provider's details of an answer: the total that it claims."""
 
@@ -65,23 +64,20 @@ class TotallingChatModel(OpenAIChatModel):
     newer one, and from then on under that alone.
     """
 
-    _has_newer_ceiling = False
-
     async def request(
         self,
         messages: list[ModelMessage],
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
+        has_newer_ceiling = self._has_newer_ceiling
         try:
-            return await super().request(
-                messages, self._with_ceiling(model_settings), model_request_parameters
-            )
+            return await super().request(messages, model_settings, model_request_parameters)
         except ModelHTTPError as error:
-            self._learn_ceiling(error)
-            return await super().request(
-                messages, self._with_ceiling(model_settings), model_request_parameters
-            )
+            if has_newer_ceiling or not _wants_newer_ceiling(error):
+                raise
+        self._take_newer_ceiling()
+        return await super().request(messages, model_settings, model_request_parameters)
 
     @asynccontextmanager
     async def request_stream(
@@ -93,34 +89,26 @@ class TotallingChatModel(OpenAIChatModel):
     ) -> AsyncGenerator[StreamedResponse]:
         def asked() -> AbstractAsyncContextManager[StreamedResponse]:
             return super(TotallingChatModel, self).request_stream(
-                messages, self._with_ceiling(model_settings), model_request_parameters, run_context
+                messages, model_settings, model_request_parameters, run_context
             )
 
+        has_newer_ceiling = self._has_newer_ceiling
         async with AsyncExitStack() as stack:
             try:
                 stream = await stack.enter_async_context(asked())
             except ModelHTTPError as error:
-                self._learn_ceiling(error)
+                if has_newer_ceiling or not _wants_newer_ceiling(error):
+                    raise
+                self._take_newer_ceiling()
                 stream = await stack.enter_async_context(asked())
             yield stream
 
-    def _learn_ceiling(self, error: ModelHTTPError) -> None:
-        """Note that the server wants the newer name.
+    @property
+    def _has_newer_ceiling(self) -> bool:
+        return self.profile.get("openai_chat_supports_max_completion_tokens", True)
 
-        Raises:
-            ModelHTTPError: the error, where it says something else.
-        """
-        if self._has_newer_ceiling or _NEWER_CEILING not in str(error.body):
-            raise error
-        self._has_newer_ceiling = True
-
-    def _with_ceiling(self, settings: ModelSettings | None) -> ModelSettings | None:
-        if settings is None or not self._has_newer_ceiling or "max_tokens" not in settings:
-            return settings
-        others = settings.copy()
-        most = others.pop("max_tokens")
-        others["extra_body"] = {_NEWER_CEILING: most}
-        return others
+    def _take_newer_ceiling(self) -> None:
+        self.profile = {**self.profile, "openai_chat_supports_max_completion_tokens": True}
 
     @property
     def _streamed_response_cls(self) -> type[OpenAIStreamedResponse]:
@@ -128,6 +116,10 @@ class TotallingChatModel(OpenAIChatModel):
 
     def _process_provider_details(self, response: ChatCompletion) -> dict[str, Any] | None:
         return _with_total(super()._process_provider_details(response), response.usage)
+
+
+def _wants_newer_ceiling(error: ModelHTTPError) -> bool:
+    return "max_completion_tokens" in str(error.body)
 
 
 class TotallingOllamaModel(TotallingChatModel, OllamaModel):
