@@ -340,10 +340,18 @@ def test_what_can_be_no_plan_is_refused_with_what_to_give(plan: Any, ww: Wavewri
         ww.run_sync(plan)
 
 
-@pytest.mark.parametrize("inputs", [[1], "n=3", 5])
+@pytest.mark.parametrize("inputs", [[1], "n=3", 5, ["ab"], {"ab"}])
 def test_what_can_be_no_inputs_is_refused_with_what_to_give(inputs: Any, ww: Wavewright) -> None:
     with pytest.raises(TypeError, match="inputs are a dict"):
         ww.load({"steps": []}, inputs)
+
+
+@pytest.mark.parametrize("params", [[1], "n=3", 5, ["ab"]])
+def test_what_can_be_no_parameters_is_refused_with_what_to_give(
+    params: Any, ww: Wavewright
+) -> None:
+    with pytest.raises(TypeError, match="the parameters of step 'total' are a dict"):
+        ww.new_plan().step("total", "add", params)
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

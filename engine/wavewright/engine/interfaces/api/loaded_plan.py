@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 from wavewright.config.documents import Document, read_document
 from wavewright.config.errors import WavewrightError
@@ -133,14 +134,16 @@ class LoadedPlan:
         Raises:
             WavewrightError: this is a job and no plan of its own, the function has the name of a
                 tool with options that is made of another function, or a value has no JSON form.
+            TypeError: the parameters are no mapping of names to values.
         """
         if isinstance(tool, str):
             settings, name = self.settings, tool
         else:
             settings, name = with_function(self.settings, tool)
+        given = _named_values(params, f"the parameters of step {step_id!r}")
         written: JsonObject = {
             param: written_as_json(value, f"the parameter {param!r} of step {step_id!r}")
-            for param, value in (params or {}).items()
+            for param, value in given.items()
         }
         item: JsonObject = {"id": step_id, "tool": name, "params": written}
         item |= _json_fields(fields, f"step {step_id!r}")
@@ -233,12 +236,20 @@ def json_inputs(inputs: Mapping[str, object] | None) -> JsonObject:
         ToolError: a value has no JSON form.
         TypeError: they are no mapping of names to values.
     """
-    try:
-        given = dict(inputs or {})
-    except (TypeError, ValueError):
-        msg = f"inputs are a dict of names and values, and not {type(inputs).__name__!r}"
-        raise TypeError(msg) from None
+    given = _named_values(inputs, "inputs")
     return {name: written_as_json(value, f"the input {name!r}") for name, value in given.items()}
+
+
+def _named_values(given: object, what: str) -> Mapping[str, object]:
+    """Return what a program has given as a dict, where it is one: Python would take a list of texts
+    of two letters for pairs.
+    """
+    if not given:
+        return {}
+    if not isinstance(given, Mapping):
+        msg = f"{what} are a dict of names and values, and not {type(given).__name__!r}"
+        raise TypeError(msg)
+    return cast("Mapping[str, object]", given)
 
 
 def _json_fields(fields: Mapping[str, object], owner: str) -> JsonObject:
