@@ -45,7 +45,7 @@ def check_files(
         found.append(checked)
         if output_format == "text":
             _print_text(checked)
-        exceeds = _compare_permits(one, checked, writes=writes_permits) or exceeds
+        exceeds = compare_permits(one, checked, writes=writes_permits) or exceeds
     if output_format == "sarif":
         from wavewright.planner.diagnostics.rendering import sarif_log
 
@@ -59,11 +59,6 @@ def check_files(
         print_json(reports[0] if len(reports) == 1 else {"files": named})
     is_faulty = any(checked.errors for checked in found)
     return exit_codes.NEGATIVE if is_faulty or exceeds else exit_codes.OK
-
-
-def _compare_permits(options: CheckOptions, checked: CheckedDocument, *, writes: bool) -> bool:
-    """Write the permits of a plan beside it, or return whether it needs more than they say."""
-    return compare_permits(options, checked, writes=writes)
 
 
 def _print_text(checked: CheckedDocument) -> None:
