@@ -143,7 +143,7 @@ def fault_of_inputs(
         # Any instant will do: each gives a text in the same form.
         inputs = InputOverrides(inputs_at(terms, 0.0))
         # Of faults of the plan its check tells, and its run.
-        resolve_job(document, file, None, settings, judge=lambda *_: (), inputs=inputs)
+        resolve_job(document, file, None, settings, judge=lambda _draft, _goal: (), inputs=inputs)
     except ExpressionError as error:
         return f"its inputs cannot be computed: {error.message}"
     except PERMANENT_ERRORS as error:
