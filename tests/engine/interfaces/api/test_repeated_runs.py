@@ -136,7 +136,8 @@ async def test_a_run_of_one_tool_over_a_list_is_retried_with_the_function_as_it_
     again = await ww.retry(failed.id, failed=True, tools=[parse_words])
 
     assert again.result == [1, 2, 3]
-    assert calls == ["1", "two", "3", "two"]
+    # The first three are made at once.
+    assert (sorted(calls[:3]), calls[3:]) == (["1", "3", "two"], ["two"])
 
 
 async def test_what_cannot_be_retried_says_why_and_what_else(ww: Wavewright) -> None:
