@@ -60,6 +60,7 @@ REFUSED = [
     "inputs.l.map(x, [[[[[[[[x]]]]]]]])",
     f"inputs.words.map(x, [{', '.join(['string(inputs.giants[0])'] * 100)}])",
     f"inputs.l.exists(x, '{'%.1000e' * 200}'.format([{', '.join(['1.7e-308'] * 200)}]) == '')",
+    "inputs.s.substring(0, 80000).replace('x', '%1000d').format(inputs.l)",
     "inputs.l.exists(x, 'a'.matches('(?i)k' + string(x)))",
     "inputs.l.exists(x, duration('1h1m1s1ms1us1ns1h1m1s1ms1us1ns1h1m1s') == duration('1s'))",
     f"inputs.words.map(x, [{', '.join(['inputs.wide.charAt(0)'] * 100)}])",

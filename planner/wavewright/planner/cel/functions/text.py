@@ -262,7 +262,7 @@ def _format(cost: CostTracker, text: str, values: list[object]) -> str:
             raise evaluation_error(
                 f"format() is given {len(values)} values, and '{found[0]}' asks for one more"
             )
-        pieces.append(_padded(found, _clause(cost, found, values[used])))
+        pieces.append(_padded(cost, found, _clause(cost, found, values[used])))
         used += 1
     pieces.append(text[end:])
     cost.count_list(len(pieces))
@@ -295,7 +295,7 @@ def _no_clause_error(clause: str) -> ExpressionError:
     return evaluation_error(f"format() has no clause '{clause[:20]}': %s %d %f %e %%")
 
 
-def _padded(found: re.Match[str], text: str) -> str:
+def _padded(cost: CostTracker, found: re.Match[str], text: str) -> str:
     """Return the text of a clause as wide as it asks for: `%5d` on the right, `%-5s` on the left,
     `%05d` with zeros.
     """
@@ -304,6 +304,7 @@ def _padded(found: re.Match[str], text: str) -> str:
     width = int(found["width"][:5])
     if width > _MAX_PRECISION:
         raise evaluation_error(f"'{found[0][:20]}' of format() is wider than {_MAX_PRECISION}")
+    cost.count_text(width, text)
     if "-" in found["flags"]:
         return text.ljust(width)
     return text.zfill(width) if "0" in found["flags"] else text.rjust(width)
