@@ -5,7 +5,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.reviewer.example_package import example_package, example_package_with_models
 from tests.reviewer.scripted_runs import Fails, plan_of, run_plan
-from wavewright.planner.diagnostics.rendering import display_columns
+from wavewright.planner.diagnostics.rendering import display_columns, display_width
 from wavewright.planner.types import Json, StepId
 from wavewright.reviewer import build_package, render_summary, review_by_code
 from wavewright.reviewer.package.summary import result_lines
@@ -111,6 +111,22 @@ def test_a_document_is_shown_as_text_with_its_tables_aligned() -> None:
         "",
         "That is all.",
     ]
+
+
+WIDE = "| 銘柄 | 終値 |\n|---|---:|\n| 東芝 | 5 |\n| AAPL | 223.02 |\n"
+
+
+def test_a_table_is_aligned_where_a_character_takes_two_columns() -> None:
+    assert list(result_lines(package({}, document(WIDE)), 80)) == [
+        "銘柄    終値",
+        "東芝       5",
+        "AAPL  223.02",
+    ]
+
+
+@pytest.mark.parametrize("result", ["長い文章" * 60, {"text": "長い文章" * 60}])
+def test_no_line_of_a_result_is_wider_than_its_columns(result: Json) -> None:
+    assert max(map(display_width, result_lines(package(result), 80))) <= 80
 
 
 def test_a_document_that_is_no_result_is_not_shown() -> None:

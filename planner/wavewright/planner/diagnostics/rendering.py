@@ -13,6 +13,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from urllib.parse import quote
 
@@ -156,6 +157,19 @@ def display_columns(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1
 
 
+def display_width(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    return sum(map(display_columns, text))
+
+
+def cut_line(text: str, width: int) -> str:
+    """Return a line of so many columns at most, with `…` where it is cut."""
+    ends = [*accumulate(map(display_columns, text))]
+    if not ends or ends[-1] <= width:
+        return text
+    return text[: bisect_right(ends, width - 1)] + "…"
+
+
 _SECOND_HALF = "\x00"
 """Stands for a character's second column while lines are wrapped; `printable` leaves none in a
 text.
@@ -166,14 +180,23 @@ _AFTER_WIDE_CHARACTER = re.compile(f"(?<={_SECOND_HALF})")
 def wrap_paragraph(
     text: str, *, indent: str = "", rest: str = "", width: int = 80, breaks_words: bool = False
 ) -> list[str]:
-    """Return a paragraph as printable lines of so many columns, the first with one indent, the
-    others with another.
+    """Return a paragraph as `wrap_line` does, with one space between its words."""
+    joined = " ".join(text.split())
+    return wrap_line(joined, indent=indent, rest=rest, width=width, breaks_words=breaks_words)
+
+
+def wrap_line(
+    text: str, *, indent: str = "", rest: str = "", width: int = 80, breaks_words: bool = False
+) -> list[str]:
+    """Return a text as printable lines of so many columns, the first with one indent, the others
+    with another.
 
     A Latin letter takes a column, a Chinese character two. Lines break at spaces and between wide
     characters; a word longer than a line is broken on demand only.
     """
-    shown = printable(" ".join(text.split()))
-    measured = "".join(char + _SECOND_HALF * (display_columns(char) - 1) for char in shown)
+    measured = "".join(
+        char + _SECOND_HALF * (display_columns(char) - 1) for char in printable(text)
+    )
     wrapper = _ColumnWrapper(
         width,
         initial_indent=indent,
@@ -254,7 +277,7 @@ def _display_text(text: str) -> str:
 
 def _text_columns(text: str) -> int:
     """Return how many columns of a terminal a stretch of a line takes."""
-    return sum(display_columns(char) for char in _display_text(text))
+    return display_width(_display_text(text))
 
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -12,7 +12,6 @@ proof of a confidence has its raw figure, and each cap with the steps by which i
 from __future__ import annotations
 
 import json
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +28,12 @@ from wavewright.executor.events.types import (
     StepFinished,
 )
 from wavewright.planner.diagnostics.diagnostic import counted
-from wavewright.planner.diagnostics.rendering import wrap_paragraph
+from wavewright.planner.diagnostics.rendering import (
+    cut_line,
+    display_width,
+    wrap_line,
+    wrap_paragraph,
+)
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.ports.model_port import ModelQuestion, ModelUse
 from wavewright.planner.types import JsonObject, StepId
@@ -69,7 +73,7 @@ def result_lines(package: Package, width: int) -> Iterator[str]:
     most = _MAX_LINES if text is None else _MAX_TEXT_LINES
     is_cut = text is not None and len(text) > _MAX_TEXT_CHARS
     for line in lines[:most]:
-        yield line if len(line) <= width else f"{line[: width - 1]}…"
+        yield cut_line(line, width)
     if is_cut or len(lines) > most:
         size = f"{len(text or ''):,} characters" if is_cut else f"{len(lines)} lines"
         yield "…"
@@ -101,9 +105,8 @@ def _text_lines(markdown: str, width: int) -> Iterator[str]:
             yield from _aligned(list(lines), width)
         else:
             for line in lines:
-                yield from textwrap.wrap(
-                    line, width, subsequent_indent="  " * line.startswith("- ")
-                ) or [""]
+                rest = "  " * line.startswith("- ")
+                yield from wrap_line(visible(line), rest=rest, width=width, breaks_words=True)
 
 
 def _aligned(rows: list[str], width: int) -> Iterator[str]:
@@ -113,13 +116,18 @@ def _aligned(rows: list[str], width: int) -> Iterator[str]:
     padded = [row + [""] * (columns - len(row)) for row in cells]
     marks = padded[1] if len(padded) > 1 else [""] * columns
     shown = [row for number, row in enumerate(padded) if number != 1]
-    widths = [max(len(row[column]) for row in shown) for column in range(columns)]
+    widths = [max(display_width(row[column]) for row in shown) for column in range(columns)]
     gap = "  " if sum(widths) + 2 * (columns - 1) <= width else " "
     for row in shown:
         yield gap.join(
-            cell.rjust(room) if mark.endswith(":") else cell.ljust(room)
+            _padded(cell, room, is_right=mark.endswith(":"))
             for cell, room, mark in zip(row, widths, marks, strict=True)
         ).rstrip()
+
+
+def _padded(cell: str, room: int, *, is_right: bool) -> str:
+    space = " " * (room - display_width(cell))
+    return space + cell if is_right else cell + space
 
 
 MAX_WIDTH: Final = 100

@@ -11,6 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.conftest import REPOSITORY, CommandLine
 from tests.engine.normalized_output import worded
+from wavewright.planner.diagnostics.rendering import display_width
 
 
 def names(text: str) -> list[str]:
@@ -49,6 +50,21 @@ def test_effects_and_approvals_are_marked(wavewright: CommandLine, project: Path
 
     assert "post(text: string) -> string\n" in listed
     assert "    Post a text.  [egress, write, untrusted output, needs approval]\n" in listed
+
+
+def test_what_a_tool_says_fits_the_terminal_and_every_character_prints(
+    wavewright: CommandLine, project: Path
+) -> None:
+    said = "終値を返します。" * 20 + " \x1b[2J"
+    (project / "tools" / "wide.py").write_text(
+        f'def wide(text: str) -> str:\n    """{said}"""\n    return text\n', encoding="utf-8"
+    )
+    (project / "wavewright.yaml").write_text("tools: [tools/wide.py]\n")
+
+    listed = wavewright("tools").out
+
+    assert max(map(display_width, listed.splitlines())) <= 80
+    assert "\\x1b[2J" in listed
 
 
 def test_as_json_a_job_lists_its_tools_alone(wavewright: CommandLine, project: Path) -> None:

@@ -5,7 +5,6 @@ servers offer.
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from wavewright.engine.interfaces.cli.common.output import print_json, print_lin
 from wavewright.engine.run.project.tools import all_tools, tools_of_goal
 from wavewright.engine.run.project.used_packs import pack_use
 from wavewright.planner.diagnostics.diagnostic import type_name
-from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.diagnostics.rendering import display_width, printable, wrap_line
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json
 from wavewright.reviewer.atomic_files import write_atomically
@@ -64,7 +63,7 @@ def list_tools(job: Path | None, *, output_format: str, lists_all: bool = False)
                 f"Not listed, as this project does not use them: the packs {', '.join(unused)}. "
                 "`--all` lists their tools, too."
             )
-            print_line("\n" + "\n".join(textwrap.wrap(told, WIDTH)))
+            print_line("\n" + "\n".join(wrap_line(told)))
     return exit_codes.OK
 
 
@@ -99,8 +98,10 @@ def tool_text(signature: ToolSignature) -> str:
     marks += ["untrusted output"] if signature.untrusted_output else []
     marks += ["needs approval"] if signature.needs_approval else []
     about = signature.description.partition("\n")[0] + (f"  [{', '.join(marks)}]" if marks else "")
-    lines = textwrap.wrap(about, WIDTH, initial_indent="    ", subsequent_indent="    ")
-    return "\n".join([*_wrapped_call(signature), *lines]) + "\n"
+    lines = _wrapped_call(signature)
+    if about:
+        lines += wrap_line(about, indent="    ", rest="    ", width=WIDTH, breaks_words=True)
+    return "\n".join(lines) + "\n"
 
 
 def _wrapped_call(signature: ToolSignature) -> list[str]:
@@ -109,13 +110,11 @@ def _wrapped_call(signature: ToolSignature) -> list[str]:
     """
     call = f"{signature.name}({', '.join(_params(signature))})"
     result = f"-> {_result(signature.output_schema)}"
-    if len(call) + 1 + len(result) <= WIDTH:
-        return [f"{call} {result}"]
+    if display_width(f"{call} {result}") <= WIDTH:
+        return [printable(f"{call} {result}")]
     return [
-        *textwrap.wrap(call, WIDTH, subsequent_indent=" " * 8, break_long_words=False),
-        *textwrap.wrap(
-            result, WIDTH, initial_indent="    ", subsequent_indent=" " * 8, break_long_words=False
-        ),
+        *wrap_line(call, rest=" " * 8, width=WIDTH),
+        *wrap_line(result, indent="    ", rest=" " * 8, width=WIDTH),
     ]
 
 
