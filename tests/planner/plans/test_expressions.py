@@ -482,6 +482,8 @@ def test_two_keys_that_are_one_text_are_refused(expression: str) -> None:
         ("uint(3)", r"write int\(x\)"),
         ("bytes('ab')", "leave them to a tool"),
         ("type(1) == 'int'", "no values of JSON"),
+        ("typeof(1) == 'int'", "no values of JSON"),
+        ("[1].group_by(x, x)", r"write list\.map"),
         ("'ab'.encode()", "leave them to a tool"),
         ("math.bitAnd(1, 3)", "no bits"),
         ("[1].map(x, math.bitShiftLeft(x, 2))", "no bits"),

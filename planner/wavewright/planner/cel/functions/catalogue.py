@@ -112,8 +112,11 @@ _FOREIGN_FUNCTIONS: Final = {
     "uint": "JSON has no unsigned integers: write int(x)",
     "bytes": "JSON has no bytes: leave them to a tool",
     **dict.fromkeys(("encode", "decode"), "JSON has no bytes: leave them to a tool"),
-    "groupBy": "write list.map(x, x.key).distinct() for its keys, and filter() for what has one of them",
-    "type": NO_TYPES_HINT,
+    **dict.fromkeys(
+        ("groupBy", "group_by", "countBy"),
+        "write list.map(x, x.key).distinct() for its keys, and filter() for what has one of them",
+    ),
+    **dict.fromkeys(("type", "typeof", "isinstance"), NO_TYPES_HINT),
     **dict.fromkeys(
         ("math.bitAnd", "math.bitOr", "math.bitXor", "math.bitNot", "math.bitShiftLeft", "math.bitShiftRight"),
         "integers of JSON have no bits: leave them to a tool",
