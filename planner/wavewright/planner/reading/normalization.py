@@ -307,7 +307,7 @@ class _PlanNormalizer:
                 message = f"{written!r} is no field that a planner may write in {owner}"
                 self._faults.append(
                     DocumentFault(
-                        "unknown_field", message, member.key, hint=f"there is {', '.join(known)}"
+                        "unknown_field", message, member.key, hint=f"there are {', '.join(known)}"
                     )
                 )
             else:

@@ -530,7 +530,7 @@ def accept_actions(
                     action=shorten(wanted.action, 60),
                     step=wanted.step and shorten(wanted.step, 80),
                     tool=wanted.tool and shorten(wanted.tool, 80),
-                    why=why or f"there is no such action; there is {', '.join(ACTIONS)}",
+                    why=why or f"there is no such action; there are {', '.join(ACTIONS)}",
                 )
             )
             continue
