@@ -52,6 +52,16 @@ def test_another_name_of_the_host_is_refused(page: ServedPage) -> None:
     assert answer.status_code == 421
 
 
+def test_a_program_is_told_in_json_that_another_name_of_the_host_is_refused(
+    page: ServedPage,
+) -> None:
+    other = {"Host": "evil.example", "Accept": "application/json"}
+    answer = httpx.get(page.root, headers={**page.bearer, **other})
+
+    assert answer.status_code == 421
+    assert answer.json() == {"error": "this server is not 'evil.example'"}
+
+
 @pytest.mark.parametrize("origin", ["", "http://evil.example", "null"])
 def test_a_form_of_another_page_changes_nothing(page: ServedPage, origin: str) -> None:
     with httpx.Client() as client:

@@ -135,14 +135,22 @@ async def test_a_run_whose_plan_was_refused_says_what_is_wrong_with_it(tmp_path:
     assert "and 5 more" in page
 
 
+async def refusal_of(
+    folder: Path, path: str, accept: str, code: int = 404, method: str = "GET"
+) -> httpx.Response:
+    """Return how the pages of a run refuse a request."""
+    async with pages_of(folder) as client:
+        answer = await client.request(method, path, headers={"Accept": accept})
+    assert answer.status_code == code
+    return answer
+
+
 @pytest.mark.parametrize("path", ["/nowhere", "/runs/none", "/jobs/x/y", "/submit/none", "/cancel"])
 async def test_an_address_that_leads_nowhere_is_a_page_that_leads_back(
     path: str, tmp_path: Path
 ) -> None:
-    async with pages_of(tmp_path) as client:
-        answer = await client.get(path, headers={"Accept": "text/html"})
+    answer = await refusal_of(tmp_path, path, "text/html")
 
-    assert answer.status_code == 404
     assert answer.headers["Content-Type"].startswith("text/html")
     assert "<nav" in answer.text
     assert '<a href="/">All runs</a>' in answer.text
@@ -155,10 +163,8 @@ async def test_an_address_that_leads_nowhere_is_a_page_that_leads_back(
 async def test_a_program_is_told_in_json_that_an_address_leads_nowhere(
     path: str, accept: str, tmp_path: Path
 ) -> None:
-    async with pages_of(tmp_path) as client:
-        answer = await client.get(path, headers={"Accept": accept})
+    answer = await refusal_of(tmp_path, path, accept)
 
-    assert answer.status_code == 404
     assert answer.json() == {"error": f"GET {path}: not found"}
 
 
@@ -166,11 +172,25 @@ async def test_a_program_is_told_in_json_that_an_address_leads_nowhere(
 async def test_a_program_is_told_in_json_that_there_is_no_such_run(
     path: str, tmp_path: Path
 ) -> None:
-    async with pages_of(tmp_path) as client:
-        answer = await client.get(path, headers={"Accept": "application/json"})
+    answer = await refusal_of(tmp_path, path, "application/json")
 
-    assert answer.status_code == 404
     assert "help" not in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code", "reason"),
+    [
+        ("GET", "/compare?run=x", 400, "two runs are compared, not 1"),
+        ("POST", "/decisions/x", 422, "`choice`: String should have at least 1 character"),
+        ("POST", "/schedules/begin/morning", 409, "there is no schedule 'morning'"),
+    ],
+)
+async def test_a_program_is_told_in_json_what_a_page_shows_above_its_form(
+    method: str, path: str, code: int, reason: str, tmp_path: Path
+) -> None:
+    answer = await refusal_of(tmp_path, path, "application/json", code, method)
+
+    assert answer.json()["error"].startswith(reason)
 
 
 async def test_a_parameter_that_the_api_does_not_have_is_named(tmp_path: Path) -> None:

@@ -21,14 +21,14 @@ from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.settings import Settings
-from wavewright.engine.interfaces.view.api import PREFIX, Api
+from wavewright.engine.interfaces.view.api import Api
 from wavewright.engine.interfaces.view.input_fields import INPUT, fields_of
 from wavewright.engine.interfaces.view.run_pages import (
     RunPages,
@@ -154,14 +154,17 @@ class _ViewOfStore:
     def _away(self, request: Request) -> Response:
         """Return the answer while the store is away."""
         place = place_of_journal(self._settings)
-        headers = {"Retry-After": "5"}
-        if _path_below_base(request.scope).startswith(f"{PREFIX}/"):
-            error = {"error": f"the database cannot be reached: {place}"}
-            return JSONResponse(error, 503, headers)
-        if request.method == "GET":
-            headers["Refresh"] = "5"
-        answer = page(request, "away.html.j2", 503, title="The database is away", place=place)
-        answer.headers.update(headers)
+        answer = page(
+            request,
+            "away.html.j2",
+            503,
+            title="The database is away",
+            error=f"the database cannot be reached: {place}",
+            place=place,
+        )
+        answer.headers["Retry-After"] = "5"
+        if request.method == "GET" and isinstance(answer, HTMLResponse):
+            answer.headers["Refresh"] = "5"
         return answer
 
 

@@ -144,7 +144,7 @@ class AccessGuard:
         """Return the answer to a request that is not passed on."""
         host = request.headers.get("host", "")
         if host not in self._hosts:
-            return PlainTextResponse(f"this server is not {host!r}", 421)
+            return _refusal(request, 421, f"this server is not {host!r}")
         if is_bare_prefix:
             # Relative links of a page would lead past the prefix.
             query = request.url.query
@@ -210,7 +210,7 @@ class AccessGuard:
         try:
             form = await request.form()
         except HTTPException as error:
-            return PlainTextResponse(error.detail, error.status_code)
+            return _refusal(request, error.status_code, error.detail)
         token = str(form.get("token", "")).strip()
         if self._credentials.find(token) is None:
             return _sign_in_page(request, "There is no such token.")

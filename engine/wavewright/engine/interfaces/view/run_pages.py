@@ -28,7 +28,6 @@ from wavewright.engine.interfaces.view.served_pages import (
     page,
     reason_of,
     refusal_of,
-    refused,
     render,
     signature,
 )
@@ -435,7 +434,7 @@ def _drawings_of(request: Request) -> Drawings:
 
 def _missing(request: Request, run: RunId) -> Response:
     reason = f"The journal has no run {run}, or it cannot be resumed now."
-    return refused(request, 404, title="No such run", reason=reason)
+    return page(request, "missing.html.j2", 404, title="No such run", error=reason)
 
 
 def _cut(body: str) -> str:

@@ -59,7 +59,9 @@ def base_of(request: Request) -> str:
 
 
 def page(request: Request, template: str, code: int = 200, /, **values: object) -> Response:
-    """Return the answer with a page."""
+    """Return the answer with a page, or with its `error` alone where a program is refused."""
+    if code >= HTTPStatus.BAD_REQUEST and is_asked_for_json(request):
+        return JSONResponse({"error": values["error"]}, code)
     shown = {"base": base_of(request), "viewer": viewer_of(request), **values}
     return HTMLResponse(render(template, **shown), code)
 
@@ -68,23 +70,16 @@ _TITLES: Final = {403: "Not allowed", 404: "No such page", 405: "Nothing to do h
 
 
 def refusal(request: Request, error: Exception) -> Response:
-    """Return why a request is refused: a page for people, JSON for programs."""
+    """Return why a request is refused."""
     assert isinstance(error, HTTPException)
     path = request.scope["path"].removeprefix(base_of(request))
     reason = error.detail
     if reason == HTTPStatus(error.status_code).phrase:
         reason = f"{request.method} {path}: {reason.lower()}"
     title = _TITLES.get(error.status_code, "Refused")
-    answer = refused(request, error.status_code, title=title, reason=reason)
+    answer = page(request, "missing.html.j2", error.status_code, title=title, error=reason)
     answer.headers.update(error.headers or {})
     return answer
-
-
-def refused(request: Request, code: int, *, title: str, reason: str) -> Response:
-    """Return a reason for what is refused: a page for people, JSON for programs."""
-    if is_asked_for_json(request):
-        return JSONResponse({"error": reason}, code)
-    return page(request, "missing.html.j2", code, title=title, reason=reason)
 
 
 def is_asked_for_json(request: Request) -> bool:
