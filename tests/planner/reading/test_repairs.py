@@ -158,6 +158,11 @@ def test_what_is_certain_is_repaired_and_goes_on_record(
             r'"Plan A:\nmatch \d+"', "Plan A:\nmatch \\d+", id="line break after a letter"
         ),
         pytest.param(
+            r'"Form A:\n\n\d{3}"',
+            "Form A:\n\n\\d{3}",
+            id="line breaks between a letter and a pattern",
+        ),
+        pytest.param(
             r'"one\nmatch \d+\tb"', "one\nmatch \\d+\tb", id="line break beside a pattern"
         ),
         pytest.param(r'"it\'s"', "it's", id="escaped apostrophe"),

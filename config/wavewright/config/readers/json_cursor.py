@@ -195,8 +195,12 @@ _FINITE = "write a finite number, or null where there is none"
 _REMOVE = "remove the character"
 
 
-_FOLDER_OF_WINDOWS = re.compile(r"(?<![A-Za-z])[A-Za-z]:\\(?:\S{0,260}\\)?[^\s\"\\/bfnrtu]")
-"""A drive, and without a blank between an escape that there is not; a path has 260 characters."""
+_FOLDER_OF_WINDOWS = re.compile(
+    r"(?<![A-Za-z])[A-Za-z]:\\(?:(?![bfnrt]\\)\S{0,260}\\)?[^\s\"\\/bfnrtu]"
+)
+"""A drive, and without a blank between an escape that there is not; a path has 260 characters, and
+what would be a first folder of one letter that is an escape is one.
+"""
 
 
 class _Escape(NamedTuple):
