@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import cast
+from typing import TypeAlias, cast
 
 import httpx2
 from pydantic_ai.exceptions import (
@@ -212,10 +212,14 @@ def _error_text(error: ModelAPIError, asked: str) -> str:
     return f"{status}: {_quoted(text, asked)}" if text else status
 
 
-_MESSAGE_KEYS = ("error", "message", "msg", "detail", "errors", "error_description")
-"""Where servers put what they say about a request."""
+_MESSAGE_KEYS = (
+    *("error", "message", "msg", "detail", "errors", "error_description"),
+    *("error_message", "description", "reason", "details", "fault", "faultstring", "text"),
+)
+"""Where servers put what they say about a request, in small letters or not."""
 _KIND_KEYS = ("error", "title", "type", "code")
 """Where they name its kind, which stands in where nothing is said."""
+_Object: TypeAlias = dict[str, object]
 _MAX_BODY_DEPTH = 6
 _MAX_MESSAGES = 3
 
@@ -233,7 +237,7 @@ def _message_in(body: object, depth: int = _MAX_BODY_DEPTH) -> str:
             said = (_message_in(part, depth - 1) for part in parts[:_MAX_MESSAGES])
             return "; ".join(text for text in said if text)
         case dict():
-            members = cast("dict[str, object]", body)
+            members = {key.casefold(): value for key, value in cast("_Object", body).items()}
             text = _message_of_object(members, depth)
             return _place(members) + text if text else ""
         case _:
