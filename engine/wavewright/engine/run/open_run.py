@@ -22,7 +22,6 @@ from wavewright.planner.ports.budgets import Reservation
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import RunId
 from wavewright.tools.functions.registry import name_of
-from wavewright.tools.functions.tool import Tool
 from wavewright.tools.workers.services import Services
 
 C = TypeVar("C", bound=RunContext)
@@ -102,7 +101,7 @@ def _run_started(
         versions=versions,
         tool_code=tool_code,
         program=_program() if settings.functions else "",
-        program_tools=tuple(sorted(map(_function_name, settings.functions))),
+        program_tools=tuple(sorted(map(name_of, settings.functions))),
         retry=context.retry,
     )
 
@@ -112,10 +111,6 @@ def _program() -> str:
     if "ipykernel" in sys.modules:
         return "a notebook"
     return Path(sys.argv[0]).name or "a Python program"
-
-
-def _function_name(given: object) -> str:
-    return given.signature.name if isinstance(given, Tool) else name_of(given)
 
 
 def _run_instant(context: RunContext, now: dt.datetime) -> float:

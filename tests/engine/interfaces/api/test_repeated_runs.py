@@ -140,6 +140,20 @@ async def test_a_run_of_one_tool_over_a_list_is_retried_with_the_function_as_it_
     assert (sorted(calls[:3]), calls[3:]) == (["1", "3", "two"], ["two"])
 
 
+async def test_a_retry_asks_for_functions_of_which_data_chooses(tmp_path: Path) -> None:
+    def pay(amount: int) -> int:
+        raise ValueError(f"no money for {amount}")
+
+    calls = [{"tool": "pay", "params": {"amount": 3}}]
+    step = {"id": "act", "dispatch": "${inputs.calls}", "tools": ["pay"]}
+    async with Wavewright(tools=[pay], journal=tmp_path / "runs.db") as first:
+        failed = await first.run({"inputs": {"calls": calls}, "steps": [step]})
+
+    async with Wavewright(journal=tmp_path / "runs.db") as other:
+        with pytest.raises(FunctionsMissing, match=r"tools=\[pay\]"):
+            await other.retry(failed.id)
+
+
 async def test_what_cannot_be_retried_says_why_and_what_else(ww: Wavewright) -> None:
     failed = await ww.run(reading(ww))
 

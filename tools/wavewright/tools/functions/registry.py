@@ -118,9 +118,13 @@ def make_tool(function: UserFunction, **options: Unpack[ToolOptions]) -> Tool:
     )
 
 
-def name_of(function: object) -> str:
-    """Return the name that a function has of its own; that of a partial is what it wraps has."""
-    return str(getattr(unwrap_partial(function), "__name__", ""))
+def name_of(given: object) -> str:
+    """Return the name that a tool has, or a function of its own; that of a partial is what it wraps
+    has.
+    """
+    if isinstance(given, Tool):
+        return given.signature.name
+    return str(getattr(unwrap_partial(given), "__name__", ""))
 
 
 def _signature(name: str, contract: Contract, options: ToolOptions) -> ToolSignature:

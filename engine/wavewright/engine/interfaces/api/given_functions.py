@@ -31,7 +31,7 @@ def with_function(settings: Settings, given: object) -> tuple[Settings, str]:
         if known is given or _is_same(function, given):
             return settings, name
         taken[name] = known
-    name = given.signature.name if isinstance(given, Tool) else name_of(given)
+    name = name_of(given)
     if name not in taken:
         return replace(settings, functions=(*settings.functions, given)), name
     if isinstance(given, Tool):
@@ -53,10 +53,7 @@ def with_function(settings: Settings, given: object) -> tuple[Settings, str]:
 def _registered(settings: Settings) -> Iterator[tuple[str, object, object]]:
     """Yield each function of a program and of its project: its name, what was given, the function."""
     for known in settings.functions:
-        if isinstance(known, Tool):
-            yield known.signature.name, known, known.function
-        else:
-            yield name_of(known), known, known
+        yield name_of(known), known, known.function if isinstance(known, Tool) else known
     for tool in load_user_tools(settings.tools, settings.root) if settings.tools else ():
         yield tool.signature.name, tool, tool.function
 

@@ -55,6 +55,7 @@ from wavewright.engine.run.ports import (
     withhold_package,
     write_package_files,
 )
+from wavewright.engine.run.project.tools import functions_elsewhere
 from wavewright.engine.run.retry import retry_of_run
 from wavewright.engine.run.run_job import run_job
 from wavewright.engine.run.session import run_to_end
@@ -73,7 +74,6 @@ from wavewright.tools.functions.contracts import UserFunction
 from wavewright.tools.functions.registry import name_of
 from wavewright.tools.functions.results import written_as_json
 from wavewright.tools.functions.tool import OpenRuntime, Tool
-from wavewright.tools.functions.user_tools import load_user_tools
 
 C = TypeVar("C")
 R = TypeVar("R")
@@ -505,8 +505,8 @@ class Wavewright:
         self, plan: LoadedPlan | None, tools: Iterable[UserFunction | Tool]
     ) -> Settings:
         settings = self._settings if plan is None else plan.settings
-        given = {_function_name(tool): tool for tool in tools}
-        others = (tool for tool in settings.functions if _function_name(tool) not in given)
+        given = {name_of(tool): tool for tool in tools}
+        others = (tool for tool in settings.functions if name_of(tool) not in given)
         return replace(settings, functions=(*others, *given.values()))
 
     async def cancel(self, run: str | uuid.UUID | int, *, by: str | None = None) -> PlanRun[Json]:
@@ -709,15 +709,11 @@ def _require_functions(state: RunState, settings: Settings, *, is_retry: bool) -
     """Raise an error where steps that are still to be called need functions that nobody has given."""
     if state.started is None or state.plan is None:
         return
-    here = {_function_name(tool) for tool in settings.functions}
-    if settings.tools:
-        here |= {tool.signature.name for tool in load_user_tools(settings.tools, settings.root)}
-    called = {
-        step.tool
-        for step in Plan.model_validate(state.plan).steps
-        if _is_called_again(state.steps.get(step.id), is_retry=is_retry)
-    }
-    missing = sorted(called.intersection(state.started.program_tools) - here)
+    missing = functions_elsewhere(
+        state,
+        settings,
+        lambda step: _is_called_again(state.steps.get(step.id), is_retry=is_retry),
+    )
     if missing:
         raise FunctionsMissing(
             f"run {state.started.run!r} calls {join_names(missing)}, which its program gave to it",
@@ -732,10 +728,6 @@ def _is_called_again(end: StepFinished | None, *, is_retry: bool) -> bool:
         return True
     has_failed_items = end.items is not None and end.items[0] < end.items[1]
     return is_retry and (has_failed_items or end.status not in SUCCESSES)
-
-
-def _function_name(given: object) -> str:
-    return given.signature.name if isinstance(given, Tool) else name_of(given)
 
 
 def _typed(run: PlanRun[Json], result_type: type[R]) -> PlanRun[R]:

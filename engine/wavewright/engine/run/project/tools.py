@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -45,14 +45,16 @@ from wavewright.planner.language.signatures import (
 )
 from wavewright.planner.types import Json, JsonObject, as_list, as_object
 from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.registry import Registry
+from wavewright.tools.functions.registry import Registry, name_of
 from wavewright.tools.functions.tool import MODEL_HINT, Tool, ToolCall, ask_person_tool
+from wavewright.tools.functions.user_tools import load_user_tools
 from wavewright.tools.pack_folders import project_prompts
 from wavewright.tools.packs import is_listed, load_pack, pack_names, pack_tool_names
 from wavewright.tools.workers.services import Services, make_services
 
 if TYPE_CHECKING:
     from wavewright.engine.run.project.prompt_checks import PromptDefect
+    from wavewright.executor.events.state import RunState
     from wavewright.tools.workers.specs import Worker
 
 
@@ -102,6 +104,31 @@ def tools_of_plan(plan: Plan, settings: Settings) -> Registry:
 def step_tools(step: Step) -> tuple[str, ...]:
     """Return the tool that a step calls, or those of which data chooses."""
     return dispatched_tools(step.tool) or (step.tool,)
+
+
+def functions_elsewhere(
+    state: RunState, settings: Settings, is_called: Callable[[Step], bool] = lambda _step: True
+) -> list[str]:
+    """Return the functions of a program that a run's plan calls and that a project does not have.
+
+    Args:
+        state: The run; without a plan it may call every function.
+        settings: Those of the project, with the functions that a program has given.
+        is_called: Tells which steps of the plan count.
+
+    Raises:
+        ToolDefinitionError: tools of the project cannot be read.
+    """
+    if state.started is None or not state.started.program_tools:
+        return []
+    called = {*state.started.program_tools}
+    if state.plan is not None:
+        steps = filter(is_called, Plan.model_validate(state.plan).steps)
+        called &= {name for step in steps for name in (*step_tools(step), *agent_tools(step))}
+    if called:
+        called -= {name_of(function) for function in settings.functions}
+        called -= {tool.signature.name for tool in load_user_tools(settings.tools, settings.root)}
+    return sorted(called)
 
 
 def agent_tools(step: Step) -> tuple[str, ...]:

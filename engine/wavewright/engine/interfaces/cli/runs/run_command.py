@@ -49,7 +49,7 @@ from wavewright.engine.run.decisions.approvals import (
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.pipeline.phase import PipelineRun
 from wavewright.engine.run.ports import Approver, Asker, Attempt, Means, People, Ports
-from wavewright.engine.run.project.tools import tools_of_plan
+from wavewright.engine.run.project.tools import functions_elsewhere, tools_of_plan
 from wavewright.engine.run.read_job import runs_repeated_by
 from wavewright.engine.run.run_job import run_job
 from wavewright.engine.run.services import open_services
@@ -68,7 +68,6 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import RunId
 from wavewright.reviewer.atomic_files import FileNotWrittenError
 from wavewright.tools.functions.tool import Tool
-from wavewright.tools.functions.user_tools import load_user_tools
 
 SECONDS_TO_SHOW_END: Final = 1.0
 """For which the live page of a run is served after its end to viewers who open it then."""
@@ -432,14 +431,10 @@ def require_tools_here(state: RunState, settings: Settings) -> None:
     Raises:
         CommandError: the functions, the program, and how it goes on from there.
     """
-    started = state.started
-    if started is None or not started.program_tools:
-        return
-    here = {tool.signature.name for tool in load_user_tools(settings.tools, settings.root)}
-    steps = () if state.plan is None else Plan.model_validate(state.plan).steps
-    called = {step.tool for step in steps} if steps else {*started.program_tools}
-    elsewhere = [name for name in started.program_tools if name in called and name not in here]
+    elsewhere = functions_elsewhere(state, settings)
     if elsewhere:
+        started = state.started
+        assert started is not None
         continued = "ww.retry" if state.finished and not state.is_interrupted else "ww.resume"
         raise CommandError(
             f"run {started.run!r} calls {join_names(elsewhere)} of {started.program}, which this "
