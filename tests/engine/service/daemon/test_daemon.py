@@ -77,7 +77,7 @@ async def test_a_job_that_cannot_be_run_fails_with_the_reason_and_is_not_tried_a
     site: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
     unsound, outside, shapeless = (str(uuid4()) for _ in range(3))
-    async with in_process():
+    async with in_process() as running:
         await client.send(JobRequest(job_id=unsound, job=job(("nobody", "x"))))
         await client.send(JobRequest(job_id=outside, job={"name": "x", "plan": "../plan.yaml"}))
         await client.send(JobRequest(job_id=shapeless, job={"name": "x", "plann": 1}))
@@ -93,6 +93,10 @@ async def test_a_job_that_cannot_be_run_fails_with_the_reason_and_is_not_tried_a
     assert "plann" in reasons[2]
     assert [row.state for row in rows] == ["failed"] * 3
     assert client.packages == []
+    lines = map(json.loads, running.log.getvalue().splitlines())
+    logged = tuple(line["message"] for line in lines if line["event"] == "error")
+    assert len(logged) == len(reasons)
+    assert all(reason.endswith(logged) for reason in reasons)
 
 
 async def test_what_is_no_message_is_laid_aside_and_what_comes_after_it_is_done(

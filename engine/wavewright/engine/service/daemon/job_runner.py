@@ -434,7 +434,9 @@ class JobRunner:
             except JournalError:
                 raise
             except PERMANENT_ERRORS as fault:
-                return _failed(job, permanent_error_text(fault))
+                reason = permanent_error_text(fault)
+                self.watch.log.write("error", "error", job_id=job.job, error=fault, message=reason)
+                return _failed(job, reason)
             except Exception as fault:  # noqa: BLE001 - an error of one job must not end the others
                 return self._retry(job, fault, cancellation)
             finally:
