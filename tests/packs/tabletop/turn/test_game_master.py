@@ -142,6 +142,8 @@ def test_a_short_word_is_not_taken_for_another(word: str, name: str) -> None:
     [
         (("go to inn", "hire Sela", "hire Sela"), "Sela is with Rowan already."),
         (("walk to the moon",), "no way leads from Village square to 'moon'"),
+        (("go towards the moon",), "no way leads from Village square to 'moon'"),
+        (("climb up onto the roof",), "no way leads from Village square to 'roof'"),
     ],
 )
 async def test_what_cannot_be_done_is_told_with_what_was_named(

@@ -33,7 +33,8 @@ INTRODUCTION: Final = (
 _FIGHT: Final = re.compile(r"\b(?:attack|fight|strike|hit|kill|shoot)\b")
 _GO: Final = re.compile(
     r"\b(?:go|goes|move|walk|head|run|enter|travel|climb|return|leave|"
-    r"(?:take|bring|lead) (?:me|us))\b(?:\s+(?:in)?to\b)?(?:\s+the\b)?(?P<where>.*)"
+    r"(?:take|bring|lead) (?:me|us))\b"
+    r"(?:\s+(?:(?:in|on)?to\b|towards?\b|through\b|(?:up|down|out|back|over)(?=\s)))*(?:\s+the\b)?(?P<where>.*)"
 )
 _ROLL: Final = re.compile(
     r"\b(?:roll|throw)\b.*?(?P<dice>\d*d\d+(?:\s*[+-]\s*\d+)?)(?:\s+for\s+(?P<reason>.{1,100}))?"
