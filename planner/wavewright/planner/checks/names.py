@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 NameKind: TypeAlias = Literal["step", "input", "gate", "tool", "plan", "template", "prompt"]
 _ROOTS: Final[Mapping[NameKind, str]] = {"step": "steps", "input": "inputs"}
 """Below which root expressions read what is named."""
+_KIND_BELOW: Final[Mapping[str, NameKind]] = {"steps": "step", "inputs": "input"}
 _KIND_IN_PLAN: Final[Mapping[str, NameKind]] = {
     "/steps/#/id": "step",
     "/steps/#/depends_on": "step",
@@ -122,8 +123,8 @@ def name_at(
     part = None if place is None else part_at(place)
     if part is None or part.name is None:
         return None
-    kind = next((kind for kind, root in _ROOTS.items() if root == part.root), None)
-    return None if kind is None else NameAt(kind, part.name)
+    named = _KIND_BELOW.get(part.root or "")
+    return None if named is None else NameAt(named, part.name)
 
 
 def places_of(
