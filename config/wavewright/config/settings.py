@@ -47,6 +47,7 @@ from wavewright.config.sources import (
     ScalarNode,
     Source,
     combine_errors,
+    pointer_keys,
 )
 from wavewright.config.value_types import JournalLocation, PublicUrl, Seconds, is_url
 
@@ -455,7 +456,7 @@ def _mask_match(found: re.Match[str]) -> str:
 
 def _with_key_hint(fault: DocumentFault) -> DocumentFault:
     if fault.kind == "unknown_field":
-        field_name = fault.message.split("'")[1].lower()
+        field_name = pointer_keys(fault.pointer)[-1].lower()
         for word, variable in (("api", "WAVEWRIGHT_API_KEY"), ("hmac", "WAVEWRIGHT_HMAC_KEY")):
             if word in field_name and "key" in field_name:
                 return replace(

@@ -325,18 +325,14 @@ def _goal_rules(subject: CheckContext) -> Iterable[Diagnostic]:
 
 
 def _safety(subject: CheckContext) -> Iterable[Diagnostic]:
-    used = {step.tool for step in subject.plan.steps}
-    if not (subject.goal is not None and subject.goal.untrusted_inputs) and not any(
-        tool.brings_untrusted or "egress" in tool.effects
-        for name, tool in subject.tools.items()
-        if name in used
-    ):
-        return ()
-    from wavewright.planner.checks.safety import (
-        check_safety,
-    )  # most plans read and send nothing outside
+    takes_untrusted = subject.goal is not None and bool(subject.goal.untrusted_inputs)
+    called = {step.tool for step in subject.plan.steps}
+    tools = (tool for name, tool in subject.tools.items() if name in called)
+    if takes_untrusted or any(tool.brings_untrusted or "egress" in tool.effects for tool in tools):
+        # Imported here: most plans read and send nothing outside.
+        from wavewright.planner.checks.safety import check_safety
 
-    return check_safety(subject)
+        yield from check_safety(subject)
 
 
 def _unanswerable(

@@ -48,7 +48,7 @@ def misfits_of_kind(subject: CheckContext) -> Iterator[Diagnostic]:
         if fit.level == "member" and not _is_asked(step, expression):
             if use.role == "for_each":
                 lists_of_null.add(step.id)
-            hint = _mend(expression, fit.reason, use)
+            hint = _mend(expression, fit, use)
             yield make_diagnostic("W812", use.pointer, _message(step, use, fit), hint)
     yield from _uses_of_null(subject, lists_of_null)
 
@@ -198,15 +198,15 @@ def _argument(use: ExpressionUse) -> str:
     return "".join(f"[{key}]" if key.isdecimal() else f".{key}" for key in keys).lstrip(".")
 
 
-def _mend(expression: str, reason: str, use: ExpressionUse) -> str:
-    if "each element" in reason and "null" in reason:
+def _mend(expression: str, fit: Fit, use: ExpressionUse) -> str:
+    if fit.misfit == "null" and fit.where == "elements":
         return f"leave it out: ${{{expression}.filter(x, x != null)}}"
-    if "may be absent" in reason:
+    if fit.misfit == "absent":
         return "ask with has(…) for the field, and give another value where it is not there"
-    other = "[]" if use.role == "for_each" else "…"
-    if not is_plain_path(expression):
+    if fit.where != "itself" or not is_plain_path(expression):
         return "give another value for that case, or have the step run only where it is not so"
-    if reason.startswith("null"):
+    if fit.misfit == "null":
+        other = "[]" if use.role == "for_each" else "…"
         return (
             f"give another value for that case: ${{{expression} != null ? {expression} : {other}}}"
         )

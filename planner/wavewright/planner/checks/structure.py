@@ -227,22 +227,24 @@ def _cycle_hint(subject: CheckContext, cycle: tuple[StepId, ...]) -> str:
     easily.
     """
     pairs = list(zip(cycle, (*cycle[1:], cycle[0]), strict=True))
-    ways = [
-        (waiting, awaited, _waiting_reason(subject, waiting, awaited)) for waiting, awaited in pairs
-    ]
-    waiting, awaited, way = next((each for each in ways if each[2].startswith("gate")), ways[-1])
+    for waiting, awaited in pairs:
+        gate = _reading_gate(subject, waiting, awaited)
+        if gate is not None:
+            way = f"gate {gate.id!r}, which reads it"
+            break
+    else:
+        waiting, awaited = pairs[-1]
+        is_named = awaited in subject.steps[waiting].depends_on
+        way = "`depends_on`" if is_named else "a reference"
     return f"each waits for the next; {waiting!r} waits for {awaited!r} through {way}, for example"
 
 
-def _waiting_reason(subject: CheckContext, waiting: StepId, awaited: StepId) -> str:
-    if awaited in subject.steps[waiting].depends_on:
-        return "`depends_on`"
-    if awaited in subject.graph.reads[waiting]:
-        return "a reference"
-    gates = (
-        gate for gate in subject.plan.gates if gate.on == waiting and awaited in gate_reads(gate)
-    )
-    return f"gate {next(gates).id!r}, which reads it"
+def _reading_gate(subject: CheckContext, waiting: StepId, awaited: StepId) -> Gate | None:
+    """Return the gate that alone makes one step wait for another."""
+    if awaited in subject.steps[waiting].depends_on or awaited in subject.graph.reads[waiting]:
+        return None
+    gates = (gate for gate in subject.plan.gates if gate.on == waiting)
+    return next((gate for gate in gates if awaited in gate_reads(gate)), None)
 
 
 def _check_size(subject: CheckContext) -> Iterator[Diagnostic]:

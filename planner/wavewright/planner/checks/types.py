@@ -79,11 +79,24 @@ member of a union, null or an object without an optional field does not; no valu
 _LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 
 
+Misfit: TypeAlias = Literal["null", "absent", "kind", ""]
+"""What keeps a value from fitting: it is null, it lacks a field, or it is of another kind."""
+Where: TypeAlias = Literal["itself", "elements", "inside"]
+"""Of which part that holds: the value itself, each element of it, or something deeper in it."""
+
+
 class Fit(NamedTuple):
     """How values of one schema fit another, with the reason where not all do."""
 
     level: Level
     reason: str = ""
+    misfit: Misfit = ""
+    where: Where = "itself"
+
+    def inside(self, part: str, where: Where = "inside") -> Fit:
+        """Return how a whole fits of which a part fits so."""
+        outer = where if self.where == "itself" else "inside"
+        return self._replace(reason=f"{part}, {self.reason}", where=outer)
 
 
 _ALWAYS: Final = Fit("always")
@@ -123,14 +136,15 @@ def _fit(source: SchemaView, target: SchemaView, depth: int) -> Fit:
     fits = list[Fit]()
     if source.nullable and not target.nullable:
         wanted = kind_with_article(target)
-        fits.append(Fit("member", f"null may be given where {wanted} is wanted"))
+        fits.append(Fit("member", f"null may be given where {wanted} is wanted", "null"))
     for branch in source.branches or (source,):
         if branch.kind == "null":
             continue
         best = _best(_branch_fit(branch, wanted, depth) for wanted in target.branches or (target,))
         if best.level == "never":
             given, wanted_kind = kind_with_article(branch), kind_with_article(target)
-            best = Fit("member", f"{given} may be given where {wanted_kind} is wanted")
+            reason = f"{given} may be given where {wanted_kind} is wanted"
+            best = Fit("member", reason, "kind")
         fits.append(best)
     return _worst(fits)
 
@@ -145,10 +159,10 @@ def _branch_fit(source: SchemaView, target: SchemaView, depth: int) -> Fit:
         fits = [_limits_fit(source, target)]
         if source.schema.get("maxItems") != 0:
             inner = _fit(view_schema(given or OPEN), view_schema(wanted or OPEN), depth + 1)
-            fits.append(inner._replace(reason=f"in each element, {inner.reason}"))
+            fits.append(inner.inside("in each element", "elements"))
         for place, one, other in _places(source, target):
             inner = _fit(view_schema(one), view_schema(other), depth + 1)
-            fits.append(inner._replace(reason=f"in element {place}, {inner.reason}"))
+            fits.append(inner.inside(f"in element {place}"))
         return _worst(fits)
     if source.kind == "object":
         return _object_fit(source, target, depth)
@@ -178,7 +192,7 @@ def _object_fit(source: SchemaView, target: SchemaView, depth: int) -> Fit:
     for name in needed:
         if name not in certain:
             level: Level = "member" if name in fields else "value"
-            fits.append(Fit(level, f"the field {name!r} may be absent, and it is wanted"))
+            fits.append(Fit(level, f"the field {name!r} may be absent, and it is wanted", "absent"))
     is_closed = target.schema.get("additionalProperties") is False
     for name, schema in fields.items():
         wanted = field_schema(target, name)
@@ -188,7 +202,7 @@ def _object_fit(source: SchemaView, target: SchemaView, depth: int) -> Fit:
         inner = _fit(view_schema(subschema(schema, source.root)), view_schema(wanted), depth + 1)
         if inner.level == "member" and name not in certain and name not in needed:
             inner = inner._replace(level="value")
-        fits.append(inner._replace(reason=f"in the field {name!r}, {inner.reason}"))
+        fits.append(inner.inside(f"in the field {name!r}"))
     others = source.schema.get("additionalProperties")
     wanted_others = target.schema.get("additionalProperties")
     if isinstance(wanted_others, dict) and others is not False:
@@ -196,7 +210,7 @@ def _object_fit(source: SchemaView, target: SchemaView, depth: int) -> Fit:
         inner = _fit(
             view_schema(given_others), view_schema(subschema(wanted_others, target.root)), depth + 1
         )
-        fits.append(inner._replace(reason=f"in each value, {inner.reason}"))
+        fits.append(inner.inside("in each value"))
     if source.schema.get("additionalProperties") is not False and (
         is_closed or field_schemas(target).keys() - fields.keys()
     ):
