@@ -133,38 +133,35 @@ class _Expansion:
             return
         misuses = list(_misuses(step, pointer))
         self._faults += misuses
-        try:
-            source = self._read(step.plan, self._folder)
-        except (PlanError, DocumentError) as error:
-            self._faults += [
-                make_diagnostic(
-                    "E411",
-                    f"{pointer}/plan",
-                    f"step {step.id!r} cannot call its plan: {text}",
-                    hint,
-                )
-                for text, hint in reading_faults(error)
-            ]
+        call = self._call(step, step.plan, pointer)
+        if call is None:
             return
-        name = source.document.source.name
-        if name in self._callers:
-            path = " -> ".join([*self._callers[self._callers.index(name) :], name])
-            hint = "a plan that runs until a condition holds is a step with `repeat`"
-            self._faults.append(
-                make_diagnostic(
-                    "E410",
-                    f"{pointer}/plan",
-                    f"step {step.id!r} calls a plan that calls itself: {path}",
-                    hint,
-                )
-            )
-            return
-        inner = expand_plan(source.plan, source.folder, self._read, (*self._callers, name))
-        call = SubPlanCall(step, pointer, source, inner)
         faults = [*call.inner_faults(), *call.faults()]
         self._faults += faults
         if not (faults or misuses):
             self._inline(call)
+
+    def _call(self, step: Step, plan: str, pointer: str) -> SubPlanCall | None:
+        """Return the call of a sub-plan that can be read and does not call itself; its faults are
+        kept.
+        """
+        pointer_to_plan = f"{pointer}/plan"
+        try:
+            source = self._read(plan, self._folder)
+        except (PlanError, DocumentError) as error:
+            for text, hint in reading_faults(error):
+                message = f"step {step.id!r} cannot call its plan: {text}"
+                self._faults.append(make_diagnostic("E411", pointer_to_plan, message, hint))
+            return None
+        name = source.document.source.name
+        if name in self._callers:
+            path = " -> ".join([*self._callers[self._callers.index(name) :], name])
+            message = f"step {step.id!r} calls a plan that calls itself: {path}"
+            hint = "a plan that runs until a condition holds is a step with `repeat`"
+            self._faults.append(make_diagnostic("E410", pointer_to_plan, message, hint))
+            return None
+        inner = expand_plan(source.plan, source.folder, self._read, (*self._callers, name))
+        return SubPlanCall(step, pointer, source, inner)
 
     def _inline(self, call: SubPlanCall) -> None:
         step, repeat = call.step, call.step.repeat
@@ -197,53 +194,63 @@ class _Expansion:
 
     def _add_run(self, call: SubPlanCall, run: str, params: JsonObject, when: str | None) -> None:
         """Add one run of a sub-plan, under the id of the run."""
-        step, inner = call.step, call.inner
-        rewriting = Rewriting(run, {**call.defaults, **params}, by_item=step.for_each is not None)
-        graph = PlanGraph.of(inner.plan)
-        for number, child in enumerate(inner.plan.steps):
-            waits = () if graph.dependencies[child.id] else step.depends_on
-            own = None if child.when is None else rewriting.condition(child.when)
-            needed = _present(step, run, graph, graph.dependencies[child.id])
-            self._add(
-                child.model_copy(
-                    update={
-                        "optional": child.optional or step.optional,
-                        "id": StepId(f"{run}.{child.id}"),
-                        "params": rewriting.value(child.params),
-                        "for_each": rewriting.value(child.for_each)
-                        if step.for_each is None
-                        else step.for_each,
-                        "when": _all_of([when, own, *needed]),
-                        "depends_on": (
-                            *waits,
-                            *(StepId(f"{run}.{name}") for name in child.depends_on),
-                        ),
-                    }
-                ),
-                call.place(f"/steps/{number}"),
-            )
-        result = inner.plan.result
+        by_item = call.step.for_each is not None
+        rewriting = Rewriting(run, {**call.defaults, **params}, by_item=by_item)
+        self._add_children(call, rewriting, when)
+        self._add_result(call, rewriting, when)
+        self._add_gates(call, rewriting)
+        self._add_caps(call, rewriting, when)
+        self._faults += call.rewriting_faults(rewriting)
+
+    def _add_children(self, call: SubPlanCall, rewriting: Rewriting, when: str | None) -> None:
+        """Add the steps of a sub-plan; they run where the call does."""
+        step, run, graph = call.step, rewriting.run, PlanGraph.of(call.inner.plan)
+        for number, child in enumerate(call.inner.plan.steps):
+            awaited = graph.dependencies[child.id]
+            own_when = None if child.when is None else rewriting.condition(child.when)
+            # Only the first steps wait for what the call waits for: the others wait for them.
+            waits = () if awaited else step.depends_on
+            items = rewriting.value(child.for_each) if step.for_each is None else step.for_each
+            update = {
+                "id": StepId(f"{run}.{child.id}"),
+                "params": rewriting.value(child.params),
+                "for_each": items,
+                "when": _all_of([when, own_when, *_present(step, run, graph, awaited)]),
+                "optional": child.optional or step.optional,
+                "depends_on": (*waits, *(StepId(f"{run}.{name}") for name in child.depends_on)),
+            }
+            self._add(child.model_copy(update=update), call.place(f"/steps/{number}"))
+
+    def _add_result(self, call: SubPlanCall, rewriting: Rewriting, when: str | None) -> None:
+        """Add the step whose output is the result of a sub-plan: of one without a result, the
+        outputs of the steps that nothing reads.
+        """
+        step, run, graph = call.step, rewriting.run, PlanGraph.of(call.inner.plan)
+        result = call.inner.plan.result
         if result is None:
             outputs: JsonObject = {name: f"${{{step_path(name)}}}" for name in graph.terminal}
             result = outputs if len(outputs) > 1 else next(iter(outputs.values()))
-        resting = [name for name in graph.terminal if name not in value_reads(result)]
-        needed = _present(step, run, graph, [*value_reads(result), *resting])
-        value = f"/steps/{len(self._steps)}/params/result"
+        read = value_reads(result)
+        resting = [name for name in graph.terminal if name not in read]
+        place_of_result = f"/steps/{len(self._steps)}/params/result"
         self._add(
             Step(
-                why=step.why,
                 id=StepId(run),
                 tool=SUB_PLAN,
+                why=step.why,
                 params={"result": rewriting.value(result)},
                 for_each=step.for_each,
-                when=_all_of([when, *needed]),
+                when=_all_of([when, *_present(step, run, graph, [*read, *resting])]),
                 optional=step.optional,
                 depends_on=tuple(StepId(f"{run}.{name}") for name in resting),
             ),
             ExpandedPlace(call.pointer),
         )
-        self._places[value] = call.place("/result")
-        for number, gate in enumerate(inner.plan.gates):
+        self._places[place_of_result] = call.place("/result")
+
+    def _add_gates(self, call: SubPlanCall, rewriting: Rewriting) -> None:
+        run = rewriting.run
+        for number, gate in enumerate(call.inner.plan.gates):
             asked = replace(rewriting, own=gate.on)
             update = {
                 "id": GateId(f"{run}.{gate.id}"),
@@ -251,8 +258,14 @@ class _Expansion:
                 "check": None if gate.check is None else asked.condition(gate.check),
             }
             self.gates.append((gate.model_copy(update=update), call.place(f"/gates/{number}")))
-        is_whole = self._plan.result == f"${{{step_path(step.id)}}}"
-        for number, cap in enumerate(inner.plan.caps):
+
+    def _add_caps(self, call: SubPlanCall, rewriting: Rewriting, when: str | None) -> None:
+        """Add the caps of a sub-plan; they are on the whole where not all of the plan's result is
+        the sub-plan's.
+        """
+        run = rewriting.run
+        is_whole = self._plan.result == f"${{{step_path(call.step.id)}}}"
+        for number, cap in enumerate(call.inner.plan.caps):
             holds = rewriting.condition(cap.when)
             update = {
                 "field": cap.field if is_whole else "overall",
@@ -260,7 +273,6 @@ class _Expansion:
                 "because": f"{run}: {cap.because}",
             }
             self.caps.append((cap.model_copy(update=update), call.place(f"/caps/{number}")))
-        self._faults += call.rewriting_faults(rewriting)
 
     def _add(self, step: Step, place: ExpandedPlace) -> None:
         self._places[f"/steps/{len(self._steps)}"] = place
