@@ -131,21 +131,18 @@ def startable_steps(
         PrefixFault: the prefix has a fault that no further step can resolve, or a step that calls a
             plan.
     """
-    if any(step.plan is not None for step in plan.steps):
-        raise PrefixFault("a step calls a plan, whose steps are known once the whole plan is")
-    steps = tuple(without_absent_arguments(step, tools) for step in plan.steps)
-    named, faults = with_let(plan.model_copy(update={"steps": steps}))
-    if faults:
-        raise PrefixFault("a name of `let` is at fault")
-    bound = bind_plan(with_stop(named), goal, tools)
+    bound = _bound_prefix(plan, goal, tools)
     errors = errors_in(bound, goal, tools, allowance=allowance)
-    if any(one.code not in _LATER for one in errors):
-        raise PrefixFault(f"the checker finds {', '.join(sorted({one.code for one in errors}))}")
-    open_places = [one.pointer for one in errors]
+    if any(error.code not in _LATER for error in errors):
+        codes = ", ".join(sorted({error.code for error in errors}))
+        raise PrefixFault(f"the checker finds {codes}")
+    open_places = [error.pointer for error in errors]
+    # Which steps are terminal shows when the plan is whole; only then the goal sets parameters there.
     set_by_engine = {rule.tool for rule in goal.rules.terminal}
+    # A judge is a model, and is asked about plans that have been accepted.
     judged = {gate.on for gate in bound.gates if gate.judge is not None}
-    graph = PlanGraph.of(bound)
-    found: dict[StepId, Step] = {}
+    dependencies = PlanGraph.of(bound).dependencies
+    startable: dict[StepId, Step] = {}
     for number, step in enumerate(bound.steps):
         signature = tools.get(step.tool)
         if signature is None or not _only_looks(step, signature):
@@ -155,10 +152,20 @@ def startable_steps(
         is_open = any(f"{place}/".startswith(f"/steps/{number}/") for place in open_places)
         if is_open or step.tool in set_by_engine or step.id in judged:
             continue
-        is_repeated = any(_is_same_call(step, other) for other in found.values())
-        if not is_repeated and all(name in found for name in graph.dependencies[step.id]):
-            found[step.id] = step
-    return bound, [*found]
+        is_repeated = any(_is_same_call(step, other) for other in startable.values())
+        if not is_repeated and startable.keys() >= {*dependencies[step.id]}:
+            startable[step.id] = step
+    return bound, [*startable]
+
+
+def _bound_prefix(plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]) -> Plan:
+    if any(step.plan is not None for step in plan.steps):
+        raise PrefixFault("a step calls a plan, whose steps are known once the whole plan is")
+    steps = tuple(without_absent_arguments(step, tools) for step in plan.steps)
+    named, faults = with_let(plan.model_copy(update={"steps": steps}))
+    if faults:
+        raise PrefixFault("a name of `let` is at fault")
+    return bind_plan(with_stop(named), goal, tools)
 
 
 def _only_looks(step: Step, signature: ToolSignature) -> bool:
