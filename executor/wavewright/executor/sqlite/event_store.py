@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
@@ -262,51 +262,74 @@ class SqliteEventStore(RunHolder):
         self._check_place()
         self.log.preallocate()
         with self._transaction(patience):
-            held = {
-                run: self._fenced_lease(run)
-                for run in dict.fromkeys(entry.run for entry in entries)
-            }
-            values: list[tuple[object, ...]] = []
-            heads = {run: (lease.seq, lease.last_hash) for run, lease in held.items()}
-            for entry in entries:
-                no, (seq, link) = held[entry.run].no, heads[entry.run]
-                for row in entry.rows:
-                    link = next_hash(link, row.kind, row.body)
-                    values.append((no, seq, *row, link))
-                    seq += 1
-                heads[entry.run] = (seq, link)
-            self._connection.executemany(_INSERT, values)
-            self._connection.executemany(
-                _HEAD, [(held[run].no, *head) for run, head in heads.items()]
-            )
-            finished = {run: lease.is_finished for run, lease in held.items()}
-            for entry in entries:
-                no = held[entry.run].no
-                if entry.labels:
-                    self._connection.executemany(_LABEL, [(*label, no) for label in entry.labels])
-                finished[entry.run] = self._update_run(entry, no, is_finished=finished[entry.run])
-            size = _COMMIT_BYTES if entries else 0
-            size += sum(len(row.body) for entry in entries for row in entry.rows)
+            runs = dict.fromkeys(entry.run for entry in entries)
+            held = {run: self._fenced_lease(run) for run in runs}
+            heads = self._insert_events(entries, held)
+            finished = self._update_runs(entries, held)
             changes = self._connection.total_changes
-            alongside = [entry.alongside for entry in entries if entry.alongside is not None]
-            transaction = self._begin() if alongside or works else None
-            results: list[object] = []
-            if transaction is not None:
-                transaction.acquired.update(held)
-                for rows in alongside:
-                    run_inline(rows.write(transaction, list(held)))
-                results = [run_inline(work(transaction)) for work in works]
-                size += transaction.written + _CHANGE_BYTES * (
-                    self._connection.total_changes - changes
-                )
+            results, transaction = self._do_works(entries, works, held)
+            changes = self._connection.total_changes - changes
+        size = sum(len(row.body) for entry in entries for row in entry.rows)
+        size += _COMMIT_BYTES if entries else 0
+        size += 0 if transaction is None else transaction.written + _CHANGE_BYTES * changes
         self.log.record_written(size)
-        for run, head in heads.items():
+        # What is known of a run changes once it is written.
+        for run, (seq, last_hash) in heads.items():
             lease = self.held[run] = held[run]
-            lease.seq, lease.last_hash = head
+            lease.seq, lease.last_hash = seq, last_hash
             lease.is_finished = finished[run]
         if transaction is not None:
             self._note_leases(transaction.acquired, transaction.released)
         return results
+
+    def _insert_events(
+        self, entries: Sequence[AppendEntry], held: Mapping[RunId, HeldLease]
+    ) -> dict[RunId, tuple[int, bytes]]:
+        """Add the events, each with the hash of the one before, and return the new head of each
+        run: how many events it has, and the last one's hash.
+        """
+        values: list[tuple[object, ...]] = []
+        heads = {run: (lease.seq, lease.last_hash) for run, lease in held.items()}
+        for entry in entries:
+            no, (seq, last_hash) = held[entry.run].no, heads[entry.run]
+            for row in entry.rows:
+                last_hash = next_hash(last_hash, row.kind, row.body)
+                values.append((no, seq, *row, last_hash))
+                seq += 1
+            heads[entry.run] = (seq, last_hash)
+        self._connection.executemany(_INSERT, values)
+        self._connection.executemany(_HEAD, [(held[run].no, *head) for run, head in heads.items()])
+        return heads
+
+    def _update_runs(
+        self, entries: Sequence[AppendEntry], held: Mapping[RunId, HeldLease]
+    ) -> dict[RunId, bool]:
+        """Bring labels and rows of the runs up to date and return which of them have ended."""
+        finished = {run: lease.is_finished for run, lease in held.items()}
+        for entry in entries:
+            no = held[entry.run].no
+            if entry.labels:
+                self._connection.executemany(_LABEL, [(*label, no) for label in entry.labels])
+            finished[entry.run] = self._update_run(entry, no, is_finished=finished[entry.run])
+        return finished
+
+    def _do_works(
+        self,
+        entries: Sequence[AppendEntry],
+        works: Sequence[TransactionWork[Any]],
+        held: Mapping[RunId, HeldLease],
+    ) -> tuple[list[object], SqliteStoreTransaction | None]:
+        """Write what goes with the entries and do the works; return their results, and the
+        transaction where there was something to do.
+        """
+        alongside = [entry.alongside for entry in entries if entry.alongside is not None]
+        if not (alongside or works):
+            return [], None
+        transaction = self._begin()
+        transaction.acquired.update(held)
+        for rows in alongside:
+            run_inline(rows.write(transaction, list(held)))
+        return [run_inline(work(transaction)) for work in works], transaction
 
     def _check_place(self) -> None:
         """Refuse to write into a file that was moved or deleted."""
