@@ -338,28 +338,29 @@ class StoredJournal(AsyncResource):
         """
         batches = [command for command in commands if isinstance(command, AppendBatch)]
         queued = [command for command in commands if isinstance(command, QueuedTransaction)]
-        works = sorted(
-            (one for one in queued if one.lock_order != SEPARATE), key=attrgetter("lock_order")
-        )
-        separate = [one for one in queued if one.lock_order == SEPARATE]
+        separate = [command for command in queued if command.lock_order == SEPARATE]
+        works = [command for command in queued if command.lock_order != SEPARATE]
+        works.sort(key=attrgetter("lock_order"))
         entries = [entry for batch in batches for entry in batch.entries]
-        done = await self._store.write_and_execute(entries, works) if entries and works else None
-        faults = (
-            done[0] if done is not None else await self._store.write(entries) if entries else {}
-        )
+        done = None
+        if entries and works:
+            done = await self._store.write_and_execute(entries, works)
+        faults, results = done or ({}, ())
+        if done is None and entries:
+            faults = await self._store.write(entries)
         for batch in batches:
             call_on_loop(batch.loop, self._resolve, batch, faults)
-        fault: JournalError | None = None
+        fault_of_store = None
         if done is None:
-            fault = await self._execute(works)
+            fault_of_store = await self._execute(works)
         else:
-            for work, result in zip(works, done[1], strict=True):
+            for work, result in zip(works, results, strict=True):
                 work.resolve(result)
-        for one in separate:
-            if fault is None:
-                fault = await self._execute([one])
+        for work in separate:
+            if fault_of_store is None:
+                fault_of_store = await self._execute([work])
             else:
-                one.reject(fault)
+                work.reject(fault_of_store)
 
     async def _execute(self, works: Sequence[QueuedTransaction]) -> JournalError | None:
         """Do the works in one transaction, each by itself after they failed together; return a
