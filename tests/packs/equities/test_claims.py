@@ -180,6 +180,23 @@ LIES = [
     ("ANV", "return_1y", YEAR, "up", "ANV ne gagne que 14,7 % sur un an."),
     ("ANV", "return_1y", YEAR, "up", "ANV gained 14,7 % in one year."),
     ("ANV", "return_1y", YEAR, "up", "ANV gained 14.7 % in one year and lost nothing."),
+    # Words of the figure that say something else with it.
+    ("ANV", "max_drawdown", ALL, "down", "ANV is at its peak."),
+    ("ANV", "max_drawdown", ALL, "down", "The price of ANV is at its trough."),
+    ("BEL", "max_drawdown", ALL, "down", "BEL has lost 61.3 % since its peak."),
+    ("ANV", "excess_return", ALL, "up", "ANV and MKT gained 87.3 %."),
+    ("ANV", "excess_return", ALL, "up", "ANV gained 87.3 % with the market."),
+    ("ANV", "volatility", ALL, "none", "The annual rate of ANV is 24.1 %."),
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 14.7 % in 2026."),
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 14.7 % this year."),
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 14.7 % last year."),
+    ("ANV", "return_1y", YEAR, "up", "ANV's price was 14.7 % in one year."),
+    ("ANV", "return_1y", YEAR, "up", "ANV outperformed by 14.7 % in one year."),
+    ("BEL", "return_1y", YEAR, "down", "BEL underperformed by 5.6 % over one year."),
+    ("ANV", "trend", NOW, "up", "ANV outperforms."),
+    ("ANV", "beta", ALL, "none", "The beta of the market is 1.24."),
+    ("ANV", "beta", ALL, "none", "The market has a beta of 1.24 against ANV."),
+    ("BEL", "correlation", ALL, "none", "BEL is correlated with the market."),
 ]  # fmt: skip
 
 TRUTHS = [

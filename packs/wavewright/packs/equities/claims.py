@@ -11,7 +11,7 @@ table says so: it is the model's opinion, and the code's own sentence stands in 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Literal, TypeAlias, cast, get_args
@@ -237,6 +237,10 @@ _OF: Final = "['\N{RIGHT SINGLE QUOTATION MARK}]s"
 _RATE: Final = re.compile(r"\b(?:(?:a|each|every|per) year|annual\w*|compound)\b", re.IGNORECASE)
 _CURRENCIES: Final = {"$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY"}
 _A_YEAR: Final = re.compile(r"\b(?:1 year|12 months|52 weeks)\b", re.IGNORECASE)
+_OTHER_YEAR: Final = re.compile(
+    r"\b(?:this|that|which|its) year\b|(?<!the )\blast year\b", re.IGNORECASE
+)
+"""A year that is not the one up to the last price."""
 _WORD: Final = re.compile(r"[^\W\d_][\w'\N{RIGHT SINGLE QUOTATION MARK}-]*")
 
 
@@ -324,27 +328,37 @@ def _words(text: str) -> Sequence[str]:
 
 def _speaks_of_it_alone(text: str, stated: StatedFigure) -> bool:
     bare = _without_names(text, stated)
+    words = {*_words(bare)}
     known = _NEUTRAL | _WORDS_OF[stated.figure] | _WORDS_OF_PERIOD[stated.period]
-    compared = frozenset[str]() if stated.figure in {"excess_return", "trend"} else _BY_COMPARISON
-    if stated.direction == "up":
-        known |= _UP - compared
-    elif stated.direction == "down":
-        known |= _DOWN - compared
-    elif stated.direction == "flat":
-        known |= _LEVEL | ({"sideways"} if stated.figure == "trend" else frozenset[str]())
+    known |= {"up": _UP, "down": _DOWN, "flat": _LEVEL}.get(stated.direction, frozenset[str]())
+    if stated.figure != "excess_return":
+        known -= _BY_COMPARISON - (_OF_TREND if stated.figure == "trend" else frozenset[str]())
     numbers = [*_NUMBER.finditer(_without_spans(bare))]
-    says_fall = stated.figure == "max_drawdown" or not _DOWN.isdisjoint(_words(bare))
-    is_unsigned = any(not match["sign"] for match in numbers)
-    if stated.direction == "down" and is_unsigned and not says_fall:
-        return False  # a fall told as if it were a gain
-    is_its_figure = all(_is_of_figure(match, stated) for match in numbers)
     return (
-        is_its_figure
+        known.issuperset(words)
+        and all(_is_of_figure(match, stated) for match in numbers)
+        and _is_told(bare, words, numbers, stated)
         and _has_its_period(bare, stated)
         and _has_its_currency(text, stated)
         and _has_its_subject(text, stated)
-        and known.issuperset(_words(bare))
     )
+
+
+def _is_told(
+    text: str, words: AbstractSet[str], numbers: Sequence[re.Match[str]], stated: StatedFigure
+) -> bool:
+    """Whether a text tells the figure: by its name and with its number; of a return, that it is one,
+    and of a fall without a sign, that it is a fall.
+    """
+    if not re.search(_TOLD_BY[stated.figure], text, re.IGNORECASE):
+        return False
+    if stated.figure == "trend":
+        return True
+    is_signed = all(match["sign"] for match in numbers)
+    if stated.direction == "down" and stated.figure != "max_drawdown":
+        return bool(numbers) and (is_signed or not _DOWN.isdisjoint(words))
+    is_return = stated.figure in _RETURNS
+    return bool(numbers) and (not is_return or is_signed or not _MOVES.isdisjoint(words))
 
 
 def _has_its_period(text: str, stated: StatedFigure) -> bool:
@@ -352,6 +366,8 @@ def _has_its_period(text: str, stated: StatedFigure) -> bool:
     what is no rate is none.
     """
     if stated.period != "one year" and _A_YEAR.search(text):
+        return False
+    if stated.period == "one year" and _OTHER_YEAR.search(text):
         return False
     is_rate = _RATE.search(text) is not None
     if stated.figure == "annual_growth" and not is_rate:
@@ -366,6 +382,8 @@ def _is_its_day(match: re.Match[str], stated: StatedFigure) -> bool:
     figure's, or both.
     """
     first, last = stated.dates[0], stated.dates[-1]
+    if stated.period == "one year" and match["day"].isdigit():
+        return False  # the year up to a day is no calendar year
     if match["begin"]:
         return first.startswith(match["day"])
     if match["end"]:
@@ -378,18 +396,20 @@ def _has_its_currency(text: str, stated: StatedFigure) -> bool:
 
 
 def _has_its_subject(text: str, stated: StatedFigure) -> bool:
-    """Whether a comparison speaks of the stock and then of its benchmark, and not the other way
-    round.
+    """Whether a comparison speaks of the stock and then of its benchmark, and neither the other way
+    round nor of both.
     """
-    if stated.figure != "excess_return":
+    if stated.figure not in _COMPARED:
         return True
-    other = re.search(
-        rf"\b(?:benchmark|index|market|{re.escape(stated.benchmark or 'benchmark')})\b",
-        text,
-        re.IGNORECASE,
-    )
+    benchmark = rf"\b(?:benchmark|index|market|{re.escape(stated.benchmark or 'benchmark')})\b"
+    other = re.search(benchmark, text, re.IGNORECASE)
+    if other is None:
+        return stated.figure != "excess_return"
+    if re.search(rf"\band (?:the |its )?{benchmark}", text, re.IGNORECASE):
+        return False
     own = re.search("|".join(re.escape(one) for one in (stated.code, stated.name) if one), text)
-    return other is not None and (own is None or own.start() < other.start())
+    is_first = own is not None and own.start() < other.start()
+    return is_first or (own is None and stated.figure == "excess_return")
 
 
 def _set(words: str) -> frozenset[str]:
@@ -406,8 +426,33 @@ _DOWN: Final = _set(
     "declined declines declining drop dropped drops decrease decreased lower below underperformed "
     "underperforms underperform behind lagged lags lag negative downtrend shrank shed slid less under"
 )
-_BY_COMPARISON: Final = _set("above below more less under ahead behind")
+_BY_COMPARISON: Final = _set(
+    "above below more less under ahead behind outperformed outperforms outperform underperformed "
+    "underperforms underperform lagged lags lag uptrend downtrend"
+)
 """Words that compare: they speak of a figure only where that is itself a comparison."""
+_OF_TREND: Final = _set("above below uptrend downtrend")
+"""Words of them that speak of a price and its average."""
+_RETURNS: Final[frozenset[Figure]] = frozenset(
+    {"return_1y", "period_return", "annual_growth", "excess_return"}
+)
+_MOVES: Final = (
+    _UP | _DOWN | _set("return returns returned performance change changed growth level")
+)
+"""Words by which a text says that a number is a return."""
+_TOLD_BY: Final[Mapping[Figure, str]] = {
+    "return_1y": r"\b(?:year|12 months|twelve months|52 weeks)\b",
+    "period_return": r"\b(?:whole|entire|all|since|from|between|span)\b",
+    "annual_growth": _RATE.pattern,
+    "volatility": r"volatil",
+    "max_drawdown": r"drawdown|\bfrom (?:its|the) peak\b|\bfrom \d{4}-\d\d(?:-\d\d)? to \d{4}",
+    "trend": r"trend|moving average|signal",
+    "current_price": r"price|clos|trad",
+    "excess_return": r"perform|\b(?:more|less|ahead|behind|lag\w*|excess|over|above|below|against|relative|compared)\b",
+    "beta": r"\bbeta\b",
+    "correlation": r"correl",
+}
+"""What a text has that names a figure; of a return, its period: there is no return without one."""
 _LEVEL: Final = _set("flat sideways unchanged level neither nor up down")
 _NEUTRAL: Final = _set(
     "a an the it its this that which is was are were be been has have had by of in on at to from "
