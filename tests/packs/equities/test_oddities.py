@@ -31,6 +31,8 @@ def daily(*prices: float) -> list[Point]:
         pytest.param(daily(100, 101, 25.1, 25.2, 25.4), ["split"], id="four for one"),
         pytest.param(daily(10, 10.1, 101.5, 102, 102), ["split"], id="one for ten"),
         pytest.param(daily(70, 70.5, 10.1, 10.2, 10.1), ["split"], id="seven for one"),
+        pytest.param(daily(30, 30.3, 20.1, 20.4, 20.2), ["split"], id="three for two"),
+        pytest.param(daily(20, 20.2, 30.1, 30.4, 30.2), [], id="a rise by half"),
         pytest.param(daily(2, 2.02, 50.4, 51, 50.8), ["split"], id="one for twenty-five"),
         pytest.param(
             daily(20, 20.1, 2012, 20.2, 20.3), ["scale", "scale"], id="one price in pence"
@@ -57,6 +59,17 @@ def test_days_without_prices_are_found_where_there_are_more_than_holidays() -> N
 
     assert (gap.kind, gap.date) == ("gap", days[30])
     assert f"between {days[9]} and {days[30]}" in gap.text
+
+
+@pytest.mark.parametrize(("lost", "kinds"), [(5, ["gap"]), (4, [])])
+@pytest.mark.parametrize("first", range(5, 10))
+def test_a_week_of_sessions_without_prices_is_a_gap_on_whatever_day_it_begins(
+    first: int, lost: int, kinds: list[str]
+) -> None:
+    days = weekdays(30)
+    prices = [(day, 10.0) for day in (*days[:first], *days[first + lost :])]
+
+    assert [oddity.kind for oddity in find_oddities(prices, "daily")] == kinds
 
 
 def test_a_month_may_double_a_price() -> None:

@@ -71,6 +71,19 @@ def test_a_folder_with_one_file_a_code_is_read(tmp_path: Path) -> None:
         ),
         pytest.param("close,date\n10,20100101\n11,2010/02/01\n", id="other order and forms"),
         pytest.param(
+            'Date,Close*,Adj Close**\n"Jan 1, 2010",10,10\n"Feb 1, 2010",11,11\n', id="stars"
+        ),
+        pytest.param(
+            "Date,Close\n01/30/2010 16:00:00,#N/A\n01/01/2010 16:00:00,10\n02/01/2010 16:00:00,11\n",
+            id="days with times, and a day without a price",
+        ),
+        pytest.param(
+            'date,last sale\n"Friday, January 1, 2010",US$10\n"Monday, February 1, 2010",US$11\n',
+            id="weekdays and dollars",
+        ),
+        pytest.param("t,c\n1262354400,10\n1265032800,11\n", id="one letter a column"),
+        pytest.param("日付,終値\n2010年1月1日,10\n2010年2月1日,11\n", id="Japanese"),
+        pytest.param(
             "symbol,date,close\nAAPL,2010-01-01,10\nAAPL,2010-02-01,11\nX,2010-02-01,9\n",
             id="symbols",
         ),
@@ -150,6 +163,12 @@ def test_dates_out_of_order_are_sorted_and_said_to_be(tmp_path: Path) -> None:
             r"the header has 'close' twice",
             "keep one",
             id="twice",
+        ),
+        pytest.param(
+            HEADER + "19/05/2010,3\n05/20/2010,4\n",
+            r"'19/05/2010' begins with the day, and '05/20/2010' with the month",
+            "in one order",
+            id="two orders",
         ),
         pytest.param(
             HEADER + "2010-01-01,3\n2010-13-01,4\n",

@@ -20,6 +20,8 @@ from wavewright.packs.equities.documents import Frequency, Oddity, Point
 from wavewright.tools import ToolError
 
 _SPLITS: Final = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 25, 30, 40, 50)
+_SMALL_SPLIT: Final = 1.5
+"""Three for two. A price may well rise by half: what is smaller is looked for in falls alone."""
 _NEAR: Final = 0.06
 """How far the ratio of two prices may be from that of a split, as a share of it."""
 _SCALE: Final = 100
@@ -28,16 +30,31 @@ _SPIKE: Final = 3.0
 _WEEKS: Final = 20
 """Sessions before and after a day that its volume is compared with."""
 _HEAVY: Final = 2.0
-_LONGEST_GAP: Final[dict[Frequency, int]] = {"daily": 10, "weekly": 28, "monthly": 75}
+_LONGEST_GAP: Final[dict[Frequency, int]] = {"daily": 7, "weekly": 28, "monthly": 75}
 """Days between two prices that need no remark: holidays, and a price that is a little late."""
+_LOST_WEEK: Final = 5
+"""Sessions without a daily price that are more than holidays."""
 
 WEEKDAYS: Final = "weekdays"
 
 
 def find_oddities(
-    prices: Sequence[Point], frequency: Frequency, volumes: Sequence[float | None] = ()
+    prices: Sequence[Point],
+    frequency: Frequency,
+    volumes: Sequence[float | None] = (),
+    calendar: str | None = None,
 ) -> list[Oddity]:
-    """Return what is doubtful in a series, each with its day; `volumes` are those of its days."""
+    """Return what is doubtful in a series, each with its day.
+
+    Args:
+        prices: The series.
+        frequency: How often it is observed.
+        volumes: Those of its days.
+        calendar: The exchange whose sessions count; weekdays where absent.
+
+    Raises:
+        ToolError: the calendar is not installed, or not known.
+    """
     jumps = [*_scale_jumps(prices)]
     known = {oddity.date for oddity in jumps}
     if frequency == "daily":
@@ -45,7 +62,7 @@ def find_oddities(
         known |= _days_around(prices, spikes)
         jumps += spikes
         jumps += [split for split in _split_jumps(prices, volumes) if split.date not in known]
-    jumps += _gaps(prices, frequency)
+    jumps += _gaps(prices, frequency, calendar)
     return sorted(jumps, key=lambda oddity: (oddity.date, oddity.kind))
 
 
@@ -78,9 +95,11 @@ def _days_around(prices: Sequence[Point], spikes: Sequence[Oddity]) -> set[dt.da
 def _split_jumps(prices: Sequence[Point], volumes: Sequence[float | None]) -> Iterator[Oddity]:
     for at, ((_, earlier), (date, later)) in enumerate(pairwise(prices), start=1):
         ratio = _ratio(earlier, later)
-        split = min(_SPLITS, key=lambda n: abs(ratio / n - 1))
+        sizes = (_SMALL_SPLIT, *_SPLITS) if later < earlier else _SPLITS
+        split = min(sizes, key=lambda n: abs(ratio / n - 1))
         if abs(ratio / split - 1) <= _NEAR and not _is_heavily_traded(volumes, at, ratio):
-            way = f"{split} for 1" if later < earlier else f"1 for {split}"
+            shares = "3 for 2" if split == _SMALL_SPLIT else f"{split} for 1"
+            way = shares if later < earlier else f"1 for {split}"
             text = f"{date}: {earlier:g} to {later:g}, which looks like a split {way}"
             yield Oddity(kind="split", date=date, text=text)
 
@@ -97,12 +116,16 @@ def _is_heavily_traded(volumes: Sequence[float | None], at: int, ratio: float) -
     return on_the_day > _HEAVY * max(ratio * median(before), median(after))
 
 
-def _gaps(prices: Sequence[Point], frequency: Frequency) -> Iterator[Oddity]:
+def _gaps(prices: Sequence[Point], frequency: Frequency, calendar: str | None) -> Iterator[Oddity]:
     longest = _LONGEST_GAP.get(frequency)
     for (earlier, _), (date, _) in pairwise(prices):
-        if longest is not None and (date - earlier).days > longest:
-            text = f"{date}: no price between {earlier} and {date}, {(date - earlier).days} days"
-            yield Oddity(kind="gap", date=date, text=text)
+        days = (date - earlier).days
+        if longest is None or days <= longest:
+            continue
+        if frequency == "daily" and sessions_between(earlier, date, calendar) < _LOST_WEEK:
+            continue
+        text = f"{date}: no price between {earlier} and {date}, {days} days"
+        yield Oddity(kind="gap", date=date, text=text)
 
 
 def sessions_between(since: dt.date, until: dt.date, calendar: str | None) -> int:

@@ -151,33 +151,38 @@ def unknown_code(code: str, known: Iterable[str], place: str) -> ToolError:
 _COLUMN_NAMES: dict[str, tuple[str, ...]] = {
     "date": (
         "date", "day", "timestamp", "datetime", "time", "datum", "fecha", "data", "trade date", "dato",
+        "t", "日付", "日期",
     ),
     "close": (
         "close", "price", "last", "level", "last price", "close/last", "closing price", "px_last", "value",
         "schluss", "schlusskurs", "schlußkurs", "kurs", "clôture", "cloture", "dernier", "cierre", "último",
-        "ultimo", "chiusura", "zamkniecie", "slotkoers", "fechamento",
+        "ultimo", "chiusura", "zamkniecie", "slotkoers", "fechamento", "zuletzt", "last sale", "c", "終値", "收盘",
     ),
     "adjusted": ("adj_close", "adj close", "adjclose", "adjusted_close", "adjusted close", "adjusted"),
     "symbol": ("symbol", "code", "ticker"),
-    "volume": ("volume", "vol", "vol.", "volumen", "umsatz", "volumi"),
+    "volume": ("volume", "vol", "vol.", "volumen", "umsatz", "volumi", "v"),
     "currency": ("currency", "ccy", "currency code", "währung", "devise"),
 }  # fmt: skip
 """What a column may be called, by what it means; the first name that is there counts."""
 
 _DATE_FORMATS = (
     "%b %d %Y", "%b %d, %Y", "%B %d, %Y", "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%Y/%m/%d", "%Y%m%d",
-    "%Y.%m.%d", "%d.%m.%Y", "%d.%m.%y", "%d %B %Y",
+    "%Y.%m.%d", "%d.%m.%Y", "%d.%m.%y", "%d %B %Y", "%A, %B %d, %Y", "%a, %b %d, %Y", "%a %b %d %Y", "%Y年%m月%d日",
 )  # fmt: skip
 _EPOCH = re.compile(r"\d{9,10}|\d{12,13}")
 """Seconds or milliseconds since 1970; eight digits are a date."""
-_NUMERIC_DAY = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4}|\d{2})")
-"""A date whose day and month can only be told apart by the rest of the column."""
-_NO_PRICE = frozenset({"", "null", "nan", "none", "n/a", "na", "-"})
+_NUMERIC_DAY = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4}|\d{2})(?:[ T]\d{1,2}:\S.*)?")
+"""A date whose day and month can only be told apart by the rest of the column; a time is dropped."""
+_NO_PRICE = frozenset({"", "null", "nan", "none", "n/a", "#n/a", "na", "-", "--"})
 """How a row says that there was no price."""
 _DECIMAL_COMMA = re.compile(r"\d{1,3}(\.\d{3})*,\d+|\d+,\d+")
 _THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?")
 _SIGNS = {
     "$": None,
+    "US$": "USD",
+    "A$": "AUD",
+    "C$": "CAD",
+    "HK$": "HKD",
     "€": "EUR",
     "£": "GBP",
     "¥": None,
@@ -188,7 +193,7 @@ _SIGNS = {
 }
 """What stands beside a number for its currency; dollars and yen are of several countries."""
 _SIGNED = re.compile(
-    r"(?P<before>[$€£¥]?)\s*(?P<number>[+-]?\d.*?)\s*(?P<after>[$€£¥]|p|EUR|USD|GBP|)"
+    r"(?P<before>(?:(?:US|A|C|HK)?\$|[€£¥])?)\s*(?P<number>[+-]?\d.*?)\s*(?P<after>[$€£¥]|p|EUR|USD|GBP|)"
 )
 _MARKS_OF_THOUSANDS = re.compile(r"(?<=\d)['’\s\u202f](?=\d{3}(?!\d))")
 _UNIT_OF_NAME = re.compile(r"\s*[(\[]\s*(?P<unit>[A-Za-z]{3})\s*[)\]]$")
@@ -260,7 +265,8 @@ def find_columns(
     Raises:
         ToolError: there is no column of dates or of prices, or one name stands twice.
     """
-    plain = [name.strip().lstrip("\ufeff").strip("<>") for name in header]
+    # Names stand in angle brackets, and those of a page with notes below it have stars behind them.
+    plain = [name.strip().lstrip("\ufeff").strip("<>*") for name in header]
     names = [_UNIT_OF_NAME.sub("", name).lower() for name in plain]
     own = {} if named is None else named.model_dump(exclude_none=True)
     found = {
@@ -545,7 +551,8 @@ class _RowReader:
     def _read_date(self, text: str) -> dt.date | None:
         if self._date_format is None:
             return parse_date(text)
-        shown = text if self._is_given else text.replace("-", "/")
+        numeric = None if self._is_given else _NUMERIC_DAY.fullmatch(text)
+        shown = text if numeric is None else "/".join(numeric.groups())
         try:
             return dt.datetime.strptime(shown, self._date_format).replace(tzinfo=dt.UTC).date()
         except ValueError:
@@ -556,7 +563,7 @@ class _RowReader:
         are no such dates.
 
         Raises:
-            ToolError: either order fits every date.
+            ToolError: either order fits every date, or none fits all of them.
         """
         texts = [_cell_text(row, self._columns.date) for row in self._rows]
         found = [match for text in texts if (match := _NUMERIC_DAY.fullmatch(text))]
@@ -564,7 +571,13 @@ class _RowReader:
             return None
         is_day_first = any(int(match[1]) > 12 for match in found)
         is_month_first = any(int(match[2]) > 12 for match in found)
-        if is_day_first == is_month_first:
+        if is_day_first and is_month_first:
+            day, month = (next(one[0] for one in found if int(one[at]) > 12) for at in (1, 2))
+            raise ToolError(
+                f"{self._file}: {day!r} begins with the day, and {month!r} with the month",
+                hint="write all dates in one order, best as 2010-03-01",
+            )
+        if not is_day_first and not is_month_first:
             raise ToolError(
                 f"{self._file}: {found[0][0]!r} may begin with the day or with the month",
                 hint="say which in the settings: date_format: '%d/%m/%Y' or '%m/%d/%Y' (%y for two digits)",

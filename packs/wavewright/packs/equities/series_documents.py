@@ -218,7 +218,7 @@ def _common_fields(
 ) -> dict[str, Any]:
     """Return the fields that every document of a series or a basket has, computed from its points."""
     frequency = detect_frequency([date for date, _ in points])
-    found = find_oddities(points, frequency, volumes)
+    found = find_oddities(points, frequency, volumes, view.calendar)
     jumps = (oddity for oddity in found if oddity.date not in view.known_jumps)
     oddities = sorted([*of_rows, *jumps], key=lambda one: (one.date, one.kind))
     figures = rounded_figures(compute_figures(points)) if len(points) > 1 else None
