@@ -86,20 +86,20 @@ class PartialPlan:
     _replaced: frozenset[str]
     """Pointers of what was left out, or has a stand-in."""
 
-    def is_certain(self, found: Diagnostic) -> bool:
+    def is_certain(self, diagnostic: Diagnostic) -> bool:
         """Whether a diagnostic of `plan` holds of the plan as it was written."""
-        keys = pointer_keys(found.pointer)
+        keys = pointer_keys(diagnostic.pointer)
         if any(
             "".join(f"/{key}" for key in keys[:length]) in self._replaced for length in (1, 2, 3)
         ):
             return False
-        if found.code in _NEEDS_NAMES:
+        if diagnostic.code in _NEEDS_NAMES:
             return all("id" in step.given for step in self._steps)
-        if found.code in _NEEDS_STEPS:
+        if diagnostic.code in _NEEDS_STEPS:
             return all(step.is_whole for step in self._steps)
-        if found.code == "E302":
+        if diagnostic.code == "E302":
             return not self._root.may_have("inputs")
-        needed = _NEEDS_FIELD.get(found.code)
+        needed = _NEEDS_FIELD.get(diagnostic.code)
         if needed is None or keys[:1] != ["steps"]:
             return True
         return not self._steps[int(keys[1])].may_have(needed)
@@ -119,18 +119,18 @@ def read_partial_plan(value: Json, faults: Iterable[DocumentFault]) -> PartialPl
         value, [(path, kind) for path, kind in located if len(path) < 2 or path[0] not in _LISTS]
     )
     steps, gates, caps = (_parts(value.get(name), name, located) for name in _LISTS)
-    made = [_step(part, number) for number, part in enumerate(steps)]
+    readable_steps = [_step(part, number) for number, part in enumerate(steps)]
     plan = _valid(Plan, {**root.given, "steps": [], "gates": [], "caps": []}) or Plan(steps=())
     plan = plan.model_copy(
         update={
-            "steps": tuple(made),
+            "steps": tuple(readable_steps),
             "gates": tuple(_gate(part, number) for number, part in enumerate(gates)),
             "caps": tuple(_valid(Cap, part.given) or _NO_CAP for part in caps),
         }
     )
     untyped = (
         step.id
-        for step, part in zip(made, steps, strict=True)
+        for step, part in zip(readable_steps, steps, strict=True)
         if part.may_have("for_each") or step.plan is not None
     )
     plan = with_stop(with_let(plan)[0])
@@ -153,11 +153,11 @@ def _parts(items: Json, name: str, faults: Sequence[_LocatedFault]) -> list[_Par
     """Return each item of a list with what is wrong in it; none where it is no list."""
     if not isinstance(items, list):
         return []
-    found: dict[int, list[_LocatedFault]] = {}
+    faults_by_item: dict[int, list[_LocatedFault]] = {}
     for path, kind in faults:
         if len(path) > 1 and path[0] == name and path[1].isdecimal():
-            found.setdefault(int(path[1]), []).append((path[2:], kind))
-    return [_part(item, found.get(number, ())) for number, item in enumerate(items)]
+            faults_by_item.setdefault(int(path[1]), []).append((path[2:], kind))
+    return [_part(item, faults_by_item.get(number, ())) for number, item in enumerate(items)]
 
 
 def _part(value: Json, faults: Sequence[_LocatedFault]) -> _PartialNode:
@@ -165,24 +165,24 @@ def _part(value: Json, faults: Sequence[_LocatedFault]) -> _PartialNode:
         return _PartialNode(has_unknown=True, is_whole=False)
     unknown = {path[0] for path, kind in faults if len(path) == 1 and kind == "unknown_field"}
     faulty = {path[0] for path, _ in faults if path} - unknown
-    given = {name: inner for name, inner in value.items() if name not in faulty | unknown}
-    return _PartialNode(given, faulty, has_unknown=bool(unknown), is_whole=not faults)
+    well_formed = {name: inner for name, inner in value.items() if name not in faulty | unknown}
+    return _PartialNode(well_formed, faulty, has_unknown=bool(unknown), is_whole=not faults)
 
 
 def _step(part: _PartialNode, number: int) -> Step:
     stand_in: JsonObject = {"id": f"unnamed__{number}", "tool": "?"}
-    made = _valid(Step, stand_in | part.given)
-    if made is not None:
-        return made
+    step = _valid(Step, stand_in | part.given)
+    if step is not None:
+        return step
     # It has a fault that was not listed, because there are too many.
     part.given, part.has_unknown, part.is_whole = {}, True, False
     return Step.model_validate(stand_in)
 
 
 def _gate(part: _PartialNode, number: int) -> Gate:
-    made = _valid(Gate, part.given)
-    if made is not None:
-        return made
+    gate = _valid(Gate, part.given)
+    if gate is not None:
+        return gate
     part.is_whole = False
     return Gate.model_construct(id=GateId(f"unnamed__{number}"))
 
@@ -228,12 +228,12 @@ def check(
     E201 step 'a' calls 'rank', and there is no such tool
     """
     subject = CheckContext(plan, goal, tools, limits or (goal.limits if goal else Limits()))
-    found = [
+    diagnostics = [
         *_of_calls_to_come(_error_checks(subject), plan, finished),
         *_unanswerable(subject, finished, can_ask=can_ask, can_answer=can_answer),
         *check_budget(subject, allowance, finished, items_done or {}),
     ]
-    return in_file_order(_without_shifted_places(found or lint(subject), plan), plan)
+    return in_file_order(_without_shifted_places(diagnostics or lint(subject), plan), plan)
 
 
 def _of_calls_to_come(
@@ -244,10 +244,10 @@ def _of_calls_to_come(
     """
     places = [f"/steps/{n}" for n, step in enumerate(plan.steps) if step.id in finished]
     inside = tuple(f"{place}/params" for place in places)
-    for found in diagnostics:
-        is_argument = found.code == "E204" and found.pointer in places
-        if not is_argument and not (inside and found.pointer.startswith(inside)):
-            yield found
+    for diagnostic in diagnostics:
+        is_argument = diagnostic.code == "E204" and diagnostic.pointer in places
+        if not is_argument and not (inside and diagnostic.pointer.startswith(inside)):
+            yield diagnostic
 
 
 def errors_in(
@@ -259,8 +259,8 @@ def errors_in(
 ) -> list[Diagnostic]:
     """Return the errors that `check` finds in a bound plan, without a look for warnings."""
     subject = CheckContext(plan, goal, tools, goal.limits if goal else Limits())
-    found = [*_error_checks(subject), *check_budget(subject, allowance, frozenset(), {})]
-    return in_file_order(_without_shifted_places(error_diagnostics(found), plan), plan)
+    diagnostics = [*_error_checks(subject), *check_budget(subject, allowance, frozenset(), {})]
+    return in_file_order(_without_shifted_places(error_diagnostics(diagnostics), plan), plan)
 
 
 def check_values(
@@ -275,10 +275,10 @@ def _without_shifted_places(diagnostics: Iterable[Diagnostic], plan: Plan) -> It
     """Yield diagnostics without places inside texts where names and conditions were put into them:
     the author's text is another one.
     """
-    found = list(diagnostics)
-    if not found or not (plan.let or plan.stop or _holds_joined(plan)):
-        return found
-    return [replace(each, within=None) for each in found]
+    listed = list(diagnostics)
+    if not listed or not (plan.let or plan.stop or _holds_joined(plan)):
+        return listed
+    return [replace(diagnostic, within=None) for diagnostic in listed]
 
 
 def _holds_joined(plan: Plan) -> bool:
@@ -304,8 +304,8 @@ def check_partial(
     subject = CheckContext(
         plan, goal, tools, limits or (goal.limits if goal else Limits()), partial.untyped
     )
-    found = [*_error_checks(subject), *check_budget(subject, allowance, frozenset(), {})]
-    certain = _without_shifted_places(filter(partial.is_certain, found), plan)
+    diagnostics = [*_error_checks(subject), *check_budget(subject, allowance, frozenset(), {})]
+    certain = _without_shifted_places(filter(partial.is_certain, diagnostics), plan)
     return in_file_order(certain, plan)
 
 

@@ -108,11 +108,11 @@ def _nulls(
     """Yield one diagnostic for each part that may be null, unless it was said of that part."""
     expression = use.expression.strip()
     tree = parse_expression(expression)
-    found = [*uses_of_null(tree, expression, types, known)]
+    nulls = [*uses_of_null(tree, expression, types, known)]
     if not use.is_whole and use.role in ("params", "result"):
-        found += null_in_text(tree, expression, types, known)
+        nulls += null_in_text(tree, expression, types, known)
     first = dict[str, NullUse]()
-    for null in found:
+    for null in nulls:
         first.setdefault(null.part, null)
     yield from (_null_diagnostic(use, null) for part, null in first.items() if part not in said)
 
@@ -178,14 +178,14 @@ def _fits(subject: CheckContext) -> Iterator[tuple[Step, ExpressionUse, Fit]]:
         signature = subject.signature(step)
         for text in texts:
             for use in text.reads:
-                wanted = None
+                target = None
                 if use.is_whole and text.role == "params" and signature is not None:
-                    wanted = _schema_at(signature.input_schema, pointer_keys(use.pointer)[3:])
+                    target = _schema_at(signature.input_schema, pointer_keys(use.pointer)[3:])
                 elif use.is_whole and use.pointer == f"/steps/{number}/for_each":
-                    wanted = _LIST
-                given = None if wanted is None else subject.types.result(use, step)
-                if given is not None and wanted is not None:
-                    yield step, use, fit_of(given, wanted)
+                    target = _LIST
+                source = None if target is None else subject.types.result(use, step)
+                if source is not None and target is not None:
+                    yield step, use, fit_of(source, target)
 
 
 def _message(step: Step, use: ExpressionUse, fit: Fit) -> str:

@@ -41,11 +41,11 @@ def _check_gates(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:
     template_ids = {gate.id.lower() for gate in goal.gates}
     present: set[str] = set()
     for number, gate in enumerate(subject.plan.gates):
-        wanted = mandatory.get(gate.id.lower())
+        demanded = mandatory.get(gate.id.lower())
         present.add(gate.id.lower())
-        if wanted == gate:
+        if demanded == gate:
             continue
-        if wanted is not None or gate.id.lower() in template_ids:
+        if demanded is not None or gate.id.lower() in template_ids:
             origin = template_gate_of(gate.id, goal) or gate.id
             yield make_diagnostic(
                 "E502",
@@ -174,8 +174,8 @@ def _benchmarks_in(subject: CheckContext, names: Targets, step: Step, value: Jso
         return f"a value of `{source}`" if _is_path_below(source, step, value) else None
     benchmarks = _identities(subject.plan.inputs.get(names.benchmarks), names.key)
     benchmarks -= _identities(subject.plan.inputs.get(names.variables), names.key)
-    found = set[str]().union(*(_identities(one, names.key) for one in values)) & benchmarks
-    return f"the benchmark {_join_with_and(sorted(found))}" if found else None
+    named = set[str]().union(*(_identities(one, names.key) for one in values)) & benchmarks
+    return f"the benchmark {_join_with_and(sorted(named))}" if named else None
 
 
 def _is_path_below(source: str, step: Step, value: Json) -> bool:
@@ -203,25 +203,25 @@ def _identities(value: Json, key: str | None) -> set[str]:
 
 
 def _check_terminal_params(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:
-    wanted = subject.engine_params
-    if not wanted or subject.graph.cycles:
+    params_by_tool = subject.engine_params
+    if not params_by_tool or subject.graph.cycles:
         return
     terminal = frozenset(subject.graph.terminal)
     calls = [
         (number, step)
         for number, step in enumerate(subject.plan.steps)
-        if step.tool in wanted and step.id in terminal
+        if step.tool in params_by_tool and step.id in terminal
     ]
-    if not calls and subject.likely_meant_tools.isdisjoint(wanted):
+    if not calls and subject.likely_meant_tools.isdisjoint(params_by_tool):
+        tools = " or ".join(map(repr, sorted(params_by_tool)))
         yield make_diagnostic(
             "E505",
             "/steps",
-            f"the goal {goal.name!r} requires its output of {' or '.join(map(repr, sorted(wanted)))}, "
-            "and no last step calls it",
+            f"the goal {goal.name!r} requires its output of {tools}, and no last step calls it",
             "end the plan with a step that calls it, and let no other step read that one",
         )
     for number, step in calls:
-        missing = [name for name in wanted[step.tool] if name not in step.params]
+        missing = [name for name in params_by_tool[step.tool] if name not in step.params]
         if missing:
             yield make_diagnostic(
                 "E505",

@@ -59,25 +59,25 @@ def _confidence_fields(subject: CheckContext) -> frozenset[str] | None:
     """Return the names of all fields of what may state a confidence; nothing where they are not all
     known.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     schemas: list[JsonSchema | None] = [
         subject.types.outputs[step] for step in subject.graph.terminal
     ]
-    is_known = _add_result_fields(subject, subject.plan.result, found, schemas)
+    is_known = _add_result_fields(subject, subject.plan.result, names, schemas)
     for schema in schemas:
-        is_known = is_known and schema is not None and _add_schema_fields(schema, found)
-    return frozenset(found) if is_known else None
+        is_known = is_known and schema is not None and _add_schema_fields(schema, names)
+    return frozenset(names) if is_known else None
 
 
 def _add_result_fields(
-    subject: CheckContext, value: Json, found: set[str], schemas: list[JsonSchema | None]
+    subject: CheckContext, value: Json, names: set[str], schemas: list[JsonSchema | None]
 ) -> bool:
     """Add the fields that a result has as it is written, and the schemas of what it reads."""
     if isinstance(value, dict):
-        found.update(value)
-        return all(_add_result_fields(subject, inner, found, schemas) for inner in value.values())
+        names.update(value)
+        return all(_add_result_fields(subject, inner, names, schemas) for inner in value.values())
     if isinstance(value, list):
-        return all(_add_result_fields(subject, inner, found, schemas) for inner in value)
+        return all(_add_result_fields(subject, inner, names, schemas) for inner in value)
     if isinstance(value, str):
         schemas += [
             subject.types.result(use, None)
@@ -87,22 +87,22 @@ def _add_result_fields(
     return True
 
 
-def _add_schema_fields(schema: JsonSchema, found: set[str]) -> bool:
+def _add_schema_fields(schema: JsonSchema, names: set[str]) -> bool:
     """Add the names of a schema's fields, at any depth; false where there may be others."""
     match schema:
         case {"anyOf": list(branches)}:
             return all(
-                isinstance(branch, dict) and _add_schema_fields(branch, found)
+                isinstance(branch, dict) and _add_schema_fields(branch, names)
                 for branch in branches
             )
         case {"type": "array", "items": dict(items)}:
-            return _add_schema_fields(items, found)
+            return _add_schema_fields(items, names)
         case {"type": "object", "properties": dict(properties)} if not schema.get(
             "additionalProperties"
         ):
-            found.update(properties)
+            names.update(properties)
             return all(
-                isinstance(part, dict) and _add_schema_fields(part, found)
+                isinstance(part, dict) and _add_schema_fields(part, names)
                 for part in properties.values()
             )
         case _:
@@ -209,14 +209,14 @@ def _unwritten_data(subject: CheckContext) -> Iterator[Diagnostic]:
             or signature.reads_data & signature.writes_data
         ):
             continue
-        wanted = signature.reads_data - {RUN_INPUTS}
-        if not wanted:
+        needed = signature.reads_data - {RUN_INPUTS}
+        if not needed:
             continue
         before = [
             subject.signature(subject.steps[name]) for name in subject.graph.ancestors(step.id)
         ]
-        missing = wanted.difference(*(one.writes_data for one in before if one is not None))
-        if missing == wanted and None not in before:
+        missing = needed.difference(*(one.writes_data for one in before if one is not None))
+        if missing == needed and None not in before:
             yield make_diagnostic(
                 "W810",
                 f"/steps/{number}",
@@ -317,19 +317,19 @@ def _transitive_dependencies(
     if len(waited_for) < 2:
         return {}
     earliest = min([wave[name] for name in waited_for])
-    found: dict[StepId, StepId] = {}
+    reached_through: dict[StepId, StepId] = {}
     stopping = [name for name in waited_for if name not in optional]
     for name in sorted([name for name in stopping if wave[name] > earliest]):
         waiting = [name]
-        while waiting and len(found) < _MAX_STEPS_SEARCHED:
+        while waiting and len(reached_through) < _MAX_STEPS_SEARCHED:
             before = [
                 other
                 for other in graph.dependencies[waiting.pop()]
-                if other not in found and wave[other] >= earliest
+                if other not in reached_through and wave[other] >= earliest
             ]
-            found.update(dict.fromkeys(before, name))
+            reached_through.update(dict.fromkeys(before, name))
             waiting += [other for other in before if other not in optional]
-    return found
+    return reached_through
 
 
 def _batchable_calls(calls: list[_CallArguments]) -> Iterator[Diagnostic]:
@@ -378,13 +378,13 @@ def _batch_warning(calls: list[_CallArguments], name: str) -> Diagnostic:
 def _template_references(subject: CheckContext) -> Iterator[Diagnostic]:
     for number, step in enumerate(subject.plan.steps):
         for pointer, text in iterate_strings(step.params, f"/steps/{number}/params"):
-            found = _TEMPLATE_REFERENCE.search(text) if "{{" in text else None
-            if found is not None:
+            reference = _TEMPLATE_REFERENCE.search(text) if "{{" in text else None
+            if reference is not None:
                 yield make_diagnostic(
                     "W807",
                     pointer,
-                    f"{found[0]!r} is not replaced: it reaches the tool as it stands",
-                    f"did you mean ${{{found[1]}}}?",
+                    f"{reference[0]!r} is not replaced: it reaches the tool as it stands",
+                    f"did you mean ${{{reference[1]}}}?",
                 )
 
 

@@ -52,12 +52,12 @@ class CheckedPlan:
 
 
 def mend(
-    found: Diagnostic, document: Document, base: str, checked: CheckedPlan | None
+    diagnostic: Diagnostic, document: Document, base: str, checked: CheckedPlan | None
 ) -> list[Edit]:
     """Return the edits that answer a diagnostic; none where its hint speaks of no one change.
 
     Args:
-        found: With its place in the document.
+        diagnostic: With its place in the document.
         document: The text that it speaks of.
         base: Where the plan is in the text.
         checked: The plan; None where it cannot be checked.
@@ -65,41 +65,43 @@ def mend(
     Raises:
         NotEditable: the plan would do something else, or what stands beside it would be touched.
     """
-    match found.mend:
+    match diagnostic.mend:
         case Replacement(text):
-            return _replacement(found, text, document)
+            return _replacement(diagnostic, text, document)
         case Addition():
-            return _addition(found, found.mend, document, base)
-        case _ if found.code == "W803":
-            return _without_item(document, found.pointer)
-        case _ if found.code == "W802" and checked is not None:
-            return _without_repeated_call(found.pointer, document, base, checked)
+            return _addition(diagnostic, diagnostic.mend, document, base)
+        case _ if diagnostic.code == "W803":
+            return _without_item(document, diagnostic.pointer)
+        case _ if diagnostic.code == "W802" and checked is not None:
+            return _without_repeated_call(diagnostic.pointer, document, base, checked)
         case _:
             return []
 
 
-def _replacement(found: Diagnostic, text: str, document: Document) -> list[Edit]:
-    source, node = document.source.text, find_node(document.root, found.pointer)
-    if node is None or found.span is None:
+def _replacement(diagnostic: Diagnostic, text: str, document: Document) -> list[Edit]:
+    source, node = document.source.text, find_node(document.root, diagnostic.pointer)
+    if node is None or diagnostic.span is None:
         return []
-    if found.span == node[1] or (found.within is None and isinstance(node[0], ScalarNode)):
-        return [rewrite(source, found.span, text)]
-    if found.within is None or not isinstance(node[0], ScalarNode):
+    if diagnostic.span == node[1] or (
+        diagnostic.within is None and isinstance(node[0], ScalarNode)
+    ):
+        return [rewrite(source, diagnostic.span, text)]
+    if diagnostic.within is None or not isinstance(node[0], ScalarNode):
         return []  # the name stands somewhere inside of it
     value = str(node[0].value)
-    old = value[found.within.start : found.within.end]
-    if source[found.span.start : found.span.end] == old:
+    old = value[diagnostic.within.start : diagnostic.within.end]
+    if source[diagnostic.span.start : diagnostic.span.end] == old:
         if source[node[0].start] in "\"'" and source[node[0].start] in text:
             raise NotEditable("it would end the string")
-        return [Edit(found.span.start, found.span.end, text)]
+        return [Edit(diagnostic.span.start, diagnostic.span.end, text)]
     # The span is that of the whole string where it is folded, or has escapes.
-    renaming = WordRename(found.within.start, old, text)
+    renaming = WordRename(diagnostic.within.start, old, text)
     return rename_words(source, node[0], value, (renaming,))
 
 
-def _addition(found: Diagnostic, added: Addition, document: Document, base: str) -> list[Edit]:
+def _addition(diagnostic: Diagnostic, added: Addition, document: Document, base: str) -> list[Edit]:
     """Return what adds a member to the step of a diagnostic, or to an object of it."""
-    keys = pointer_keys(found.pointer.removeprefix(base))
+    keys = pointer_keys(diagnostic.pointer.removeprefix(base))
     if keys[:1] != ["steps"] or len(keys) < 2:
         return []
     step = f"{base}/steps/{keys[1]}"
@@ -206,6 +208,6 @@ def _without_item(document: Document, pointer: str) -> list[Edit]:
 
 
 def _node_at(document: Document, pointer: str) -> Node:
-    found = find_node(document.root, pointer)
-    assert found is not None
-    return found[0]
+    located = find_node(document.root, pointer)
+    assert located is not None
+    return located[0]

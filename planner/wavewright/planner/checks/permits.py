@@ -180,32 +180,32 @@ def excess(needed: Permits, given: Permits, *, calls_are_held: bool = False) -> 
         calls_are_held: Whether each call is compared with its values: a value that is not known
             before the run then needs only some entry of its kind, and not all that it might be.
     """
-    found = list[PermitEntry]()
+    missing = list[PermitEntry]()
     for name, tool in needed.tools.items():
         permitted = given.tools.get(name)
         if permitted is None:
-            found.append(PermitEntry("tool", name, tool.because))
+            missing.append(PermitEntry("tool", name, tool.because))
             continue
         more = sorted(set(tool.effects) - set(permitted.effects))
-        found += (PermitEntry("effect", f"{effect} of {name}", tool.because) for effect in more)
+        missing += (PermitEntry("effect", f"{effect} of {name}", tool.because) for effect in more)
     for kind in _REACHES:
         known = given.reach(kind)
         for name, because in needed.reach(kind).items():
             is_left_to_calls = calls_are_held and bool(known) and _is_open(name)
             if not is_left_to_calls and not any(_covers(kind, entry, name) for entry in known):
-                found.append(PermitEntry(kind.removesuffix("s"), name, because))
+                missing.append(PermitEntry(kind.removesuffix("s"), name, because))
     for label, wanted, known in (
         ("model", needed.models, given.models),
         ("secret", needed.secrets, given.secrets),
     ):
         for name, because in wanted.items():
             if name not in known and ANY not in known:
-                found.append(PermitEntry(label, name, because))
+                missing.append(PermitEntry(label, name, because))
     if _is_more(needed.calls, given.calls):
-        found.append(PermitEntry("calls", _most(needed.calls)))
+        missing.append(PermitEntry("calls", _most(needed.calls)))
     if _is_more(needed.usd, given.usd):
-        found.append(PermitEntry("usd", _most(needed.usd)))
-    return found
+        missing.append(PermitEntry("usd", _most(needed.usd)))
+    return missing
 
 
 def _is_open(name: str) -> bool:
@@ -334,8 +334,8 @@ class _Needs:
 
     def entries(self, kind: str) -> dict[str, Because]:
         """Return the entries of a kind; those that `*` covers are left out."""
-        found = self._entries.get(kind, {})
-        return {name: tuple(found[name]) for name in sorted(found)}
+        because_of = self._entries.get(kind, {})
+        return {name: tuple(because_of[name]) for name in sorted(because_of)}
 
     def add_step(self, step: Step) -> None:
         """Add what a step needs."""

@@ -103,7 +103,7 @@ class ExpressionPlace:
         if step is None or self.role == "gate":
             return [*self.subject.steps]
         waiting = self.subject.graph.descendants(step.id)
-        return [one for one in self.subject.steps if one != step.id and one not in waiting]
+        return [name for name in self.subject.steps if name != step.id and name not in waiting]
 
 
 def expression_at(

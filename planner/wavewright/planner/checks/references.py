@@ -106,9 +106,11 @@ def _check_let(subject: CheckContext) -> Iterator[Diagnostic]:
 
 def check_expansion(subject: CheckContext, text: str, pointer: str) -> Iterator[Diagnostic]:
     """Yield what is wrong with the expression of a job beside its plan that gives further targets."""
-    given = ExpressionText(pointer, text, "for_each")
-    yield from _check_text(subject, given, _ReferenceContext("the job", tolerates_absence=True))
-    if not _is_one_expression(given):
+    expression_text = ExpressionText(pointer, text, "for_each")
+    yield from _check_text(
+        subject, expression_text, _ReferenceContext("the job", tolerates_absence=True)
+    )
+    if not _is_one_expression(expression_text):
         message = f"the job is to run for each item of {value_text(text)}, which is text"
         yield make_diagnostic("E309", pointer, message, _list_hint(text))
 
@@ -188,14 +190,14 @@ def _check_text(
 def _check_reads(
     subject: CheckContext,
     use: ExpressionUse,
-    found: tuple[Read, ...] | ExpressionError,
+    reads_of_use: tuple[Read, ...] | ExpressionError,
     reader: _ReferenceContext,
 ) -> Iterator[Diagnostic]:
-    if isinstance(found, ExpressionError):
-        yield _expression_diagnostic(found, use.pointer, use.start, use.expression)
+    if isinstance(reads_of_use, ExpressionError):
+        yield _expression_diagnostic(reads_of_use, use.pointer, use.start, use.expression)
         return
     reported: set[tuple[str, str | None]] = set()
-    for read in found:
+    for read in reads_of_use:
         key = (read.root, read.name)
         check = _CHECK_BY_ROOT.get(read.root)
         wrong = None if check is None or key in reported else check(subject, use, reader, read)
@@ -361,15 +363,15 @@ def _check_types(
 
 
 def _expression_diagnostic(
-    found: ExpressionError, pointer: str, start: int, expression: str
+    error: ExpressionError, pointer: str, start: int, expression: str
 ) -> Diagnostic:
     within = None
-    if found.offset is not None:
-        word = _WORD.match(expression, found.offset)
-        end = word.end() if word else found.offset + 1
-        within = Span(start + found.offset, start + end)
+    if error.offset is not None:
+        word = _WORD.match(expression, error.offset)
+        end = word.end() if word else error.offset + 1
+        within = Span(start + error.offset, start + end)
     return make_diagnostic(
-        codes_by_kind()[found.kind], pointer, found.message, found.hint, within=within
+        codes_by_kind()[error.kind], pointer, error.message, error.hint, within=within
     )
 
 

@@ -94,9 +94,11 @@ def _signatures(subject: CheckContext) -> Iterator[ToolSignature]:
 def _sent_secrets(subject: CheckContext) -> Iterator[Diagnostic]:
     secret_inputs = _secret_inputs(subject)
     flow = DataFlow(subject, inputs=secret_inputs, is_secret=True)
-    for found in flow.arrivals() if secret_inputs else ():
-        if found.use.role == "params" and "egress" in found.signature.effects:
-            yield _sent_secret(found.step, found.use.pointer, f"`{flow.way(found.origin)[0]}`")
+    for arrival in flow.arrivals() if secret_inputs else ():
+        if arrival.use.role == "params" and "egress" in arrival.signature.effects:
+            yield _sent_secret(
+                arrival.step, arrival.use.pointer, f"`{flow.way(arrival.origin)[0]}`"
+            )
     for number, step in enumerate(subject.plan.steps):
         signature = subject.signature(step)
         if signature is not None and "egress" in signature.effects:
@@ -224,9 +226,9 @@ def agent_tools(subject: CheckContext, step: Step) -> Sequence[ToolSignature]:
     """
     named = step.params.get("tools")
     names = [name for name in named if isinstance(name, str)] if isinstance(named, list) else None
-    wanted = sorted(subject.allowed_tools) if names is None else names
-    found = (subject.tools[name] for name in wanted if name in subject.tools)
-    return [signature for signature in found if is_open_to_agents(signature)]
+    allowed = sorted(subject.allowed_tools) if names is None else names
+    signatures = (subject.tools[name] for name in allowed if name in subject.tools)
+    return [signature for signature in signatures if is_open_to_agents(signature)]
 
 
 def _brings_private_data(subject: CheckContext, step: Step) -> bool:
@@ -247,23 +249,23 @@ def _is_private(signature: ToolSignature) -> bool:
 
 def _page_origins(flow: FlowIntoSink, agents: Sequence[Step]) -> dict[StepId, str]:
     """Return where each agent has untrusted text from, in its `task` or `context`."""
-    wanted = {step.id for step in agents}
-    found: dict[StepId, str] = {}
+    agent_ids = {step.id for step in agents}
+    origins: dict[StepId, str] = {}
     for reading in flow.readings:
         is_text = reading.role == "params" and reading.influence.level is Level.TEXT
-        if is_text and reading.step.id in wanted:
-            found.setdefault(reading.step.id, flow.way(reading.origin)[0])
-    return found
+        if is_text and reading.step.id in agent_ids:
+            origins.setdefault(reading.step.id, flow.way(reading.origin)[0])
+    return origins
 
 
 def _origins(flow: DataFlow, agents: Sequence[Step]) -> dict[StepId, str]:
     """Return where each agent has what is followed from, in its `task` or `context`."""
-    wanted = {step.id for step in agents}
-    found: dict[StepId, str] = {}
+    agent_ids = {step.id for step in agents}
+    origins: dict[StepId, str] = {}
     for arrival in flow.arrivals():
-        if arrival.step.id in wanted and arrival.use.role == "params":
-            found.setdefault(arrival.step.id, flow.way(arrival.origin)[0])
-    return found
+        if arrival.step.id in agent_ids and arrival.use.role == "params":
+            origins.setdefault(arrival.step.id, flow.way(arrival.origin)[0])
+    return origins
 
 
 def _named(tools: Iterator[ToolSignature]) -> str | None:

@@ -175,8 +175,8 @@ def _places(
     """Yield the places of a list that one of two types has a type of its own for, and that no value
     of both lacks, with both types.
     """
-    prefixes = [one.schema.get("prefixItems") for one in (source, target)]
-    least = [one.schema.get("minItems", 0) for one in (source, target)]
+    prefixes = [side.schema.get("prefixItems") for side in (source, target)]
+    least = [side.schema.get("minItems", 0) for side in (source, target)]
     certain = max((count for count in least if isinstance(count, int)), default=0)
     own = max((len(prefix) for prefix in prefixes if isinstance(prefix, list)), default=0)
     for place in range(min(certain, own)):
@@ -474,15 +474,15 @@ class PlanTypes:
     @property
     def own_result(self) -> JsonSchema:
         """What the plan gives as its result, at its end or by its `stop`."""
-        found = [self.value(value) for value in declared_results(self._plan)]
+        results = [self.value(value) for value in declared_results(self._plan)]
         if self._plan.result is None:
-            found.append(self._terminal_outputs())
-        if len(found) == 1 or found[0] == found[1]:
-            return found[-1]
+            results.append(self._terminal_outputs())
+        if len(results) == 1 or results[0] == results[1]:
+            return results[-1]
         # Definitions of two schemas may have one name.
-        if any(map(schema_definitions, found)):
+        if any(map(schema_definitions, results)):
             return {}
-        return {"anyOf": [*found]}
+        return {"anyOf": [*results]}
 
     def _terminal_outputs(self) -> JsonSchema:
         replaced = superseded_by(self._plan)
@@ -657,8 +657,8 @@ class PlanTypes:
     def _compile(self, expression: str, scope: bytes, extra: dict[str, JsonSchema]) -> TypingResult:
         try:
             return self._environment(scope, extra).result_schema(expression)
-        except ExpressionError as found:
-            return found
+        except ExpressionError as error:
+            return error
 
     def _environment(self, scope: bytes, extra: dict[str, JsonSchema]) -> TypedEnvironment:
         environment = self._environments.get(scope)

@@ -98,10 +98,10 @@ def complete_plan(
         if not builder.calls(name) and not builder.add(name, why="the goal requires it"):
             return NoMinimalPlan(f"no values are known for the parameters of {name!r}")
     plan = builder.plan(reasoning)
-    found = tuple(errors_in(bind_plan(plan, goal, tools), goal, tools))
-    if not found:
+    errors = tuple(errors_in(bind_plan(plan, goal, tools), goal, tools))
+    if not errors:
         return plan
-    return NoMinimalPlan(f"it would be faulty: {found[0].message}", found)
+    return NoMinimalPlan(f"it would be faulty: {errors[0].message}", errors)
 
 
 def required_tools(goal: Goal, tools: Mapping[str, ToolSignature]) -> list[str]:
@@ -201,31 +201,31 @@ class PlanValidator:
         document = text.document
         expanded = None
         if answer.is_truncated:
-            found: tuple[Diagnostic, ...] = (_TRUNCATED_DIAGNOSTIC,)
+            diagnostics: tuple[Diagnostic, ...] = (_TRUNCATED_DIAGNOSTIC,)
         elif document is None:
-            found = text.diagnostics
+            diagnostics = text.diagnostics
         else:
-            expanded, found = self._all_diagnostics(text, document)
-        attempt = PlanningAttempt(rung, answer.text, found, text.repairs, text.source)
+            expanded, diagnostics = self._all_diagnostics(text, document)
+        attempt = PlanningAttempt(rung, answer.text, diagnostics, text.repairs, text.source)
         self.attempts.append(attempt)
-        if text.plan is None or expanded is None or error_diagnostics(found):
-            self.last_diagnostics = found
+        if text.plan is None or expanded is None or error_diagnostics(diagnostics):
+            self.last_diagnostics = diagnostics
             return attempt
-        return self._candidate(text.plan, expanded, found, document)
+        return self._candidate(text.plan, expanded, diagnostics, document)
 
     def _candidate(
         self,
         plan: Plan,
         expanded: ExpandedPlan,
-        found: tuple[Diagnostic, ...],
+        diagnostics: tuple[Diagnostic, ...],
         document: Document | None,
     ) -> Candidate:
         if all(step.plan is None for step in plan.steps):
-            return Candidate(plan, found, document)
+            return Candidate(plan, diagnostics, document)
         # Everything after this reads the plan as it runs, so that is its document, too.
         text = _plan_as_text(expanded.plan, "<plan with its sub-plans>")
         assert text.plan is not None, text.diagnostics
-        return Candidate(text.plan, found, text.document)
+        return Candidate(text.plan, diagnostics, text.document)
 
     def _without_absent_arguments(self, text: PlanText) -> PlanText:
         """Return a plan without the nulls that stand for absent arguments, as its own document."""
@@ -241,20 +241,20 @@ class PlanValidator:
         self, plan: Plan, document: Document | None = None, *, written_by_model: bool = False
     ) -> Candidate | FallbackFailure:
         """Return a plan as a candidate, or how many faults it has."""
-        expanded, found = self._check(plan, document, written_by_model=written_by_model)
-        if error_diagnostics(found):
-            self.last_diagnostics = found
-            return FallbackFailure(error_summary(found))
-        return self._candidate(plan, expanded, found, document)
+        expanded, diagnostics = self._check(plan, document, written_by_model=written_by_model)
+        if error_diagnostics(diagnostics):
+            self.last_diagnostics = diagnostics
+            return FallbackFailure(error_summary(diagnostics))
+        return self._candidate(plan, expanded, diagnostics, document)
 
-    def validate_built(self, made: Plan | NoMinimalPlan, name: str) -> Candidate | FallbackFailure:
+    def validate_built(self, built: Plan | NoMinimalPlan, name: str) -> Candidate | FallbackFailure:
         """Return a plan made by code, as a document with a name, so that diagnostics have
         positions.
         """
-        if isinstance(made, NoMinimalPlan):
-            self.last_diagnostics = made.diagnostics or self.last_diagnostics
-            return FallbackFailure(made.reason)
-        text = _plan_as_text(made, name)
+        if isinstance(built, NoMinimalPlan):
+            self.last_diagnostics = built.diagnostics or self.last_diagnostics
+            return FallbackFailure(built.reason)
+        text = _plan_as_text(built, name)
         assert text.plan is not None, text.diagnostics
         return self.validate(text.plan, text.document, written_by_model=True)
 
@@ -283,8 +283,10 @@ class PlanValidator:
         checked = check(bound, self.goal, self.tools, allowance=self._allowance)
         if written_by_model and not error_diagnostics(checked):
             checked += check_written_result(bound, self.goal, self.tools)
-        found = [*expanded.faults, *map(expanded.place, checked)]
-        return expanded, tuple(found if document is None else locate_diagnostics(found, document))
+        diagnostics = [*expanded.faults, *map(expanded.place, checked)]
+        return expanded, tuple(
+            diagnostics if document is None else locate_diagnostics(diagnostics, document)
+        )
 
 
 def _with_allowed_sub_plans(plan: Plan, goal: Goal) -> ExpandedPlan:
@@ -318,9 +320,9 @@ def _plan_as_text(plan: Plan, name: str) -> PlanText:
     return read_plan(json.dumps(value, ensure_ascii=False, indent=2), name)
 
 
-def error_summary(found: Iterable[Diagnostic]) -> str:
+def error_summary(diagnostics: Iterable[Diagnostic]) -> str:
     """Return how many faults there are and of which codes."""
-    codes = Counter(one.code for one in error_diagnostics(found))
+    codes = Counter(error.code for error in error_diagnostics(diagnostics))
     shown = [
         code if count == 1 else f"{code} ({count} times)"
         for code, count in codes.most_common(_MAX_CODES)

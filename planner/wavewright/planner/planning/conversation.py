@@ -165,7 +165,7 @@ class PlanningConversation:
             return FallbackFailure(f"nothing was asked step by step: {self._end_reason}")
         goal, tools = self._validator.goal, self._validator.tools
         try:
-            made = await plan_by_choices(
+            plan = await plan_by_choices(
                 goal,
                 tools,
                 self._asking.prompts,
@@ -177,15 +177,15 @@ class PlanningConversation:
             )
         except ModelError as error:
             return FallbackFailure(f"{error.kind}: {error}")
-        if isinstance(made, FallbackFailure):
-            return made
-        return self._validator.validate_built(made, "<guided>")
+        if isinstance(plan, FallbackFailure):
+            return plan
+        return self._validator.validate_built(plan, "<guided>")
 
     async def use_suggestion(self, _: Rung) -> Candidate | FallbackFailure:
         """Make a plan of suggested calls, or else take the kept plan that the model was shown."""
-        made = self._plan_of_suggested_calls()
-        if isinstance(made, Candidate) or self._request.kept_plan is None:
-            return made
+        suggested = self._plan_of_suggested_calls()
+        if isinstance(suggested, Candidate) or self._request.kept_plan is None:
+            return suggested
         return self._validator.validate(self._request.kept_plan)
 
     def _plan_of_suggested_calls(self) -> Candidate | FallbackFailure:
@@ -338,7 +338,7 @@ class PlanningConversation:
 
     def _non_plan_outcome(self, attempt: PlanningAttempt) -> FallbackFailure | None:
         """Return the result of an answer that is not meant as a plan."""
-        if not any(found.kind == "planner_error" for found in attempt.diagnostics):
+        if not any(diagnostic.kind == "planner_error" for diagnostic in attempt.diagnostics):
             return None
         match read_refusal(attempt.source):
             case CannotPlan(has_steps=True) if not self._has_asked_which:

@@ -90,37 +90,37 @@ async def plan_by_choices(
         schema_name="next_step",
         goal_schema=None,
     )
-    made, turns = GuidedPlan(goal, tools), list[Turn]()
+    partial, turns = GuidedPlan(goal, tools), list[Turn]()
     if on_text is not None:
         on_text("")
         on_text('{"steps": [')
     while True:
-        if not made.choices and not made.results:
+        if not partial.choices and not partial.results:
             return FallbackFailure(
-                f"after {len(made.steps)} step(s) nothing legal can follow, and the plan may not end"
+                f"after {len(partial.steps)} step(s) nothing legal can follow, and the plan may not end"
             )
-        following = _only_way(made) or await _ask_for_step(
-            made, question, turns, prompts, ask, tries
+        following = _only_way(partial) or await _ask_for_step(
+            partial, question, turns, prompts, ask, tries
         )
         if isinstance(following, FallbackFailure):
             return following
         if on_text is not None:
-            on_text(_added_text(made, following))
+            on_text(_added_text(partial, following))
         if isinstance(following, Plan):
             return following
-        made = following
+        partial = following
 
 
-def _added_text(made: GuidedPlan, following: GuidedPlan | Plan) -> str:
+def _added_text(partial: GuidedPlan, following: GuidedPlan | Plan) -> str:
     """Return what the text of the plan has beyond that of the steps before."""
     if isinstance(following, Plan):
         return "]}"
     written = written_step(following.steps[-1])
-    return f"{', ' if made.steps else ''}{json.dumps(written, ensure_ascii=False)}"
+    return f"{', ' if partial.steps else ''}{json.dumps(written, ensure_ascii=False)}"
 
 
 async def _ask_for_step(
-    made: GuidedPlan,
+    partial: GuidedPlan,
     question: ModelCall,
     turns: list[Turn],
     prompts: Prompts,
@@ -135,13 +135,13 @@ async def _ask_for_step(
     repeated = set[str]()
     refused = _NoChoice("nothing was asked")
     while tries > 0:
-        choices = [choice for choice in made.choices if choice.label not in repeated]
-        if not choices and not made.results:
+        choices = [choice for choice in partial.choices if choice.label not in repeated]
+        if not choices and not partial.results:
             break
-        schema = answer_schema(choices, made.results)
+        schema = answer_schema(choices, partial.results)
         answer = await ask(replace(question, schema=schema, turns=tuple(turns)))
-        following = _read_choice(made, answer)
-        turns.append(Turn(answer.text, _reply(prompts, made, following)))
+        following = _read_choice(partial, answer)
+        turns.append(Turn(answer.text, _reply(prompts, partial, following)))
         if not isinstance(following, _NoChoice):
             return following
         refused = following
@@ -149,7 +149,7 @@ async def _ask_for_step(
             repeated.add(refused.repeats)
         else:
             tries -= 1
-    return FallbackFailure(f"step {len(made.steps) + 1}: {refused.reason}")
+    return FallbackFailure(f"step {len(partial.steps) + 1}: {refused.reason}")
 
 
 def answer_schema(choices: Iterable[Choice], results: Sequence[str]) -> JsonSchema:
@@ -161,21 +161,21 @@ def answer_schema(choices: Iterable[Choice], results: Sequence[str]) -> JsonSche
     return closed_object({"next": {"anyOf": [*branches]}})
 
 
-def _only_way(made: GuidedPlan) -> GuidedPlan | Plan | None:
+def _only_way(partial: GuidedPlan) -> GuidedPlan | Plan | None:
     """Return what follows where there is one way alone, which is worth no question."""
-    if not made.choices and len(made.results) == 1:
-        return made.plan(made.results[0])
-    if made.results or len(made.choices) != 1:
+    if not partial.choices and len(partial.results) == 1:
+        return partial.plan(partial.results[0])
+    if partial.results or len(partial.choices) != 1:
         return None
-    [choice] = made.choices
+    [choice] = partial.choices
     arguments = choice.only_arguments()
     if arguments is None:
         return None
-    following = made.with_step(choice, arguments)
+    following = partial.with_step(choice, arguments)
     return following if isinstance(following, GuidedPlan) else None
 
 
-def _read_choice(made: GuidedPlan, answer: ModelAnswer) -> GuidedPlan | Plan | _NoChoice:
+def _read_choice(partial: GuidedPlan, answer: ModelAnswer) -> GuidedPlan | Plan | _NoChoice:
     if answer.is_truncated:
         return _NoChoice("the answer was cut off before its end")
     chosen = _chosen_object(answer.text)
@@ -184,17 +184,19 @@ def _read_choice(made: GuidedPlan, answer: ModelAnswer) -> GuidedPlan | Plan | _
     arguments = chosen.get("arguments")
     arguments = arguments if isinstance(arguments, dict) else {}
     if chosen.get("call") == END:
-        return _ended(made, arguments.get("result"))
-    choice = next((choice for choice in made.choices if choice.label == chosen.get("call")), None)
+        return _ended(partial, arguments.get("result"))
+    choice = next(
+        (choice for choice in partial.choices if choice.label == chosen.get("call")), None
+    )
     if choice is None:
         return _NoChoice(f"{chosen.get('call')!r} is none of the calls that may come next")
-    return _with_step(made, choice, arguments)
+    return _with_step(partial, choice, arguments)
 
 
 def _chosen_object(text: str) -> JsonObject | None:
     """Return the choice in an answer: the last object that names a call, inside `next` or bare."""
-    for found in reversed(find_json(text).values):
-        value = found.value
+    for match in reversed(find_json(text).values):
+        value = match.value
         inner = value.get("next") if isinstance(value, dict) else None
         for candidate in (inner, value):
             if isinstance(candidate, dict) and isinstance(candidate.get("call"), str):
@@ -202,15 +204,17 @@ def _chosen_object(text: str) -> JsonObject | None:
     return None
 
 
-def _ended(made: GuidedPlan, result: Json) -> Plan | _NoChoice:
-    if result in made.results:
-        return made.plan(result)
-    if not made.results:
+def _ended(partial: GuidedPlan, result: Json) -> Plan | _NoChoice:
+    if result in partial.results:
+        return partial.plan(result)
+    if not partial.results:
         return _NoChoice("the plan may not end here: the goal demands more")
     return _NoChoice(f"{result!r} is no result that the plan may end with")
 
 
-def _with_step(made: GuidedPlan, choice: Choice, arguments: JsonObject) -> GuidedPlan | _NoChoice:
+def _with_step(
+    partial: GuidedPlan, choice: Choice, arguments: JsonObject
+) -> GuidedPlan | _NoChoice:
     arguments = {**dict.fromkeys(choice.params), **arguments}
     violations = validator_of(choice.arguments_schema()).violations(arguments)
     if violations:
@@ -224,10 +228,10 @@ def _with_step(made: GuidedPlan, choice: Choice, arguments: JsonObject) -> Guide
         return _NoChoice(
             f"{', '.join(unoffered)} of {choice.label!r} read what is not offered there"
         )
-    following = made.with_step(choice, arguments)
+    following = partial.with_step(choice, arguments)
     if isinstance(following, tuple):
         return _NoChoice(_faults_text(following))
-    if following is made:
+    if following is partial:
         return _NoChoice(f"the plan has this call of {choice.tool!r} already", choice.label)
     return following
 
@@ -237,11 +241,11 @@ def _faults_text(faults: tuple[Diagnostic, ...]) -> str:
     return "the checker refuses the step: " + "; ".join(shown)
 
 
-def _reply(prompts: Prompts, made: GuidedPlan, following: GuidedPlan | Plan | _NoChoice) -> str:
+def _reply(prompts: Prompts, partial: GuidedPlan, following: GuidedPlan | Plan | _NoChoice) -> str:
     if isinstance(following, Plan):
         return ""
     fault = following.reason if isinstance(following, _NoChoice) else ""
-    after = made if isinstance(following, _NoChoice) else following
+    after = partial if isinstance(following, _NoChoice) else following
     last = after.steps[-1] if after.steps else None
     return prompts.render(
         "planner/guided_next",

@@ -53,10 +53,12 @@ def read_refusal(source: Source) -> CannotPlan | UserQuestion | None:
     """
     try:
         answer = parse_answer(source, MODEL_LIMITS.max_depth)
-        found = [unwrap(find.node, source, MODEL_LIMITS.max_depth) for find in answer.matches]
+        unwrapped_values = [
+            unwrap(find.node, source, MODEL_LIMITS.max_depth) for find in answer.matches
+        ]
     except DocumentError:
         return None
-    for unwrapped in found:
+    for unwrapped in unwrapped_values:
         key = None if unwrapped is None else refusal_field(unwrapped.node)
         if unwrapped is None or key is None:
             continue
@@ -124,13 +126,15 @@ def read_suggested_calls(text: str, calls: Sequence[NamedCall] = ()) -> tuple[Su
     Calls that it made come first. Nothing is taken from a text of which a part cannot be read, nor
     is a call whose arguments are no JSON object.
     """
-    found = [made for call in calls if (made := _from_tool_call(call)) is not None]
+    suggested = [named for call in calls if (named := _from_tool_call(call)) is not None]
     said = find_json(text)
     if not said.unreadable and all(value.is_certain for value in said.values):
         written = [_calls_in_value(value.value, _MAX_DEPTH) for value in said.values]
-        found += [call for part in written for call in part or ()] if None not in written else []
+        suggested += (
+            [call for part in written for call in part or ()] if None not in written else []
+        )
     distinct: dict[tuple[str, bytes], SuggestedCall] = {}
-    for call in found:
+    for call in suggested:
         distinct.setdefault((call.name, canonical_json(call.arguments)), call)
     return tuple(distinct.values())
 
@@ -155,11 +159,13 @@ def read_whole_calls(text: str, calls: Sequence[NamedCall] = ()) -> WholeCalls:
     """
     said = find_json(text)
     whole = [value for value in said.values if value.is_certain]
-    made = [(call, _from_tool_call(call)) for call in calls]
-    found = [call for _, call in made if call is not None]
-    found += [call for value in whole for call in _calls_in_value(value.value, _MAX_DEPTH) or ()]
-    distinct = {(call.name, canonical_json(call.arguments)): call for call in found}
-    lost = [call.name for call, read in made if read is None and call.name]
+    read_calls = [(call, _from_tool_call(call)) for call in calls]
+    whole_calls = [call for _, call in read_calls if call is not None]
+    whole_calls += [
+        call for value in whole for call in _calls_in_value(value.value, _MAX_DEPTH) or ()
+    ]
+    distinct = {(call.name, canonical_json(call.arguments)): call for call in whole_calls}
+    lost = [call.name for call, read in read_calls if read is None and call.name]
     place = 0
     for value in sorted(whole, key=lambda one: one.span.start):
         lost += _CALL_NAME.findall(text[place : value.span.start])
@@ -232,8 +238,8 @@ def _arguments(value: Json) -> JsonObject | None:
 
 def _object(text: str) -> JsonObject | None:
     """Return the object if the whole text is one."""
-    found = find_json(text)
-    if found.unreadable or len(found.values) != 1 or not found.values[0].is_certain:
+    values = find_json(text)
+    if values.unreadable or len(values.values) != 1 or not values.values[0].is_certain:
         return None
-    value = found.values[0].value
+    value = values.values[0].value
     return value if isinstance(value, dict) else None

@@ -433,7 +433,7 @@ def _input_types(goal: Goal) -> dict[str, str]:
     shows.
     """
     known = as_object(goal.inputs_schema.get("properties"))
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, value in goal.inputs.items():
         part = known.get(name)
         schema = (
@@ -441,8 +441,8 @@ def _input_types(goal: Goal) -> dict[str, str]:
             if isinstance(part, dict) and part
             else infer_schema(value)
         )
-        found[name] = type_text(schema, 400)
-    return found
+        texts[name] = type_text(schema, 400)
+    return texts
 
 
 def _input_values(name: str, goal: Goal, types: Mapping[str, str], part: int) -> JsonObject | None:

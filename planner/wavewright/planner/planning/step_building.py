@@ -109,14 +109,16 @@ class StepBuilder:
 
     def _filled(self, step: Step, missing: Sequence[str]) -> Step | None:
         """Return the step with each missing argument filled by the first candidate that fits."""
-        found: JsonObject = {}
+        arguments: JsonObject = {}
         for name in missing:
             candidates = islice(self._candidates(step, name), _MAX_CANDIDATES)
-            value = next((one for one in candidates if self._fits(step, name, one)), None)
+            value = next(
+                (candidate for candidate in candidates if self._fits(step, name, candidate)), None
+            )
             if value is None:
                 return None
-            found[name] = value
-        return step.model_copy(update={"params": {**step.params, **found}})
+            arguments[name] = value
+        return step.model_copy(update={"params": {**step.params, **arguments}})
 
     def _fits(self, step: Step, name: str, value: Json) -> bool:
         """Whether the checker has no fault in one argument, nor in the step's `for_each`."""
@@ -124,8 +126,8 @@ class StepBuilder:
         plan = Plan(steps=(*self.steps, alone))
         number = len(self.steps)
         places = (f"/steps/{number}/params/{name}", f"/steps/{number}/for_each")
-        found = errors_in(bind_plan(plan, self._goal, self._tools), self._goal, self._tools)
-        return not any(one.pointer.startswith(places) for one in found)
+        errors = errors_in(bind_plan(plan, self._goal, self._tools), self._goal, self._tools)
+        return not any(error.pointer.startswith(places) for error in errors)
 
     def _for_each_candidates(self, tool: str, missing: Sequence[str]) -> Iterator[str | None]:
         """Yield candidates of the step's `for_each`."""
@@ -176,19 +178,23 @@ class StepBuilder:
         """
         kinds = schema.get("type")
         kinds = kinds if isinstance(kinds, list) else [kinds]
-        sources = [one for one in self.steps if one.tool in self._data] or self.steps
+        sources = [source for source in self.steps if source.tool in self._data] or self.steps
         if "array" in kinds:
             # Each output must fit by itself: the checker knows too little about joined lists.
             fitting = [
-                one
-                for one in sources
-                if self._fits(step, name, f"${{{self._concatenation([one])}}}")
+                source
+                for source in sources
+                if self._fits(step, name, f"${{{self._concatenation([source])}}}")
             ]
-            primary = [one for one in fitting if one.tool in self._goal.rules.primary_params]
+            primary = [
+                source for source in fitting if source.tool in self._goal.rules.primary_params
+            ]
             if fitting:
                 yield f"${{{self._concatenation(primary or fitting)}}}"
         if "object" in kinds:
-            yield from (f"${{steps.{one.id}}}" for one in reversed(sources) if one.for_each is None)
+            yield from (
+                f"${{steps.{source.id}}}" for source in reversed(sources) if source.for_each is None
+            )
 
     def _concatenation(self, steps: Sequence[Step]) -> str:
         """Return an expression that gives the outputs of steps as one list."""
@@ -248,23 +254,23 @@ def with_dependencies(
     if _only_reads(tools, step.tool) and not analyses:
         return step
     data = frozenset(data_tools(goal, tools))
-    earlier = [one.id for one in steps if not analyses or one.tool in data]
+    earlier = [step_id.id for step_id in steps if not analyses or step_id.tool in data]
     waited_for = _with_ancestors(step_reads(step), steps)
     unread: list[StepId] = []
-    for one in reversed(earlier):
-        if one not in waited_for:
-            unread.insert(0, one)
-            waited_for |= _with_ancestors([one], steps)
+    for step_id in reversed(earlier):
+        if step_id not in waited_for:
+            unread.insert(0, step_id)
+            waited_for |= _with_ancestors([step_id], steps)
     return step.model_copy(update={"depends_on": tuple(unread)}) if unread else step
 
 
 def _with_ancestors(ids: Iterable[StepId], steps: Sequence[Step]) -> set[StepId]:
     """Return these steps and everything that they depend on."""
-    found = set(ids)
+    ancestors = set(ids)
     for step in reversed(steps):
-        if step.id in found:
-            found |= {*step_reads(step), *step.depends_on}
-    return found
+        if step.id in ancestors:
+            ancestors |= {*step_reads(step), *step.depends_on}
+    return ancestors
 
 
 def _only_reads(tools: Mapping[str, ToolSignature], tool: str) -> bool:

@@ -88,12 +88,12 @@ class _TypeTextRenderer:
         if not isinstance(properties, dict):
             return []
         needed = as_list(schema.get("required"))
-        found = [
+        lines = [
             f"{_key(name)}{'' if name in needed else '?'}: {self.text(part, depth - 1, followed)}"
             for name, part in properties.items()
             if name not in hidden
         ]
-        return found if len(found) <= _MAX_FIELDS else [*found[:_MAX_FIELDS], "…"]
+        return lines if len(lines) <= _MAX_FIELDS else [*lines[:_MAX_FIELDS], "…"]
 
     def _plain(self, schema: JsonObject, depth: int, followed: frozenset[str]) -> str:
         kind = schema.get("type")
@@ -215,7 +215,7 @@ def tool_entries(
     Brief entries have shorter lines and no notes.
     """
     set_by_engine = terminal_params(goal)
-    found: list[ToolEntry] = []
+    entries: list[ToolEntry] = []
     for allowed in goal.tools:
         signature = tools.get(allowed.name)
         if signature is None or allowed.name == SUB_PLAN:
@@ -228,8 +228,8 @@ def tool_entries(
             is_brief=is_brief,
         )
         notes = () if is_brief else _notes(signature, hidden)
-        found.append(ToolEntry(allowed.name, line, notes, hidden))
-    return tuple(found)
+        entries.append(ToolEntry(allowed.name, line, notes, hidden))
+    return tuple(entries)
 
 
 def _effects(signature: ToolSignature) -> str:
@@ -246,12 +246,12 @@ def _notes(signature: ToolSignature, hidden: Collection[str]) -> tuple[str, ...]
     properties = signature.input_schema.get("properties")
     if not isinstance(properties, dict):
         return ()
-    found: list[str] = []
+    notes: list[str] = []
     for name, part in properties.items():
         said = _note(part) if isinstance(part, dict) and name not in hidden else ""
         if said:
-            found.append(f"{one_line(name)}: {said}")
-    return tuple(found)
+            notes.append(f"{one_line(name)}: {said}")
+    return tuple(notes)
 
 
 def _note(schema: JsonObject) -> str:

@@ -129,8 +129,8 @@ def recipes_for_gate(goal: Goal, gate: GateId, template_gate: GateId | None) -> 
     """Yield the goal's recipes for a failed gate, by its own id or that of the template's gate it
     was made from.
     """
-    wanted = {gate, template_gate or gate.partition(GATE_ID_SEPARATOR)[0]}
-    return (recipe for recipe in goal.recipes if recipe.gate in wanted)
+    gates = {gate, template_gate or gate.partition(GATE_ID_SEPARATOR)[0]}
+    return (recipe for recipe in goal.recipes if recipe.gate in gates)
 
 
 def template_gate_of(gate: GateId, goal: Goal) -> GateId | None:
@@ -149,13 +149,13 @@ def terminal_params(goal: Goal) -> dict[str, JsonObject]:
     def value_of(expression: str) -> Json:
         return evaluate(expression, variables, now)
 
-    found: dict[str, JsonObject] = {}
+    params_by_tool: dict[str, JsonObject] = {}
     for rule in goal.rules.terminal:
         rendered = {
             name: escape_references(render(value, value_of)) for name, value in rule.params.items()
         }
-        found[rule.tool] = found.get(rule.tool, {}) | rendered
-    return found
+        params_by_tool[rule.tool] = params_by_tool.get(rule.tool, {}) | rendered
+    return params_by_tool
 
 
 def escape_references(value: Json) -> Json:

@@ -36,13 +36,13 @@ def with_dispatched(
     names: Iterable[str], tools: Mapping[str, ToolSignature]
 ) -> Mapping[str, ToolSignature]:
     """Return signatures, with those of the unions among these names whose tools are all there."""
-    made = dict[str, ToolSignature]()
+    unions = dict[str, ToolSignature]()
     for name in names:
         parts = [tools.get(part) for part in dispatched_tools(name)]
         known = [part for part in parts if part is not None and not undispatchable(part)]
         if parts and name not in tools and len(known) == len(parts):
-            made[name] = dispatch_signature(name, known)
-    return {**tools, **made} if made else tools
+            unions[name] = dispatch_signature(name, known)
+    return {**tools, **unions} if unions else tools
 
 
 def dispatch_signature(name: str, tools: Sequence[ToolSignature]) -> ToolSignature:

@@ -36,8 +36,8 @@ _ITEM_ROOTS = frozenset({"inputs", "item", "index"})
 
 def known_items(plan: Plan, step: Step) -> list[Json] | None:
     """Return the list that a step runs over, where it is known."""
-    found = _value(step.for_each, plan.scope({}), _INPUT_ROOTS)
-    return found[0] if found and isinstance(found[0], list) else None
+    values = _value(step.for_each, plan.scope({}), _INPUT_ROOTS)
+    return values[0] if values and isinstance(values[0], list) else None
 
 
 def known_values(plan: Plan, step: Step, value: Json) -> Iterator[Json]:

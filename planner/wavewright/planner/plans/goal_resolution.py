@@ -131,7 +131,7 @@ def _apply_overrides(job: Job, template: GoalTemplate, document: Document | None
         return GoalTemplate.model_validate(merged, by_alias=True, by_name=False)
     except ValidationError as error:
         faults = [
-            diagnostic_from_fault(found) for found in model_faults(error, merged, GoalTemplate)
+            diagnostic_from_fault(fault) for fault in model_faults(error, merged, GoalTemplate)
         ]
         raise _plan_error(
             [replace(each, pointer="/overrides" + each.pointer) for each in faults], document
@@ -273,12 +273,14 @@ def _rendered(text: str, inputs: JsonObject, now: dt.datetime | None) -> str:
 def _reads_declared(text: str, template: GoalTemplate) -> bool:
     """Whether every input that a goal's text reads is one of those that the template declares."""
     names = as_object(template.inputs_schema.get("properties"))
-    found = [
+    reads_of_texts = [
         reads
         for reads in ExpressionText("/goal", text, "result").reads.values()
         if isinstance(reads, tuple)
     ]
-    return all(read.root != "inputs" or read.name in names for reads in found for read in reads)
+    return all(
+        read.root != "inputs" or read.name in names for reads in reads_of_texts for read in reads
+    )
 
 
 def _plan_error(faults: Sequence[Diagnostic], document: Document | None) -> PlanError:

@@ -37,10 +37,10 @@ def superseded_by(plan: Plan) -> dict[StepId, StepId]:
 
 def superseding_origins(plan: Plan) -> dict[StepId, StepId]:
     """Return, for each step that supersedes another, the first step of that line."""
-    found: dict[StepId, StepId] = {}
+    origins: dict[StepId, StepId] = {}
     for old, new in superseded_by(plan).items():
-        found[new] = found.get(old, old)
-    return found
+        origins[new] = origins.get(old, old)
+    return origins
 
 
 Durations = Mapping[StepId, float] | Callable[[Step], float]
@@ -197,13 +197,13 @@ class PlanGraph:
         """Return the number of each step's wave, or None if one is listed before a step that it
         depends on.
         """
-        found: dict[StepId, int] = {}
+        wave_of: dict[StepId, int] = {}
         for step_id, awaited in self.dependencies.items():
             try:
-                found[step_id] = 1 + max([found[before] for before in awaited], default=-1)
+                wave_of[step_id] = 1 + max([wave_of[before] for before in awaited], default=-1)
             except KeyError:
                 return None
-        return found
+        return wave_of
 
     def ancestors(self, step_id: StepId) -> set[StepId]:
         """Return everything that a step depends on, directly or not."""
@@ -295,11 +295,11 @@ def _generations(digraph: nx.DiGraph[StepId]) -> tuple[StepIds, ...]:
     import networkx as nx
 
     place = {step_id: number for number, step_id in enumerate(digraph)}
-    found: list[StepIds] = []
+    generations: list[StepIds] = []
     with suppress(nx.NetworkXUnfeasible):
         for generation in nx.topological_generations(digraph):
-            found.append(tuple(sorted(generation, key=place.__getitem__)))  # noqa: PERF401 - kept if the next raises
-    return tuple(found)
+            generations.append(tuple(sorted(generation, key=place.__getitem__)))  # noqa: PERF401 - kept if the next raises
+    return tuple(generations)
 
 
 def _shortest_cycles(digraph: nx.DiGraph[StepId]) -> tuple[StepIds, ...]:

@@ -360,13 +360,13 @@ def _stopped_steps(plan: Plan, read: Collection[StepId]) -> frozenset[StepId]:
 
 
 def _reach(start: Collection[StepId], edges: Mapping[StepId, tuple[StepId, ...]]) -> set[StepId]:
-    found: set[StepId] = set()
+    reached: set[StepId] = set()
     waiting = [*start]
     while waiting:
-        new = set(edges.get(waiting.pop(), ())) - found
-        found |= new
+        new = set(edges.get(waiting.pop(), ())) - reached
+        reached |= new
         waiting += new
-    return found
+    return reached
 
 
 def _step_that_stops(step: Step, goes_on: str, stopped: frozenset[StepId]) -> Step:

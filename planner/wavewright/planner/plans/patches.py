@@ -123,15 +123,15 @@ def check_patch(
     ]
     acting = [step for step in _new_steps(patch) if _has_effect(signatures.get(step.tool))]
     asking = tuple(step.id for step in acting if not _is_allowed(step, plan, goal, signatures))
-    made = change.plan() if goal is None else bind_plan(change.plan(), goal, signatures)
+    patched = change.plan() if goal is None else bind_plan(change.plan(), goal, signatures)
     if not faults:
-        faults += _finished_step_changes(plan, made, finished)
+        faults += _finished_step_changes(plan, patched, finished)
     if not faults:
         faults += only_faults(plan, patch)
-        faults += stopped_data_faults(plan, made, patch, frozenset(failed_gates), signatures)
+        faults += stopped_data_faults(plan, patched, patch, frozenset(failed_gates), signatures)
     if not faults and written_by_model:
-        faults += evidence_faults(plan, made, patch, goal, signatures)
-    if not faults and plan_hash(made) == plan_hash(plan):
+        faults += evidence_faults(plan, patched, patch, goal, signatures)
+    if not faults and plan_hash(patched) == plan_hash(plan):
         faults.append(
             make_diagnostic(
                 "E409", "/ops", "the patch changes nothing", "change a step, or end the recovery"
@@ -139,7 +139,7 @@ def check_patch(
         )
     return PatchCheck(
         diagnostics=tuple(faults),
-        plan=None if faults else made,
+        plan=None if faults else patched,
         needs_approval=asking,
         allowed=tuple(step.id for step in acting if step.id not in asking),
         fingerprint=mark,

@@ -130,12 +130,12 @@ class SubPlanCall:
 
     def inner_faults(self) -> Iterator[Diagnostic]:
         """Yield what is wrong with sub-plans of the sub-plan."""
-        for found in self.inner.faults:
-            where = position_text(self.source.document, self.source.pointer + found.pointer)
+        for fault in self.inner.faults:
+            where = position_text(self.source.document, self.source.pointer + fault.pointer)
             yield replace(
-                found,
+                fault,
                 pointer=f"{self.pointer}/plan",
-                message=f"{where}: {found.message}",
+                message=f"{where}: {fault.message}",
                 within=None,
             )
 

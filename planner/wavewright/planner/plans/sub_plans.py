@@ -334,9 +334,9 @@ def _reads_item(value: Json, pointer: str) -> bool:
     return any(
         read.root in ("item", "index")
         for place, text in iterate_strings(value, pointer)
-        for found in ExpressionText(place, text, "result").reads.values()
-        if not isinstance(found, ExpressionError)
-        for read in found
+        for reads_of_use in ExpressionText(place, text, "result").reads.values()
+        if not isinstance(reads_of_use, ExpressionError)
+        for read in reads_of_use
     )
 
 

@@ -165,9 +165,9 @@ def asks_each_item(step: Step) -> bool:
     reads_of_when = ExpressionText("", step.when, "when").reads.values()
     return any(
         read.root in ("item", "index")
-        for found in reads_of_when
-        if not isinstance(found, ExpressionError)
-        for read in found
+        for reads_of_use in reads_of_when
+        if not isinstance(reads_of_use, ExpressionError)
+        for read in reads_of_use
     )
 
 
@@ -180,9 +180,9 @@ def fields_read(reader: Step, step: StepId) -> frozenset[str] | None:
     """
     fields = set[str]()
     for text in step_texts(reader, 0):
-        for use, found in text.reads.items():
-            if isinstance(found, ExpressionError) or all(
-                (read.root, read.name) != ("steps", step) for read in found
+        for use, reads_of_use in text.reads.items():
+            if isinstance(reads_of_use, ExpressionError) or all(
+                (read.root, read.name) != ("steps", step) for read in reads_of_use
             ):
                 continue
             path = use.expression.split(".") if is_plain_path(use.expression) else []
@@ -219,10 +219,10 @@ def condition_reads(condition: str) -> frozenset[StepId]:
 
 def value_reads(value: Json) -> frozenset[StepId]:
     """Return the ids of the steps that the expressions in a value read."""
-    found: set[StepId] = set()
+    step_ids: set[StepId] = set()
     for place, text in iterate_strings(value):
-        found.update(_steps_read_by(ExpressionText(place, text, "result")))
-    return frozenset(found)
+        step_ids.update(_steps_read_by(ExpressionText(place, text, "result")))
+    return frozenset(step_ids)
 
 
 def holds_expression(value: Json) -> bool:
@@ -242,14 +242,14 @@ def _texts_with_references(value: Json) -> Sequence[str]:
         value = [*value.values()]
     if not isinstance(value, list):
         return ()
-    found: list[str] = []
+    texts: list[str] = []
     for item in value:
         if isinstance(item, str):
             if "${" in item:
-                found.append(item)
+                texts.append(item)
         elif isinstance(item, (dict, list)):
-            found += _texts_with_references(item)
-    return found
+            texts += _texts_with_references(item)
+    return texts
 
 
 def _step_ids_in(text: str, role: ExpressionRole) -> Iterable[StepId]:
@@ -262,10 +262,10 @@ def _step_ids_in(text: str, role: ExpressionRole) -> Iterable[StepId]:
 
 
 def _steps_read_by(text: ExpressionText) -> Iterator[StepId]:
-    for found in text.reads.values():
-        if isinstance(found, ExpressionError):
+    for reads_of_use in text.reads.values():
+        if isinstance(reads_of_use, ExpressionError):
             continue
-        for read in found:
+        for read in reads_of_use:
             if read.root == "steps" and read.name is not None:
                 yield StepId(read.name)
 
@@ -273,5 +273,5 @@ def _steps_read_by(text: ExpressionText) -> Iterator[StepId]:
 def _reads_or_error(expression: str) -> tuple[Read, ...] | ExpressionError:
     try:
         return reads(expression)
-    except ExpressionError as found:
-        return found
+    except ExpressionError as error:
+        return error

@@ -369,8 +369,8 @@ class _JsonSearch:
 
 
 def _objects(values: tuple[FoundValue, ...]) -> Iterator[JsonObject]:
-    for found in values:
-        if isinstance(found.value, dict):
-            yield found.value
-        elif isinstance(found.value, list):
-            yield from (item for item in found.value if isinstance(item, dict))
+    for match in values:
+        if isinstance(match.value, dict):
+            yield match.value
+        elif isinstance(match.value, list):
+            yield from (item for item in match.value if isinstance(item, dict))

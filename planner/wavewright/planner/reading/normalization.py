@@ -215,10 +215,12 @@ def _json_in(
     if rest.strip():
         notes.append(JsonDeparture("surplus_closer", node.start))
     faults.extend(replace(fault, span=where) for fault in scanner.faults)
-    for one in iterate_nodes(inner):
-        one.start, one.end = node.start, node.end
-        if isinstance(one, ObjectNode):
-            one.members = {key: Member(where, member.node) for key, member in one.members.items()}
+    for inner_node in iterate_nodes(inner):
+        inner_node.start, inner_node.end = node.start, node.end
+        if isinstance(inner_node, ObjectNode):
+            inner_node.members = {
+                key: Member(where, member.node) for key, member in inner_node.members.items()
+            }
     return inner
 
 

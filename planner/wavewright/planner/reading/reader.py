@@ -164,13 +164,13 @@ def read_plan_document(document: Document, faults: tuple[DocumentFault, ...] = (
     else:
         if not faults:
             return PlanText(plan, document.source, document)
-    found = sort_by_position(document, faults)
-    partial = read_partial_plan(document.value, found)
+    sorted_faults = sort_by_position(document, faults)
+    partial = read_partial_plan(document.value, sorted_faults)
     return PlanText(
         None,
         document.source,
         document,
-        diagnostics=_shape_diagnostics(found, document),
+        diagnostics=_shape_diagnostics(sorted_faults, document),
         partial=partial,
     )
 
@@ -240,10 +240,10 @@ def read_tools_file(path: Path) -> Tools:
     """
     document = read_document_file(path)
     read = read_model(document, _ListOfToolSignatures)
-    found: Tools = {}
+    tools: Tools = {}
     repeated: list[Diagnostic] = []
     for position, signature in enumerate(read.root):
-        if signature.name in found:
+        if signature.name in tools:
             repeated.append(
                 Diagnostic(
                     code="E103",
@@ -252,7 +252,7 @@ def read_tools_file(path: Path) -> Tools:
                     hint="keep one signature for each tool",
                 )
             )
-        found[signature.name] = signature
+        tools[signature.name] = signature
     if repeated:
         raise PlanError(tuple(locate_diagnostics(repeated, document)), document.source)
-    return found
+    return tools

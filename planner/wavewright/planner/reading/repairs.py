@@ -98,9 +98,9 @@ def repair_answer(content: str | bytes, name: str, limits: ReadLimits) -> Repair
     text = decode(content, name, limits)
     source = Source(name, text)
     answer = parse_answer(source, limits.max_depth)
-    found = [(find, _normalized_plan(find, source, limits)) for find in answer.matches]
-    plans = [(find, plan) for find, plan in found if plan is not None]
-    ignored = [find for find, plan in found if plan is None]
+    plan_of_matches = [(find, _normalized_plan(find, source, limits)) for find in answer.matches]
+    plans = [(find, plan) for find, plan in plan_of_matches if plan is not None]
+    ignored = [find for find, plan in plan_of_matches if plan is None]
     find, plan = _select_plan(source, plans, ignored, answer)
     notes = [*find.notes, *plan.notes, *_surrounding_notes(source, find, answer)]
     if len(text) != len(content) and content[:1] in {"\ufeff", b"\xef"}:

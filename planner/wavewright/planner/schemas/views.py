@@ -108,11 +108,13 @@ def _follow_references(place: ScopedSchema) -> ScopedSchema:
         reference = place.schema.get("$ref")
         if not isinstance(reference, str):
             return place
-        found = look_up_reference(reference, place.root)
-        if found is None:
+        followed = look_up_reference(reference, place.root)
+        if followed is None:
             return OPEN
         place = (
-            subschema(found, place.root) if found is not place.root else ScopedSchema(found, found)
+            subschema(followed, place.root)
+            if followed is not place.root
+            else ScopedSchema(followed, followed)
         )
     return OPEN
 
@@ -155,11 +157,11 @@ def _kind_of_value(value: Json) -> str:
 def _union(views: Sequence[SchemaView]) -> SchemaView:
     flat: list[SchemaView] = []
     nullable = False
-    for one in views:
-        nullable = nullable or one.nullable
-        if one.kind == "open":
+    for view in views:
+        nullable = nullable or view.nullable
+        if view.kind == "open":
             return ANYTHING
-        for branch in one.branches or (one,):
+        for branch in view.branches or (view,):
             if branch.kind == "null":
                 nullable = True
             elif branch not in flat:
@@ -181,28 +183,28 @@ def _all_of(schema: JsonSchema, parts: list[Json], root: JsonSchema, depth: int)
     """
     rest: JsonSchema = {key: value for key, value in schema.items() if key != "allOf"}
     views = [
-        one
-        for one in (view_schema(subschema(part, root), depth + 1) for part in (*parts, rest))
-        if one.kind != "open"
+        view
+        for view in (view_schema(subschema(part, root), depth + 1) for part in (*parts, rest))
+        if view.kind != "open"
     ]
     if not views:
         return ANYTHING
-    if len(views) == 1 or any(one.kind != "object" for one in views):
+    if len(views) == 1 or any(view.kind != "object" for view in views):
         return views[0]
     places: dict[str, ScopedSchema] = {}
     needed: list[Json] = []
-    for one in views:
-        for name, part in field_schemas(one).items():
-            place = subschema(part, one.root)
+    for view in views:
+        for name, part in field_schemas(view).items():
+            place = subschema(part, view.root)
             places[name] = both_schemas(places[name], place) if name in places else place
-        needed += required_fields(one)
+        needed += required_fields(view)
     merged = object_schema(places, needed)
     # Not what a part says of other fields, which it says of the fields of the other parts, too.
     others: JsonSchema = (
         {"additionalProperties": True} if any(map(_has_other_fields, views)) else {}
     )
     schema = {**merged.schema, **others}
-    return SchemaView("object", all(one.nullable for one in views), schema, merged.root)
+    return SchemaView("object", all(view.nullable for view in views), schema, merged.root)
 
 
 def _has_other_fields(owner: SchemaView) -> bool:
@@ -271,10 +273,10 @@ def _inlined(value: Json, root: JsonSchema, following: tuple[str, ...]) -> Json:
             for key, item in value.items()
             if key not in _DEFINITIONS
         }
-    found = look_up_reference(reference, root)
-    if found is None or reference in following or len(following) == _REFERENCES_INLINED:
+    referred = look_up_reference(reference, root)
+    if referred is None or reference in following or len(following) == _REFERENCES_INLINED:
         return {}
-    return _inlined(found, root, (*following, reference))
+    return _inlined(referred, root, (*following, reference))
 
 
 def _count_parts(value: Json, left: int) -> int:
@@ -362,12 +364,12 @@ def field_schema(owner: SchemaView, name: str) -> ScopedSchema | None:
         case "object":
             return _object_field(owner, name)
         case "union":
-            found = [
+            fields = [
                 place
                 for branch in owner.branches
                 if (place := field_schema(branch, name)) is not None
             ]
-            return reduce(union_schema, found) if found else None
+            return reduce(union_schema, fields) if fields else None
         case _:
             return None
 
@@ -412,12 +414,12 @@ def element_schema(owner: SchemaView, place: int | None = None) -> ScopedSchema 
                 return OPEN
             return subschema(owner.schema.get("items", {}), owner.root)
         case "union":
-            found = [
+            elements = [
                 place_
-                for one in owner.branches
-                if (place_ := element_schema(one, place)) is not None
+                for branch in owner.branches
+                if (place_ := element_schema(branch, place)) is not None
             ]
-            return reduce(union_schema, found) if found else None
+            return reduce(union_schema, elements) if elements else None
         case _:
             return None
 
