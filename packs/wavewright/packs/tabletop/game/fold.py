@@ -23,7 +23,7 @@ from wavewright.packs.tabletop.game.state import (
     begin_state,
     with_items,
 )
-from wavewright.packs.tabletop.game.world import DICE_PATTERN, GOLD
+from wavewright.packs.tabletop.game.world import DICE_PATTERN, GOLD, PLAYER
 from wavewright.tools import ToolError
 
 
@@ -78,6 +78,9 @@ def apply(state: GameState, event: GameEvent) -> GameState:
             return _in_combat(state, event)
         case happened.Given():
             return _with_given(state, event)
+        case happened.Moved(who=who, place=place) if who == PLAYER:
+            moved = state.with_creature(PLAYER, replace(state.player, place=place))
+            return replace(moved, came_from=state.player.place)
         case (
             happened.HitPointsChanged(who=who)
             | happened.ConditionChanged(who=who)

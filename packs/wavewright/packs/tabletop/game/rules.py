@@ -122,6 +122,8 @@ class GameRules:
         target = next(
             (id_ for id_, one in state.places.items() if wanted in (id_, one.name.lower())), None
         )
+        if target == state.player.place:
+            raise ToolError(f"{state.player.name} is in {here.name} already")
         if target is None or target not in here.exits:
             ways = ", ".join(state.places[id_].name for id_ in here.exits)
             raise ToolError(

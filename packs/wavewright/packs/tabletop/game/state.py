@@ -91,6 +91,8 @@ class GameState:
     places: Mapping[str, Place] = field(default_factory=dict[str, Place])
     items: Mapping[str, Item] = field(default_factory=dict[str, Item])
     creatures: Mapping[str, Creature] = field(default_factory=dict[str, Creature])
+    came_from: str = ""
+    """Where the player was before it came to where it is."""
     combat: Combat | None = None
     dialogue: tuple[str, ...] = ()
     """People with whom the player talks."""

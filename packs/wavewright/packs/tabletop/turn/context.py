@@ -208,3 +208,8 @@ def reload_context(context: TurnContext) -> TurnContext:
 def wrap_ally_action(message: str, ally: str) -> str:
     """Return a message as what an ally does; one that is wrapped already stays as it is."""
     return message if message.startswith(_ALLY_ACTION) else f"{_ALLY_ACTION} {ally}: {message}"
+
+
+def unwrapped_action(message: str) -> str:
+    """Return a message as the player said it."""
+    return message.partition(": ")[2] if message.startswith(_ALLY_ACTION) else message

@@ -5,6 +5,7 @@ that it is one.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from wavewright.packs.tabletop.game.state import (
@@ -16,12 +17,17 @@ from wavewright.packs.tabletop.game.state import (
 )
 from wavewright.packs.tabletop.game.world import GOLD, PLAYER
 from wavewright.packs.tabletop.turn.agents import AgentRequest, ToolUser
+from wavewright.packs.tabletop.turn.context import unwrapped_action
 from wavewright.packs.tabletop.turn.wording import (
+    NUMBERS,
     asks,
+    corrected,
     count_in,
     is_denied,
+    is_nearly,
     named_in,
     says_nothing_more,
+    words_of,
 )
 from wavewright.planner import JsonObject
 from wavewright.tools import ToolError
@@ -34,7 +40,7 @@ _FIGHT: Final = re.compile(r"\b(?:attack|fight|strike|hit|kill|shoot)\b")
 _GO: Final = re.compile(
     r"\b(?:go|goes|move|walk|head|run|enter|travel|climb|return|leave|"
     r"(?:take|bring|lead) (?:me|us))\b"
-    r"(?:\s+(?:(?:in|on)?to\b|towards?\b|through\b|(?:up|down|out|back|over)(?=\s)))*(?:\s+the\b)?(?P<where>.*)"
+    r"(?:\s+(?:(?:in|on)?to\b|towards?\b|through\b|(?:up|down|out|over)(?=\s)|back\b))*(?:\s+the\b)?(?P<where>.*)"
 )
 _ROLL: Final = re.compile(
     r"\b(?:roll|throw)\b.*?(?P<dice>\d*d\d+(?:\s*[+-]\s*\d+)?)(?:\s+for\s+(?P<reason>.{1,100}))?"
@@ -43,7 +49,18 @@ _LOOK: Final = re.compile(r"\b(?:look|see|search|examine|inspect|read|where|wait
 _OWN: Final = re.compile(
     r"\b(?:inventory|carry|carrying|my (?:bag|pack|things|gold|health|hit points)|do i have)\b"
 )
-_PUZZLED: Final = "I do not know how to do that. "
+_LOOK_AT: Final = re.compile(
+    r"\b(?:look|search|examine|inspect|read)\b(?:\s+(?:at|in|into|under|behind|for|through|inside|around|on|over)\b)*"
+    r"(?:\s+(?:the|my|an?))?\s*(?P<what>[^.!?]*)"
+)
+_HELP: Final = re.compile(
+    r"^\W*help\b|\bwhat (?:can|could|should|may) (?:i|we) do\b|^\W*who are you\b|"
+    r"\bhow (?:do|does|can) (?:i|we|this|it) (?:play|work)"
+)
+_REPEAT: Final = re.compile(
+    r"\bwhat (?:did|was it) (?:\w+ ){1,2}(?:say|said|tell|told)\b|"
+    r"\b(?:say|tell me|repeat) (?:it|that)\b|^\W*(?:repeat|pardon|again)\b"
+)
 _DRINK: Final = re.compile(r"\b(?:drink|quaff|use|swallow)\b(?P<what>.*)")
 _TRADE: Final = re.compile(
     r"\b(?:buy|sell|sale|price|prices|costs?|pay|hire|wages|goods|trade|how much)\b"
@@ -52,8 +69,35 @@ _FAREWELL: Final = re.compile(r"\b(?:bye|goodbye|farewell|leave|see you)\b")
 _BUY: Final = re.compile(r"\b(?:buy|purchase|sell me|give me)\b")
 _HAND: Final = re.compile(r"\b(?:give|pay|hand|hire)\b(?! (?:up|in|me)\b)")
 _HIRE: Final = re.compile(r"\bhire\b")
+_OF_TRADE: Final = frozenset(
+    {
+        "from",
+        "off",
+        "to",
+        "for",
+        "him",
+        "her",
+        "them",
+        "would",
+        "like",
+        "want",
+        "gold",
+        "wages",
+        *NUMBERS,
+    }
+)
+"""Words beside a trade that name nothing that is traded."""
 _ONWARD: Final = re.compile(r"(?:to|through|into|back|up|down|out|toward|towards|at|i)\b(?!.*\?)")
 """How a message begins that says what the player does, and asks nothing."""
+
+
+_TALK: Final = re.compile(r"(?:talk|speak|chat|ask|tell|greet)\b")
+_ACTIONS: Final = (_FIGHT, _GO, _DRINK, _BUY, _HAND, _ROLL, _LOOK, _TALK)
+_NEXT: Final = re.compile(r"\s*(?:[,;.!]\s*)?\b(?:and then|and|then)\s+|\s*[;.!]\s+")
+_VERBS: Final = (
+    "attack", "drink", "travel", "climb", "return", "examine", "inspect", "search", "inventory",
+)  # fmt: skip
+"""Words that are understood with a slip of the pen: they are long, and near to no other word."""
 
 
 class IntendedCall(NamedTuple):
@@ -67,50 +111,118 @@ async def narrate(request: AgentRequest, tools: ToolUser) -> str:
     """Answer outside a fight: do what the message says, and tell what happened or what is to be
     seen.
     """
-    before = tools.table.state
     if not request.by_player:
-        return describe_scene(before)
-    intended = intended_call(request.message, before)
+        return describe_scene(tools.table.state)
+    first, *others = _actions_of(request.message)
+    told, is_done = await _act(first, tools)
+    for place, action in enumerate(others):
+        if not is_done:
+            left = " and ".join(others[place:])
+            return f"{told} “{left}” is left undone."
+        more, is_done = await _act(action, tools)
+        told = f"{told} {more}"
+    return told
+
+
+def _actions_of(message: str) -> list[str]:
+    """Return the things that a message says to do one after the other; the message where they are
+    not told apart.
+    """
+    actions = [""]
+    for part in _NEXT.split(message.strip()):
+        if not actions[-1] or any(pattern.match(part.lower()) for pattern in _ACTIONS):
+            actions.append(part)
+        else:
+            return [message]
+    return actions[1:]
+
+
+async def _act(action: str, tools: ToolUser) -> tuple[str, bool]:
+    """Do one thing; return what is to be told of it, and whether something may follow it."""
+    before = tools.table.state
+    text = corrected(action.lower(), _VERBS)
+    intended = intended_call(action, before)
     if intended is None:
-        return _told(request.message.lower(), before)
-    done = await attempt(tools, intended)
+        is_understood = asks(text) or _LOOK.search(text) is not None
+        return _told(text, before), is_understood
+    try:
+        done = await tools.call(intended.tool, intended.params)
+    except ToolError as error:
+        return f"That cannot be done: {error.message}.", False
     state = tools.table.state
     if state.combat is not None:
-        return (
-            f"{state.player.name} attacks."  # that and how the fight begins is said by the engine
-        )
+        # That and how the fight begins is said by the engine.
+        return f"{state.player.name} attacks.", False
     if state.player.place == before.player.place:
-        return done
+        return done, True
     done = f"{done} {describe_scene(state, has_come=True)}"
     if not state.standing("hostile"):
-        return done
+        return done, True
     await tools.call("start_combat", {})
-    return f"{done} They have noticed you."
+    return f"{done} They have noticed you.", False
 
 
 def _told(text: str, state: GameState) -> str:
     """Return what is to be told where nothing is to be done: of what the message names, else of the
     place.
     """
-    is_asked = asks(text) or _LOOK.search(text) is not None
     scene = describe_scene(state)
+    if _HELP.search(text):
+        offered = ", ".join(option.label for option in options_of(state))
+        return f"{INTRODUCTION} You can: {offered}."
+    if _REPEAT.search(text):
+        return _last_said(state, [*state.creatures]) or f"Nobody has said anything yet. {scene}"
+    if any((found := one.search(text)) and is_denied(text, found.start()) for one in _ACTIONS):
+        return f"Nothing of the kind is done. {scene}"
     if _OWN.search(text):
         return describe_party(state)
     if _FAREWELL.search(text) and not _GO.search(text):
         return scene
+    is_asked = asks(text) or _LOOK.search(text) is not None
+    puzzled = "" if is_asked else f"{puzzled_by(text)} "
     person = _person_named(text, [*_people_here(state), *state.standing("hostile")])
     item = named_in(text, state.items)
-    puzzled = "" if is_asked else _PUZZLED
-    away = _person_named(text, [one for one in state.creatures.values() if one.side == "neutral"])
-    if person is None and away is not None and item is None:
-        return f"{away.name} is not here. {scene}"
+    if person is None and item is None:
+        return _told_of_none(text, state, puzzled)
     if item is not None:
         return f"{puzzled}The {item}: {state.items[item].description}"
-    if person is not None and person.side == "party" and _HIRE.search(text):
+    assert person is not None
+    if person.side == "party" and _HIRE.search(text):
         return f"{person.name} is with {state.player.name} already."
-    if person is not None and person.sheet.about and is_asked:
+    if _TALK.match(text):
+        return f"{person.name} is here: “{text}” is for your next turn."
+    if person.sheet.about and is_asked:
         return f"{person.name}: {person.sheet.about}"
     return f"{puzzled}{scene}"
+
+
+def _told_of_none(text: str, state: GameState, puzzled: str) -> str:
+    """Return what is to be told of a message that names nobody and nothing that is here."""
+    scene = describe_scene(state)
+    away = _person_named(text, [one for one in state.creatures.values() if one.side == "neutral"])
+    if away is not None:
+        return f"{away.name} is not here. {scene}"
+    looked_for = _LOOK_AT.search(text)
+    if looked_for is None or asks(text) or says_nothing_more(looked_for["what"]):
+        return f"{puzzled}{scene}"
+    places = [name for id_, one in state.places.items() for name in (id_, one.name.lower())]
+    if named_in(looked_for["what"], places):
+        return scene
+    return f"There is no “{looked_for['what'].strip()[:100]}” to be seen here. {scene}"
+
+
+def puzzled_by(text: str) -> str:
+    """Return that a message is not understood, with its words."""
+    return f"I do not know how to “{text.strip(' .!?')[:100]}”."
+
+
+def _last_said(state: GameState, people: Iterable[str]) -> str:
+    """Return the last words of some people; empty where they have said none that are remembered."""
+    for text in reversed(state.said):
+        speaker, _, words = text.partition(": ")
+        if speaker in people and speaker != PLAYER:
+            return f"{state.creatures[speaker].name} said: {words}"
+    return ""
 
 
 def _people_here(state: GameState) -> list[Creature]:
@@ -141,11 +253,14 @@ async def fight(request: AgentRequest, tools: ToolUser) -> str:
         return await attempt(tools, IntendedCall("attack", {"target": weakest.id}))
     if not request.by_player:
         return f"It is {current.name}'s turn."
-    intended = intended_call(request.message, state)
+    first, *others = _actions_of(unwrapped_action(request.message))
+    intended = intended_call(first, state)
     if intended is None:
         offered = ", ".join(option.label for option in options_of(state, current.id))
-        return f"{current.name} hesitates. You can: {offered}."
-    return await attempt(tools, intended)
+        puzzled = "" if asks(first) else f"{puzzled_by(first)} "
+        return f"{puzzled}{current.name} hesitates. You can: {offered}."
+    done = await attempt(tools, intended)
+    return f"{done} “{' and '.join(others)}” is left undone." if others else done
 
 
 async def speak(request: AgentRequest, tools: ToolUser) -> str:
@@ -157,6 +272,8 @@ async def speak(request: AgentRequest, tools: ToolUser) -> str:
     person = state.creatures[request.npc]
     if not request.by_player:
         return f"I could {request.suggestions[0].label}." if request.suggestions else ""
+    if _REPEAT.search(request.message.lower()) and (again := _last_said(state, [person.id])):
+        return again.partition(": ")[2]
     intended = intended_call(request.message, state, person)
     done = (
         await attempt(tools, intended) if intended is not None and intended.tool == "give" else ""
@@ -217,7 +334,7 @@ def intended_call(
         state: Of the game.
         person: To whom it is said.
     """
-    text = message.lower()
+    text = corrected(message.lower(), _VERBS)
     actor = PLAYER if state.combat is None else state.combat.current
     for option in options_of(state, actor):
         if option.tool != "talk" and option.label.lower() == text.rpartition(": ")[2].strip():
@@ -254,18 +371,20 @@ def _moved(text: str, state: GameState) -> IntendedCall | None:
     go = _said(_GO, text)
     if go is None:
         return None
-    here = state.places[state.player.place]
-    for ids in (here.exits, [*state.places]):
-        # Where the way leads to is meant before any other place with such a word in its name.
+    here = state.player.place
+    exits = state.places[here].exits
+    others = [id_ for id_ in state.places if id_ != here]
+    # Where the way leads to is meant before any other place with such a word in its name.
+    for ids in (exits, others, [here]):
         by_name = {name.lower(): id_ for id_ in ids for name in (id_, state.places[id_].name)}
-        if (name := named_in(go["where"], by_name)) is not None and by_name[
-            name
-        ] != state.player.place:
+        if (name := named_in(go["where"], by_name)) is not None:
             return IntendedCall("move", {"place": by_name[name]})
-    if go[0].startswith(("leave", "return")) or says_nothing_more(go["where"]):
-        is_only = len(here.exits) == 1
-        return IntendedCall("move", {"place": here.exits[0]}) if is_only else None
-    return IntendedCall("move", {"place": go["where"].strip(" .!")[:100]})
+    if not says_nothing_more(go["where"]) and not go[0].startswith(("leave", "return")):
+        return IntendedCall("move", {"place": go["where"].strip(" .!")[:100]})
+    is_back = go[0].startswith(("leave", "return")) or re.search(r"\bback\b", go[0]) is not None
+    if is_back and len(exits) > 1 and state.came_from in exits:
+        return IntendedCall("move", {"place": state.came_from})
+    return IntendedCall("move", {"place": exits[0]}) if len(exits) == 1 else None
 
 
 def _handed_over(
@@ -279,13 +398,15 @@ def _handed_over(
         return None
     item, count = named_in(text, state.items), count_in(text)
     others = [one for one in state.creatures.values() if one.id != actor]
-    named = _person_named(text, others) or person
+    myself = state.player if re.search(r"\bmyself\b", text) else None
+    named = myself or _person_named(text, others) or person
     if buys:
         sellers = [
             one for one in state.standing("neutral") if item is None or item in one.sheet.prices
         ]
         seller = named or next(iter(sellers), None)
-        if item is None and seller is not None and len(seller.sheet.prices) == 1:
+        is_open = _names_nothing(text[buys.end() :], others)
+        if item is None and is_open and seller is not None and len(seller.sheet.prices) == 1:
             # "I would like to buy it": there is one thing to be had.
             [item] = seller.sheet.prices
         if seller is None or item is None:
@@ -299,9 +420,20 @@ def _handed_over(
         return None  # who is with the player already takes no wages again
     if is_hire:
         item, count = GOLD, other.sheet.hire or count
+    elif item is None and hands is not None and _names_nothing(text[hands.end() :], others):
+        item = GOLD
+    if item is None:
+        return None
     return IntendedCall(
-        "give", {"item": item or GOLD, "giver": actor, "receiver": other.id, "count": count}
+        "give", {"item": item, "giver": actor, "receiver": other.id, "count": count}
     )
+
+
+def _names_nothing(text: str, people: list[Creature]) -> bool:
+    """Whether a text has no word for a thing: only numbers, people and words that name nothing."""
+    names = [name.lower() for one in people for name in (one.id, one.name)]
+    others = (word for word in words_of(text) if not any(is_nearly(word, name) for name in names))
+    return says_nothing_more(" ".join(word for word in others if word not in _OF_TRADE))
 
 
 def _drunk(what: str, state: GameState, actor: str) -> IntendedCall | None:

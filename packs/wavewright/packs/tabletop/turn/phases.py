@@ -42,7 +42,7 @@ from wavewright.packs.tabletop.turn.context import (
 )
 from wavewright.packs.tabletop.turn.game_master import continues_talk
 from wavewright.packs.tabletop.turn.table import GameTable
-from wavewright.packs.tabletop.turn.wording import is_nearly, words_of
+from wavewright.packs.tabletop.turn.wording import is_nearly, named_in, words_of
 from wavewright.tools import ToolError
 
 _HALT_AFTER_NPC_DIALOGUE: Final = "HALT_AFTER_NPC_DIALOGUE"
@@ -53,6 +53,12 @@ _ADDRESS: Final = (
     r"|^{0}\s+(?:who|what|where|when|why|how|which|do|did|can|could|will|would|are|have|tell|come|please)\b"
 )
 _NEXT_NAME: Final = r"\band\s+@?{0}\b"
+_UNNAMED: Final = re.compile(
+    r"(?:hello|hi|hey|greetings|excuse me|good (?:morning|day|afternoon|evening))\b"
+    r"|(?:i )?(?:talk|speak|chat)(?: (?:again|more|on))?[.!]*$"
+    r"|(?:i )?(?:talk|speak|chat) (?:to|with) (?:him|her|them)\b"
+)
+"""How a message begins that is said to somebody who is not named."""
 
 
 class WrapAllyActionIfNeeded(TurnPhase):
@@ -164,6 +170,10 @@ def addressed_people(message: str, state: GameState) -> tuple[str, ...]:
             )
             if named and person.id not in found and (found or pattern is _ADDRESS):
                 found.append(person.id)
+    others = [name for one in state.creatures.values() for name in (one.id, one.name.lower())]
+    if not found and len(here) == 1 and _UNNAMED.match(text) and not named_in(text, others):
+        # Who is alone with the player is meant without a name.
+        found = [here[0].id]
     return tuple(found)
 
 

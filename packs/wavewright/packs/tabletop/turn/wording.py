@@ -34,14 +34,14 @@ _FILLERS: Final = frozenset(
 
 
 _COUNT: Final = re.compile(r"\b(\d[\d,]*)\b")
-_NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
 def count_in(text: str) -> int:
     """Return the first number of a text; 1 where it has none."""
     if counted := _COUNT.search(text):
         return int(counted[1].replace(",", ""))
-    return next((_NUMBERS.index(word) + 1 for word in words_of(text) if word in _NUMBERS), 1)
+    return next((NUMBERS.index(word) + 1 for word in words_of(text) if word in NUMBERS), 1)
 
 
 def words_of(text: str) -> list[str]:
@@ -57,6 +57,14 @@ def is_denied(text: str, before: int) -> bool:
 def asks(text: str) -> bool:
     """Whether a text asks to be told something, and nothing to be done."""
     return _QUESTION.match(text.strip().lower()) is not None
+
+
+def corrected(text: str, known: Iterable[str]) -> str:
+    """Return a text in which words that are nearly known ones are these."""
+    names = [*known]
+    return _WORD.sub(
+        lambda word: next((name for name in names if is_nearly(word[0], name)), word[0]), text
+    )
 
 
 def says_nothing_more(text: str) -> bool:
