@@ -18,7 +18,7 @@ from tests.model.plans import Condition, ModelGate, ModelPlan, ModelStep, SubPla
 from wavewright.engine.run.decisions import approvals
 from wavewright.engine.run.read_job import steps_to_repeat
 from wavewright.executor.events.state import SUCCESSES, RunState
-from wavewright.executor.events.types import GateRecord, Noted, StepFinished
+from wavewright.executor.events.types import GateRecord, ItemFinished, Noted, StepFinished
 from wavewright.executor.run import calls, rules, scheduler
 from wavewright.executor.run.deadlines import Deadlines
 from wavewright.executor.run.failures import AttemptFailure, may_retry
@@ -84,17 +84,15 @@ def _a_retry_looks_at_the_last_run_only(patch: Patch) -> None:
 
 
 def _items_are_matched_by_place(patch: Patch) -> None:
-    past_call = rules._past_call  # pyright: ignore[reportPrivateUsage]
+    find = rules.PastEndings.find
 
-    def by_place(retried: rules.RetriedRun, call: ScheduledCall, keys: list[str]) -> object:
-        items = retried.state.items.get(call.step.id)
-        if call.item is None or items is None:
-            return past_call(retried, call, keys)  # type: ignore[arg-type]
-        ending = items.get(call.item)
-        is_same = ending is not None and ending.key in keys
-        return rules.PastCall(retried.run, ending) if is_same else None
+    def by_place(
+        endings: rules.PastEndings, call: ScheduledCall, key: StepKey, step: StepId
+    ) -> rules.FinishedCall | None:
+        ending = find(endings, call, key, step)
+        return None if isinstance(ending, ItemFinished) and ending.index != call.item else ending
 
-    patch.setattr(rules, "_past_call", by_place)
+    patch.setattr(rules.PastEndings, "find", by_place)
 
 
 def _an_unclear_write_is_repeated(patch: Patch) -> None:

@@ -14,10 +14,8 @@ from wavewright.planner.types import JsonObject, PlanHash, RunId, StepId, StepKe
 from wavewright.tools import Tool, make_tool
 
 FIRST, SECOND = RunId("run-1"), RunId("run-2")
-PLAN: JsonObject = {
-    "version": 1,
-    "steps": [{"id": "paid", "tool": "pay"}, {"id": "told", "tool": "tell"}],
-}
+STEPS: list[JsonObject] = [{"id": "paid", "tool": "pay"}, {"id": "told", "tool": "tell"}]
+PLAN: JsonObject = {"version": 1, "steps": [*STEPS]}
 
 
 def pay() -> str:
@@ -77,3 +75,13 @@ def test_a_read_whose_code_has_changed_is_called_and_a_write_is_not() -> None:
     before = replace(ended, started=replace(ended.started, tool_code=code))
 
     assert fates(RetryRequest(FIRST), before) == {"paid": "reused", "told": "called"}
+
+
+def test_what_a_step_of_a_patch_made_counts_for_the_step_that_it_superseded() -> None:
+    again: JsonObject = {"id": "paid_2", "tool": "pay", "supersedes": "paid"}
+    patched = PlanAccepted(4.0, {"steps": [*STEPS, again]}, PlanHash("h2"), "patch")
+    failed = replace(step_finished("paid"), status="failed", output=None)
+
+    donor = run(FIRST, failed, patched, step_finished("paid_2"))
+
+    assert fates(RetryRequest(FIRST), donor) == {"paid": "reused", "told": "called"}

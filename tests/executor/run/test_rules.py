@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -20,12 +21,13 @@ from tests.executor.execution_harness import (
     statuses,
 )
 from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import PlanAccepted
 from wavewright.executor.run.execution import Execution, execute
 from wavewright.executor.run.ports import PersonReply, ReadyCalls
 from wavewright.executor.run.rules import RetriedRun, ReuseSource
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import Json, RunId, StepId
+from wavewright.planner.types import Json, PlanHash, RunId, StepId
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.tool import ToolCall
 
@@ -342,3 +344,71 @@ async def test_a_write_that_other_code_could_not_read_is_not_repeated_by_a_retry
 
     assert len(shop.charges) == len(items or [1])
     assert statuses(state) == {"c": "reused"}
+
+
+# -- a step that a patch puts in the place of another
+
+PAYING = plan_of({"id": "c", "params": {"to": "b"}})
+PATCHED = plan_of(
+    {"id": "c", "params": {"to": "b"}}, {"id": "c_2", "params": {"to": "b"}, "supersedes": "c"}
+)
+
+
+async def _patched(bench: ExecutionHarness, journal: MemoryJournal) -> RunState:
+    """Return the state of a run whose write was superseded after it had ended."""
+    await bench.run(PAYING, journal=journal)
+    state = await resumed(bench, PATCHED, journal)
+    return replace(
+        state, plans=(PlanAccepted(1.0, PATCHED.model_dump(mode="json"), PlanHash("h"), "patch"),)
+    )
+
+
+def _declining_once() -> ExecutionHarness:
+    answers: list[Exception | Json] = [ToolError("declined"), "charged"]
+
+    def charge(_: ToolCall) -> Json:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return ExecutionHarness().add(charge, **CHARGE)
+
+
+async def test_a_write_that_a_step_of_a_patch_made_is_not_repeated_by_a_retry() -> None:
+    bench = _declining_once()
+    state = await _patched(bench, MemoryJournal())
+
+    retried = await bench.run(PAYING, donor=ReuseSource((RetriedRun(RUN, state),)))
+
+    assert bench.called == ["c", "c_2"]
+    assert output_of(retried, "c") == "charged"
+
+
+async def test_a_write_that_succeeded_is_not_made_again_by_the_step_that_supersedes_it() -> None:
+    bench = ExecutionHarness().add(echo, **CHARGE)
+
+    state = await _patched(bench, MemoryJournal())
+
+    assert bench.called == ["c"]
+    assert statuses(state) == {"c": "ok", "c_2": "reused"}
+
+
+async def test_an_idempotent_write_is_made_again_by_the_step_that_supersedes_it() -> None:
+    bench = ExecutionHarness().add(echo, effects=["write"], idempotent=True)
+
+    await _patched(bench, MemoryJournal())
+
+    assert bench.called == ["c", "c_2"]
+
+
+async def test_an_unclear_write_is_not_made_again_by_the_step_that_supersedes_it() -> None:
+    bench, journal = ExecutionHarness().add(echo, **CHARGE), MemoryJournal()
+    begun = await _begun(PAYING)
+
+    state = await execute(
+        Execution(PATCHED, bench.tools, RunId("run_0"), NOW, journal, prior=begun)
+    )
+
+    assert bench.called == []
+    assert statuses(state) == {"c": "failed", "c_2": "failed"}

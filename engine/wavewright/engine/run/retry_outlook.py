@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -17,7 +17,7 @@ from wavewright.engine.run.execute_plan import changed_tools
 from wavewright.engine.run.read_job import steps_to_repeat
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import ItemFinished, StepFinished
-from wavewright.executor.run.rules import is_unclear
+from wavewright.executor.run.rules import RetriedRun, is_unclear
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.graph import PlanGraph
@@ -54,12 +54,14 @@ def retry_outlook(
         tools: The present tools of the plan.
     """
     newest = donors[0]
-    if newest.plan is None:
+    if not newest.plans:
         return ()
-    plan = Plan.model_validate(newest.plan)
+    # A retry begins without the patches of the run that it repeats.
+    plan = Plan.model_validate(newest.plans[0].plan)
     anew = {*steps_to_repeat(newest, request.start), *request.again}
     read_anew = _steps_that_read(plan, _changed_inputs(request, newest))
-    outlook = _Outlook(request, donors, tools, frozenset(anew))
+    runs = [RetriedRun(state.run or request.run, state) for state in donors]
+    outlook = _Outlook(request, runs, tools, frozenset(anew))
     found = list[RetriedStep]()
     called = set[StepId]()
     graph = PlanGraph.of(plan)
@@ -81,7 +83,7 @@ class _Outlook:
     """What is known of the runs that are repeated."""
 
     request: RetryRequest
-    donors: Sequence[RunState]
+    runs: Sequence[RetriedRun]
     tools: Mapping[str, Tool]
     anew: frozenset[StepId]
 
@@ -99,9 +101,9 @@ class _Outlook:
         if succeeded is not None:
             run, items = succeeded
             return ("reused", f"run {run}") if items is None else ("called", items)
-        if step.tool in self._changed_tools(self.donors[0]) and not writes:
+        if step.tool in self._changed_tools(self.runs[0].state) and not writes:
             return "called", f"the code of {step.tool} has changed"
-        ended = self.donors[0].steps.get(step.id)
+        ended = self.runs[0].state.steps.get(step.id)
         return "called", _WORDS_OF_STATUS.get(ended.status if ended else "", "it was not called")
 
     def _changed_tools(self, state: RunState) -> frozenset[str]:
@@ -110,26 +112,32 @@ class _Outlook:
 
     def _is_unclear(self, step: StepId) -> bool:
         """Whether a call of the step was begun, and it is not known whether it took effect."""
-        for state in self.donors:
-            endings: list[StepFinished | ItemFinished] = [*state.items.get(step, {}).values()]
-            endings += _endings_of(state, step)
-            if any(begun == step for begun, _ in state.begun) or any(map(is_unclear, endings)):
+        for state, name in self._places(step):
+            endings: list[StepFinished | ItemFinished] = [*state.items.get(name, {}).values()]
+            endings += _endings_of(state, name)
+            if any(begun == name for begun, _ in state.begun) or any(map(is_unclear, endings)):
                 return True
             if any(ending.status in SUCCESSES for ending in endings):
                 return False
         return False
 
+    def _places(self, step: StepId) -> Iterator[tuple[RunState, StepId]]:
+        """Yield the runs with the step, and those that patches put in its place; the newest first."""
+        for run in self.runs:
+            for name in run.line_of(step):
+                yield run.state, name
+
     def _succeeded_in(self, step: Step, *, writes: bool) -> tuple[RunId | None, str | None] | None:
         """Return the run that a step succeeded in, with how many of its items did not; None where
         it did in none whose code it still has.
         """
-        for state in self.donors:
+        for state, name in self._places(step.id):
             if not writes and step.tool in self._changed_tools(state):
                 return None
-            for ended in _endings_of(state, step.id):
+            for ended in _endings_of(state, name):
                 if ended.status in SUCCESSES:
                     return state.run, _failed_items(ended)
-            items = state.items.get(step.id)
+            items = state.items.get(name)
             done = 0 if items is None else sum(item.status in SUCCESSES for item in items.values())
             if done:
                 return (

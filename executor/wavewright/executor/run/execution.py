@@ -35,7 +35,7 @@ from wavewright.executor.run.step_gates import StepGates
 from wavewright.executor.store.journal import Journal
 from wavewright.planner.language.goals import AvailableTool
 from wavewright.planner.language.plan import Limits, Plan
-from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.graph import PlanGraph, superseded_before
 from wavewright.planner.types import Json, RunId, Schedule, StepId
 from wavewright.tools.functions.tool import Tool
 
@@ -190,8 +190,10 @@ def _rules_and_calls(
 
     rules = CallRules(
         prior,
+        run=execution.run,
         retried=execution.donor,
         retry_failed=execution.retry_failed,
+        superseded=superseded_before(execution.plan),
         is_withheld=journaled.is_withheld,
         gates=gates_by_step(execution.plan.gates),
         sharing=program.sharing_steps() if prior.steps or prior.items else (),

@@ -8,7 +8,7 @@ its test, in `docs/explanation/semantics.md`.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -20,7 +20,15 @@ from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall
 from wavewright.executor.store.journal import StoredOutput
 from wavewright.planner.language.hashing import content_of, placed_key
 from wavewright.planner.language.plan import Gate
-from wavewright.planner.types import CallContent, GateId, RunId, StepId, StepKey
+from wavewright.planner.types import (
+    CallContent,
+    GateId,
+    JsonObject,
+    RunId,
+    StepId,
+    StepKey,
+    as_object,
+)
 
 FinishedCall: TypeAlias = StepFinished | ItemFinished
 
@@ -156,8 +164,32 @@ class RetriedRun:
     """Tools whose code is another one now."""
     endings: PastEndings = field(init=False, repr=False, compare=False)
 
+    successors: Mapping[StepId, StepId] = field(init=False, repr=False, compare=False)
+    """For each step that a patch superseded, the step in its place."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "endings", PastEndings(self.state))
+        object.__setattr__(self, "successors", _successors_in(self.state.plan))
+
+    def line_of(self, step: StepId) -> list[StepId]:
+        """Return a step and those that were put in its place, one after the other; the newest
+        first.
+        """
+        line = [step]
+        while (newer := self.successors.get(line[0])) is not None and newer not in line:
+            line.insert(0, newer)
+        return line
+
+
+def _successors_in(plan: JsonObject | None) -> dict[StepId, StepId]:
+    """Return which step of a plan in a journal stands for which."""
+    steps = [] if plan is None else plan["steps"]
+    assert isinstance(steps, list)
+    found = dict[StepId, StepId]()
+    for step in map(as_object, steps):
+        if isinstance(old := step.get("supersedes"), str):
+            found[StepId(old)] = StepId(str(step["id"]))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,24 +214,20 @@ class ReuseSource:
         A write that succeeded counts even where it was made again since and failed: it has taken
         effect. A read counts only as its tool's present code would make it.
         """
-        assert call.key is not None
-        content = content_of(call.key)
+        return _last_of(self._past_calls(call), writes=_tool_of(call).signature.writes)
+
+    def _past_calls(self, call: ScheduledCall) -> Iterator[PastCall]:
+        """Yield the same call of each run, the newest first; a step that a patch put in the place
+        of the call's own is that step again.
+        """
         # A step that was called anew has the key of the run that did so.
-        keys = [placed_key(content, retried.run, call.step.id, call.nth) for retried in self.chain]
+        runs = [retried.run for retried in self.chain]
         writes = _tool_of(call).signature.writes
-        newest: PastCall | None = None
         for retried in self.chain:
             if not writes and call.step.tool in retried.changed:
-                return newest
-            past = _past_call(retried, call, keys)
-            if past is None or _was_refused(past):
-                continue
-            if past.ending is not None and past.ending.status in SUCCESSES:
-                return past
-            newest = newest or past
-            if not writes:
-                return newest
-        return newest
+                return
+            for step in retried.line_of(call.step.id):
+                yield from _past_call(retried, call, step, runs)
 
     def is_changed(self, tool: str) -> bool:
         """Whether the newest run was made with other code of a tool."""
@@ -221,14 +249,39 @@ def _was_refused(past: PastCall) -> bool:
     return ending is not None and ending.error is not None and ending.error.kind == "refused"
 
 
-def _past_call(retried: RetriedRun, call: ScheduledCall, keys: list[StepKey]) -> PastCall | None:
-    for key in keys:
-        if (call.step.id, key) in retried.state.begun:
-            return PastCall(retried.run, None)
-        ending = retried.endings.last_made(call, key)
+def _past_call(
+    past: RetriedRun, call: ScheduledCall, step: StepId, runs: Iterable[RunId]
+) -> Iterator[PastCall]:
+    """Yield the same call as one that is ready, which a step of a run has made or begun; its key is
+    of one of the runs.
+    """
+    assert call.key is not None
+    content = content_of(call.key)
+    for run in runs:
+        key = placed_key(content, run, step, call.nth)
+        if (step, key) in past.state.begun:
+            yield PastCall(past.run, None)
+            return
+        ending = past.endings.last_made(call, key, step)
         if ending is not None:
-            return PastCall(retried.run, ending)
-    return None
+            yield PastCall(past.run, ending)
+            return
+
+
+def _last_of(calls: Iterable[PastCall], *, writes: bool) -> PastCall | None:
+    """Return the one that counts of the same calls, the newest first: of a write one that succeeded,
+    or else the newest.
+    """
+    newest: PastCall | None = None
+    for past in calls:
+        if _was_refused(past):
+            continue
+        if past.ending is not None and past.ending.status in SUCCESSES:
+            return past
+        newest = newest or past
+        if not writes:
+            return newest
+    return newest
 
 
 class CallRules:
@@ -238,8 +291,10 @@ class CallRules:
         self,
         prior: RunState,
         *,
+        run: RunId,
         retried: ReuseSource | None,
         retry_failed: bool,
+        superseded: Mapping[StepId, tuple[StepId, ...]],
         is_withheld: WithheldCheck,
         gates: Mapping[StepId | None, frozenset[GateId]],
         sharing: Container[StepId],
@@ -247,6 +302,8 @@ class CallRules:
         self.equal_calls = EqualCalls(prior, sharing)
         self._endings = PastEndings(prior)
         self._prior = prior
+        self._own = RetriedRun(run, prior)
+        self._superseded = superseded
         self._retried = retried
         self._retry_failed = retry_failed
         self._is_withheld = is_withheld
@@ -274,7 +331,7 @@ class CallRules:
         It is the same call where step, item and parameters are: the code of the tool may be another
         one.
         """
-        ending = None if call.key is None else self._endings.find(call, call.key)
+        ending = None if call.key is None else self._endings.find(call, call.key, call.step.id)
         if ending is None or not self.stands(ending, _tool_of(call)):
             return None
         if (
@@ -309,15 +366,31 @@ class CallRules:
         return ReuseOutput(FromRetriedRun(past.run, past.ending))
 
     def _taken_over(self, call: ScheduledCall) -> PastCall | None:
-        """Return the call of a retried run whose output is this one's."""
-        if self._retried is None or call.step.id in self._retried.anew:
-            return None
-        past = self._retried.last(call)
+        """Return the call whose output is this one's: of a superseded step, or of a retried run."""
+        past = self._write_of_superseded(call)
+        is_reusable = self._retried is not None and call.step.id not in self._retried.anew
+        if past is None and self._retried is not None and is_reusable:
+            past = self._retried.last(call)
         if past is None or past.ending is None or past.ending.status not in SUCCESSES:
             return None
         tool = _tool_of(call)
         # A read whose output no longer fits is made again; a write never is.
         return past if tool.fits(past.ending.output) or not tool.is_repeatable else None
+
+    def _write_of_superseded(self, call: ScheduledCall) -> PastCall | None:
+        """Return what became of the same write in a step that the call's step supersedes.
+
+        A patch puts a step in the place of another because its output was not good enough, or not
+        there; what has taken effect does so once.
+        """
+        older = self._superseded.get(call.step.id, ())
+        if not older or _tool_of(call).is_repeatable or call.key is None:
+            return None
+        runs = [self._own.run] if self._retried is None else [self._own.run, self._retried.origin]
+        return _last_of(
+            (past for step in older for past in _past_call(self._own, call, step, runs)),
+            writes=True,
+        )
 
     def is_taken_over(self, call: ScheduledCall) -> bool:
         """Whether a call is not made because a retried run made it, and its whole output is known."""
@@ -336,6 +409,8 @@ class CallRules:
         tool = _tool_of(call)
         if tool.is_repeatable or not tool.signature.writes or call.key is None:
             return None
+        if _is_unclear_past(self._write_of_superseded(call)):
+            return RefuseUnclear()
         if self._is_unclear_in_retried_run(call):
             return RefuseUnclear()
         if not self._was_begun(call.step.id, call.key):
@@ -356,8 +431,7 @@ class CallRules:
         """
         if self._retried is None or call.step.id in self._retried.again:
             return False
-        past = self._retried.last(call)
-        return past is not None and (past.ending is None or is_unclear(past.ending))
+        return _is_unclear_past(self._retried.last(call))
 
     def _has_equal(self, call: ScheduledCall, inquiry: Inquiry) -> Decision | None:
         """Equal calls of a deterministic tool are made once; those of any other tool are not."""
@@ -436,6 +510,10 @@ class CallRules:
         return not self._retry_failed or (is_unclear(ending) and not may_repeat)
 
 
+def _is_unclear_past(past: PastCall | None) -> bool:
+    return past is not None and (past.ending is None or is_unclear(past.ending))
+
+
 def is_unclear(ending: FinishedCall) -> bool:
     """Whether a call that failed may have taken effect: it was cut off, or its time was up."""
     return ending.error is not None and ending.error.kind in ("interrupted", "timeout")
@@ -458,16 +536,17 @@ class PastEndings:
         self._items: dict[StepId, dict[StepKey, ItemFinished]] = {}
         """By step and key; of the steps of whose items one was looked for at another place."""
 
-    def last_made(self, call: ScheduledCall, key: StepKey) -> FinishedCall | None:
-        """Return how the same call ended when it was made last, however its step ended since."""
-        ending = self.find(call, key)
+    def last_made(self, call: ScheduledCall, key: StepKey, step: StepId) -> FinishedCall | None:
+        """Return how the same call of a step ended when it was made last, however the step ended
+        since.
+        """
+        ending = self.find(call, key, step)
         if ending is None or (ending.status not in SUCCESSES and not ending.attempts):
-            return self._state.undone.get((call.step.id, key), ending)
+            return self._state.undone.get((step, key), ending)
         return ending
 
-    def find(self, call: ScheduledCall, key: StepKey) -> FinishedCall | None:
-        """Return the ending of the same call; None where it has not ended."""
-        step = call.step.id
+    def find(self, call: ScheduledCall, key: StepKey, step: StepId) -> FinishedCall | None:
+        """Return the ending of the same call of a step; None where it has not ended."""
         if call.item is None:
             ending = self._state.steps.get(step)
             if ending is not None and _is_of(ending, key):
@@ -478,7 +557,7 @@ class PastEndings:
             return None
         at_place = items.get(call.item)
         # An item that was kept from the step before was called with that step's parameters.
-        is_kept = call.step.only == "failed" and at_place is not None
+        is_kept = step == call.step.id and call.step.only == "failed" and at_place is not None
         if at_place is not None and (
             _is_of(at_place, key) or (is_kept and at_place.status == "reused")
         ):

@@ -37,10 +37,17 @@ def superseded_by(plan: Plan) -> dict[StepId, StepId]:
 
 def superseding_origins(plan: Plan) -> dict[StepId, StepId]:
     """Return, for each step that supersedes another, the first step of that line."""
-    origins: dict[StepId, StepId] = {}
+    return {new: older[-1] for new, older in superseded_before(plan).items()}
+
+
+def superseded_before(plan: Plan) -> dict[StepId, tuple[StepId, ...]]:
+    """Return, for each step that supersedes another, the steps of its line before it, the newest
+    first.
+    """
+    lines: dict[StepId, tuple[StepId, ...]] = {}
     for old, new in superseded_by(plan).items():
-        origins[new] = origins.get(old, old)
-    return origins
+        lines[new] = (old, *lines.get(old, ()))
+    return lines
 
 
 Durations = Mapping[StepId, float] | Callable[[Step], float]
