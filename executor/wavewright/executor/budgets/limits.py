@@ -201,7 +201,10 @@ def settled_amount(spent: Spend, reserved: Amount) -> Amount:
     """
     units = (_units(measure, getattr(spent, measure)) for measure in _MEASURES)
     return Amount(
-        *(aside if given is None else given for given, aside in zip(units, reserved, strict=True))
+        *(
+            aside if stated is None else stated
+            for stated, aside in zip(units, reserved, strict=True)
+        )
     )
 
 
@@ -242,10 +245,10 @@ def _limits_of(
     if budget is None:
         return
     for measure in _MEASURES:
-        given: float | None = getattr(budget, measure)
-        if given is None:
+        limit: float | None = getattr(budget, measure)
+        if limit is None:
             continue
-        whole = round(given * _UNITS[measure])
+        whole = round(limit * _UNITS[measure])
         yield _Limit(
             scope, counter, measure, whole - int(whole * held_back), whole, setting.format(measure)
         )
@@ -265,8 +268,8 @@ def _remaining(rests: dict[Measure, int], spent: Spend) -> RemainingBudget:
 def _refusal(bound: _Limit, asked: int, left: int) -> BudgetExceeded:
     measure = bound.measure
     budget = f"the {bound.scope}'s budget of {format_measure(measure, bound.whole)}"
-    wanted, remaining = format_measure(measure, asked), format_measure(measure, left)
-    message = f"the call may take {wanted}, and {budget} has {remaining} left"
+    needed, remaining = format_measure(measure, asked), format_measure(measure, left)
+    message = f"the call may take {needed}, and {budget} has {remaining} left"
     if bound.limit < bound.whole:
         message += f" beside the {format_measure(measure, bound.whole - bound.limit)} held back for review and recovery"
     hint = f"raise {bound.setting}, or ask for less"

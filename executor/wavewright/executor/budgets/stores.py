@@ -268,13 +268,15 @@ class StoredBudgetStore(AsyncResource):
 
     async def _write(self, queued: Sequence[_QueuedRequest]) -> None:
         try:
-            replies = await self._tables.transact([one.request for one in queued])
+            replies = await self._tables.transact(
+                [queued_change.request for queued_change in queued]
+            )
         except JournalError as error:
-            for one in queued:
-                _reject(one, error)
+            for queued_change in queued:
+                _reject(queued_change, error)
             return
-        for one, reply in zip(queued, replies, strict=True):
-            call_on_loop(one.loop, self._resolve, one, reply)
+        for queued_change, reply in zip(queued, replies, strict=True):
+            call_on_loop(queued_change.loop, self._resolve, queued_change, reply)
 
     def _resolve(self, queued: _QueuedRequest, reply: BudgetReply) -> None:
         if not queued.waiting.done():

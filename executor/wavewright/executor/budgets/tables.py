@@ -280,13 +280,13 @@ def _key(counter: BudgetCounter) -> BudgetCounter:
 async def _totals(
     statements: Statements, counters: Iterable[BudgetCounter]
 ) -> dict[BudgetCounter, Amount]:
-    wanted = [_key(counter) for counter in counters]
+    keys = [_key(counter) for counter in counters]
     where = " AND ".join(
         f"{column} {statements.in_list(f'${place}', 'text')}"
         for place, column in enumerate(("counter", "name", "step"), 1)
     )
     rows = await statements.fetch(
         f"SELECT counter, name, step, calls, tokens, usd, seconds FROM budget_total WHERE {where}",  # noqa: S608
-        *([*{counter[place] for counter in wanted}] for place in range(3)),
+        *([*{counter[place] for counter in keys}] for place in range(3)),
     )
     return {BudgetCounter(*row[:3]): Amount(*row[3:]) for row in rows}

@@ -274,8 +274,8 @@ def reduce(state: RunState, event: Event) -> RunState:  # noqa: C901, PLR0912 - 
             taken = state.rung_records.set(len(state.rung_records), event)
             return replace(state, rung_records=taken, finished=None)
         case LoopToolCalled():
-            made = state.loop_records.get(event.step, _NO_LOOP_CALLS_OF_STEP)
-            calls = state.loop_records.set(event.step, made.set(len(made), event))
+            known_calls = state.loop_records.get(event.step, _NO_LOOP_CALLS_OF_STEP)
+            calls = state.loop_records.set(event.step, known_calls.set(len(known_calls), event))
             return replace(state, loop_records=calls, finished=None)
         case AttemptLogged():
             return _with_fault(state, event)

@@ -187,10 +187,10 @@ class FleetCaller(Runtime):
         """
         rows = await self.database.fetch(
             SEND,
-            [one.id for one in group],
-            [one.request.run for one in group],
-            [one.request.to_bytes() for one in group],
-            [one.entrypoint for one in group],
+            [call.id for call in group],
+            [call.request.run for call in group],
+            [call.request.to_bytes() for call in group],
+            [call.entrypoint for call in group],
             self._name,
         )
         is_new: dict[str, bool] = {row["id"]: row["is_new"] for row in rows}
@@ -199,9 +199,9 @@ class FleetCaller(Runtime):
         self._wake(f"{EMITTED}{known}")
         for id_ in is_new.keys() & self._waiting.keys():
             self._waiting[id_].is_sent = True
-        self._fail_ended([one.id for one in group if one.id not in is_new])
+        self._fail_ended([call.id for call in group if call.id not in is_new])
         # What was cancelled while it was sent.
-        await self._cancel([one.id for one in group if one.id not in self._waiting])
+        await self._cancel([call.id for call in group if call.id not in self._waiting])
         return [None] * len(group)
 
     def _fail_ended(self, ids: Iterable[str]) -> None:

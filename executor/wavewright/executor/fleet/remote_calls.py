@@ -161,8 +161,8 @@ class ToolHost:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(send.close)
 
-        wanted = CallRequest.from_bytes(request)
-        call = asyncio.run_coroutine_threadsafe(self._answer(wanted, emit), self.loop)
+        asked = CallRequest.from_bytes(request)
+        call = asyncio.run_coroutine_threadsafe(self._answer(asked, emit), self.loop)
         call.add_done_callback(end)
         try:
             with receive:
@@ -212,7 +212,7 @@ class ToolHost:
         call, data = request.to_call(tool, emit)
         capture = self._capture(emit)
         token = CURRENT_CAPTURE.set(capture)
-        made = partial(CallAnswer, "ok")
+        answer = partial(CallAnswer, "ok")
         try:
             with (
                 _TRACER.start_as_current_span(
@@ -222,9 +222,9 @@ class ToolHost:
                 ),
                 anyio.move_on_after(request.timeout) as scope,
             ):
-                made = partial(CallAnswer, "ok", await tool.call(call))
+                answer = partial(CallAnswer, "ok", await tool.call(call))
             if scope.cancelled_caught:
-                made = partial(
+                answer = partial(
                     CallAnswer, "failed", failure=timeout_failure(request.timeout or 0.0)
                 )
         except asyncio.CancelledError:
@@ -234,11 +234,11 @@ class ToolHost:
             if is_process_exception(error, asyncio.current_task()):
                 raise
             failure = describe_failure(error, time.time(), self.redactor)
-            made = partial(CallAnswer, "failed", failure=failure)
+            answer = partial(CallAnswer, "failed", failure=failure)
         finally:
             CURRENT_CAPTURE.reset(token)
             printed = capture.close(self.redactor)
-        return _valid(made(data=data.written, printed=printed))
+        return _valid(answer(data=data.written, printed=printed))
 
     def _capture(self, emit: Callable[[Emission], None]) -> OutputCapture:
         """Return the capture of a call whose lines are emitted as they come."""
@@ -263,11 +263,11 @@ class ToolHost:
 _EVERY_TOOL: Final = "*"
 
 
-def runs_on_fleet(tool: Tool, wanted: Collection[str]) -> bool:
+def runs_on_fleet(tool: Tool, names: Collection[str]) -> bool:
     """Return whether calls of a tool go to the fleet: those that `wanted` names or `*` means, and
     those with needs.
     """
-    is_wanted = bool(tool.signature.needs) or _EVERY_TOOL in wanted or tool.signature.name in wanted
+    is_wanted = bool(tool.signature.needs) or _EVERY_TOOL in names or tool.signature.name in names
     return is_wanted and can_be_called_elsewhere(tool)
 
 

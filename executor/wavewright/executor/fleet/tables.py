@@ -361,10 +361,10 @@ async def _prepare_tables(connection: AnyConnection, place: str) -> None:
         SELECT coalesce(obj_description(oid, 'pg_namespace'), '1') FROM pg_namespace
         WHERE nspname = 'wavewright_fleet'"""
     try:
-        if (found := await connection.fetchval(find_format)) is not None:
-            if found != _FORMAT:
+        if (known_format := await connection.fetchval(find_format)) is not None:
+            if known_format != _FORMAT:
                 raise JournalNotOpened(
-                    f"the tables of the fleet have the format {found}, and this release wants {_FORMAT}",
+                    f"the tables of the fleet have the format {known_format}, and this release wants {_FORMAT}",
                     place=place,
                     hint="they only hold calls that are under way: end all runs and workers, and then "
                     "`DROP SCHEMA wavewright_fleet CASCADE`",

@@ -192,8 +192,8 @@ def _explain(error: Exception, place: str, known: Sequence[_Explanation]) -> Jou
         return error
     if is_connection_lost(error):
         return unreachable_error(error, place)
-    found = next(one for one in known if isinstance(error, one.errors))
-    return found.raised(found.message.format(_server_message(error)), place=place, hint=found.hint)
+    kind = next(known_kind for known_kind in known if isinstance(error, known_kind.errors))
+    return kind.raised(kind.message.format(_server_message(error)), place=place, hint=kind.hint)
 
 
 def unreachable_error(error: Exception, place: str) -> JournalError:

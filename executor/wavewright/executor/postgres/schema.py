@@ -262,11 +262,11 @@ async def prepare_schema(connection: Connection, place: str) -> None:
         # Another process may come at the same time: it waits here, and then finds nothing left to
         # do.
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
-        found = await _format_of_tables(connection, place)
-        if found is None:
+        known_format = await _format_of_tables(connection, place)
+        if known_format is None:
             await connection.execute(_TABLES)
             return
-        for older in range(found, FORMAT):
+        for older in range(known_format, FORMAT):
             await connection.execute(MIGRATIONS[older])
         await connection.execute("UPDATE wavewright.format SET format = $1", FORMAT)
 
@@ -289,22 +289,22 @@ async def _format_of_tables(connection: Connection, place: str) -> int | None:
             place=place,
             hint="name another database; this one was left as it is",
         )
-    found: int | None = await connection.fetchval("SELECT format FROM wavewright.format")
-    if found is None or found < 1:
+    known_format: int | None = await connection.fetchval("SELECT format FROM wavewright.format")
+    if known_format is None or known_format < 1:
         raise JournalNotOpened(
             "the journal does not say which format it has",
             place=place,
             hint="restore the database from a backup, or name another one; this one was left as it is",
         )
-    if not FIRST_RELEASED_FORMAT <= found <= FORMAT:
+    if not FIRST_RELEASED_FORMAT <= known_format <= FORMAT:
         age, fix = (
             ("by a newer wavewright", "upgrade wavewright")
-            if found > FORMAT
+            if known_format > FORMAT
             else ("before the first release", "use the program that made it")
         )
         raise JournalNotOpened(
-            f"the journal has format {found}, made {age}; this one reads format {FORMAT}",
+            f"the journal has format {known_format}, made {age}; this one reads format {FORMAT}",
             place=place,
             hint=f"{fix}, or name another database; this one was left as it is",
         )
-    return found
+    return known_format

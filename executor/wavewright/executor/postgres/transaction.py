@@ -87,9 +87,13 @@ class PostgresLeases:
             EventDamaged: its events are not those of its head.
         """
         owner = (session_no, self.owner.host, self.owner.pid)
-        if (made := await connection.fetchrow(_INSERT, run, *owner)) is not None:
+        if (inserted := await connection.fetchrow(_INSERT, run, *owner)) is not None:
             return HeldLease(
-                made["no"], made["fence"], seq=0, is_finished=False, last_hash=first_hash(run)
+                inserted["no"],
+                inserted["fence"],
+                seq=0,
+                is_finished=False,
+                last_hash=first_hash(run),
             )
         no = await connection.fetchval(_LOCK if waits else f"{_LOCK} SKIP LOCKED", run)
         if no is None:
@@ -142,7 +146,7 @@ def _combined(statements: tuple[str, ...]) -> str:
 
 
 def _shifted(statement: str, by: int) -> str:
-    return re.sub(r"\$(\d+)", lambda found: f"${int(found[1]) + by}", statement)
+    return re.sub(r"\$(\d+)", lambda match: f"${int(match[1]) + by}", statement)
 
 
 def _number_of_parameters(statement: str) -> int:

@@ -334,10 +334,10 @@ class SqliteEventStore(RunHolder):
     def _check_place(self) -> None:
         """Refuse to write into a file that was moved or deleted."""
         try:
-            found = os.stat(self.place)  # noqa: PTH116 - Path.stat costs several times as much, at every commit
+            status = os.stat(self.place)  # noqa: PTH116 - Path.stat costs several times as much, at every commit
         except OSError:
-            found = None
-        if found is None or (found.st_dev, found.st_ino) != self._place:
+            status = None
+        if status is None or (status.st_dev, status.st_ino) != self._place:
             raise JournalNotWritten(
                 "the journal was moved or deleted while it was open",
                 place=self.place,
