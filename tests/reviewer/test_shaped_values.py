@@ -4,10 +4,13 @@ plan is refused, or the field is worth little and says what was written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
+import yaml
 
 from tests.reviewer.scripted_runs import (
     ScriptedRun,
@@ -42,6 +45,12 @@ class Sum(TypedDict):
     text: str
 
 
+class Note(TypedDict):
+    day: str
+    text: str
+    source: str
+
+
 def list_towns(n: int) -> list[int]:
     """List the towns."""
     return [*range(n)]
@@ -50,6 +59,11 @@ def list_towns(n: int) -> list[int]:
 def read_town(number: int) -> Town:
     """Read a town."""
     return {"id": number, "name": f"Town {number}", "people": 0, "area": 0.0}
+
+
+def read_note() -> Note:
+    """Read a note."""
+    raise NotImplementedError
 
 
 def rates() -> dict[str, float]:
@@ -80,7 +94,7 @@ def _signature(function: Any, *tags: str) -> ToolSignature:
 
 RATED: JsonObject = {"properties": {"rating": {"type": "string", "enum": ["low", "fair", "high"]}}}
 TOOLS = (
-    *(_signature(function, "data") for function in (list_towns, read_town, rates)),
+    *(_signature(function, "data") for function in (list_towns, read_town, rates, read_note)),
     *(_signature(function, "analysis") for function in (add_up, scale, join_up)),
     signature("look"),
     signature("ask", expected_tokens=100),
@@ -96,6 +110,7 @@ STEPS: tuple[JsonObject, ...] = (
     },
     {"id": "sum", "tool": "add_up", "params": {"towns": "${steps.towns}"}},
     {"id": "rates", "tool": "rates"},
+    {"id": "note", "tool": "read_note"},
 )
 ANSWERS: Mapping[str, object] = {
     "ids": [1, 2, 3],
@@ -106,6 +121,7 @@ ANSWERS: Mapping[str, object] = {
     ],
     "sum": {"n": 3, "total": 1260.0, "text": "3 towns with 1260 people"},
     "rates": {"EUR": 1.25, "USD": 1.5},
+    "note": {"day": "2024-05-03T10:20:00Z", "text": "A flood", "source": ""},
 }
 
 
@@ -367,6 +383,48 @@ def test_what_the_goal_says_otherwise_is_the_planners(text: str, value: str) -> 
     ran = run(result={"value": value}, text=text)
 
     assert ran is None or worth(ran, "value") <= 0.3
+
+
+FORMS: list[dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_name("usual_forms.yaml").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form['goal']}: {form['honest']}")
+def test_a_usual_way_to_write_a_value_is_believed_and_cheats_near_to_it_are_not(
+    form: dict[str, Any],
+) -> None:
+    def run_of(value: str) -> ScriptedRun | None:
+        return run(result={"value": _written(value)}, text=form["goal"])
+
+    ran = run_of(form["honest"])
+    cheats = {cheat: run_of(cheat) for cheat in form["cheats"]}
+
+    assert ran is not None
+    assert worth(ran, "value") == 0.8
+    assert [
+        cheat for cheat, each in cheats.items() if each is not None and worth(each, "value") > 0.3
+    ] == []
+
+
+def _written(value: str) -> str:
+    """Return an expression in which short names stand for what is read."""
+    for name, read in (("T", "steps.sum.total"), ("N", "double(steps.sum.n)")):
+        value = re.sub(rf"\b{name}\b", read, value)
+    return f"${{{value.replace('TOWNS', 'steps.towns')}}}"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["T / 1000.0", "T + 273.15", "T * 1.8 + 32.0", "T / 3600.0", "T / 400.0", "T * 2.0"],
+)
+def test_a_plan_that_converts_what_was_not_asked_for_is_worth_little_and_not_refused(
+    value: str,
+) -> None:
+    ran = run(result={"value": _written(value)})
+
+    assert ran is not None
+    assert worth(ran, "value") == 0.3
 
 
 def test_what_a_planner_wrote_beside_the_data_is_named_where_the_figure_is_explained() -> None:

@@ -230,7 +230,8 @@ def _writing(found: FieldProvenance) -> str:
         return "written"
     if found.factors:
         return f"made another value ({listing(found.factors, _MAX_SHOWN)})"
-    return f"chosen or worded ({listing(found.choices, _MAX_SHOWN)})"
+    what = listing(found.choices, _MAX_SHOWN)
+    return f"chosen or worded ({what}, which neither the goal nor an input names)"
 
 
 def _overall_cap(most: float, because: str) -> CapRecord:
