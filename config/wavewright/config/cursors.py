@@ -61,9 +61,9 @@ def cursors_at(text: str, offset: int) -> Iterator[Cursor]:
         yield from _cursor(f"{text[:offset]}{_WORD}: {text[offset:]}")
     for tail in dict.fromkeys((text[offset:], text[line_end:], "")):
         for suffix in _SUFFIXES:
-            found = [*_cursor(f"{text[:offset]}{_WORD}{suffix}{tail}")]
-            if found:
-                yield from found
+            cursors = [*_cursor(f"{text[:offset]}{_WORD}{suffix}{tail}")]
+            if cursors:
+                yield from cursors
                 return
 
 
@@ -89,7 +89,7 @@ def _find_word(node: Node, pointer: str) -> tuple[str, str, bool] | None:
         held = isinstance(node.value, str) and _WORD in node.value
         return (pointer, str(node.value), False) if held else None
     if isinstance(node, ListNode):
-        inside = ((pointer + pointer_token(place), one) for place, one in enumerate(node.items))
+        inside = ((pointer + pointer_token(place), inner) for place, inner in enumerate(node.items))
     else:
         for key in node.members:
             if _WORD in key:
@@ -97,8 +97,8 @@ def _find_word(node: Node, pointer: str) -> tuple[str, str, bool] | None:
         inside = (
             (pointer + pointer_token(key), member.node) for key, member in node.members.items()
         )
-    for place, one in inside:
-        found = _find_word(one, place)
-        if found is not None:
-            return found
+    for place, inner in inside:
+        cursor = _find_word(inner, place)
+        if cursor is not None:
+            return cursor
     return None

@@ -108,10 +108,10 @@ class Document:
 
     def span(self, pointer: str, *, key: bool = False) -> Span | None:
         """Return the span of a node, or of its key; None if there is no such node or key."""
-        found = find_node(self.root, pointer) if self._keeps_places else None
-        if found is None:
+        located = find_node(self.root, pointer) if self._keeps_places else None
+        if located is None:
             return None
-        node, key_span = found
+        node, key_span = located
         return key_span if key else Span(node.start, node.end)
 
     def nearest_span(self, pointer: str, *, key: bool = False) -> Span | None:

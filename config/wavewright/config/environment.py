@@ -137,17 +137,17 @@ def read_environment(environment: Mapping[str, str]) -> EnvironmentSettings:
     Raises:
         DocumentError: variables have invalid values; each fault names one.
     """
-    given = {
+    set_variables = {
         field: environment[variable.name]
         for field, variable in VARIABLES.items()
         if environment.get(variable.name, "").strip()
     }
-    if not given:
+    if not set_variables:
         return EnvironmentSettings.model_construct()
     try:
-        return EnvironmentSettings.model_validate(given)
+        return EnvironmentSettings.model_validate(set_variables)
     except ValidationError as error:
-        raise _environment_error(error.errors(include_url=False), given) from None
+        raise _environment_error(error.errors(include_url=False), set_variables) from None
 
 
 def drop_invalid_variables(environment: Mapping[str, str], error: DocumentError) -> dict[str, str]:
@@ -156,7 +156,9 @@ def drop_invalid_variables(environment: Mapping[str, str], error: DocumentError)
     return {name: value for name, value in environment.items() if name not in faulty}
 
 
-def _environment_error(details: list[ErrorDetails], given: Mapping[str, str]) -> DocumentError:
+def _environment_error(
+    details: list[ErrorDetails], set_variables: Mapping[str, str]
+) -> DocumentError:
     lines: list[str] = []
     faults: list[DocumentFault] = []
     offset = 0
@@ -164,10 +166,8 @@ def _environment_error(details: list[ErrorDetails], given: Mapping[str, str]) ->
         field = str(detail["loc"][0])
         name, expected = VARIABLES[field].name, VARIABLES[field].expected
         if expected:
-            line = f"{name}={given[field]}"
-            message = (
-                f"the environment variable {name} should be {expected}, and is {given[field]!r}"
-            )
+            line = f"{name}={set_variables[field]}"
+            message = f"the environment variable {name} should be {expected}, and is {set_variables[field]!r}"
         else:
             line = f"{name}=***"
             message = f"the environment variable {name}: {detail.get('ctx', {}).get('error', detail['msg'])}"

@@ -114,5 +114,7 @@ def user_state_dir() -> Path:
     >>> user_state_dir().is_absolute()
     True
     """
-    given = Path(os.environ.get("XDG_STATE_HOME", ""))
-    return (given if given.is_absolute() else Path.home() / ".local" / "state") / "wavewright"
+    state_home = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return (
+        state_home if state_home.is_absolute() else Path.home() / ".local" / "state"
+    ) / "wavewright"

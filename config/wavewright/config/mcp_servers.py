@@ -98,12 +98,12 @@ class McpServerSection(_McpModel):
         """Refuse a server with both transports or none, and fields of the other transport."""
         if (self.command is None) == (self.url is None):
             raise ValueError("a server has either a 'command' to start or a 'url' to reach")
-        given, others = (
+        own_fields, others = (
             ("command", ["headers"]) if self.url is None else ("url", ["args", "env", "cwd"])
         )
         for name in others:
             if name in self.model_fields_set:
-                raise ValueError(f"a server with a {given!r} has no {name!r}")
+                raise ValueError(f"a server with a {own_fields!r} has no {name!r}")
         return self
 
     @property

@@ -115,13 +115,13 @@ def read_as_model(document: Document, model: type[M]) -> M:
         read = model.model_validate(document.value, by_alias=True, by_name=False)
     except ValidationError as error:
         unread = {fault.pointer for fault in document.faults if fault.pointer}
-        found = [
+        faults = [
             fault
             for fault in model_faults(error, document.value, model)
             if fault.pointer not in unread
         ]
         raise DocumentError(
-            document.source, sort_by_position(document, (*document.faults, *found))
+            document.source, sort_by_position(document, (*document.faults, *faults))
         ) from error
     if document.faults:
         raise DocumentError(document.source, document.faults)
@@ -197,7 +197,9 @@ def model_faults(
     ]
     misspelt = set(_misspelled_fields(findings))
     return list(
-        _merge_findings([one for one in findings if one.missing not in misspelt], value, name)
+        _merge_findings(
+            [finding for finding in findings if finding.missing not in misspelt], value, name
+        )
     )
 
 
@@ -346,8 +348,8 @@ def _bad_value(
         words, bound, unit = _LENGTHS[kind]
         limit, count = context.get(bound), len(node) if isinstance(node, (str, list)) else 0
         is_empty = (limit, count) == (1, 0)
-        wanted = "not be empty" if is_empty else f"have {words} {limit} {unit}, and has {count}"
-        message = f"{what} should {wanted}"
+        demand = "not be empty" if is_empty else f"have {words} {limit} {unit}, and has {count}"
+        message = f"{what} should {demand}"
     elif kind == "string_pattern_mismatch":
         pattern = str(context.get("pattern", ""))
         message = f"{what} should {_PATTERNS.get(pattern, f'match {pattern}')}, and is {describe_value(node)}"
@@ -442,16 +444,16 @@ def _fields_at(model: type[BaseModel], path: Sequence[str | int]) -> set[str]:
 
 
 def _inside(annotation: object, key: str | int) -> Iterator[object]:
-    for one in _branches(annotation):
-        origin = get_origin(one)
-        if isinstance(one, type) and origin is None and issubclass(one, BaseModel):
+    for branch in _branches(annotation):
+        origin = get_origin(branch)
+        if isinstance(branch, type) and origin is None and issubclass(branch, BaseModel):
             yield from (
-                f.annotation for name, f in one.model_fields.items() if key in {f.alias, name}
+                f.annotation for name, f in branch.model_fields.items() if key in {f.alias, name}
             )
         elif isinstance(origin, type) and issubclass(origin, Mapping):
-            yield get_args(one)[1]
+            yield get_args(branch)[1]
         elif isinstance(origin, type) and isinstance(key, int):
-            yield get_args(one)[0]
+            yield get_args(branch)[0]
 
 
 def _branches(annotation: object) -> Iterator[object]:
@@ -459,7 +461,7 @@ def _branches(annotation: object) -> Iterator[object]:
     if origin is Annotated:
         yield from _branches(get_args(annotation)[0])
     elif origin is Union or isinstance(annotation, types.UnionType):
-        for one in get_args(annotation):
-            yield from _branches(cast("object", one))
+        for branch in get_args(annotation):
+            yield from _branches(cast("object", branch))
     else:
         yield annotation

@@ -149,7 +149,9 @@ def _simplify_schema(node: JsonValue) -> None:
     alternatives = node.get("anyOf")
     if isinstance(alternatives, list):
         node.pop("gt", None)
-        node["anyOf"] = [one for branch in alternatives for one in _alternatives(branch)]
+        node["anyOf"] = [
+            alternative for branch in alternatives for alternative in _alternatives(branch)
+        ]
 
 
 def _alternatives(branch: JsonValue) -> list[JsonValue]:

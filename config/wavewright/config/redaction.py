@@ -259,16 +259,16 @@ def known_secrets(settings: _HasSecrets | None, environment: Mapping[str, str]) 
     models, broker and journal and in every `WAVEWRIGHT_…_URL`, and what is sent to the collector of
     traces as headers.
     """
-    found: list[str] = []
+    secrets: list[str] = []
     if settings is not None:
-        found += settings.keys
-        found += (environment.get(name, "") for name in settings.secret_variables)
+        secrets += settings.keys
+        secrets += (environment.get(name, "") for name in settings.secret_variables)
         for address in settings.addresses:
-            found += _passwords(address)
+            secrets += _passwords(address)
     for name in environment:
         if (secrets_of := _reader_of(name)) is not None:
-            found += secrets_of(environment[name])
-    return tuple(sorted({value.strip() for value in found if value.strip()}))
+            secrets += secrets_of(environment[name])
+    return tuple(sorted({value.strip() for value in secrets if value.strip()}))
 
 
 def known_secrets_redactor(settings: _HasSecrets | None) -> Redactor:

@@ -301,7 +301,9 @@ def _replace_named(text: str, lower: str) -> str:
     for end in _ends_of_names(lower):
         if end < done or not SENSITIVE_NAME.search(text, max(0, end - _MAX_NAME_LENGTH), end):
             continue
-        match = next((found for value in _VALUES if (found := value.match(text, end))), None)
+        match = next(
+            (value_match for value in _VALUES if (value_match := value.match(text, end))), None
+        )
         if match is not None:
             around = match.groupdict().get("around") or ""
             pieces += [text[done : match.end("kept")], around + REDACTED + around]

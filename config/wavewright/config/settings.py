@@ -258,11 +258,11 @@ def settings_without_file(folder: Path, default_state: Path) -> Settings:
     Raises:
         DocumentError: a variable of the environment is invalid; the fault names it.
     """
-    document, given, from_environment, faulty = _read_file_and_environment(None, os.environ)
+    document, sections, from_environment, faulty = _read_file_and_environment(None, os.environ)
     if faulty:
         raise combine_errors(faulty)
     return _resolve_settings(
-        folder.absolute(), None, document, given, from_environment, default_state
+        folder.absolute(), None, document, sections, from_environment, default_state
     )
 
 
@@ -281,74 +281,76 @@ def load_valid_settings(
     file = find_settings_file(folder)
     if file is None and near is not None:
         file = find_settings_file(near.absolute())
-    document, given, from_environment, faulty = _read_file_and_environment(file, environment, text)
+    document, sections, from_environment, faulty = _read_file_and_environment(
+        file, environment, text
+    )
     state = default_state if file is None else None
-    return _resolve_settings(folder, file, document, given, from_environment, state), faulty
+    return _resolve_settings(folder, file, document, sections, from_environment, state), faulty
 
 
 def _resolve_settings(
     folder: Path,
     file: Path | None,
     document: Document | None,
-    given: SettingsFile,
+    sections: SettingsFile,
     from_environment: EnvironmentSettings,
     default_state: Path | None,
 ) -> Settings:
     root = folder if file is None else file.parent
-    url_of_file = given.models.base_url
-    given = _with_environment(given, from_environment, folder)
+    url_of_file = sections.models.base_url
+    sections = _with_environment(sections, from_environment, folder)
     if default_state is None or from_environment.state_dir is not None:
-        default_state = root / Path(given.state_dir).expanduser()
-    is_database = given.journal is not None and is_url(given.journal)
-    journal = None if is_database else _resolve_path(root, given.journal)
+        default_state = root / Path(sections.state_dir).expanduser()
+    is_database = sections.journal is not None and is_url(sections.journal)
+    journal = None if is_database else _resolve_path(root, sections.journal)
     return Settings(
         root=root,
         file=file,
         state_dir=default_state,
         journal=journal or default_state / "journal.sqlite",
-        journal_url=from_environment.pg_url or (given.journal if is_database else None),
-        output_dir=_resolve_path(root, given.output_dir) or default_state / "runs",
-        retention=given.retention,
-        schedule=given.schedule,
-        concurrency=given.concurrency,
-        model=given.model,
+        journal_url=from_environment.pg_url or (sections.journal if is_database else None),
+        output_dir=_resolve_path(root, sections.output_dir) or default_state / "runs",
+        retention=sections.retention,
+        schedule=sections.schedule,
+        concurrency=sections.concurrency,
+        model=sections.model,
         model_is_forced=from_environment.model is not None,
         # The address of the environment is for the default model's provider, that of the file for
         # `openai-chat` alone: they are kept apart.
-        models=given.models.model_copy(update={"base_url": url_of_file}),
-        base_url=given.models.base_url,
+        models=sections.models.model_copy(update={"base_url": url_of_file}),
+        base_url=sections.models.base_url,
         api_key=from_environment.api_key,
-        cassette=_resolve_path(root, given.models.cassette),
-        cassette_mode=given.models.cassette_mode,
-        calibration=_resolve_path(root, given.models.calibration),
-        planner=given.planner,
-        budgets=given.budgets,
-        daemon=given.daemon,
-        view=given.view,
-        public_url=given.public_url,
-        mcp=given.mcp,
-        schedules=given.schedules,
-        notify=given.notify,
-        fleet=given.fleet,
+        cassette=_resolve_path(root, sections.models.cassette),
+        cassette_mode=sections.models.cassette_mode,
+        calibration=_resolve_path(root, sections.models.calibration),
+        planner=sections.planner,
+        budgets=sections.budgets,
+        daemon=sections.daemon,
+        view=sections.view,
+        public_url=sections.public_url,
+        mcp=sections.mcp,
+        schedules=sections.schedules,
+        notify=sections.notify,
+        fleet=sections.fleet,
         receipts=ReceiptKeys(
-            _resolve_path(root, given.receipts.private_key),
-            _resolve_path(root, given.receipts.public_key),
+            _resolve_path(root, sections.receipts.private_key),
+            _resolve_path(root, sections.receipts.public_key),
         ),
-        runtime=given.runtime,
+        runtime=sections.runtime,
         hmac_key=from_environment.hmac_key,
-        prompts=tuple(root / name for name in given.prompts),
-        workers=tuple(root / name for name in given.workers),
-        agents=tuple(root / name for name in given.agents),
-        ladders=given.ladders,
-        templates=tuple(root / name for name in given.templates),
-        packs=given.packs,
-        tools=tuple(given.tools),
+        prompts=tuple(root / name for name in sections.prompts),
+        workers=tuple(root / name for name in sections.workers),
+        agents=tuple(root / name for name in sections.agents),
+        ladders=sections.ladders,
+        templates=tuple(root / name for name in sections.templates),
+        packs=sections.packs,
+        tools=tuple(sections.tools),
         document=document,
     )
 
 
 def _with_environment(
-    given: SettingsFile, environment: EnvironmentSettings, folder: Path
+    sections: SettingsFile, environment: EnvironmentSettings, folder: Path
 ) -> SettingsFile:
     """Return the file's settings with those of the environment in their place; its paths are made
     absolute.
@@ -359,8 +361,8 @@ def _with_environment(
             continue
         if variable.is_path and not is_url(value):
             value = str(_resolve_path(folder, value))
-        given = _replaced(given, variable.setting.split("."), value)
-    return given
+        sections = _replaced(sections, variable.setting.split("."), value)
+    return sections
 
 
 def _replaced(section: M, path: Sequence[str], value: object) -> M:
@@ -391,21 +393,21 @@ def _read_file_and_environment(
     file: Path | None, environment: Mapping[str, str], text: str | None = None
 ) -> tuple[Document | None, SettingsFile, EnvironmentSettings, list[DocumentError]]:
     """Return the settings of the file and of the environment, and the faults of both."""
-    document, given, faulty = None, SettingsFile.model_construct(), list[DocumentError]()
+    document, sections, faulty = None, SettingsFile.model_construct(), list[DocumentError]()
     try:
         if file is not None:
             document = _read_mapping(file, text)
-            given = read_settings(document)
+            sections = read_settings(document)
     except DocumentError as error:
         faulty.append(error)
         if document is not None:
-            given = valid_subset(document, error, SettingsFile) or given
+            sections = valid_subset(document, error, SettingsFile) or sections
     try:
         from_environment = read_environment(environment)
     except DocumentError as error:
         faulty.append(error)
         from_environment = read_environment(drop_invalid_variables(environment, error))
-    return document, given, from_environment, faulty
+    return document, sections, from_environment, faulty
 
 
 def read_settings(document: Document) -> SettingsFile:
@@ -415,12 +417,12 @@ def read_settings(document: Document) -> SettingsFile:
         DocumentError: with every fault; no excerpt shows a key.
     """
     try:
-        given = read_as_model(document, SettingsFile)
+        sections = read_as_model(document, SettingsFile)
     except DocumentError as error:
         raise _mask_keys(error) from None
-    if faults := sort_by_position(document, literal_secret_faults(given.mcp.servers)):
+    if faults := sort_by_position(document, literal_secret_faults(sections.mcp.servers)):
         raise DocumentError(_mask_spans(document.source, faults), faults)
-    return given
+    return sections
 
 
 def _mask_spans(source: Source, faults: Sequence[DocumentFault]) -> Source:
@@ -445,12 +447,12 @@ def _mask_keys(error: DocumentError) -> DocumentError:
     masked = _KEY_IN_FILE.sub(_mask_match, error.source.text)
     if masked == error.source.text:
         return error
-    faults = tuple(_with_key_hint(one) for one in error.faults)
+    faults = tuple(_with_key_hint(fault) for fault in error.faults)
     return DocumentError(replace(error.source, text=masked), faults)
 
 
-def _mask_match(found: re.Match[str]) -> str:
-    kept, secret = (found[1], found[2]) if found[1] is not None else (found[3], found[4])
+def _mask_match(match: re.Match[str]) -> str:
+    kept, secret = (match[1], match[2]) if match[1] is not None else (match[3], match[4])
     return kept + "*" * len(secret)
 
 

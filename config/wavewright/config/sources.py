@@ -330,10 +330,10 @@ def offset_in_string(text: str, node: Node, offset: int) -> int | None:
     line_end = text.find("\n", offset)
     words = text[line : end if line_end < 0 else min(line_end, end)]
     stripped = words.strip()
-    found = value.find(stripped) if stripped else -1
-    if found < 0:
+    offset_of_text = value.find(stripped) if stripped else -1
+    if offset_of_text < 0:
         return None
-    return found + max(offset - line - (len(words) - len(words.lstrip())), 0)
+    return offset_of_text + max(offset - line - (len(words) - len(words.lstrip())), 0)
 
 
 def iterate_nodes(node: Node) -> Iterator[Node]:

@@ -63,8 +63,8 @@ def word_spans(text: str, node: Node, value: str, word: str, starts: Sequence[in
         NotEditable: the words of the value cannot be found in what is written.
     """
     pattern = re.compile(rf"(?<!{_WORD}){re.escape(word)}(?!{_WORD})")
-    written = [found.start() for found in pattern.finditer(text, node.start, node.end)]
-    meant = [found.start() for found in pattern.finditer(value)]
+    written = [match.start() for match in pattern.finditer(text, node.start, node.end)]
+    meant = [match.start() for match in pattern.finditer(value)]
     if starts and len(written) != len(meant):
         raise NotEditable(f"{word!r} is written with escapes")
     places = [written[meant.index(start)] for start in starts]
@@ -190,8 +190,8 @@ def _line_start(text: str, place: int) -> int:
 
 
 def _line_end(text: str, place: int) -> int:
-    found = text.find("\n", place)
-    return len(text) if found < 0 else found + 1
+    end = text.find("\n", place)
+    return len(text) if end < 0 else end + 1
 
 
 def _rest_of_line(text: str, place: int) -> int:

@@ -137,15 +137,15 @@ class TextCursor:
         if self._at_end():
             self._stop("truncated", f"the text ends where {what} is expected")
         word = WORD.match(self.text, self.position)
-        found = word[0] if word is not None else self.text[self.position]
+        next_word = word[0] if word is not None else self.text[self.position]
         hint = None
-        if found in PYTHON_LITERALS:
-            hint = f"write {str(PYTHON_LITERALS[found]).lower().replace('none', 'null')}"
-        elif found == "'":
+        if next_word in PYTHON_LITERALS:
+            hint = f"write {str(PYTHON_LITERALS[next_word]).lower().replace('none', 'null')}"
+        elif next_word == "'":
             hint = "write strings of JSON in double quotes"
-        elif what.startswith("',' or") and found in ('"', "{", "["):
+        elif what.startswith("',' or") and next_word in ('"', "{", "["):
             hint = "put a comma before it"
-        self._stop("not_json", f"expected {what}, found {escape_for_message(found)}", hint=hint)
+        self._stop("not_json", f"expected {what}, found {escape_for_message(next_word)}", hint=hint)
 
     def _stop(
         self, kind: str, message: str, offset: int | None = None, *, hint: str | None = None

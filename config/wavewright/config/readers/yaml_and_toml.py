@@ -335,14 +335,14 @@ class _TomlConverter:
         if isinstance(value, dict):
             members = cast("dict[str, object]", value)
             return {
-                key: self.value(one, pointer + pointer_token(key), depth + 1)
-                for key, one in members.items()
+                key: self.value(inner, pointer + pointer_token(key), depth + 1)
+                for key, inner in members.items()
             }
         if isinstance(value, list):
             items = cast("list[object]", value)
             return [
-                self.value(one, pointer + pointer_token(index), depth + 1)
-                for index, one in enumerate(items)
+                self.value(inner, pointer + pointer_token(index), depth + 1)
+                for index, inner in enumerate(items)
             ]
         if isinstance(value, (dt.datetime, dt.date, dt.time)):
             return value.isoformat()
@@ -377,7 +377,7 @@ def _toml_fault(source: Source, error: ValueError) -> DocumentFault:
         return DocumentFault("not_toml", text[:1].lower() + text[1:])
     offset = len(source.text)
     if place[1] is not None:
-        line_starts = [0, *(found.end() for found in re.finditer("\n", source.text))]
+        line_starts = [0, *(line_end.end() for line_end in re.finditer("\n", source.text))]
         offset = min(line_starts[int(place[1]) - 1] + int(place[2]) - 1, offset)
     message = text[: place.start()]
     span = Span(offset, min(offset + 1, len(source.text)))
