@@ -90,8 +90,10 @@ def as_list(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
-RUN_ID_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
+RUN_ID_PATTERN: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9_-])?"
 """Ids of runs: names of folders, too, so that no id leads out of the folder that it is put into."""
+_DEVICES: Final = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
+"""Names that no folder of Windows can have."""
 
 
 class RunIdRefused(WavewrightError):
@@ -106,19 +108,21 @@ def read_run_id(value: object) -> RunId:
     A UUID or an integer becomes its text.
 
     Raises:
-        RunIdRefused: it is no text, or not of `RUN_ID_PATTERN`.
+        RunIdRefused: it is no text, or not of `RUN_ID_PATTERN`, or the name of a device.
     """
     text = value
     if isinstance(value, uuid.UUID) or (isinstance(value, int) and not isinstance(value, bool)):
         text = str(value)
-    if isinstance(text, str) and re.fullmatch(RUN_ID_PATTERN, text) is not None:
+    is_name = isinstance(text, str) and re.fullmatch(RUN_ID_PATTERN, text) is not None
+    if isinstance(text, str) and is_name and _DEVICES.fullmatch(text) is None:
         return RunId(str(text))
     shown = ascii(value)
     if len(shown) > _SHOWN_CHARACTERS:
         shown = f"{shown[:_SHOWN_CHARACTERS]}… ({len(shown):,} characters)"
     raise RunIdRefused(
         f"{shown} can be no id of a run",
-        "an id begins with a letter or a digit, and has at most 128 of A-Z, a-z, 0-9, '.', '_' and '-'",
+        "an id has at most 128 of A-Z, a-z, 0-9, '.', '_' and '-', begins with a letter or a digit"
+        " and does not end with '.'; 'con' and others are devices of Windows",
     )
 
 

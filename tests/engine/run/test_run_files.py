@@ -28,6 +28,9 @@ BAD = [
     "\ud800",
     "é",
     "y" * 300,
+    "a.",
+    "con",
+    "NUL.txt",
 ]
 
 pytestmark = pytest.mark.anyio

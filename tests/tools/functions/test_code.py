@@ -185,6 +185,7 @@ def test_a_change_of_what_a_tool_computes_with_is_a_change_of_its_code(
     ("library", "built", "other"),
     [
         pytest.param("numpy", "zeros(9)", "ones(9)", id="array"),
+        pytest.param("numpy", "ma.array([1], mask=[0])", "ma.masked", id="masked array"),
         pytest.param("numpy", "array([{'a': 1}])", "array([{'a': 2}])", id="array of objects"),
         pytest.param("pandas", "DataFrame({'a': [1]})", "DataFrame({'a': [2]})", id="table"),
         pytest.param("pandas", "DataFrame({'a': [1]})", "DataFrame({'b': [1]})", id="columns"),

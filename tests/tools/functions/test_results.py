@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import enum
+import re
 import subprocess
 import sys
 import uuid
@@ -19,6 +20,7 @@ from pydantic import BaseModel, Field, SecretStr
 
 from tests.tools.calling import call
 from wavewright.tools import ToolError, make_tool
+from wavewright.tools.functions.results import written_as_json
 
 
 class Parent(BaseModel):
@@ -166,6 +168,7 @@ def test_a_value_of_the_standard_library_has_one_form(value: object, expected: o
         pytest.param({"token": SecretStr("abc")}, id="secret"),
         pytest.param(AROUND_ITSELF, id="list that holds itself"),
         pytest.param([decimal.Decimal("NaN")], id="decimal that is no number"),
+        pytest.param(re.compile("a", re.IGNORECASE), id="pattern with flags"),
     ],
 )
 def test_what_would_be_changed_or_lost_is_refused(value: object) -> None:
@@ -221,9 +224,19 @@ def _no_time(pandas: Any) -> Any:
     return pandas.Series(["NaT"]).to_numpy("datetime64[ns]")
 
 
+def _nanoseconds(pandas: Any) -> Any:
+    return {"at": pandas.Timestamp("2026-01-01T00:00:00.000000001")}
+
+
+def _nanoseconds_in_a_table(pandas: Any) -> Any:
+    return pandas.DataFrame({"for": [pandas.Timedelta(1, "ns")]})
+
+
 @pytest.mark.parametrize(
     "build",
     [
+        pytest.param(_nanoseconds, id="nanoseconds"),
+        pytest.param(_nanoseconds_in_a_table, id="nanoseconds in a table"),
         pytest.param(_columns_of_one_name, id="columns"),
         pytest.param(_columns_of_one_text, id="columns as text"),
         pytest.param(_labels_of_one_name, id="labels"),
@@ -238,6 +251,39 @@ def test_a_table_that_would_lose_a_value_is_refused(build: Callable[[Any], objec
 
     with pytest.raises(ToolError, match=r"give\(\)"):
         call(make_tool(give))
+
+
+def test_records_of_numpy_keep_their_names_at_any_depth() -> None:
+    numpy: Any = pytest.importorskip("numpy")
+    point = [("at", [("x", int), ("y", int)]), ("n", int)]
+
+    def grid() -> Any:
+        return numpy.array([[((1, 2), 3)], [((4, 5), 6)]], dtype=point)
+
+    assert call(make_tool(grid)) == [
+        [{"at": {"x": 1, "y": 2}, "n": 3}],
+        [{"at": {"x": 4, "y": 5}, "n": 6}],
+    ]
+
+
+def _masked(numpy: Any) -> Any:
+    return numpy.ma.array([1, 2], mask=[True, False])
+
+
+def _digits(numpy: Any) -> Any:
+    return numpy.array([numpy.longdouble("0.1")])
+
+
+def _nanoseconds_of_a_record(numpy: Any) -> Any:
+    return numpy.array([("2026-01-01T00:00:00.000000001",)], dtype=[("t", "M8[ns]")])
+
+
+@pytest.mark.parametrize("build", [_masked, _digits, _nanoseconds_of_a_record])
+def test_an_array_that_would_lose_a_value_is_refused(build: Callable[[Any], object]) -> None:
+    numpy: Any = pytest.importorskip("numpy")
+
+    with pytest.raises(ToolError, match="it cannot be written as JSON"):
+        written_as_json(build(numpy), "it")
 
 
 def test_a_set_has_one_order_in_every_process(tmp_path: Path) -> None:

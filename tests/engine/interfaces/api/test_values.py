@@ -105,6 +105,13 @@ def test_a_value_that_json_cannot_carry_is_refused_by_its_name(
         build(app, value)
 
 
+def test_a_value_in_a_plan_that_is_a_dict_is_refused_by_its_step(app: Wavewright) -> None:
+    steps = [{"id": "z", "tool": "echo", "params": {"value": object()}}]
+
+    with pytest.raises(WavewrightError, match="the parameter 'value' of step 'z'"):
+        app.load({"steps": steps})
+
+
 def test_items_given_in_python_become_json(app: Wavewright) -> None:
     days = [dt.date(2024, 1, 1), dt.date(2024, 1, 2)]
 

@@ -252,6 +252,9 @@ class _CodeReader:
         library = type(value).__module__.partition(".")[0]
         # Neither library is imported here, so their values have no types.
         foreign = cast("Any", value)
+        if library == "numpy" and hasattr(foreign, "mask"):
+            yield from self.parts(foreign.mask, home)
+            foreign = foreign.data
         if library == "numpy" and hasattr(foreign, "tobytes"):
             yield f"{foreign.dtype!r} {foreign.shape}"
             plain = foreign.dtype.hasobject

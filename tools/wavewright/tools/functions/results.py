@@ -9,8 +9,9 @@ parameters, lists of items. See docs/explanation/semantics.md.
 - Scalars and arrays of numpy become numbers, times and lists, tables of pandas lists of rows, a
   range a list. Labels of rows are kept where they say something: they have a name, or are no
   numbers. Two columns of one name, and two labels of a series that are one, are refused.
-- NaN and infinities, what pandas says of a missing value, a text with half a character and a
-  secret, of which pydantic writes asterisks, are refused: each would be another value.
+- NaN and infinities, what pandas and numpy say of a missing value, a text with half a character,
+  nanoseconds, flags of a pattern, digits beyond those of a float and a secret, of which pydantic
+  writes asterisks, are refused: each would be another value.
 """
 
 from __future__ import annotations
@@ -177,8 +178,13 @@ def _plain_array(array: Any) -> object:
     """Return a scalar or an array of numpy as plain values.
 
     Raises:
-        TypeError: it holds a time that Python has none for.
+        TypeError: it holds what is missing, or a time or a number that Python has none for.
     """
+    if array.dtype.names is not None:
+        return _plain_records(array)
+    if getattr(array, "mask", None) is not None and bool(array.mask.any()):
+        msg = "an entry that numpy masks has no JSON form"
+        raise TypeError(msg)
     kind = array.dtype.kind
     if kind in "mM":
         # What is finer than microseconds numpy gives as counted numbers.
@@ -188,13 +194,24 @@ def _plain_array(array: Any) -> object:
             raise TypeError(msg)
         is_date = kind == "M" and array.dtype.str.endswith("[D]")
         return cast("object", (array if is_date else micros).tolist())
-    plain = array.tolist()
-    if array.dtype.names is None:
-        return cast("object", plain)
-    names = array.dtype.names
-    rows = [plain] if array.ndim == 0 else plain
-    named = [dict(zip(names, row, strict=True)) for row in rows]
-    return named[0] if array.ndim == 0 else named
+    if kind in "fc" and array.dtype.itemsize > _ITEM_SIZES[kind]:
+        narrow = array.astype(f"{kind}{_ITEM_SIZES[kind]}")
+        if not bool((narrow == array).all()):
+            msg = f"a number of numpy's {array.dtype} has more digits than a float"
+            raise TypeError(msg)
+        array = narrow
+    return cast("object", array.tolist())
+
+
+_ITEM_SIZES: Final = {"f": 8, "c": 16}
+"""Bytes of the numbers of numpy that Python has as well."""
+
+
+def _plain_records(array: Any) -> object:
+    """Return records of numpy as objects, in as many lists as the array has dimensions."""
+    if array.ndim:
+        return [_plain_records(part) for part in array]
+    return {name: as_plain_value(array[name]) for name in array.dtype.names}
 
 
 def _require_distinct(names: Any, what: str) -> None:
@@ -238,6 +255,7 @@ def completed(value: object, written: Json, owner: str) -> Json:
             f"{owner} holds {value}, which is no number",
             hint="give None where there is no number",
         )
+    _require_whole(value, owner)
     if isinstance(written, dict):
         if isinstance(value, Mapping):
             return _mapping(cast("Mapping[object, object]", value), written, owner)
@@ -258,6 +276,21 @@ def completed(value: object, written: Json, owner: str) -> Json:
     return completed(plain, written, owner)
 
 
+def _require_whole(value: object, owner: str) -> None:
+    """Raise where pydantic writes a value as one text, and leaves out a part of it."""
+    # Times of pandas are those of Python to pydantic, and count nanoseconds.
+    if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0):
+        lost = "a time of pandas with nanoseconds"
+    elif isinstance(value, re.Pattern) and value.flags & ~re.UNICODE:
+        lost = f"a pattern with {re.RegexFlag(value.flags) & ~re.UNICODE!r}"
+    else:
+        return
+    raise ToolError(
+        f"{owner} holds {lost}, which would be lost in JSON",
+        hint="give a text or a number that says it",
+    )
+
+
 def _mapping(value: Mapping[object, object], written: dict[str, Json], owner: str) -> Json:
     if len(value) != len(written):
         texts = [_text_of_key(key) for key in value]
@@ -269,9 +302,11 @@ def _mapping(value: Mapping[object, object], written: dict[str, Json], owner: st
             )
         # Where a `TypedDict` is declared, pydantic leaves out what it does not name.
         written = cast("dict[str, Json]", _dumped(value))
-    if any(isinstance(key, str) and _has_half_character(key) for key in value):
+    for key in value:
         # Where the type of keys is declared, pydantic writes another character in its place.
-        raise _half_character(owner)
+        if isinstance(key, str) and _has_half_character(key):
+            raise _half_character(owner)
+        _require_whole(key, owner)
     return {
         name: completed(item, entry, owner)
         for item, (name, entry) in zip(value.values(), written.items(), strict=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import TypeGuard, cast
 
 from wavewright.config.documents import Document, read_document
 from wavewright.config.errors import WavewrightError
@@ -141,11 +141,7 @@ class LoadedPlan:
         else:
             settings, name = with_function(self.settings, tool)
         given = _named_values(params, f"the parameters of step {step_id!r}")
-        written: JsonObject = {
-            param: written_as_json(value, f"the parameter {param!r} of step {step_id!r}")
-            for param, value in given.items()
-        }
-        item: JsonObject = {"id": step_id, "tool": name, "params": written}
+        item: JsonObject = {"id": step_id, "tool": name, "params": _json_params(given, step_id)}
         item |= _json_fields(fields, f"step {step_id!r}")
         return replace(self._with_item("steps", item), settings=settings)
 
@@ -238,6 +234,52 @@ def json_inputs(inputs: Mapping[str, object] | None) -> JsonObject:
     """
     given = _named_values(inputs, "inputs")
     return {name: written_as_json(value, f"the input {name!r}") for name, value in given.items()}
+
+
+def json_plan(plan: Mapping[str, object]) -> JsonObject:
+    """Return a plan that a program gives as JSON.
+
+    Raises:
+        ToolError: a value has no JSON form; it is named with its step.
+    """
+    return {name: _json_part(name, value) for name, value in plan.items()}
+
+
+def _json_part(name: str, value: object) -> Json:
+    """Return a field of a plan, whose inputs and parameters are written one by one."""
+    if name == "inputs" and _is_named(value):
+        return json_inputs(value)
+    if name == "steps" and isinstance(value, list | tuple):
+        return [_json_step(step) for step in cast("Sequence[object]", value)]
+    return written_as_json(value, f"{name!r} of the plan")
+
+
+def _json_step(step: object) -> Json:
+    if not _is_named(step):
+        return written_as_json(step, "a step of the plan")
+    step_id = str(step.get("id"))
+    params = step.get("params")
+    others = {name: value for name, value in step.items() if name != "params"}
+    written = _json_fields(others, f"step {step_id!r}")
+    if _is_named(params):
+        written["params"] = _json_params(params, step_id)
+    elif params is not None:
+        written["params"] = written_as_json(params, f"the parameters of step {step_id!r}")
+    return written
+
+
+def _json_params(params: Mapping[str, object], step_id: str) -> JsonObject:
+    return {
+        name: written_as_json(value, f"the parameter {name!r} of step {step_id!r}")
+        for name, value in params.items()
+    }
+
+
+def _is_named(value: object) -> TypeGuard[Mapping[str, object]]:
+    """Whether a value is a mapping whose keys are texts, so that its members can be named."""
+    return isinstance(value, Mapping) and all(
+        isinstance(name, str) for name in cast("Mapping[object, object]", value)
+    )
 
 
 def _named_values(given: object, what: str) -> Mapping[str, object]:

@@ -28,6 +28,7 @@ from wavewright.config.value_types import is_url
 from wavewright.engine.interfaces.api.loaded_plan import (
     LoadedPlan,
     json_inputs,
+    json_plan,
     make_loaded_plan,
     plan_document,
     unplanned_job,
@@ -68,11 +69,10 @@ from wavewright.planner.cel.errors import join_names
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json, plan_hash
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import Json, JsonObject, RunId, as_object, read_run_id
+from wavewright.planner.types import Json, JsonObject, RunId, read_run_id
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.tools.functions.contracts import UserFunction
 from wavewright.tools.functions.registry import name_of
-from wavewright.tools.functions.results import written_as_json
 from wavewright.tools.functions.tool import OpenRuntime, Tool
 
 C = TypeVar("C")
@@ -241,7 +241,7 @@ class Wavewright:
         """
         if isinstance(plan, Mapping):
             path = self._settings.root / "plan"
-            value = as_object(written_as_json(dict(plan), "the plan"))
+            value = json_plan(plan)
             document = plan_document(value, "the plan")
         else:
             try:
