@@ -13,7 +13,9 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from wavewright.config import exit_codes
@@ -22,7 +24,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import EXTRAS, is_installed
 from wavewright.config.model_validation import model_faults, read_as_model
 from wavewright.config.sources import DocumentError
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import JsonObject, JsonSchema
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.pack_folders import entry_points_of_packs
 
@@ -252,6 +254,25 @@ def pack_tool_names(
     return load_pack(name, settings, root).tool_names if declared is None else declared
 
 
+@cache
+def pack_settings_schema(name: str) -> JsonSchema | None:
+    """Return the JSON Schema of a pack's settings, whose model its module names in `SETTINGS` as an
+    entry point is named (`zones.settings:ZoneSettings`); None where it names none.
+
+    Raises:
+        PackError: no such pack, or it cannot be imported.
+    """
+    from wavewright.config.published_schemas import published_schema
+
+    model: str | None = getattr(sys.modules[_import_pack(name).__module__], "SETTINGS", None)
+    if model is None:
+        return None
+    try:
+        return published_schema(resolve_name(model), name, f"Settings of the pack {name}")
+    except (ImportError, AttributeError) as error:
+        raise _not_imported(name, error) from error
+
+
 def _import_pack(name: str) -> PackFunction:
     entries = entry_points_of_packs()
     if name not in entries:
@@ -260,7 +281,9 @@ def _import_pack(name: str) -> PackFunction:
     try:
         return cast("PackFunction", entries[name].load())
     except (ImportError, AttributeError) as error:
-        raise PackError(
-            f"pack {name!r} cannot be imported: {error}",
-            hint="install the package that brings it again",
-        ) from error
+        raise _not_imported(name, error) from error
+
+
+def _not_imported(name: str, error: Exception) -> PackError:
+    hint = "install the package that brings it again"
+    return PackError(f"pack {name!r} cannot be imported: {error}", hint=hint)

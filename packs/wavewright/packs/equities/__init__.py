@@ -9,12 +9,14 @@ if TYPE_CHECKING:
     from wavewright.planner import JsonObject
     from wavewright.tools import Pack
 
-__all__ = ["TOOL_NAMES", "pack"]
+__all__ = ["SETTINGS", "TOOL_NAMES", "pack"]
 
 TOOL_NAMES = frozenset(
     {"analyze_summary", "fetch_announcements", "fetch_index_data", "fetch_stock_data", "search_web"}
 )
 """Tools that the pack brings."""
+SETTINGS = "wavewright.packs.equities.tools:EquitiesSettings"
+"""Model of its settings."""
 
 
 def pack(settings: JsonObject, root: Path) -> Pack:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from wavewright.planner import JsonObject
     from wavewright.tools import Pack
 
-__all__ = ["TOOL_NAMES", "pack"]
+__all__ = ["SETTINGS", "TOOL_NAMES", "pack"]
 
 TOOL_NAMES = frozenset(
     {
@@ -32,6 +32,8 @@ TOOL_NAMES = frozenset(
     }
 )
 """Tools that the pack brings."""
+SETTINGS = "wavewright.packs.knowledge.settings:KnowledgeSettings"
+"""Model of its settings."""
 
 
 def pack(settings: JsonObject, root: Path) -> Pack:

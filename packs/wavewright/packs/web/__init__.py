@@ -9,10 +9,12 @@ if TYPE_CHECKING:
     from wavewright.planner import JsonObject
     from wavewright.tools import Pack
 
-__all__ = ["TOOL_NAMES", "pack"]
+__all__ = ["SETTINGS", "TOOL_NAMES", "pack"]
 
 TOOL_NAMES = frozenset({"fetch_page", "search_web"})
 """Tools that the pack brings."""
+SETTINGS = "wavewright.packs.web.settings:WebSettings"
+"""Model of its settings."""
 
 
 def pack(settings: JsonObject, root: Path) -> Pack:

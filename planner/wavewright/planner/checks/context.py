@@ -7,7 +7,7 @@ and all families agree.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from typing import TypeVar, cast
@@ -21,7 +21,7 @@ from wavewright.planner.plans.dispatch import with_dispatched
 from wavewright.planner.plans.graph import PlanGraph, StepIds, superseded_by
 from wavewright.planner.plans.step_types import step_signature
 from wavewright.planner.plans.uses import ExpressionText, step_texts, texts_read
-from wavewright.planner.types import JsonObject, StepId
+from wavewright.planner.types import JsonObject, StepId, as_object
 
 Derived = TypeVar("Derived")
 
@@ -36,6 +36,8 @@ class CheckContext:
     limits: Limits
     untyped: frozenset[StepId] = frozenset()
     """Steps of whose output nothing is known, whatever their tool says."""
+    sub_plans: Mapping[str, ToolSignature] = field(default_factory=dict[str, ToolSignature])
+    """The plans that steps call, by what these name, where they are not put in."""
 
     def __post_init__(self) -> None:
         """Know the tools that stand for sub-plans and for several tools, which no goal allows."""
@@ -106,7 +108,7 @@ class CheckContext:
     @cached_property
     def types(self) -> PlanTypes:
         """What the plan's expressions give."""
-        return PlanTypes(self.plan, self.goal, self.tools, self.untyped)
+        return PlanTypes(self.plan, self.goal, self.tools, self.untyped, sub_plans=self.sub_plans)
 
     @cached_property
     def unorderable_steps(self) -> frozenset[StepId]:
@@ -139,10 +141,28 @@ class CheckContext:
             self._derived[make] = make(self)
         return cast("Derived", self._derived[make])
 
+    def as_signature(self, name: str) -> ToolSignature:
+        """Return the plan as steps of others call it: with its inputs, each of which has a value."""
+        inputs = self.types.inputs
+        fields: JsonObject = {
+            name: {**as_object(schema), "default": self.plan.inputs[name]}
+            for name, schema in as_object(inputs["properties"]).items()
+            if name in self.plan.inputs
+        }
+        update = {
+            "name": name,
+            "description": self.plan.goal or "",
+            "input_schema": {**inputs, "properties": fields, "required": []},
+            "output_schema": self.types.own_result,
+        }
+        return SUB_PLAN_SIGNATURE.model_copy(update=update)
+
     @cached_property
     def _derived(self) -> dict[object, object]:
         return {}
 
     def signature(self, step: Step) -> ToolSignature | None:
-        """Return the signature of a step's tool, where there is such a tool."""
+        """Return the signature of a step's tool, or of the plan that it calls, where there is one."""
+        if step.plan is not None and step.plan in self.sub_plans:
+            return self.sub_plans[step.plan]
         return step_signature(step, self.tools)

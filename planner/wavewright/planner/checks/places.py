@@ -24,6 +24,7 @@ from wavewright.planner.cel.nodes import (
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.language.plan import Step
+from wavewright.planner.plans.let_and_stop import let_values
 from wavewright.planner.plans.uses import ExpressionRole, plan_texts
 from wavewright.planner.schemas.views import (
     element_schema,
@@ -95,7 +96,10 @@ class ExpressionPlace:
 
     def part_types(self, expression: str) -> PartTypes:
         """Return the types of the parts of an expression that stands here."""
-        return self.subject.types.part_types(expression, self.role, self.step, output=self.output)
+        types = self.subject.types
+        values = let_values(self.subject.plan)
+        names = {name: types.value(value, self.step) for name, value in values.items()}
+        return types.part_types(expression, self.role, self.step, output=self.output, names=names)
 
     def readable_steps(self) -> list[StepId]:
         """Return the steps that may be read here: none that waits for the step itself."""
@@ -172,8 +176,8 @@ def _open_reference(before: str) -> int | None:
 
 
 def parameter_schema(subject: CheckContext, step: Step, keys: list[str]) -> JsonSchema | None:
-    """Return what a step's tool takes at a path of its arguments; None where it says nothing."""
-    signature = subject.tools.get(step.tool)
+    """Return what a step's tool, or its sub-plan, takes at a path of its arguments; None where it says nothing."""
+    signature = subject.signature(step)
     return None if signature is None else schema_below(signature.input_schema, keys)
 
 

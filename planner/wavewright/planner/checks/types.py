@@ -423,13 +423,24 @@ class PlanTypes:
         untyped: Collection[StepId] = (),
         *,
         previous: JsonSchema | None = None,
+        sub_plans: Mapping[str, ToolSignature] | None = None,
     ) -> None:
-        """Type a plan; `previous` is the result of the previous run, the plan's own where absent."""
+        """Type a plan.
+
+        Args:
+            plan: Its sub-plans put in, or as its author wrote it.
+            goal: What it is for.
+            tools: What its steps may call.
+            untyped: Steps of whose output nothing is known.
+            previous: The result of the previous run, the plan's own where absent.
+            sub_plans: The plans that steps call, by what these name, where they are not put in.
+        """
         self._plan = plan
         self._previous = previous
         self._goal = goal
         self._tools = tools
         self._untyped = untyped
+        self._sub_plans = sub_plans or {}
         self._environments: dict[bytes, TypedEnvironment] = {}
         self._typed: dict[tuple[str, bytes], TypingResult] = {}
         self._compared: dict[tuple[int, int], tuple[JsonSchema, JsonSchema, str | None]] = {}
@@ -462,7 +473,14 @@ class PlanTypes:
         result = self._previous
         if result is None:
             # Within its own type the result of the run before is of any type: types have an end.
-            unrolled = PlanTypes(self._plan, self._goal, self._tools, self._untyped, previous={})
+            unrolled = PlanTypes(
+                self._plan,
+                self._goal,
+                self._tools,
+                self._untyped,
+                previous={},
+                sub_plans=self._sub_plans,
+            )
             result = unrolled.own_result if reads_previous(self._plan) else {}
         return {
             **schema_definitions(result),
@@ -510,8 +528,15 @@ class PlanTypes:
             order = {name: place for place, name in enumerate(PlanGraph.of(self._plan).order())}
             self._base = TypedEnvironment(inputs=self.inputs, steps=found, extra=self._roots)
             for step in sorted(results, key=lambda step: order.get(step.id, -1)):
-                found[step.id] = self._listed(step, self.value(step.params.get("result"), step))
+                found[step.id] = self._listed(step, self._sub_plan_result(step))
         return found
+
+    def _sub_plan_result(self, step: Step) -> JsonSchema:
+        """Return what one run of a sub-plan gives, which stands there or is called."""
+        if step.plan is not None:
+            called = self._sub_plans.get(step.plan)
+            return {} if called is None else called.output_schema
+        return self.value(step.params.get("result"), step)
 
     def call_output(self, step: Step) -> JsonSchema:
         """Return what one call of a step gives."""
@@ -562,9 +587,13 @@ class PlanTypes:
         step: Step | None,
         *,
         output: JsonSchema | None = None,
+        names: Mapping[str, JsonSchema] | None = None,
     ) -> PartTypes:
-        """Return the types of an expression's parts, as far as they are known; see `typed`."""
-        extra = self._further_roots(role, step, output)
+        """Return the types of an expression's parts, as far as they are known; see `typed`.
+
+        `names` are those of the plan's `let`, in an expression that still reads them.
+        """
+        extra = {**(names or {}), **self._further_roots(role, step, output)}
         return self._base.with_extra(extra).part_types(expression)
 
     def _further_roots(

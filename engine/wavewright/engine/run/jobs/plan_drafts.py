@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,7 @@ from wavewright.engine.run.project.templates import (
     template_path,
 )
 from wavewright.planner.checks.checker import PartialPlan
+from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     PlanError,
@@ -35,7 +37,8 @@ from wavewright.planner.diagnostics.diagnostic import (
     suggest_name,
 )
 from wavewright.planner.language.goals import GoalTemplate, Job
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, Plan
+from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.goal_resolution import resolve_goal
 from wavewright.planner.plans.sub_plan_call import ExpandedPlan, SubPlan
@@ -230,6 +233,20 @@ def _whole_sub_plan(name: str, folder: Path, settings: Settings) -> Plan:
     if expanded.faults:
         raise PlanError(expanded.faults, source.document.source)
     return expanded.plan
+
+
+def signatures_of_sub_plans(
+    plan: Plan, folder: Path, settings: Settings, tools: Mapping[str, ToolSignature]
+) -> dict[str, ToolSignature]:
+    """Return the plans that a plan calls, by what its steps name, without those that are faulty."""
+    found: dict[str, ToolSignature] = {}
+    for name in {step.plan for step in plan.steps if step.plan is not None}:
+        with suppress(PlanError, DocumentError):
+            called = CheckContext(
+                _whole_sub_plan(name, folder, settings), None, tools, LIMITS_OF_OWN_PLANS
+            )
+            found[name] = called.as_signature(name)
+    return found
 
 
 def _read_sub_plan(name: str, folder: Path, settings: Settings) -> SubPlan:

@@ -48,6 +48,8 @@ class Editor:
     published: dict[str, types.PublishDiagnosticsParams]
     """What was published last of each file."""
     news: News
+    encoding: str = "utf-16"
+    """How places within a line are counted, as the server has chosen of what the editor can."""
     texts: dict[Path, str] = field(default_factory=dict[Path, str])
     versions: dict[Path, int] = field(default_factory=dict[Path, int])
 
@@ -78,7 +80,7 @@ class Editor:
         text = self.texts[path]
         self.versions[path] += 1
         self.texts[path] = text[:start] + new + text[end:]
-        span = types.Range(position_of(text, start), position_of(text, end))
+        span = types.Range(self.position(text, start), self.position(text, end))
         change = types.TextDocumentContentChangePartial(text=new, range=span)
         document = types.VersionedTextDocumentIdentifier(self.versions[path], path.as_uri())
         self.client.text_document_did_change(types.DidChangeTextDocumentParams(document, [change]))
@@ -97,18 +99,24 @@ class Editor:
         text, offset = self.texts[path], 0
         for _ in range(occurrence):
             offset = text.index(after, offset) + len(after)
-        return position_of(text, offset)
+        return self.position(text, offset)
+
+    def position(self, text: str, offset: int) -> types.Position:
+        """Return a place as this session counts."""
+        return position_of(text, offset, self.encoding)
 
     def identifier(self, path: Path) -> types.TextDocumentIdentifier:
         """Return how the protocol names a file."""
         return types.TextDocumentIdentifier(path.as_uri())
 
 
-def position_of(text: str, offset: int) -> types.Position:
-    """Return a place in units of UTF-16."""
+def position_of(text: str, offset: int, encoding: str = "utf-16") -> types.Position:
+    """Return a place in units of an encoding."""
     before = text[:offset]
     line = before.count("\n")
     inside = before[before.rfind("\n") + 1 :]
+    if encoding == "utf-8":
+        return types.Position(line, len(inside.encode()))
     return types.Position(line, len(inside.encode("utf-16-le")) // 2)
 
 
@@ -149,12 +157,13 @@ async def open_editor(
     else:
         server = await _start_server(client, root)
     try:
-        await client.initialize_session(
+        session = await client.initialize_session(
             types.InitializeParams(
                 capabilities=client_capabilities(client_name), root_uri=root.as_uri()
             )
         )
-        yield Editor(client, server.pid, published, news)
+        encoding = str(session.capabilities.position_encoding)
+        yield Editor(client, server.pid, published, news, encoding)
         await client.shutdown_session()
     except BaseException:
         # The client would wait for the end of a server that is still there.

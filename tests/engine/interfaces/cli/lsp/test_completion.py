@@ -195,6 +195,81 @@ async def test_packs_are_offered_in_the_settings(editor: Editor, project: Path) 
 
 
 @pytest.mark.parametrize(
+    ("file", "written", "name"),
+    [
+        ("wavewright.yaml", "packs:\n  web:\n    |\n", "user_agent"),
+        ("wavewright.yaml", "packs: {web: {search: {|}}}\n", "provider"),
+        ("day.job.yaml", "goal_template: x\ntools:\n  equities:\n    |\n", "exchange"),
+    ],
+)
+async def test_the_settings_of_a_pack_are_offered_below_its_name(
+    editor: Editor, project: Path, file: str, written: str, name: str
+) -> None:
+    assert name in labels(await offered_in(editor, project / file, written))
+
+
+@pytest.mark.parametrize("settings", ["packs:\n  text:\n    |\n", "packs:\n  none_such:\n    |\n"])
+async def test_nothing_is_offered_of_a_pack_without_settings(
+    editor: Editor, project: Path, settings: str
+) -> None:
+    assert await offered_in(editor, project / "wavewright.yaml", settings) == []
+
+
+LINES = """\
+goal: Lines of one title
+inputs: {title: a title}
+steps:
+  - {id: news, tool: headline, params: {title: "${inputs.title}"}}
+result: {lines: "${steps.news}", first: "${steps.news[0].words}"}
+"""
+CALLS = """\
+let: {words: "${steps.all.lines.map(line, line.words)}", top: "${steps.all.lines[0]}"}
+steps:
+  - {id: all, plan: lines.plan.yaml, params: {|title: Rain}}
+  - id: total
+    tool: add
+    params:
+      a: 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "first"),
+    [
+        ("      b: ${steps.all.|\n", "first"),
+        ("      b: ${steps.all.lines[0].|\n", "words"),
+        ("      b: ${top.|\n", "words"),
+        ("      b: ${words.map(count, |\n", "count"),
+    ],
+)
+async def test_fields_of_a_sub_plan_and_of_names_are_offered_those_that_fit_first(
+    editor: Editor, project: Path, written: str, first: str
+) -> None:
+    (project / "lines.plan.yaml").write_text(LINES)
+    items = await offered(editor, project, CALLS.replace("|", "") + written)
+
+    assert labels(items)[0] == first
+
+
+async def test_the_inputs_of_a_sub_plan_are_offered_where_it_is_called(
+    editor: Editor, project: Path
+) -> None:
+    (project / "lines.plan.yaml").write_text(LINES)
+    items = await offered(editor, project, CALLS.replace("title: Rain", ""))
+
+    assert labels(items) == ["title"]
+
+
+async def test_a_sub_plan_that_is_faulty_offers_nothing_and_hides_nothing(
+    editor: Editor, project: Path
+) -> None:
+    (project / "lines.plan.yaml").write_text(LINES.replace("headline", "no_such_tool") + "more: 1")
+    items = await offered(editor, project, CALLS.replace("|", "") + "      b: ${steps.|\n")
+
+    assert "all" in labels(items)
+
+
+@pytest.mark.parametrize(
     ("written", "name"),
     [
         ("gates: [{id: some, on_tool: headline, check: output.|}]\n", "size"),

@@ -24,8 +24,10 @@ BROKEN = Path(__file__).parents[4] / "planner" / "broken"
 Shown = list[tuple[str | int | None, str, int, int, int, int]]
 
 
-def as_checked(file: Path) -> Shown:
-    """Return what `wavewright check` finds in the file itself, as an editor would show it."""
+def as_checked(file: Path, encoding: str = "utf-16") -> Shown:
+    """Return what `wavewright check` finds in the file itself, as an editor would show it that counts
+    within lines in an encoding.
+    """
     settings, _ = load_valid_settings(file.parent)
     try:
         checked = check_plan(CheckOptions(file, settings=settings))
@@ -38,7 +40,7 @@ def as_checked(file: Path) -> Shown:
     shown: Shown = []
     for found in diagnostics:
         span = found.span or Span(0, 0)
-        start, end = position_of(text, span.start), position_of(text, max(span))
+        start, end = (position_of(text, at, encoding) for at in (span.start, max(span)))
         message = f"{found.message}\nhelp: {found.hint}" if found.hint else found.message
         place = (start.line, start.character, end.line, end.character)
         shown.append((found.code, message, *place))
@@ -127,7 +129,9 @@ async def test_places_are_counted_in_the_editors_units(editor: Editor, project: 
     (found, *_) = await editor.diagnostics(file)
 
     assert found.code == "E301"
-    assert found.range.start.character == len('result: "') + 2 + len(" ${steps.")
+    assert found.range.start == editor.place(file, "😀 ${steps.")
+    assert editor.encoding == "utf-8"
+    assert found.range.start.character == len('result: "') + 4 + len(" ${steps.")
 
 
 async def test_text_that_cannot_be_read_keeps_what_was_found_around_it(

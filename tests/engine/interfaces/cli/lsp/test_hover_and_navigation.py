@@ -9,7 +9,7 @@ import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
-from tests.engine.interfaces.cli.lsp.editor import Editor, position_of
+from tests.engine.interfaces.cli.lsp.editor import Editor
 from wavewright.tools.mcp.lock import ListedTool, ServerListing, ToolsLock, lock_server
 
 pytestmark = pytest.mark.anyio
@@ -208,6 +208,57 @@ async def test_the_outline_has_the_steps_by_wave_and_the_gates(
     ]
 
 
+async def outline(editor: Editor, file: Path) -> list[tuple[str, list[tuple[str, int]]]]:
+    """Return the names of an outline, those below them with their first lines."""
+    params = types.DocumentSymbolParams(editor.identifier(file))
+    found = await editor.client.text_document_document_symbol_async(params)
+    shown = [one for one in found or () if isinstance(one, types.DocumentSymbol)]
+    return [
+        (one.name, [(inner.name, inner.range.start.line) for inner in one.children or ()])
+        for one in shown
+    ]
+
+
+async def test_the_outline_of_a_text_that_is_broken_is_that_of_the_last_good_one_moved(
+    editor: Editor, project: Path
+) -> None:
+    file = project / "news.plan.yaml"
+    editor.open(file, NEWS)
+    await editor.diagnostics(file)
+    before = await outline(editor, file)
+    editor.edit(file, "      a: ${item.words}\n", "      a: [${item.words}\n\n")
+    await editor.diagnostics(file)
+    at_the_end = await outline(editor, file)
+    editor.splice(file, 0, 0, "\n\n")
+    await editor.diagnostics(file)
+
+    assert before[0] == ("wave 1", [("news", 3)])
+    assert at_the_end == before
+    assert await outline(editor, file) == [
+        ("wave 1", [("news", 5)]),
+        ("wave 2", [("total", 9)]),
+        ("some", []),
+    ]
+
+
+async def test_waves_are_those_of_a_run_with_names_and_sub_plans_put_in(
+    editor: Editor, project: Path
+) -> None:
+    (project / "two.plan.yaml").write_text(
+        "goal: Two\nsteps:\n  - {id: one, tool: headline, params: {title: a}}\n"
+        '  - {id: two, tool: add, params: {a: 1, b: "${steps.one.size()}"}}\nresult: ${steps.two}\n'
+    )
+    file = project / "calls.plan.yaml"
+    editor.open(
+        file,
+        "let: {known: '${steps.call}'}\nsteps:\n  - {id: call, plan: two.plan.yaml}\n"
+        '  - {id: last, tool: add, params: {a: "${known}", b: 2}}\n',
+    )
+
+    assert await outline(editor, file) == [("wave 1", [("call", 2)]), ("wave 4", [("last", 3)])]
+    assert "two.plan.yaml() -> number" in await hovered(editor, file, "plan: two")
+
+
 async def test_steps_can_be_folded(editor: Editor, project: Path) -> None:
     file = project / "news.plan.yaml"
     editor.open(file, NEWS)
@@ -385,9 +436,7 @@ async def test_a_renamed_input_of_json_keeps_its_quotes(editor: Editor, project:
 
     assert edit is not None
     (edits,) = (edit.changes or {}).values()
-    starts = [
-        position_of(text, text.index(word) + len(word)) for word in ('{"inputs": {"', "inputs.")
-    ]
+    starts = [editor.place(file, word) for word in ('{"inputs": {"', "inputs.")]
     assert [one.range.start for one in edits] == starts
     assert {one.new_text for one in edits} == {"subject"}
 

@@ -11,6 +11,7 @@ import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
+from tests.engine.interfaces.cli.lsp.conftest import PLAN
 from tests.engine.interfaces.cli.lsp.editor import Editor, open_editor, position_of
 from tests.engine.interfaces.cli.lsp.test_diagnostics import as_checked, as_shown
 from tests.repository.tree import ROOT
@@ -43,6 +44,113 @@ async def test_a_plan_that_is_typed_has_the_diagnostics_of_check_and_no_fault_of
 
     assert shown == as_checked(file)
     assert [one for one in messages if "error of its own" in one] == []
+
+
+CALLED = """\
+goal: "Lines \U0001f600 of a title"
+inputs: {title: "\U0001d518 title"}
+steps:
+  - {id: news, tool: headline, params: {title: "${inputs.title}"}}
+result: {lines: "${steps.news}"}
+"""
+TYPED = {
+    "calls.plan.yaml": """\
+# \U0001f600 a comment\twith a tab
+goal: "\U0001f600 of \U0001d518"
+inputs: {titles: ["\U0001f600", b]}
+let: {first: "${steps.each[0].lines[0]}"}
+steps:
+  - {id: each, plan: called.plan.yaml, for_each: "${inputs.titles}", params: {title: "\U0001f600 ${item}"}}
+  - id: chosen
+    tools: [add, fetch]
+    dispatch: [{tool: add, params: {a: 1, b: 2}}, {tool: fetch, params: {code: "${first.text}"}}]
+  - {id: sum, tool: add, params: {a: "${first.words}", b: "\U0001f600 ${steps.chosen}"}}
+result: ${steps.sum}
+""",
+    "day.job.yaml": """\
+goal_template: sums
+inputs: {code: "\U0001f600"}
+benchmarks: []
+plan:
+  steps:
+    - {id: "prices", tool: fetch, params: {'code': "${inputs.code}"}}
+    - {id: total, tool: add, params: {a: "${steps.prices.AAPL}", b: "${steps.price}"}}
+  result: ${steps.total}
+""",
+    "wavewright.yaml": """\
+tools: [tools/mine.py]   # \U0001f600
+concurrency: 4
+packs:
+  web: {user_agent: "\U0001f600", requests_per_minute: 3}
+schedules: {daily: {job: day.job.yaml, cron: "0 7 * * *"}}
+schedules: {}
+""",
+    "goals/sums.yaml": """\
+name: sums
+goal: "Sums \U0001f600"
+inputs_schema: {type: object, properties: {code: {type: string}}}
+available_tools: [{name: fetch}, {name: add}]
+gates: [{id: "en\U0001f600ough", on_tool: add, check: "output > 3 && '\U0001f600' != ''"}]
+""",
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+@pytest.mark.parametrize(
+    ("client", "line_break"), [("neovim", "\n"), ("visual_studio_code", "\r\n")]
+)
+async def test_documents_typed_in_either_encoding_have_the_diagnostics_of_check(
+    project: Path, name: str, client: str, line_break: str
+) -> None:
+    (project / "goals").mkdir()
+    (project / "goals" / "sums.yaml").write_text(TYPED["goals/sums.yaml"].replace("\U0001f600", ""))
+    (project / "called.plan.yaml").write_text(CALLED)
+    file, typed = project / name, TYPED[name].replace("\n", line_break)
+    async with open_editor(project, client) as editor:
+        editor.open(file, "")
+        for number, key in enumerate(re.findall(r"\r\n|.|\n", typed)):
+            end = len(editor.texts[file])
+            editor.splice(file, end, end, key)
+            if number % 40 == 0:
+                await _ask_everything(editor, file)
+        end = len(typed)
+        editor.splice(file, end - 5, end, "")
+        editor.splice(file, end - 5, end - 5, typed[-5:])
+        shown = as_shown(await editor.diagnostics(file))
+        messages = [one.message for one in editor.client.messages]
+        encoding = editor.encoding
+    file.write_bytes(typed.encode())
+
+    assert shown == as_checked(file, encoding)
+    assert messages == []
+
+
+@pytest.mark.parametrize("foreign", ["\u2028", "\x0c", "\x85"])
+async def test_lines_are_those_of_the_editor_whatever_python_takes_for_a_line_break(
+    project: Path, editor: Editor, foreign: str
+) -> None:
+    file = project / "sum.plan.yaml"
+    editor.open(file, f"# one{foreign}two\n{PLAN}")
+    editor.edit(file, "b: 2", "b: two")
+    editor.edit(file, foreign, "")
+    (found,) = await editor.diagnostics(file)
+
+    assert (found.code, found.range.start) == ("E205", editor.place(file, "b: "))
+
+
+async def _ask_everything(editor: Editor, file: Path) -> None:
+    """Ask at the end of a text for all that an editor asks for."""
+    text, client, named = editor.texts[file], editor.client, editor.identifier(file)
+    place = editor.position(text, len(text))
+    whole, context = types.Range(types.Position(0, 0), place), types.CodeActionContext([])
+    options = types.FormattingOptions(2, insert_spaces=True)
+    await client.text_document_completion_async(types.CompletionParams(named, place))
+    await client.text_document_hover_async(types.HoverParams(named, place))
+    await client.text_document_document_symbol_async(types.DocumentSymbolParams(named))
+    await client.text_document_folding_range_async(types.FoldingRangeParams(named))
+    await client.text_document_inlay_hint_async(types.InlayHintParams(named, whole))
+    await client.text_document_formatting_async(types.DocumentFormattingParams(named, options))
+    await client.text_document_code_action_async(types.CodeActionParams(named, whole, context))
 
 
 async def test_faults_of_the_server_are_one_message_at_most_and_the_session_goes_on(

@@ -22,6 +22,7 @@ from wavewright.config.sources import Span, pointer_keys
 from wavewright.engine.interfaces.cli.lsp.documents import ReadText
 from wavewright.engine.interfaces.cli.project.init_command import schema_text
 from wavewright.engine.interfaces.cli.project.tools_command import tool_text
+from wavewright.engine.run.jobs.documents import DocumentKind
 from wavewright.engine.run.project.templates import template_names
 from wavewright.planner.checks.names import NameKind, kind_of_name, pointer_shape
 from wavewright.planner.checks.offers import expression_offers, fields_of
@@ -45,13 +46,12 @@ from wavewright.planner.schemas.views import (
 )
 from wavewright.planner.types import JsonSchema, StepId, as_list, as_object
 from wavewright.tools.pack_folders import project_prompts
-from wavewright.tools.packs import pack_names
+from wavewright.tools.packs import PackError, pack_names, pack_settings_schema
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument, Surroundings
-    from wavewright.engine.run.jobs.documents import DocumentKind
     from wavewright.planner.checks.context import CheckContext
 
 _Kind = types.CompletionItemKind
@@ -163,7 +163,23 @@ def schema_of_place(
     if subject is not None and keys[:1] == ["steps"] and keys[2:3] == ["params"]:
         step = subject.plan.steps[int(keys[1])]
         return parameter_schema(subject, step, keys[3:])
-    return schema_below(_schema_of_kind(kind), pointer_keys(whole))
+    match pointer_keys(whole):
+        case [section, pack, *rest] if section == _SECTION_OF_PACKS.get(kind):
+            return _pack_setting(pack, rest)
+        case whole_keys:
+            return schema_below(_schema_of_kind(kind), whole_keys)
+
+
+_SECTION_OF_PACKS: Final[Mapping[DocumentKind, str]] = {"settings": "packs", "job": "tools"}
+"""Where a document has the settings of packs, by their names."""
+
+
+def _pack_setting(pack: str, keys: list[str]) -> JsonSchema | None:
+    try:
+        schema = pack_settings_schema(pack)
+    except PackError:  # reported where the document is checked
+        return None
+    return None if schema is None else schema_below(schema, keys)
 
 
 @lru_cache(maxsize=8)
@@ -182,7 +198,7 @@ def _schema_of_kind(kind: DocumentKind) -> JsonSchema:
 def _keys(place: CursorPlace) -> Iterator[Offer]:
     cursor = place.cursor
     is_block = not cursor.source.text.lstrip().startswith("{")
-    if cursor.pointer == "/packs" or (cursor.pointer == "/tools" and place.read.kind == "job"):
+    if cursor.pointer == f"/{_SECTION_OF_PACKS.get(place.kind)}":
         for name in pack_names():
             yield Offer(name, _Kind.Module, "pack", inserted=f"{name}: ")
     known = as_object(value_at(place.read.document.value, cursor.pointer))

@@ -94,8 +94,8 @@ def _found_around_fault(
 ) -> list[Diagnostic]:
     """Return the diagnostics of what can be read of a text that cannot be read as a whole."""
     place = min((fault.span.start for fault in faults if fault.span is not None), default=0)
-    for fixed in fixed_texts(good.text, document.text, place):
-        if fixed.text == good.text:
+    for fixed in fixed_texts(good.document.text, document.text, place):
+        if fixed.text == good.document.text:
             return fixed.placed(good.diagnostics)
         checked = _check_text(document, fixed.text, settings).checked
         if checked is not None and checked.text.document is not None:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from wavewright.config.documents import Document, read_faulty_document
 from wavewright.config.model_validation import read_as_model
 from wavewright.config.sources import DocumentError
 from wavewright.engine.run.jobs.documents import DocumentKind, is_foreign, kind_of
+from wavewright.engine.run.jobs.plan_drafts import plan_with_sub_plans, signatures_of_sub_plans
 from wavewright.planner.checks.checker import read_partial_plan
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.names import pointer_in_plan
 from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, Plan
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.sub_plans import needs_expansion
 from wavewright.planner.types import Json, StepId, as_list, as_object
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from wavewright.config.errors import WavewrightError
     from wavewright.config.settings import Settings
     from wavewright.config.sources import Source
@@ -45,14 +47,6 @@ class CheckOutcome:
     checked: CheckedDocument | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class GoodCheck:
-    """The last text that could be read, and what was found in it."""
-
-    text: str
-    diagnostics: tuple[Diagnostic, ...]
-
-
 @dataclass(frozen=True)
 class Surroundings:
     """What a document may name, and what is known of it."""
@@ -60,6 +54,8 @@ class Surroundings:
     project: OpenProject
     outcome: CheckOutcome | None
     """Of the last check of the document."""
+    good: GoodCheck | None
+    """The last version of the document that could be read."""
     open_texts: Mapping[Path, str]
     """The texts that stand in the editor, by their files."""
 
@@ -139,7 +135,30 @@ class ReadText:
         goal = around.goal
         if goal is not None:
             plan = plan.model_copy(update={"inputs": {**plan.inputs, **goal.inputs}})
-        return CheckContext(plan, goal, around.tools, LIMITS_OF_OWN_PLANS, untyped)
+        folder = Path(self.document.source.name).parent
+        called = signatures_of_sub_plans(plan, folder, around.settings, around.tools)
+        return CheckContext(plan, goal, around.tools, LIMITS_OF_OWN_PLANS, untyped, called)
+
+    def waves(self, subject: CheckContext, settings: Settings) -> Mapping[StepId, int]:
+        """Return in which wave of a run each step begins, from 0: names of `let` and sub-plans are
+        put in for that.
+        """
+        if not needs_expansion(subject.plan):
+            return subject.graph.wave_of()
+        whole = plan_with_sub_plans(subject.plan, self.document, settings).plan
+        found: dict[StepId, int] = {}
+        for name, wave in PlanGraph.of(whole).wave_of().items():
+            caller = next((one for one in _callers(name) if one in subject.steps), name)
+            found[caller] = min(wave, found.get(caller, wave))
+        return found
+
+
+def _callers(step: StepId) -> Iterator[StepId]:
+    """Yield the steps that a step of a sub-plan may stand for, its own id first."""
+    name = str(step)
+    while name:
+        yield StepId(name)
+        name = name.rpartition(".")[0]
 
 
 def _plan_of_template(fields: Mapping[str, Json]) -> Json:
@@ -184,3 +203,11 @@ class OpenDocument:
             return ReadText(read_faulty_document(self.text, str(self.path)))
         except DocumentError:
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class GoodCheck:
+    """The last version of a document that could be read, and what was found in it."""
+
+    document: OpenDocument
+    diagnostics: tuple[Diagnostic, ...]

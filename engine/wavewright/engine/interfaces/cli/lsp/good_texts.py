@@ -9,6 +9,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from wavewright.config.sources import Span
+from wavewright.engine.interfaces.cli.lsp.positions import lines_of
 
 if TYPE_CHECKING:
     from wavewright.planner.diagnostics.diagnostic import Diagnostic
@@ -31,15 +32,32 @@ class FixedText:
     kept: tuple[Stretch, ...]
     """What is as it stands in the editor: its places in this text and in that of the editor."""
 
+    def span(self, span: Span) -> Span | None:
+        """Return where a stretch stands in the editor; None where an end of it does not."""
+        start, end = self._place(span.start), self._place(span.end)
+        return None if start is None or end is None else Span(start, end)
+
+    def span_around(self, span: Span) -> Span:
+        """Return the smallest kept stretch of the editor's text that holds what became of another."""
+        starts = (
+            min(span.start - kept.before, kept.length) + kept.after
+            for kept in self.kept
+            if kept.before <= span.start
+        )
+        ends = (
+            max(span.end - kept.before, 0) + kept.after
+            for kept in self.kept
+            if span.end <= kept.before + kept.length
+        )
+        return Span(max(starts), min(ends))
+
     def placed(self, diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
         """Return the diagnostics of what is kept, where it stands in the editor."""
         found: list[Diagnostic] = []
         for diagnostic in diagnostics:
-            span = diagnostic.span
-            start = None if span is None else self._place(span.start)
-            end = None if span is None else self._place(span.end)
-            if start is not None and end is not None:
-                found.append(replace(diagnostic, span=Span(start, end)))
+            span = None if diagnostic.span is None else self.span(diagnostic.span)
+            if span is not None:
+                found.append(replace(diagnostic, span=span))
         return found
 
     def _place(self, offset: int) -> int | None:
@@ -53,12 +71,18 @@ def fixed_texts(good: str, text: str, fault: int) -> Iterator[FixedText]:
     """Yield what a text may become when what was changed around a fault is taken back: the change
     at the fault, then all before it, then all.
     """
-    old, new = good.splitlines(keepends=True), text.splitlines(keepends=True)
+    old, new = lines_of(good), lines_of(text)
     changes = _changes(old, new)
-    line = text.count("\n", 0, fault)
+    line = len(lines_of(text[:fault] + ".")) - 1
     before = [change for change in changes if change[2] <= line]
     for taken_back in filter(None, (before[-1:], before, changes)):
         yield _fixed(old, new, taken_back)
+
+
+def kept_of(good: str, text: str) -> FixedText:
+    """Return a good text with the stretches of it that a later text has kept."""
+    old, new = lines_of(good), lines_of(text)
+    return _fixed(old, new, _changes(old, new))
 
 
 _Change = tuple[int, int, int, int]

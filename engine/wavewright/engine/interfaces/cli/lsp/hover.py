@@ -25,7 +25,7 @@ from wavewright.planner.types import JsonSchema, StepId
 from wavewright.reviewer.values import duration_text
 
 if TYPE_CHECKING:
-    from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument, Surroundings
+    from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument, ReadText, Surroundings
     from wavewright.planner.language.signatures import ToolSignature
 
 
@@ -66,12 +66,14 @@ def _of_node(document: OpenDocument, offset: int, around: Surroundings) -> Itera
     if subject is None or pointer is None or not isinstance(text, str):
         return
     keys = pointer_keys(pointer)
-    if keys[-1] == "tool" and text in around.tools:
+    if keys[-1] == "plan" and text in subject.sub_plans:
+        yield _call(subject.sub_plans[text])
+    elif keys[-1] == "tool" and text in around.tools:
         yield _tool(around.tools[text], around)
     elif _names_step(keys) and text in subject.steps:
-        yield _step(subject, StepId(text), around)
+        yield _step(read, subject, StepId(text), around)
     else:
-        yield from _expression(document, at, subject, pointer, offset, around)
+        yield from _expression(read, at, subject, pointer, offset, around)
 
 
 def _names_step(keys: list[str]) -> bool:
@@ -79,7 +81,7 @@ def _names_step(keys: list[str]) -> bool:
 
 
 def _expression(
-    document: OpenDocument,
+    read: ReadText,
     at: NodeAt,
     subject: CheckContext,
     pointer: str,
@@ -88,7 +90,7 @@ def _expression(
 ) -> Iterator[str]:
     text, inside = (
         str(getattr(at.node, "value", "")),
-        offset_in_string(document.text, at.node, offset),
+        offset_in_string(read.document.source.text, at.node, offset),
     )
     place = None if inside is None else expression_at(subject, pointer, text, inside)
     part = None if place is None else part_at(place)
@@ -97,7 +99,7 @@ def _expression(
     if part.schema is not None:
         yield f"```\n{part.text}: {schema_text(part.schema)}\n```"
     if part.step is not None and part.step in subject.steps:
-        yield _step(subject, part.step, around)
+        yield _step(read, subject, part.step, around)
     elif part.is_call:
         yield from _function(part)
 
@@ -108,14 +110,21 @@ def _function(part: PartAt) -> Iterator[str]:
             yield f"`{entry.call}`: {entry.meaning}"
 
 
-def _step(subject: CheckContext, name: StepId, around: Surroundings) -> str:
+def _step(read: ReadText, subject: CheckContext, name: StepId, around: Surroundings) -> str:
     step = subject.steps[name]
     output = subject.types.outputs.get(name, {})
-    lines = [f"step `{name}`, wave {subject.graph.wave_of().get(name, 0) + 1}"]
+    wave = read.waves(subject, around.settings).get(name, 0) + 1
+    lines = [f"step `{name}`, wave {wave}"]
     lines += [step.why] if step.why else []
     lines.append(f"```\n{schema_text(output)}\n```")
     signature = subject.signature(step)
-    return "\n\n".join([*lines, *([_tool(signature, around)] if signature is not None else [])])
+    if signature is not None:
+        lines.append(_tool(signature, around) if step.plan is None else _call(signature))
+    return "\n\n".join(lines)
+
+
+def _call(signature: ToolSignature) -> str:
+    return f"```\n{tool_text(signature)}```"
 
 
 def _tool(signature: ToolSignature, around: Surroundings) -> str:
@@ -129,7 +138,7 @@ def _tool(signature: ToolSignature, around: Surroundings) -> str:
     if signature.cache_for is not None:
         facts.append(f"results are kept for {duration_text(signature.cache_for)}")
     facts += _past(signature, around)
-    return f"```\n{tool_text(signature)}```\n\n{'; '.join(facts)}"
+    return f"{_call(signature)}\n\n{'; '.join(facts)}"
 
 
 def _past(signature: ToolSignature, around: Surroundings) -> Iterator[str]:

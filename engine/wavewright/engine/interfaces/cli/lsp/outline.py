@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
 
 from wavewright.config.documents import read_document
 from wavewright.config.sources import ScalarNode, Span, find_node, iterate_nodes
+from wavewright.engine.interfaces.cli.lsp.good_texts import kept_of
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
 from wavewright.engine.rehearsal.dry_run.text import dry_run_text
 from wavewright.engine.run.jobs.documents import no_plan_error
 from wavewright.engine.run.jobs.resolving import resolve_job
 from wavewright.planner.diagnostics.diagnostic import type_name
-from wavewright.planner.plans.uses import embedded_uses
-from wavewright.planner.schemas.validation import infer_schema
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
-    from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument, ReadText, Surroundings
+    from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument, Surroundings
     from wavewright.planner.checks.context import CheckContext
+    from wavewright.planner.types import StepId
 
 DRY_RUN: Final = "wavewright.dryRun"
 """Name of the command that shows a dry run."""
@@ -29,32 +29,45 @@ DRY_RUN: Final = "wavewright.dryRun"
 def symbols(
     document: OpenDocument, _params: types.DocumentSymbolParams, around: Surroundings
 ) -> list[types.DocumentSymbol]:
-    """Return the steps of a plan by wave, then its gates."""
-    read = document.read
+    """Return the steps of a plan by wave, then its gates.
+
+    Those of a text that cannot be read are the last ones that could, where they stand by now.
+    """
+    read, place = document.read, _as_it_stands
+    if read is None and around.good is not None:
+        read = around.good.document.read
+        place = kept_of(around.good.document.text, document.text).span_around
     subject = None if read is None else read.subject(around)
     if read is None or subject is None:
         return []
+
+    def range_of(pointer: str) -> types.Range | None:
+        span = read.document.span(f"{read.base}{pointer}")
+        return None if span is None else document.places.range(place(span))
+
     waves: dict[int, list[types.DocumentSymbol]] = {}
-    wave_of = subject.graph.wave_of()
+    wave_of = read.waves(subject, around.settings)
     for number, step in enumerate(subject.plan.steps):
         of_wave = waves.setdefault(wave_of.get(step.id, 0), [])
-        of_wave += _symbol(document, read, f"/steps/{number}", step.id, step.tool)
+        of_wave += _symbol(range_of, f"/steps/{number}", step.id, step.plan or step.tool)
     found = [_wave(number, members) for number, members in sorted(waves.items()) if members]
     for number, gate in enumerate(subject.plan.gates):
         looked_at = gate.on or gate.on_tool or "the plan"
-        found += _symbol(document, read, f"/gates/{number}", gate.id, f"gate on {looked_at}")
+        found += _symbol(range_of, f"/gates/{number}", gate.id, f"gate on {looked_at}")
     return found
 
 
+def _as_it_stands(span: Span) -> Span:
+    return span
+
+
 def _symbol(
-    document: OpenDocument, read: ReadText, pointer: str, name: str, detail: str
+    range_of: Callable[[str], types.Range | None], pointer: str, name: str, detail: str
 ) -> Iterator[types.DocumentSymbol]:
-    whole = read.document.span(f"{read.base}{pointer}")
-    chosen = read.document.span(f"{read.base}{pointer}/id")
+    whole, chosen = range_of(pointer), range_of(f"{pointer}/id")
     if whole is not None and chosen is not None:
         kind = types.SymbolKind.Function if "/steps/" in pointer else types.SymbolKind.Event
-        places = document.places
-        yield types.DocumentSymbol(name, kind, places.range(whole), places.range(chosen), detail)
+        yield types.DocumentSymbol(name, kind, whole, chosen, detail)
 
 
 def _wave(number: int, members: list[types.DocumentSymbol]) -> types.DocumentSymbol:
@@ -90,7 +103,7 @@ def inlay_hints(
     if read is None or subject is None:
         return []
     hints: list[types.InlayHint] = []
-    for pointer, text in _hint_texts(subject):
+    for pointer, text in _hint_texts(subject, read.waves(subject, around.settings)):
         found = find_node(read.document.root, f"{read.base}{pointer}")
         if found is None:
             continue
@@ -103,19 +116,12 @@ def inlay_hints(
     return hints
 
 
-def _hint_texts(subject: CheckContext) -> Iterator[tuple[str, str]]:
-    wave_of = subject.graph.wave_of()
+def _hint_texts(subject: CheckContext, wave_of: Mapping[StepId, int]) -> Iterator[tuple[str, str]]:
     for number, step in enumerate(subject.plan.steps):
         if step.id in wave_of:
             yield f"/steps/{number}/id", f"wave {wave_of[step.id] + 1}"
-    result = subject.plan.result
-    if result is None:
-        return
-    schema = infer_schema(result)
-    uses = embedded_uses(result, "/result", "result") if isinstance(result, str) else []
-    if uses and uses[0].is_whole:
-        schema = subject.types.result(uses[0], None) or {}
-    yield "/result", type_name(schema)
+    if subject.plan.result is not None:
+        yield "/result", type_name(subject.types.value(subject.plan.result))
 
 
 def lenses(

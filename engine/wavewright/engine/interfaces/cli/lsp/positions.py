@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from itertools import pairwise
 
 from lsprotocol import types
 
@@ -47,8 +48,21 @@ class TextPositions:
         before = written[: position.character * self._unit].decode(self._codec, "ignore")
         return start + len(before)
 
+    def changed(self, change: types.TextDocumentContentChangeEvent) -> str:
+        """Return the text after a change in the editor."""
+        if not isinstance(change, types.TextDocumentContentChangePartial):
+            return change.text
+        start, end = self.offset(change.range.start), self.offset(change.range.end)
+        return self.text[:start] + change.text + self.text[end:]
+
     def line_span(self, line: int) -> Span:
         """Return a line without its line break."""
         start = self._starts[line]
         end = self._starts[line + 1] if line + 1 < len(self._starts) else len(self.text)
         return Span(start, start + len(self.text[start:end].rstrip("\r\n")))
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text with their line breaks, which are those of the protocol."""
+    starts = [0, *(found.end() for found in _LINE_BREAK.finditer(text)), len(text)]
+    return [text[start:end] for start, end in pairwise(starts) if start < end]

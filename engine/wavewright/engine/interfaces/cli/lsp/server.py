@@ -12,18 +12,18 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import anyio
 import anyio.to_thread
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol, lsp_method
 from pygls.uris import to_fs_path
-from pygls.workspace import TextDocument
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
@@ -72,11 +72,24 @@ SECONDS_OF_REST: Final = 0.3
 """Without a key, after which a changed text is checked."""
 
 
+class _Protocol(LanguageServerProtocol):
+    """The protocol, but for changes of texts, which the server makes itself: pygls takes more for a
+    line break than editors do, such as U+2028, and moves places that it is told.
+    """
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
+    def lsp_text_document__did_change(
+        self, params: types.DidChangeTextDocumentParams
+    ) -> Generator[Any, Any, None]:
+        features = cast("dict[str, object]", self.fm.features)  # pyright: ignore[reportUnknownMemberType]
+        yield features[types.TEXT_DOCUMENT_DID_CHANGE], (params,), None
+
+
 class PlanServer(LanguageServer):
     """The server of one editor."""
 
     def __init__(self) -> None:
-        super().__init__(SOURCE, __version__)  # pyright: ignore[reportUnknownMemberType]
+        super().__init__(SOURCE, __version__, protocol_cls=_Protocol)  # pyright: ignore[reportUnknownMemberType]
         self.projects = OpenProjects()
         self._documents: dict[str, OpenDocument] = {}
         self._good: dict[str, GoodCheck] = {}
@@ -91,43 +104,50 @@ class PlanServer(LanguageServer):
     @property
     def encoding(self) -> str:
         """How the editor counts within a line."""
-        return str(getattr(self.workspace.position_encoding, "value", "utf-16"))
+        encoding = self.workspace.position_encoding
+        return encoding.value if isinstance(encoding, types.PositionEncodingKind) else str(encoding)
 
     def document(self, uri: str) -> OpenDocument:
-        """Return a document as it stands in the editor."""
-        held = self.workspace.get_text_document(uri)
-        known = self._documents.get(uri)
-        if known is not None and known.version == held.version and known.text == held.source:
-            return known
+        """Return a document as it stands in the editor.
+
+        Raises:
+            KeyError: it is not open.
+        """
+        return self._documents[uri]
+
+    def take(self, uri: str, version: int, text: str) -> None:
+        """Take a document as it stands in the editor from now on."""
         # The reader of documents drops a byte order mark as well.
-        places = TextPositions(held.source.removeprefix("\ufeff"), self.encoding)
-        document = OpenDocument(uri, _path_of(uri), held.version, places)
-        self._documents[uri] = document
-        return document
+        places = TextPositions(text.removeprefix("\ufeff"), self.encoding)
+        self._documents[uri] = OpenDocument(uri, _path_of(uri), version, places)
+
+    def is_open(self, uri: str) -> bool:
+        """Whether a document is open in the editor."""
+        return uri in self._documents
 
     def around(self, document: OpenDocument) -> Surroundings:
         """Return what a document may name, and what is known of it."""
-        texts = {_path_of(text.uri): text.source for text in self._open_texts()}
+        texts = {each.path: each.text for each in self._documents.values()}
         project = self.projects.of(document.path)
-        return Surroundings(project, self._outcomes.get(document.uri), texts)
+        uri = document.uri
+        return Surroundings(project, self._outcomes.get(uri), self._good.get(uri), texts)
 
     async def check(self, uri: str, *, rest: float = 0.0) -> None:
         """Check a document once it has rested, and show what is found."""
-        version = self.workspace.get_text_document(uri).version
+        document = self._documents.get(uri)
         if rest:
             await anyio.sleep(rest)
-        if not self._is_current(uri, version):
+        if document is None or self._documents.get(uri) is not document:
             return
-        document = self.document(uri)
         project = self.projects.of(document.path)
         outcome, shown = await anyio.to_thread.run_sync(
             _check, document, project, self._good.get(uri), limiter=self._checks
         )
-        if not self._is_current(uri, version):
+        if self._documents.get(uri) is not document:
             return
         checked = outcome.checked
         if checked is not None and checked.text.document is not None:
-            self._good[uri] = GoodCheck(document.text, checked.diagnostics)
+            self._good[uri] = GoodCheck(document, checked.diagnostics)
         self._outcomes[uri] = outcome
         self._publish(document, shown)
         # The first completion would wait for the import of every pack.
@@ -140,15 +160,8 @@ class PlanServer(LanguageServer):
             gc.collect()
             gc.freeze()  # what is loaded stays: no later collection goes through it
 
-    def _is_current(self, uri: str, version: int | None) -> bool:
-        return any(held.uri == uri and held.version == version for held in self._open_texts())
-
-    def _open_texts(self) -> list[TextDocument]:
-        """Return the texts that are open; the workspace has them by their decoded names."""
-        return [*self.workspace.text_documents.values()]
-
     def _publish(self, document: OpenDocument, found: Published) -> None:
-        open_files = {_path_of(text.uri) for text in self._open_texts()}
+        open_files = {each.path for each in self._documents.values()}
         before = self._elsewhere.pop(document.uri, set[Path]())
         shown = set[Path]()
         for path, diagnostics in found:
@@ -179,8 +192,8 @@ class PlanServer(LanguageServer):
     async def check_all(self) -> None:
         """Check every open document again: a file that they depend on has changed."""
         self.projects.forget()
-        for text in self._open_texts():
-            await self.check(text.uri)
+        for uri in [*self._documents]:
+            await self.check(uri)
 
     def tell_once(self, text: str) -> None:
         """Show a message, unless it has been shown before."""
@@ -206,6 +219,8 @@ class PlanServer(LanguageServer):
         """
 
         async def respond(params: Any) -> object:  # of the feature, with its document
+            if not self.is_open(params.text_document.uri):
+                return None
             try:
                 document = self.document(params.text_document.uri)
                 work = partial(answer, document, params, self.around(document))
@@ -253,11 +268,18 @@ _OWN_FAULT: Final = (
 
 
 async def _opened(server: PlanServer, params: types.DidOpenTextDocumentParams) -> None:
-    await server.check(params.text_document.uri)
+    opened = params.text_document
+    server.take(opened.uri, opened.version, opened.text)
+    await server.check(opened.uri)
 
 
 async def _changed(server: PlanServer, params: types.DidChangeTextDocumentParams) -> None:
-    await server.check(params.text_document.uri, rest=SECONDS_OF_REST)
+    changed = params.text_document
+    text = server.document(changed.uri).text
+    for change in params.content_changes:
+        text = TextPositions(text, server.encoding).changed(change)
+    server.take(changed.uri, changed.version, text)
+    await server.check(changed.uri, rest=SECONDS_OF_REST)
 
 
 async def _saved(server: PlanServer, _params: types.DidSaveTextDocumentParams) -> None:
