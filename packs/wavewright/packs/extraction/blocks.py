@@ -12,7 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Annotated, Final, Generic, Literal, TypeAlias, TypeVar
+
+from pydantic import BeforeValidator
 
 BlockKind: TypeAlias = Literal["heading", "paragraph", "item", "quote", "row"]
 
@@ -128,6 +130,10 @@ def word_set(text: str) -> frozenset[str]:
 def phrase_set(text: str) -> frozenset[str]:
     """Return the parts of a text between commas; one may be empty."""
     return frozenset(phrase.strip() for phrase in text.split(","))
+
+
+Phrases: TypeAlias = Annotated[frozenset[str], BeforeValidator(phrase_set)]
+"""Words or phrases, which a file has in one text between commas."""
 
 
 def singular(word: str) -> str:

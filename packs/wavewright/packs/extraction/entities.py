@@ -21,6 +21,7 @@ from wavewright.packs.extraction.blocks import (
     BlockLink,
     NameIndex,
     PageStructure,
+    Phrases,
     clean_title,
     common_words,
     entries_of,
@@ -62,19 +63,19 @@ class KindCues:
     """Words that tell a kind of thing; all singular and in lower case."""
 
     kind: str
-    groups: frozenset[str]
+    groups: Phrases
     """Of folders of addresses, breadcrumbs, categories, rows such as `Type`, and suffixes of
     titles.
     """
-    lists: frozenset[str]
+    lists: Phrases
     """Of headings above lists of such things, and of labels of rows that name them; words, or whole
     phrases.
     """
-    nouns: frozenset[str] = frozenset()
+    nouns: Phrases = frozenset()
     """Of first sentences: what X is a NOUN says."""
-    endings: tuple[str, ...] = ()
+    endings: Phrases = frozenset()
     """Of such nouns."""
-    labels: frozenset[str] = frozenset()
+    labels: Phrases = frozenset()
     """Of rows that only pages about such things have; two of them tell the kind."""
     are_people: bool = False
     """Whether such a thing is somebody: "X is a NOUN who …" says so, whatever the noun."""
@@ -306,7 +307,7 @@ class Gazetteer:
         """Return the kind that the last word of a phrase tells."""
         head = "".join(words_of(phrase)[-1:])
         return next((cue.kind for cue in self._cues if head in cue.nouns), None) or next(
-            (cue.kind for cue in self._cues if cue.endings and head.endswith(cue.endings)), None
+            (cue.kind for cue in self._cues if head.endswith((*cue.endings,))), None
         )
 
     def _listed_kinds(self) -> dict[str, str]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
-from wavewright.packs.extraction.blocks import Block, PageStructure, clean_title
+from wavewright.packs.extraction.blocks import Block, PageStructure, Phrases, clean_title
 from wavewright.packs.extraction.entities import EntityMention, Gazetteer, NamedEntity
-from wavewright.packs.extraction.kinds import NPC, kind_of_word
+from wavewright.packs.extraction.kinds import LABELS, NPC, kind_of_word
 from wavewright.packs.extraction.prose import Clause
 
 Takes: TypeAlias = Literal["text", "list", "quote", "target"]
@@ -39,22 +39,29 @@ class FactCues:
     """The value; the parts of an enumeration; the whole sentence; or the things of some kinds in
     the passage.
     """
-    labels: frozenset[str] = frozenset()
+    labels: Phrases = frozenset()
     """Of rows, in lower case."""
-    headings: frozenset[str] = frozenset()
+    labels_of: Phrases = frozenset()
+    """Names of `LABELS` of the kinds, which are labels, too."""
+    headings: Phrases = frozenset()
     """Of sections, in lower case; empty text for what stands above the first heading."""
     pattern: re.Pattern[str] | None = None
     """Of what follows the thing's name in a sentence; its group `value` is the value."""
-    verbs: frozenset[str] = frozenset()
+    verbs: Phrases = frozenset()
     """What a clause says of the thing: a verb in its basic form, alone or with the words behind it,
     such as `serve`, `belong to`, `be at war with`, `be captain of`. What follows is the value.
     """
-    words: frozenset[str] = frozenset()
+    words: Phrases = frozenset()
     """Adjectives that a clause says of the thing."""
     noun_kind: str = ""
     """Kind of the noun that a clause says the thing is; the noun with its adjectives is the value."""
-    kinds: frozenset[str] = frozenset()
+    kinds: Phrases = frozenset()
     """Of targets."""
+
+    @property
+    def row_labels(self) -> frozenset[str]:
+        """All labels of rows."""
+        return self.labels.union(*(LABELS[name] for name in self.labels_of))
 
 
 _MAX_ROW: Final = 200
@@ -113,15 +120,16 @@ class FactReader:
         ]
 
     def _in_rows(self, cue: FactCues) -> Iterator[Fact]:
+        labels = cue.row_labels
         for page in self.pages:
             for block in page.rows():
-                if block.label.casefold() in cue.labels:
+                if block.label.casefold() in labels:
                     yield from self._values(cue, block.value, block, page)
             for block in page.prose():
                 # "Recommended level: 20-26" is a row, however it is written.
                 label, mark, value = block.text.partition(":")
                 is_row = mark and "\n" not in block.text and len(block.text) <= _MAX_ROW
-                if is_row and label.strip().casefold() in cue.labels:
+                if is_row and label.strip().casefold() in labels:
                     yield from self._values(cue, value.strip(), block, page, block.text)
 
     def _in_sections(self, cue: FactCues) -> Iterator[Fact]:

@@ -11,19 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from wavewright.packs.extraction.blocks import Block, PageStructure, phrase_set
+from wavewright.packs.extraction.blocks import Block, PageStructure
 from wavewright.packs.extraction.entities import EntityMention, Gazetteer, NamedEntity
-from wavewright.packs.extraction.kinds import (
-    FACTION,
-    FOE,
-    ITEM,
-    NEIGHBOURS,
-    NPC,
-    PRESENCES,
-    WAYS_IN,
-    WAYS_OUT,
-    ZONE,
-)
+from wavewright.packs.extraction.kinds import FACTION, FOE, ITEM, LABELS, NPC, ZONE
 
 Told: TypeAlias = tuple[str, bool]
 """A relation, and whether it leads from what is named second to what is named first."""
@@ -49,53 +39,23 @@ KIN_LABELS: Final[Mapping[str, str]] = {
     "married to": "spouse",
 }
 """Label of a row to what the person that it names is to the subject."""
-MEMBERSHIPS: Final = phrase_set(
-    "allegiance, allegiances, affiliation, affiliations, faction, factions, guild, order, member of, serves, "
-    "organisation, organization, clan, sworn to, side, team, works for, employer, employed by, company, crew, union, "
-    "corporation, memberships, group, groups, loyalty, loyal to"
-)
-PARENTS: Final = phrase_set(
-    "part of, parent, parent faction, belongs to, subgroup of, branch of, under, answers to"
-)
-OWNERS: Final = phrase_set(
-    "wielder, wielders, owner, owners, bearer, bearers, carried by, held by, wielded by, keeper, keepers, "
-    "previous owners"
-)
+_TOLD_BY: Final[Mapping[str, Told]] = {
+    "ways_out": ("leads_to", False),
+    "ways_in": ("leads_to", True),
+    "neighbours": ("connects_to", False),
+    "presences": ("located_in", False),
+    "memberships": ("member_of", False),
+    "members": ("member_of", True),
+    "parents": ("part_of", False),
+    "parts": ("part_of", True),
+    "led": ("leads", False),
+    "leaders": ("leads", True),
+    "owners": ("owns", True),
+    "owned": ("owns", False),
+    "makers": ("made_by", False),
+}
 _LABELS: Final[Mapping[str, Told]] = {
-    label: relation
-    for relation, labels in (
-        (("leads_to", False), WAYS_OUT),
-        (("leads_to", True), WAYS_IN),
-        (("connects_to", False), NEIGHBOURS),
-        (("located_in", False), PRESENCES),
-        (("member_of", False), MEMBERSHIPS),
-        (
-            ("member_of", True),
-            phrase_set("members, known members, notable members, member, membership, ranks"),
-        ),
-        (("part_of", False), PARENTS),
-        (
-            ("part_of", True),
-            phrase_set("contains, consists of, parts, subgroups, branches, chapters, includes"),
-        ),
-        (("leads", False), phrase_set("leader of, ruler of, commands, leads, rules, captain of")),
-        (
-            ("leads", True),
-            phrase_set(
-                "leader, leaders, led by, ruler, rulers, ruled by, governed by, head, chief, commander, captain, lord"
-            ),
-        ),
-        (("owns", True), OWNERS),
-        (
-            ("owns", False),
-            phrase_set("owns, carries, wields, possessions, belongings, carried items"),
-        ),
-        (
-            ("made_by", False),
-            phrase_set("maker, makers, made by, forged by, built by, creator, author, authors"),
-        ),
-    )
-    for label in labels
+    label: told for name, told in _TOLD_BY.items() for label in LABELS[name]
 } | {
     label: (f"{kin}_of" if kin != "family" else "family_of", True)
     for label, kin in KIN_LABELS.items()

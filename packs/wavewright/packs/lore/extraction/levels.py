@@ -15,15 +15,6 @@ _KINDS: Final = word_set(
     "danger difficulty threat recommended suggested zone area enemy monster mob creature player "
     "character required minimum"
 )
-LABELS: Final = frozenset(
-    phrase for kind in _KINDS for phrase in (f"{kind} level", f"{kind} levels")
-)
-"""Of rows and sections, in lower case."""
-BARE_LABELS: Final = frozenset(
-    {"level", "levels", "level range", "level requirement", "lvl", "lvls", "lv"}
-)
-"""Of rows alone: a section of levels may be about the floors of a building."""
-
 _NUMBERS: Final = {
     word: digits
     for digits, word in enumerate(

@@ -322,7 +322,7 @@ def _listed_factions(view: ZoneView, subject: Subject) -> Iterator[Fact]:
 
 
 def _faction(view: ZoneView, subject: Subject) -> FactionData:
-    facts = _facts_of(view, subject, [*cues.FACTION_FACTS, cues.FACTION_NOUN])
+    facts = _facts_of(view, subject, cues.FACTION_FACTS)
     found = _Facts(facts, _naming_of(subject))
     parents = found.targets("parent_faction_id")
     stances: dict[str, FactionRelation] = {}
@@ -379,7 +379,7 @@ def _all_prose(found: _Facts, pages: Sequence[PageStructure]) -> str:
 def _category(texts: Sequence[str]) -> LoreCategory:
     for text in texts:
         words = set(words_of(text))
-        for category, known in cues.LORE_CATEGORIES:
+        for category, known in cues.LORE_CATEGORIES.items():
             if words & known:
                 return category
     return ""
