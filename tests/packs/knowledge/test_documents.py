@@ -93,8 +93,11 @@ def test_a_folder_is_read_with_all_that_is_in_it(tmp_path: Path) -> None:
 
 def test_what_setting_has_done_to_words_of_a_pdf_is_undone() -> None:
     assert unset_text(
-        "the of\ufb01cial inter-\nnational \ufb02eet of Joliot-\nCurie in 1914-\n1918"
-    ) == ("the official international fleet of Joliot-Curie in 1914-1918")
+        "the of\ufb01cial inter-\nnational \ufb02eet of Joliot-\nCurie in 1914-\n1918, a well-\nknown "
+        "by-\nlaw, and a by-law"
+    ) == (
+        "the official international fleet of Joliot-Curie in 1914-1918, a well-known by-law, and a by-law"
+    )
 
 
 def test_the_first_line_of_a_plain_text_that_stands_alone_is_its_title(tmp_path: Path) -> None:

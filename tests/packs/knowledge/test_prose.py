@@ -170,6 +170,37 @@ def test_whom_a_sentence_calls_kin_is_a_person() -> None:
     assert types.get("Initech") != "person"
 
 
+def read_types(text: str) -> dict[str, str]:
+    """Return the names that a text alone gives, with their types."""
+    chunk = Chunk(id="a", document="a.txt", title="a", text=text, start=0, end=len(text))
+    found = generate_records(chunk, prose_reader(MODEL))
+    return {} if found is None else {one.name: one.type for one in found.entities}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Add Lentils, carrots and stock. Run Docker as root.",
+        "Bill to:                    From:\nHarbour Inn                 Delta Linen Service GmbH",
+        "Subject: Visit to Bergen\nDate: Tue, 5 Mar 2024\nFrom: Anna Lind",
+        "Clara Wolf war Pianistin. Sie wurde 1819 in Leipzig geboren. Sie heiratete 1840 Robert Brandt.",
+    ],
+    ids=["orders", "columns", "the head of a mail", "another language"],
+)
+def test_what_is_no_prose_of_the_models_language_names_nothing(text: str) -> None:
+    assert read_types(text) == {}
+
+
+def test_an_office_is_held_by_a_person() -> None:
+    assert read_types("Lars Eide, our head of sales, will meet you.") == {"Lars Eide": "person"}
+
+
+def test_a_name_that_is_cut_at_the_end_of_a_line_is_whole() -> None:
+    text = "The well-\nknown chemist Marie Dupont-\nLeroy worked in Oslo."
+
+    assert "Marie Dupont-Leroy" in read_types(text)
+
+
 def test_short_names_are_those_of_the_only_person_who_has_them() -> None:
     text = "Helen Carter founded Carter Maps. Helen married Peter Brandt. Brandt lived in Oslo."
 

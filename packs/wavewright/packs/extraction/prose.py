@@ -18,6 +18,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from wavewright.config import Span, install_hint, is_installed
+from wavewright.packs.extraction.blocks import WORD
 from wavewright.planner import DocumentModel
 
 if TYPE_CHECKING:
@@ -51,6 +52,11 @@ _PRONOUNS: Final[dict[str, Pronoun]] = {
 _NOWHERE: Final = Span(0, 0)
 _MAX_SENTENCE: Final = 2_000
 """Characters; what is longer is no sentence."""
+_MIN_WORDS: Final = 15
+"""Of a text whose language can be told."""
+_MIN_SHARE: Final = 0.2
+"""Of small words, such as articles and prepositions, in a text of the model's language; about two
+fifths are usual."""
 _MAX_KNOWN: Final = 20_000
 """Sentences whose reading is kept in the process."""
 
@@ -148,6 +154,14 @@ class ProseReader:
         self._language = language
         self._lock = Lock()
         self._known: dict[str, SentenceProse] = {}
+
+    def is_of_another_language(self, text: str) -> bool:
+        """Whether a text has too few of the small words of the model's language to be in it."""
+        small = () if self._language is None else self._language.Defaults.stop_words
+        words = [word.casefold() for word in WORD.findall(text)]
+        if not small or len(words) < _MIN_WORDS:
+            return False
+        return sum(word in small for word in words) < _MIN_SHARE * len(words)
 
     def read(self, sentence: str) -> SentenceProse:
         """Return what a sentence says."""
@@ -266,6 +280,9 @@ class _SentenceReader:
             return NO_PROSE
         typed = tuple(self._names())
         names = (*typed, *self._proper_nouns(typed))
+        if any(map(_is_order, self._doc)):
+            # "Add Lentils": what a recipe or a manual names in orders is seldom a name.
+            names = tuple(one for one in names if " " in one.text or one.type == "place")
         if self._doc.text.rstrip().endswith("?"):
             return SentenceProse(is_sentence=True, names=names)
         verbs = [token for token in self._doc if self._is_told(token)]
@@ -291,7 +308,12 @@ class _SentenceReader:
                 continue
             for part in _parts(entity):
                 tokens = [*part]
-                while tokens and (tokens[0].lower_ in _ARTICLES or tokens[0].pos_ == "PUNCT"):
+                is_cut = bool(tokens) and tokens[0].tag_ == "VB"
+                while tokens and (
+                    tokens[0].lower_ in _ARTICLES
+                    or tokens[0].pos_ == "PUNCT"
+                    or tokens[0].tag_ == "VB"
+                ):
                     tokens.pop(0)
                 while tokens and (tokens[-1].tag_ == "POS" or tokens[-1].pos_ == "PUNCT"):
                     tokens.pop()
@@ -301,7 +323,7 @@ class _SentenceReader:
                 text = _POSSESSIVE.sub("", self._doc.text[start:end])
                 if _is_a_name(text, tokens) and self._is_named(tokens, kind):
                     # Behind "under" or "by" stands somebody else, of whom the model says nothing.
-                    own = kind if part[0].i == entity.start else ""
+                    own = kind if part[0].i == entity.start and not is_cut else ""
                     yield ProseName(text, own, Span(start, start + len(text)), _title(tokens[0]))
 
     def _proper_nouns(self, names: Sequence[ProseName]) -> Iterator[ProseName]:
@@ -610,6 +632,14 @@ def _parts(entity: Iterable[Token]) -> list[list[Token]]:
 def _all_of(token: Token) -> list[Token]:
     """Return the parts of an enumeration, or the one noun."""
     return [token, *(one for one in token.conjuncts if one.i > token.i)]
+
+
+def _is_order(verb: Token) -> bool:
+    """Whether a verb says what to do: `Add the onion`."""
+    is_bare = verb.tag_ == "VB" and verb.dep_ == "ROOT"
+    return is_bare and not any(
+        one.dep_ in {"aux", "auxpass", "nsubj", "nsubjpass"} for one in verb.children
+    )
 
 
 def _same_as(token: Token) -> list[Token]:

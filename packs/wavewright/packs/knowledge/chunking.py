@@ -27,6 +27,7 @@ from wavewright.packs.extraction.blocks import (
     listed_name,
     singular,
     split_sentences,
+    word_set,
 )
 from wavewright.packs.extraction.kinds import kind_of_word, type_of_noun
 from wavewright.packs.extraction.prose import ProseReader
@@ -35,6 +36,8 @@ from wavewright.packs.knowledge.models import Chunk, KnownName
 _HEADING: Final = re.compile(r"(?P<marks>#{1,6})[ \t]+(?P<text>.+?)[ \t]*#*[ \t]*")
 _FENCE: Final = re.compile(r" {0,3}(?:```|~~~)")
 _BLOCK_START: Final = re.compile(r"\s*(?:[-*+•]\s|\d{1,3}[.)]\s|\||#{1,6}\s|>|$)")
+FIELD: Final = re.compile(r"[A-Z][\w-]{1,20}:[ \t]+\S")
+"""A line such as `Subject: …`; one below another is a block of its own, as in the head of a mail."""
 _MAX_CAPITALS: Final = 60
 """Characters of a line in capitals alone, which heads what follows it in a plain text."""
 _NO_SLUG: Final = re.compile(r"[^a-z0-9]+")
@@ -97,13 +100,15 @@ def text_blocks(text: str) -> Iterator[Span]:
     begun: int | None = None
     end = position = 0
     fenced = False
-    for line in text.splitlines(keepends=True):
+    lines = text.splitlines(keepends=True)
+    for place, line in enumerate(lines):
         is_fence = _FENCE.match(line) is not None
         is_capitals = line.isupper() and len(line) < _MAX_CAPITALS
+        is_field = any(map(FIELD.match, lines[max(0, place - 1) : place])) and FIELD.match(line)
         if (
             begun is not None
             and not fenced
-            and (is_fence or is_capitals or _BLOCK_START.match(line))
+            and (is_fence or is_capitals or is_field or _BLOCK_START.match(line))
         ):
             yield Span(begun, end)
             begun = None
@@ -214,13 +219,41 @@ _LINK: Final = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)
 _MARKS: Final = re.compile(
     r"[*`|]+|^[ \t]*(?:#{1,6}|>|[-*+•])[ \t]+|(?<!\w)_+|_+(?!\w)", re.MULTILINE
 )
+_CUT_WORD: Final = re.compile(r"(?P<begun>\w+)[-\u2010][ \t]*\n[ \t]*(?P<rest>\w+)")
+_COMPOUND_BEGINNINGS: Final = word_set(
+    "well ill half self so ever all ex non semi anti cross co mid full part long short high low old new first second "
+    "third one two three four five six seven eight nine ten twenty thirty forty fifty sixty seventy eighty ninety "
+    "north south east west left right hard soft light heavy black white red blue green dark good bad great much"
+)
 _ITEM: Final = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+(?P<text>\S.*)", re.DOTALL)
 
 
+def whole_words(text: str) -> str:
+    """Return a text without the hyphens that only cut a word at the end of a line.
+
+    A hyphen stays before a capital, as in "Joliot-Curie", behind a word that begins compounds, as
+    "well-known", and in a word that the text has with it elsewhere.
+    """
+
+    def whole(cut: re.Match[str]) -> str:
+        begun, rest = cut["begun"], cut["rest"]
+        joined = f"{begun}-{rest}"
+        is_compound = begun.casefold() in _COMPOUND_BEGINNINGS or joined in text
+        is_cut = begun[-1].isalpha() and rest[0].islower() and len(begun) > 1
+        return f"{begun}{rest}" if is_cut and not is_compound else joined
+
+    return _CUT_WORD.sub(whole, text)
+
+
 def plain_text(text: str) -> str:
-    """Return a Markdown text without its marks and the targets of its links, in one line."""
+    """Return a Markdown text without its marks and the targets of its links, in one line; words that
+    were cut at the end of a line are whole.
+    """
     return " ".join(
-        _MARKS.sub(" ", _LINK.sub(r"\1", text)).replace(" ,", ",").replace(" .", ".").split()
+        _MARKS.sub(" ", _LINK.sub(r"\1", whole_words(text)))
+        .replace(" ,", ",")
+        .replace(" .", ".")
+        .split()
     )
 
 
@@ -299,7 +332,7 @@ def _listed(text: str) -> Iterator[tuple[str, str]]:
         heading, item = _HEADING.fullmatch(content), _ITEM.fullmatch(content)
         if heading is not None:
             title = plain_text(heading["text"])
-            kind = singular(title.split()[-1]) if is_plural(title) and title.isalpha() else ""
+            kind = _noun(title.split()[-1]) if is_plural(title) and title.isalpha() else ""
         elif item is not None and kind:
             name = listed_name(plain_text(item["text"]))
             if len(name) > 2:
@@ -325,7 +358,10 @@ def _type_said(name: str, text: str, prose: ProseReader) -> str:
 def _type_of_place(document: str) -> str:
     """Return the type that the folder of a document tells, where its word is one for a kind."""
     folder = PurePosixPath(document).parent.name
-    if folder == "people":
-        return "person"
-    word = singular(folder) if folder.isalpha() and not document.startswith("http") else ""
+    word = _noun(folder) if folder.isalpha() and not document.startswith("http") else ""
     return word if word and kind_of_word(word) is not None else DOCUMENT
+
+
+def _noun(plural: str) -> str:
+    """Return what one of several things is called."""
+    return "person" if plural.casefold() == "people" else singular(plural)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 import io
-import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -20,7 +19,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wavewright.config import WavewrightError, install_hint, is_installed
 from wavewright.packs.extraction.prose import prose_note, prose_reader
-from wavewright.packs.knowledge.chunking import NameFinder, TextDocument, chunks_of, known_names
+from wavewright.packs.knowledge.chunking import (
+    NameFinder,
+    TextDocument,
+    chunks_of,
+    known_names,
+    whole_words,
+)
 from wavewright.packs.knowledge.models import Chunk
 from wavewright.packs.knowledge.settings import KnowledgeSettings
 from wavewright.packs.web.guarded_client import WebAnswer
@@ -45,11 +50,6 @@ _LIGATURES: Final = {
     "\ufb05": "st",
     "\ufb06": "st",
 }
-_CUT_WORD: Final = re.compile(
-    r"(?P<begun>[^\W\d_]{2})[-\u2010][ \t]*\n[ \t]*(?P<rest>[^\W\d_A-Z]{2})"
-)
-_CUT_NAME: Final = re.compile(r"(?P<begun>\w)[-\u2010][ \t]*\n[ \t]*(?P<rest>\w)")
-
 _TYPES: Final = {
     ".md": "text/markdown",
     ".markdown": "text/markdown",
@@ -271,12 +271,9 @@ def read_pdf(content: bytes) -> str:
 
 def unset_text(text: str) -> str:
     """Return a text without what setting it has done: ligatures are letters again, and a word that
-    was cut at the end of a line is whole.
-
-    A hyphen before a capital, as in "Joliot-Curie", belongs to the word.
+    was cut at the end of a line is whole (`whole_words`).
     """
     for ligature, letters in _LIGATURES.items():
         text = text.replace(ligature, letters)
     text = text.replace("\u00ad\n", "").replace("\u00ad", "")
-    whole = _CUT_WORD.sub(r"\g<begun>\g<rest>", text)
-    return _CUT_NAME.sub(r"\g<begun>-\g<rest>", whole)
+    return whole_words(text)

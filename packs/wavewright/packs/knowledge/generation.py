@@ -34,6 +34,7 @@ from wavewright.packs.extraction.relations import KINSHIP, FoundRelation, relati
 from wavewright.packs.extraction.structure import SourcePage, read_structure
 from wavewright.packs.knowledge.chunking import (
     DOCUMENT,
+    FIELD,
     THING,
     FoundName,
     NameFinder,
@@ -68,6 +69,8 @@ _IS_CODE: Final = re.compile(r"\s*(?:```|~~~)")
 _RULE: Final = re.compile(r"[\s|:-]+")
 _HEADING: Final = re.compile(r"\s*#{1,6}\s+(?P<text>.+)")
 _ITEM: Final = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+[\[*_`\"“]*")
+_COLUMNS: Final = re.compile(r"\S[ \t]{3,}\S")
+"""Of lines that set texts beside each other, which is no prose."""
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _NO_WORD: Final = re.compile(r"[\W_]+")
 _LEAD: Final = re.compile(r"[\W_]*(?:The |the |An? )?[\W_]*")
@@ -294,8 +297,15 @@ class _ChunkReader:
             for span in spans
             if not _HEADING.fullmatch(text[span.start : span.end])
             and not text[span.start : span.end].lstrip().startswith(("|", "    ", ">"))
+            and not _COLUMNS.search(text[span.start : span.end])
         ]
+        fields = {span for span in kept if _is_field(text[span.start : span.end])}
+        if len(fields) > 1:
+            # The head of a mail is no prose, though a subject may have a verb.
+            kept = [span for span in kept if span not in fields]
         plain = [_prose_text(text[span.start : span.end]) for span in kept]
+        if self._prose.is_of_another_language(" ".join(plain)):
+            return []
         small = {word for word in _WORD.findall(text) if word.islower()}
         # A sentence without any name has nothing to tell: most of a manual's need no reading.
         named = [one if _may_name(one, small) else "" for one in plain]
@@ -381,6 +391,10 @@ class _ChunkReader:
         known = self.entities.setdefault(name.name, record)
         if known.type in {THING, DOCUMENT} and name.type not in {THING, DOCUMENT}:
             self.entities[name.name] = known.model_copy(update={"type": name.type})
+
+
+def _is_field(content: str) -> bool:
+    return FIELD.match(content) is not None and not content.rstrip().endswith((".", "!"))
 
 
 def _cut(span: Span) -> Span:
