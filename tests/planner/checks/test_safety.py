@@ -59,7 +59,13 @@ TOOLS = {
             output_schema=PAGE,
             untrusted_output=True,
         ),
-        tool("summarize", {"text": {}}, effects={"egress", "read"}, output_schema=TEXT),
+        tool(
+            "summarize",
+            {"text": {}},
+            effects={"egress", "read"},
+            output_schema=TEXT,
+            expected_tokens=100,
+        ),
         tool("count", {"text": TEXT}, output_schema={"type": "integer"}),
         tool("open_file", {"path": TEXT, "note": TEXT}, output_schema=TEXT),
         tool("post", {"title": TEXT, "body": TEXT, "page": {"type": "integer"}}, effects={"write"}),
@@ -91,6 +97,21 @@ TOOLS = {
             "open_all",
             {"pages": {"type": "array", "items": {"type": "string", "format": "uri"}}},
             effects={"egress", "read"},
+        ),
+        tool("raw", {}, untrusted_output=True),
+        tool(
+            "notes",
+            {},
+            output_schema={
+                "type": "array",
+                "items": {"type": "object", "additionalProperties": TEXT},
+            },
+            untrusted={"body"},
+        ),
+        tool(
+            "ask_person",
+            {"question": TEXT, "options": {"type": "array", "items": TEXT}, "default": TEXT},
+            output_schema=TEXT,
         ),
         tool("agent", {"task": TEXT, "context": {}}, effects={"egress", "read"}),
     )
@@ -227,6 +248,27 @@ SINKS = {
         "send", "post", params={"body": "${cel.bind(x, steps.page.text, x.trim())}"}
     ),
     "the longest of several": step("send", "post", params={"body": "${steps.page.links.max()}"}),
+    "the untrusted one of two lists that are zipped": step(
+        "send", "post", params={"body": "${zip(['a'], [steps.page.text])[0][1]}"}
+    ),
+    "all of two lists that are zipped": step(
+        "send", "post", params={"body": "${zip(['a'], [steps.page.text])[0].join('')}"}
+    ),
+    "the replacement of what a page chooses": step(
+        "send", "post", params={"body": "${'abc'.replace(steps.page.kind, steps.page.text)}"}
+    ),
+    "the digits of a date": step(
+        "send", "post", params={"body": "${format(steps.page.day, '%Y%m%d')}"}
+    ),
+    "a date in a format of another kind": step(
+        "send", "post", params={"body": "${format(steps.page.day, '/logs/%Y-%m-%d')}"}
+    ),
+    "a format that a page gives": step(
+        "send", "post", params={"body": "${format(now(), steps.page.text)}"}
+    ),
+    "one of two lists that are joined": step(
+        "send", "post", params={"body": "${(steps.page.links + steps.page.links)[0]}"}
+    ),
     "an entry of a new map": step(
         "send",
         "ask",
@@ -264,6 +306,20 @@ DECIDED = {
         "post",
         "body",
         "${string(timestamp(steps.page.day) + duration('4h'))}",
+    ),
+    "a day as people write it": ("post", "body", "${format(steps.page.day, '%d. %B %Y')}"),
+    "a part that a page chooses of a text": ("post", "body", "${'a,b'.split(steps.page.text)[0]}"),
+    "where a page cuts a text": (
+        "post",
+        "body",
+        "${steps.own[0].split(steps.page.text).join('-')}",
+    ),
+    "what is replaced in a text": ("post", "body", "${'abc'.replace(steps.page.text, 'x')}"),
+    "how often it is replaced": ("post", "body", "${'aab'.replace('a', 'x', steps.page.status)}"),
+    "the other one of two lists, by what a page says": (
+        "post",
+        "body",
+        "${zip(steps.own, steps.page.links).maxBy(pair, pair[1])[0]}",
     ),
     "a month": ("post", "body", "${steps.page.day.substring(0, 7)}"),
     "a choice of constants": ("post", "body", "${steps.page.text == 'x' ? 'a' : 'b'}"),
@@ -381,6 +437,59 @@ def test_text_that_goes_through_a_tool_of_numbers_is_text() -> None:
     assert "E601" in codes(coded, send)
 
 
+@pytest.mark.parametrize("joined", ["steps.raw.a + steps.raw.b", "(steps.raw.a + steps.raw.b)[0]"])
+def test_a_sum_of_what_nothing_types_may_be_text(joined: str) -> None:
+    assert codes(step("raw", "raw"), step("send", "post", params={"body": f"${{{joined}}}"})) == [
+        "E601"
+    ]
+
+
+def test_a_sum_of_what_nothing_types_and_of_a_number_is_a_number() -> None:
+    send = step("send", "post", params={"page": "${int(steps.raw.a + 1)}"})
+
+    assert codes(step("raw", "raw"), send) == ["W809"]
+
+
+@pytest.mark.parametrize(
+    "read", ["steps.notes[0]['bo' + 'dy']", "steps.notes[0].transformList(k, v, v)[0]"]
+)
+def test_a_field_under_a_key_that_is_computed_may_be_the_senders_text(read: str) -> None:
+    send = step("send", "post", params={"body": f"${{{read}}}"})
+
+    assert codes(step("notes", "notes"), send) == ["E601"]
+
+
+ANSWERED: dict[str, tuple[JsonObject, list[str]]] = {
+    "their own words": ({"question": "What of ${steps.page.text}?"}, []),
+    "one of the answers that the plan gives": (
+        {"question": "Is ${steps.page.text} right?", "options": ["yes", "no"]},
+        [],
+    ),
+    "one of the answers that a page gives": (
+        {"question": "Which?", "options": "${steps.page.links}"},
+        ["E601"],
+    ),
+    "an answer that a page gives for them": (
+        {"question": "Which?", "default": "${steps.page.text}"},
+        ["E601"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("params", "expected"), ANSWERED.values(), ids=ANSWERED)
+def test_a_persons_answer_is(params: JsonObject, expected: list[str]) -> None:
+    send = step("send", "post", params={"body": "${steps.asked}"})
+
+    assert codes(step("asked", "ask_person", params=params), send) == expected
+
+
+def test_calls_that_a_page_chooses_reach_an_address_also_beside_a_worker() -> None:
+    todo: Json = "${[{'tool': 'fetch', 'params': {'url': steps.page.text}}]}"
+    calls = step("calls", "dispatch.fetch.summarize", for_each=todo, params={"call": "${item}"})
+
+    assert codes(calls) == ["E601"]
+
+
 CLEAN = {
     "a text that the tool takes as data": step(
         "send", "guarded", params={"body": "${steps.page.text}"}
@@ -401,6 +510,15 @@ CLEAN = {
         "send", "agent", params={"task": "Sum up", "context": "${steps.page.text}"}
     ),
     "order without data": step("send", "post", params={"body": "done"}, depends_on=["page"]),
+    "the other one of two lists that are zipped": step(
+        "send", "post", params={"body": "${zip(['a'], [steps.page.text])[0][0]}"}
+    ),
+    "calls of workers that a page chooses": step(
+        "send",
+        "dispatch.summarize",
+        for_each="${[{'tool': 'summarize', 'params': {'text': steps.page.text}}]}",
+        params={"call": "${item}"},
+    ),
     "an index": step("send", "post", params={"body": "${index}"}, for_each="${steps.page.links}"),
 }
 

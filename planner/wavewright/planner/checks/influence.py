@@ -282,12 +282,28 @@ class Value:
     weight: int = 1
     """Parts that are known one by one, their parts included."""
 
+    @property
+    def has_elements(self) -> bool:
+        """Whether it is a list of which the elements are known apart from it."""
+        return self.items is not None or self.elements is not None
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a list, as far as that is known."""
+        return self.has_elements or (
+            self.place is not None and view_schema(self.place).kind == "array"
+        )
+
+    def most(self) -> int | None:
+        """Return how many elements there are at most, where that is known."""
+        return self.size if self.items is None else len(self.items)
+
     def field(self, name: str) -> Value:
         """Return what is known of a field."""
         if self.fields is not None:
             found = self.fields.get(name)
             return self._part(found) if found is not None else Value(self.shape, floor=self.floor)
-        if self.items is not None or self.elements is not None:
+        if self.has_elements:
             return Value(self.total())
         place = None
         if self.place is not None:
@@ -305,10 +321,12 @@ class Value:
             return self._part(either(self.items))
         if self.elements is not None:
             return self._part(self.elements)
-        place = None
-        if self.place is not None:
-            place = self._element_place(view_schema(self.place), number)
-        return replace(self, place=place, is_text=_is_text(place))
+        view = None if self.place is None else view_schema(self.place)
+        place = None if view is None else self._element_place(view, number)
+        # A key that is computed may be that of a field which holds untrusted text.
+        is_element = number is not None or (view is not None and view.kind == "array")
+        names = self.names if is_element else None
+        return replace(self, place=place, names=names, is_text=_is_text(place))
 
     @staticmethod
     def _element_place(view: SchemaView, number: int | None) -> ScopedSchema | None:
@@ -323,7 +341,7 @@ class Value:
         """Return what is known of a key of an object, or of what a macro goes over in it."""
         if self.fields is not None:
             return Value(self.shape, floor=self.floor, is_text=True)
-        if self.items is not None or self.elements is not None:
+        if self.has_elements:
             return self.element()
         view = None if self.place is None else view_schema(self.place)
         if view is not None and view.kind == "array":
@@ -381,13 +399,15 @@ class Value:
     def as_text(self) -> Influence:
         """Return the influence on what the value is as text."""
         whole = self.total()
-        is_list = self.items is not None or self.elements is not None
         if self.elements is not None and whole and not self.elements.total():
             # Trusted parts: which of them there are and in which order, or only how many.
             if whole.level is not Level.CHOICE:
                 return choice(whole.origin)
             return whole if whole.bits <= MAX_BITS else text(whole.origin)
-        if (is_list or self.fields is not None) and whole.level in {Level.DATE, Level.NUMBER}:
+        if (self.has_elements or self.fields is not None) and whole.level in {
+            Level.DATE,
+            Level.NUMBER,
+        }:
             return text(whole.origin)
         return whole
 
@@ -458,8 +478,8 @@ def _either(one: Value, other: Value) -> Value:
     if one.items is not None and other.items is not None and len(one.items) == len(other.items):
         pairs = zip(one.items, other.items, strict=True)
         return Value(floor=floor, shape=shape, items=tuple(_either(*pair) for pair in pairs))
-    if _is_list(one) and _is_list(other):
-        sizes = (_size(one), _size(other))
+    if one.has_elements and other.has_elements:
+        sizes = (one.most(), other.most())
         size = None if None in sizes else max(size for size in sizes if size is not None)
         elements = _either(one.element(), other.element())
         return Value(floor=floor, shape=shape, elements=elements, size=size)
@@ -470,14 +490,6 @@ def _either(one: Value, other: Value) -> Value:
     return Value(
         stronger(one.total(), other.total()), floor=floor, is_text=one.is_text or other.is_text
     )
-
-
-def _is_list(value: Value) -> bool:
-    return value.items is not None or value.elements is not None
-
-
-def _size(value: Value) -> int | None:
-    return value.size if value.items is None else len(value.items)
 
 
 def _is_text(place: ScopedSchema | None) -> bool:

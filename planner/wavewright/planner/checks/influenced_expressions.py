@@ -70,9 +70,13 @@ _SMALL_PARTS: Final = frozenset(
     | {"getMinutes", "getSeconds", "getMilliseconds"}
 )
 """Parts of a timestamp that are one of a few numbers."""
+_NUMBER_KINDS: Final = frozenset({"integer", "number", "timestamp", "duration"})
 _SAME_ELEMENTS: Final = frozenset({"reverse", "distinct", "slice", "sort"})
 _EXTREMES: Final = frozenset({"min", "max", "math.least", "math.greatest"})
 _MARKS: Final = re.compile(r"[-/. :T]+")
+_DIRECTIVE: Final = re.compile(r"%[a-zA-Z]")
+_MOST_ZONES: Final = 4096
+"""Time zones that a text can name."""
 _CLAUSE: Final = re.compile(r"%(?:\.\d*)?[a-zA-Z]|%%")
 _MOST_EVALUATIONS: Final = 2000
 _MOST_UNROLLED: Final = 64
@@ -142,8 +146,7 @@ class _Walk:
             moved = owner.shape if owner.items is None else NOTHING
             return owner.element(constant).raised(_as_choice(moved))
         chooser = stronger(self.value(key, scope).total(), _as_choice(owner.shape))
-        count = len(owner.items) if owner.items is not None else owner.size
-        return owner.element().raised(_as_choice(chooser, count))
+        return owner.element().raised(_as_choice(chooser, owner.most()))
 
     def _has(self, node: Has, scope: Scope) -> Value:
         selection = node.selection
@@ -182,12 +185,17 @@ class _Walk:
             return self._answer(values)
         if node.operator != "+":
             return self._one_of_few(values)
-        if any(_is_list(value) for value in values):
+        if any(value.is_list for value in values):
             return _both_lists(values)
         if any(value.is_text for value in values):
             sides = zip((node.left, node.right), values, strict=True)
             parts = [_part_of_text(side, value) for side, value in sides]
             return Value(joined(parts), is_text=True)
+        whole = stronger(*(value.total() for value in values))
+        is_sum = _is_number(node.left, values[0]) or _is_number(node.right, values[1])
+        if whole.level is Level.TEXT and not is_sum:
+            # Of values that nothing types, '+' joins texts or lists as well.
+            return Value(whole)
         return self._one_of_few(values)
 
     @staticmethod
@@ -226,7 +234,7 @@ class _Walk:
             elements = [element.raised(owner.floor) for element in elements]
         bodies = [self._bodies(node, owner, element, scope) for element in elements]
         count = owner.count()
-        size = len(owner.items) if owner.items is not None else owner.size
+        size = owner.most()
         match node.function:
             case "filter":
                 return self._filtered(owner, [body[-1] for body in bodies], size)
@@ -250,7 +258,7 @@ class _Walk:
         names = node.variables
         inner = {**scope, names[-1]: element}
         if len(names) > 1:
-            is_map = owner.fields is not None or not (_is_list(owner) or _is_list_type(owner))
+            is_map = owner.fields is not None or not owner.is_list
             inner[names[0]] = owner.key() if is_map else TRUSTED
             inner[names[1]] = owner.element() if is_map else element
         return [self.value(body, inner) for body in node.arguments]
@@ -296,11 +304,17 @@ class _Walk:
             case "lists.range":
                 return _range(node.arguments[0], whole)
             case "split":
-                return _split(values)
+                return _split(node, values)
+            case "zip":
+                return _zipped(values)
             case "join":
                 return self._join(node, values)
             case "format":
-                return self._format(node, values)
+                return (
+                    _formatted_instant(node, values)
+                    if target is None
+                    else self._format(node, values)
+                )
             case "charAt" | "substring":
                 return _cut(node, name, values)
             case "lowerAscii" | "upperAscii" | "trim":
@@ -308,7 +322,7 @@ class _Walk:
             case "replace":
                 return _replaced(node, values)
             case "flatten":
-                return Value(elements=values[0].element().element(), shape=_count(values[0]))
+                return Value(elements=values[0].key().key(), shape=_count(values[0]))
             case _:
                 return self._other(name, values, whole)
 
@@ -323,14 +337,10 @@ class _Walk:
             return Value(limited(whole, Influence(Level.DATE, DATE_BITS)))
         if name in _SMALL_PARTS and whole.level <= Level.DATE:
             return Value(_as_choice(whole))
-        if (
-            name in _SAME_ELEMENTS
-            and not first.is_text
-            and (_is_list(first) or _is_list_type(first))
-        ):
+        if name in _SAME_ELEMENTS and not first.is_text and first.is_list:
             return _reordered(first, whole)
         if name in _EXTREMES:
-            chosen = either([*values]) if len(values) > 1 else first.element()
+            chosen = either([*values]) if len(values) > 1 else first.key()
             return chosen.raised(_as_choice(whole))
         if name in {"sum", "avg"} or name in _SMALL_PARTS or name.startswith("math."):
             few = whole.level is Level.CHOICE
@@ -401,12 +411,13 @@ def _part_of_text(node: ExpressionNode, value: Value) -> Influence | str:
     return value.as_text()
 
 
-def _is_list(value: Value) -> bool:
-    return value.items is not None or value.elements is not None
-
-
-def _is_list_type(value: Value) -> bool:
-    return value.place is not None and view_schema(value.place).kind == "array"
+def _is_number(node: ExpressionNode, value: Value) -> bool:
+    """Whether a value is known to be a number, an instant or a duration."""
+    bare = without_parens(node)
+    if isinstance(bare, LiteralValue):
+        return not isinstance(bare.value, str)
+    kind = None if value.place is None else view_schema(value.place).kind
+    return value.total().level in {Level.DATE, Level.NUMBER} or kind in _NUMBER_KINDS
 
 
 def _count(value: Value) -> Influence:
@@ -418,14 +429,13 @@ def _both_lists(values: Sequence[Value]) -> Value:
     if len(known) == len(values):
         return list_of([item for items in known for item in items])
     return Value(
-        elements=either([value.element() for value in values]),
+        elements=either([value.key() for value in values]),
         shape=stronger(*(value.count() for value in values)),
     )
 
 
 def _reordered(owner: Value, by: Influence) -> Value:
-    size = len(owner.items) if owner.items is not None else owner.size
-    shape = owner.count()
+    size, shape = owner.most(), owner.count()
     if by:
         moved = order(by.origin, size)
         bits = moved.bits + (shape.bits if shape.level is Level.CHOICE else 0)
@@ -441,10 +451,32 @@ def _range(node: ExpressionNode, count: Influence) -> Value:
     return Value(elements=TRUSTED, shape=limited(count, number(count.origin)), size=size)
 
 
-def _split(values: Sequence[Value]) -> Value:
-    whole = together(value.total() for value in values)
-    part = Value(whole, is_text=True)
-    return Value(elements=part, shape=limited(whole, number(whole.origin)))
+def _split(node: FunctionCall, values: Sequence[Value]) -> Value:
+    whole, *others = (value.total() for value in values)
+    if not whole:
+        # A trusted text, cut at places that are chosen: one of the lists that it can be cut into.
+        return Value(elements=Value(is_text=True), floor=_chosen_parts(node, others))
+    together_ = together([whole, *others])
+    return Value(
+        elements=Value(together_, is_text=True),
+        shape=limited(together_, number(together_.origin)),
+    )
+
+
+def _zipped(values: Sequence[Value]) -> Value:
+    """Return the list of what stands at one place of several lists of one length."""
+    known = [value.items for value in values if value.items is not None]
+    lengths = {len(items) for items in known}
+    if len(known) == len(values) and len(lengths) == 1:
+        rows = zip(*known, strict=True)
+        floor = stronger(*(value.floor for value in values))
+        return list_of([list_of(row) for row in rows], floor)
+    sizes = [size for size in (value.most() for value in values) if size is not None]
+    return Value(
+        elements=list_of([value.key() for value in values]),
+        shape=stronger(*(value.count() for value in values)),
+        size=min(sizes, default=None),
+    )
 
 
 def _cut(node: FunctionCall, name: str, values: Sequence[Value]) -> Value:
@@ -465,9 +497,10 @@ def _cut(node: FunctionCall, name: str, values: Sequence[Value]) -> Value:
 
 
 def _replaced(node: FunctionCall, values: Sequence[Value]) -> Value:
-    whole, *others = (value.total() for value in values)
-    if whole.level is Level.CHOICE or (not whole and all(o.level <= Level.CHOICE for o in others)):
-        return Value(joined([whole, *others]), is_text=True)
+    whole, old, new, *limit = (value.total() for value in values)
+    if whole.level <= Level.CHOICE and new.level <= Level.CHOICE:
+        # Both texts are trusted, so what is searched for only chooses where one becomes the other.
+        return Value(joined([whole, _chosen_parts(node, [old, *limit]), new]), is_text=True)
     marks = [without_parens(argument) for argument in node.arguments[:2]]
     is_date = whole.level is Level.DATE and all(
         isinstance(mark, LiteralValue)
@@ -475,7 +508,38 @@ def _replaced(node: FunctionCall, values: Sequence[Value]) -> Value:
         and _MARKS.fullmatch(mark.value)
         for mark in marks
     )
-    return Value(whole if is_date else text(stronger(whole, *others).origin), is_text=True)
+    worst = text(stronger(whole, old, new, *limit).origin)
+    return Value(whole if is_date else worst, is_text=True)
+
+
+def _chosen_parts(node: FunctionCall, choosers: Sequence[Influence]) -> Influence:
+    """Return the influence on a trusted text of what chooses which part of it is meant, wherever it
+    stands, and how often: one of the parts that the text has.
+    """
+    literal = None if node.target is None else without_parens(node.target)
+    parts = None
+    if isinstance(literal, LiteralValue) and isinstance(literal.value, str):
+        length = len(literal.value)
+        parts = length * (length + 1) // 2 + 2
+    chosen = [_as_choice(chooser, parts) for chooser in choosers]
+    bits = sum(choice.bits for choice in chosen)
+    return stronger(*chosen)._replace(bits=bits)
+
+
+def _formatted_instant(node: FunctionCall, values: Sequence[Value]) -> Value:
+    """Return a date as a format writes it: a date, where its parts stand apart as those of a date."""
+    instant, form, *zone = (value.total() for value in values)
+    zones = [_as_choice(part, _MOST_ZONES) for part in zone if part]
+    literal = without_parens(node.arguments[1])
+    if not isinstance(literal, LiteralValue) or not isinstance(literal.value, str):
+        return Value(stronger(_spelled(instant), _spelled(form), *zones), is_text=True)
+    day = limited(instant, Influence(Level.DATE, DATE_BITS + TIME_BITS))
+    chosen = [part for part in (day, *zones) if part]
+    constants = _DIRECTIVE.split(literal.value)
+    if not all(constants[1:-1]):
+        # Digits side by side are a number.
+        return Value(_spelled(joined(chosen)), is_text=True)
+    return Value(joined([*chosen, *constants]), is_text=True)
 
 
 def _number_of(value: Value) -> Influence:

@@ -48,6 +48,7 @@ from wavewright.planner.diagnostics.diagnostic import Addition, Diagnostic, make
 from wavewright.planner.language.plan import SUB_PLAN, Step, dispatched_tools
 from wavewright.planner.language.signatures import (
     AGENT,
+    ASK_PERSON,
     INSTRUCTIONS,
     RUN_INPUTS,
     ToolSignature,
@@ -244,7 +245,7 @@ class FlowIntoSink:
         number = self._subject.numbers[step.id]
         pointer = f"/steps/{number}"
         listed = self._value(step.for_each, step, TRUSTED) if step.for_each is not None else TRUSTED
-        item = listed.element()
+        item = listed.key()
         count = listed.count() if step.for_each is not None else NOTHING
         if count:
             yield self._reading(step, signature, "for_each", f"{pointer}/for_each", count)
@@ -260,7 +261,9 @@ class FlowIntoSink:
                 value, f"{pointer}/params/{name}", [name], place or scoped_schema({}), step, item
             )
             for where, names, influence, leaf in leaves:
-                parameters.append(influence)
+                # A person who reads untrusted text answers in words of their own.
+                if (step.tool, name) != (ASK_PERSON, "question"):
+                    parameters.append(influence)
                 yield Reading(step, signature, "params", where, names, influence, leaf)
         output = self._output(step, signature, parameters, item)
         self._outputs[step.id] = self._kept(step, output, listed, count, condition)
@@ -332,9 +335,8 @@ class FlowIntoSink:
     ) -> Value:
         """Return what is known of what a step gives, with all its calls."""
         if step.for_each is not None:
-            size = len(listed.items) if listed.items is not None else listed.size
             asks = choice(condition.origin) if condition else NOTHING
-            output = Value(elements=output, shape=stronger(count, asks), size=size)
+            output = Value(elements=output, shape=stronger(count, asks), size=listed.most())
             self._hold(step.id, output.shape)
         elif condition:
             output = output.raised(choice(condition.origin))
@@ -450,7 +452,7 @@ class FlowIntoSink:
         known = field_schema(view_schema(scoped_schema(self._subject.types.inputs)), name)
         is_text = known is not None and view_schema(known).kind == "string"
         if name not in self._inputs:
-            return Value(is_text=is_text)
+            return Value(place=known, is_text=is_text)
         return Value(text(f"inputs.{name}"), known, is_text=is_text)
 
 
@@ -580,8 +582,8 @@ def is_sink(signature: ToolSignature, name: str) -> bool:
         return False
     if name in signature.destination:
         return True
-    if signature.expected_tokens > 0 and signature.only_reads:
-        # A model is asked, which reads all but its instructions as data.
+    if signature.only_asks_model and not dispatched_tools(signature.name):
+        # It reads all but its instructions as data.
         return INSTRUCTIONS.get(signature.name) == name
     place = field_schema(view_schema(scoped_schema(signature.input_schema)), name)
     if signature.effects and not signature.only_reads:

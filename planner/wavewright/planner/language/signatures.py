@@ -151,6 +151,11 @@ class ToolSignature(CallPolicy):
         """Whether a call changes nothing that a repeated one would change again."""
         return not self.effects or ("read" in self.effects and not self.writes)
 
+    @property
+    def only_asks_model(self) -> bool:
+        """Whether a call asks a model, and changes nothing."""
+        return self.expected_tokens > 0 and self.only_reads
+
 
 SUB_PLAN_SIGNATURE: Final = ToolSignature(
     name=SUB_PLAN,

@@ -17,7 +17,7 @@ from wavewright.planner.language.plan import (
     Retry,
     dispatched_tools,
 )
-from wavewright.planner.language.signatures import NOT_DISPATCHED, ToolSignature
+from wavewright.planner.language.signatures import INSTRUCTIONS, NOT_DISPATCHED, ToolSignature
 from wavewright.planner.schemas.views import (
     compose_schema,
     scoped_schema,
@@ -49,9 +49,6 @@ def dispatch_signature(name: str, tools: Sequence[ToolSignature]) -> ToolSignatu
     """Return what is known of a call that is one of any of these tools: of each quality the one
     that promises least.
     """
-    takes_text = all(
-        tool.accepts_untrusted >= _parameters(tool) - tool.allowed_hosts.keys() for tool in tools
-    )
     call = frozenset({DISPATCHED_CALL})
     shared = frozenset(tools[0].tags).intersection(*(tool.tags for tool in tools))
     kept_for = [tool.cache_for for tool in tools if tool.cache_for is not None]
@@ -80,13 +77,20 @@ def dispatch_signature(name: str, tools: Sequence[ToolSignature]) -> ToolSignatu
         cache_for=min(kept_for) if len(kept_for) == len(tools) else None,
         needs_approval=any(tool.needs_approval for tool in tools),
         untrusted_output=any(tool.brings_untrusted for tool in tools),
-        accepts_untrusted=call if takes_text else frozenset(),
+        accepts_untrusted=call if all(map(_takes_text, tools)) else frozenset(),
         destination=call if any(tool.destination for tool in tools) else frozenset(),
         reads_data=frozenset[str]().union(*(tool.reads_data for tool in tools)),
         writes_data=frozenset[str]().union(*(tool.writes_data for tool in tools)),
         calls_agents=frozenset[str]().union(*(tool.calls_agents for tool in tools)),
         code=content_hash([tool.code for tool in tools]),
     )
+
+
+def _takes_text(tool: ToolSignature) -> bool:
+    """Whether untrusted text may be in any parameter of a tool."""
+    if tool.only_asks_model and tool.name not in INSTRUCTIONS:
+        return True
+    return tool.accepts_untrusted >= _parameters(tool) - tool.allowed_hosts.keys()
 
 
 def _parameters(tool: ToolSignature) -> frozenset[str]:
