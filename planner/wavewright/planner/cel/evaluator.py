@@ -105,7 +105,7 @@ def compile_expression(expression: str) -> Evaluator:
             value = evaluation(
                 EvaluationScope(cast("dict[str, Json]", variables), now, cost, MembershipIndex())
             )
-            return _result(value, cost)
+            return result_of(value, cost)
         except RecursionError:
             raise ExpressionError("evaluation_failed", "a value is nested too deep") from None
         except MemoryError:
@@ -114,8 +114,12 @@ def compile_expression(expression: str) -> Evaluator:
     return evaluate
 
 
-def _result(value: object, cost: CostTracker) -> Json:
-    """Return a value as JSON: what is JSON already is passed on, and all of it is counted."""
+def result_of(value: object, cost: CostTracker) -> Json:
+    """Return a value as JSON: what is JSON already is passed on, and all of it is counted.
+
+    Raises:
+        ExpressionError: it is too large, or holds what JSON has not.
+    """
     left, is_json = _left(value, _MAX_RESULT_PARTS, _CHARACTERS_A_PART)
     if left < 0:
         raise too_large_error(

@@ -13,13 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import NoReturn, cast
 
 from wavewright.config.errors import did_you_mean
 from wavewright.planner.cel.errors import ExpressionError, join_names
-from wavewright.planner.cel.functions.catalogue import LENGTH_ALIASES, check_function_exists
-from wavewright.planner.cel.functions.scalars import check_time_format
-from wavewright.planner.cel.functions.text import check_text_format
+from wavewright.planner.cel.failing_literals import find_failing_literal
+from wavewright.planner.cel.functions.catalogue import (
+    LENGTH_ALIASES,
+    check_function_exists,
+    function_usage,
+)
+from wavewright.planner.cel.functions.lists import MIN_MAX_FUNCTIONS
+from wavewright.planner.cel.functions.text import FormatClause, text_format_clauses
 from wavewright.planner.cel.nodes import (
     Binary,
     Conditional,
@@ -45,7 +51,7 @@ from wavewright.planner.schemas.operator_types import (
     are_comparable,
     call_result,
     describe_kind,
-    function_usage,
+    is_number,
     is_orderable,
     kind_with_article,
     negation_result,
@@ -62,6 +68,9 @@ from wavewright.planner.schemas.views import (
 from wavewright.planner.types import Json, JsonSchema
 
 _MAX_SNIPPET_LENGTH = 40
+_ORDERING = frozenset({"sort", *MIN_MAX_FUNCTIONS})
+_OF_ONE_KIND = _ORDERING | {"join", "sum", "avg"}
+"""Functions of a list, or of several values, that take elements of one kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +99,10 @@ class TypeInference:
             ExpressionError: it names what does not exist, or joins what does not fit.
         """
         self._text = text
-        return self._infer(tree, {})
+        place = self._infer(tree, {})
+        if (fault := find_failing_literal(tree)) is not None:
+            raise fault
+        return place
 
     def _infer(self, node: ExpressionNode, scope: _Locals) -> ScopedSchema:  # noqa: C901, PLR0912 - one case a kind
         match node:
@@ -330,14 +342,14 @@ class TypeInference:
         arguments = [view_schema(self._infer(argument, scope)) for argument in node.arguments]
         if node.function == "now" and not arguments:
             return s.TIMESTAMP
-        if node.function == "format":
-            _check_format(node)
+        self._check_clauses(node, scope)
         if node.function == "zip" and target is None:
             lists = [s.element_schema(argument) for argument in arguments]
             if len(lists) in (2, 3) and all(place is not None for place in lists):
                 return s.tuples_schema([place for place in lists if place is not None])
         result = call_result(node.function, target, arguments)
         if result is not None:
+            self._check_elements(node, scope)
             return result
         given = " and ".join(kind_with_article(argument) for argument in arguments) or "nothing"
         if target is not None:
@@ -347,6 +359,63 @@ class TypeInference:
         else:
             message = f"{node.function}() does not take {given}"
         return self._refuse(message, node.name_start, function_usage(node.function))
+
+    def _check_elements(self, node: FunctionCall, scope: _Locals) -> None:
+        """Refuse values that are written out side by side where one is not taken, or where they have
+        no order among them: of the type of a list it is known only that some of them may be taken.
+        """
+        operands = node.arguments if node.target is None else (node.target, *node.arguments)
+        listed = without_parens(operands[0]) if operands else None
+        is_list = isinstance(listed, ListLiteral)
+        items = listed.items if isinstance(listed, ListLiteral) else node.arguments
+        if node.function not in _OF_ONE_KIND or len(items) < 2:
+            return
+        rest = [view_schema(self._infer(other, scope)) for other in operands[1:] if is_list]
+        kinds = [self._infer(item, scope) for item in items]
+        for item, kind in zip(items, kinds, strict=True):
+            taken = [view_schema(s.array_schema(kind)), *rest]
+            target = taken.pop(0) if node.target is not None else None
+            if call_result(node.function, target, taken) is None:
+                self._refuse(
+                    f"{node.function}() does not take {kind_with_article(view_schema(kind))} "
+                    f"('{self._snippet(item)}')",
+                    item.start,
+                    function_usage(node.function),
+                )
+        if node.function in _ORDERING and not is_orderable(
+            view_schema(reduce(s.union_schema, kinds))
+        ):
+            self._refuse(
+                f"{node.function}() orders values of one kind, and not these together",
+                items[0].start,
+                function_usage(node.function),
+            )
+
+    def _check_clauses(self, node: FunctionCall, scope: _Locals) -> None:
+        """Refuse a format whose values are too few, too many, or no numbers where it wants some."""
+        clauses = written_clauses(node)
+        if clauses is None:
+            return
+        listed = without_parens(node.arguments[0])
+        if isinstance(listed, ListLiteral):
+            if len(listed.items) != len(clauses):
+                self._refuse(
+                    f"format() is given {len(listed.items)} values, and its text asks for {len(clauses)}",
+                    listed.start,
+                    "write one %s or %d for each value, and %% for a percent sign",
+                )
+            given = [(item, self._infer(item, scope)) for item in listed.items]
+        else:
+            element = s.element_schema(view_schema(self._infer(listed, scope)))
+            given = [] if element is None else [(listed, element)] * len(clauses)
+        for clause, (part, place) in zip(clauses, given, strict=False):
+            if clause.takes_numbers_only and not is_number(view_schema(place)):
+                kind = kind_with_article(view_schema(place))
+                self._refuse(
+                    f"'{clause.text}' of format() does not take {kind} ('{self._snippet(part)}')",
+                    part.start,
+                    "write %s for a text, or make it a number with int(…) or double(…)",
+                )
 
     def _macro(self, node: Macro, scope: _Locals) -> ScopedSchema:
         over = self._infer(node.range, scope)
@@ -447,27 +516,20 @@ class TypeInference:
         raise ExpressionError("no_overload", message, offset, hint)
 
 
-def _check_format(node: FunctionCall) -> None:
-    """Refuse a format whose text stands there and asks for what does not exist.
+def written_clauses(node: FunctionCall) -> list[FormatClause] | None:
+    """Return the clauses of the text that a call fills values into; nothing where it is no such
+    call, or the text is not written out.
 
     Raises:
-        ExpressionError: it does.
+        ExpressionError: there is no such clause.
     """
-    if node.target is None:
-        shown = without_parens(node.arguments[1]) if len(node.arguments) > 1 else None
-    else:
-        shown = without_parens(node.target)
-    if not isinstance(shown, LiteralValue) or not isinstance(shown.value, str):
-        return
+    text = None if node.target is None else without_parens(node.target)
+    if node.function != "format" or not isinstance(text, LiteralValue) or len(node.arguments) != 1:
+        return None
     try:
-        if node.target is None:
-            check_time_format(shown.value)
-        else:
-            listed = without_parens(node.arguments[0]) if node.arguments else None
-            count = len(listed.items) if isinstance(listed, ListLiteral) else None
-            check_text_format(shown.value, count)
+        return text_format_clauses(str(text.value))
     except ExpressionError as fault:
-        raise ExpressionError("no_overload", fault.message, shown.start, fault.hint) from None
+        raise ExpressionError("no_overload", fault.message, text.start, fault.hint) from None
 
 
 def _literal(node: LiteralValue) -> ScopedSchema:

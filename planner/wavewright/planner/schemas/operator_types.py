@@ -8,13 +8,11 @@ string`, `string or null`); where operands do not fit, a hint says how to fix it
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Iterable, Sequence
 from functools import reduce
 
 from wavewright.planner.cel.errors import join_names
 from wavewright.planner.cel.functions import GLOBAL_FUNCTIONS, METHODS, Function, ValueType
-from wavewright.planner.cel.functions.catalogue import FUNCTIONS
 from wavewright.planner.cel.functions.lists import MIN_MAX_FUNCTIONS
 from wavewright.planner.cel.operators import OPERATORS
 from wavewright.planner.schemas import views as s
@@ -101,6 +99,11 @@ def supports_membership(container: SchemaView, member: SchemaView) -> bool:
     return False
 
 
+def is_number(what: SchemaView) -> bool:
+    """Return whether a value may be a number."""
+    return bool({branch.kind for branch in what.branches or (what,)} & {*NUMERIC, "open"})
+
+
 def is_orderable(key: SchemaView) -> bool:
     """Return whether values of a type can be brought in order."""
     kinds = {branch.kind for branch in key.branches or (key,)}
@@ -149,15 +152,6 @@ _OPERATOR_HINTS = {
 def _fields_hint(owner: SchemaView) -> str:
     named = join_names(s.field_schemas(owner))
     return f"name one of its fields: {named}" if named else "name one of its fields"
-
-
-def function_usage(function: str) -> str | None:
-    """Return the line of the reference that shows a function."""
-    called = re.compile(rf"\b{re.escape(function.rsplit('.', 1)[-1])}\(")
-    for usage, meaning in FUNCTIONS.items():
-        if called.search(usage):
-            return f"{usage}: {meaning}"
-    return None
 
 
 _CLASSES: dict[str, type] = {

@@ -17,7 +17,8 @@ from wavewright.planner.cel.functions import GLOBAL_FUNCTIONS, METHODS, lists, s
 from wavewright.planner.cel.nodes import NAMESPACES, FunctionCall
 
 __all__ = [
-    "FUNCTIONS", "LENGTH_ALIASES", "check_function_exists", "filter_hint", "lists", "scalars", "text",
+    "FUNCTIONS", "LENGTH_ALIASES", "check_function_exists", "filter_hint", "function_usage", "lists",
+    "scalars", "text",
 ]  # fmt: skip
 
 FUNCTIONS: Final[dict[str, str]] = {
@@ -96,6 +97,15 @@ def function_entries() -> Iterator[FunctionEntry]:
     for calls, meaning in FUNCTIONS.items():
         for call in re.findall(r"[\w.]+\((?:[^()]|\([^()]*\))*\)", calls):
             yield FunctionEntry(call, meaning)
+
+
+def function_usage(function: str) -> str | None:
+    """Return the line of the reference that shows a function."""
+    called = re.compile(rf"\b{re.escape(function.rsplit('.', 1)[-1])}\(")
+    for usage, meaning in FUNCTIONS.items():
+        if called.search(usage):
+            return f"{usage}: {meaning}"
+    return None
 
 
 LENGTH_ALIASES: Final = frozenset({"length", "len", "count"})

@@ -276,18 +276,6 @@ _DIRECTIVE: Final = re.compile(r"%(.?)", re.DOTALL)
 _MAX_TIME_FORMAT: Final = 1_000
 
 
-def check_time_format(text: str) -> None:
-    """Refuse the text of a format of instants that has an unknown directive.
-
-    Raises:
-        ExpressionError: it has one.
-    """
-    for found in _DIRECTIVE.finditer(text):
-        if found[1] not in _DIRECTIVES:
-            known = " ".join(f"%{letter}" for letter in _DIRECTIVES)
-            raise evaluation_error(f"format() of a timestamp has no '{found[0]}': {known}")
-
-
 @GLOBAL_FUNCTIONS.declare("format")
 def _format_instant(
     cost: CostTracker, instant: dt.datetime | str, text: str, zone: str = ""
@@ -296,7 +284,10 @@ def _format_instant(
         instant = _timestamp(cost, instant)
     if len(text) > _MAX_TIME_FORMAT:
         raise evaluation_error(f"format() of a timestamp takes {_MAX_TIME_FORMAT:,} characters")
-    check_time_format(text)
+    for found in _DIRECTIVE.finditer(text):
+        if found[1] not in _DIRECTIVES:
+            known = " ".join(f"%{letter}" for letter in _DIRECTIVES)
+            raise evaluation_error(f"format() of a timestamp has no '{found[0]}': {known}")
     cost.count_text(10 * len(text))
     local = _in_zone(cost, instant, zone) if zone else instant
     return _DIRECTIVE.sub(lambda found: _DIRECTIVES[found[1]](local), text)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from wavewright.planner.cel.errors import CostTracker, ExpressionError, too_large_error
 from wavewright.planner.cel.functions import GLOBAL_FUNCTIONS, METHODS
@@ -270,25 +270,31 @@ def _format(cost: CostTracker, text: str, values: list[object]) -> str:
     return "".join(pieces)
 
 
-def check_text_format(text: str, values: int | None) -> None:
-    """Refuse the text of a format that has an unknown clause, or more clauses than there are
-    values.
+class FormatClause(NamedTuple):
+    """One place of a format that a value is filled into."""
+
+    text: str
+    """Such as `%05d`."""
+    takes_numbers_only: bool
+
+
+def text_format_clauses(text: str) -> list[FormatClause]:
+    """Return the clauses of a format.
 
     Raises:
-        ExpressionError: it has one.
+        ExpressionError: there is no such clause.
     """
-    wanted = 0
+    clauses = list[FormatClause]()
     for found in _CLAUSE.finditer(text):
         if found[0] == "%%":
             continue
-        wanted += 1
         precision, width = found["precision"], found["width"]
         if found["kind"] not in _CLAUSE_KINDS or precision == "":
             raise _no_clause_error(found[0])
         if int((precision or "0")[:5]) > _MAX_PRECISION or int((width or "0")[:5]) > _MAX_PRECISION:
             raise evaluation_error(f"'{found[0][:20]}' of format() is wider than {_MAX_PRECISION}")
-    if values is not None and wanted > values:
-        raise evaluation_error(f"format() is given {values} values, and its text asks for {wanted}")
+        clauses.append(FormatClause(found[0], found["kind"] != "s"))
+    return clauses
 
 
 def _no_clause_error(clause: str) -> ExpressionError:
