@@ -31,7 +31,8 @@ from wavewright.reviewer.recovery.boundary import (
     RequestedActionView,
     StepEndView,
 )
-from wavewright.reviewer.recovery.recipes import patch_from_feedback, recipes_for_feedback
+from wavewright.reviewer.recovery.feedback import recipes_for_feedback
+from wavewright.reviewer.recovery.recipes import patch_from_feedback
 
 FRESH: JsonObject = {"id": "fresh", "on_tool": "fetch", "fresh_within": "24h"}
 RECIPE: JsonObject = {

@@ -38,6 +38,7 @@ from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import asks_approval
 from wavewright.planner.types import JsonObject, StepId
+from wavewright.reviewer.recovery.feedback import is_feedback
 from wavewright.reviewer.review.results import run_instant
 
 
@@ -156,9 +157,6 @@ def _is_repeated_read(step: Step, context: RunContext) -> bool:
     if plan is None or step.supersedes is None or context.tools[step.tool].signature.writes:
         return False
     old = plan.step(step.supersedes)
-    # Imported here: most runs need no recovery.
-    from wavewright.reviewer.recovery.recipes import is_feedback
-
     allowed = [old.params, *(recipe.set_params for recipe in context.goal.recipes)]
     if (step.tool, step.for_each) != (old.tool, old.for_each):
         return False

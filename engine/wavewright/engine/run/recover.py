@@ -25,6 +25,7 @@ from wavewright.engine.run.recording import record_note, record_refusal
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.package.builder import last_review
 from wavewright.reviewer.records import ReviewResult
+from wavewright.reviewer.recovery.feedback import recipes_for_feedback, with_feedback_input
 from wavewright.reviewer.review.by_code import review_by_code
 from wavewright.reviewer.review.results import ReviewedRun
 
@@ -107,9 +108,6 @@ async def _with_feedback(
     context: PlannedContext, feedback: Feedback, attempt: Attempt
 ) -> PlannedContext:
     """Journal the rejection, and return the context whose goal has it as an input."""
-    # Imported here: most runs need no recovery.
-    from wavewright.reviewer.recovery.recipes import with_feedback_input
-
     body = feedback_note(feedback, context.state)
     context = await record_note(attempt, context, FEEDBACK_TOPIC, body)
     # The goal already holds earlier rejections.
@@ -120,9 +118,8 @@ async def _with_feedback(
 async def _patch_for_feedback(
     context: PlannedContext, feedback: Feedback, attempt: Attempt, means: Means
 ) -> Recovery:
-    # Imported here: most runs need no recovery.
+    # Imported here: few runs have a package that was rejected.
     from wavewright.reviewer.recovery.boundary import FeedbackView
-    from wavewright.reviewer.recovery.recipes import recipes_for_feedback
 
     recipes = recipes_for_feedback(context.goal, feedback.texts)
     view = FeedbackView(feedback.iteration, len(feedback.texts_for_steps), recipes)

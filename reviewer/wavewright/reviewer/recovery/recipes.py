@@ -4,27 +4,23 @@ A *recipe* says what to try when a gate fails. It depends on the *recovery view*
 from outside can reach a patch. A patch only adds steps: a finished step is superseded, never
 changed.
 
-*Feedback* is the list of texts with which a validator rejects a package. It becomes an input of the
-plan (`feedback_1` for the first package), which steps read like any other value; the texts decide
-nothing. The patch calls again each step whose tool takes a parameter `feedback`, each step of which
-a recipe for feedback says so, and every step that reads one of those, directly or not. A recipe
-matches a remark by its field and by words in it; what it does is the template's.
+The patch for feedback calls again each step whose tool takes a parameter `feedback`, each step of
+which a recipe for feedback says so, and every step that reads one of those, directly or not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final
 
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.planner.language.goals import Goal, Recipe
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import AddStep, Plan, PlanPatch, Step
-from wavewright.planner.language.signatures import FEEDBACK_PARAM, ToolSignature, is_feedback_input
+from wavewright.planner.language.signatures import FEEDBACK_PARAM, ToolSignature
 from wavewright.planner.plans.binding import recipes_for_gate
 from wavewright.planner.plans.graph import PlanGraph, superseding_origins
 from wavewright.planner.plans.patches import patch_fingerprint
-from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, JsonObject, StepId, as_object
+from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, JsonObject, StepId
 from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.recovery.boundary import (
     FailedGateView,
@@ -32,6 +28,7 @@ from wavewright.reviewer.recovery.boundary import (
     RecoveryView,
     view_for_recovery,
 )
+from wavewright.reviewer.recovery.feedback import feedback_input
 
 _MAX_ID_CHARS = 63
 
@@ -163,67 +160,6 @@ def _expected_gate(gate: FailedGateView, plan: Plan, refetched: dict[StepId, Ste
     ):
         return gate.gate
     return GateId(f"{gate.template_gate}{GATE_ID_SEPARATOR}{new.id}")
-
-
-_FEEDBACK_SCHEMA: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
-
-
-def feedback_input(package: int) -> str:
-    """Return the name of the input that holds the feedback on a package.
-
-    Each package has its own input: what a finished step has read never changes.
-    """
-    return f"{FEEDBACK_PARAM}_{package}"
-
-
-def is_feedback(param: str, value: Json) -> bool:
-    """Whether a parameter is what `patch_from_feedback` gives a step."""
-    if param != FEEDBACK_PARAM or not isinstance(value, str):
-        return False
-    name = value.removeprefix("${inputs.").removesuffix("}")
-    return value == f"${{inputs.{name}}}" and is_feedback_input(name)
-
-
-def with_feedback_input(goal: Goal, package: int, texts: Sequence[str]) -> Goal:
-    """Return the goal of a run whose package was rejected, with the texts as an input.
-
-    Each rejection allows one more patch beside the recovery rounds.
-    """
-    name = feedback_input(package)
-    schema: JsonObject = dict(goal.inputs_schema)
-    declared = schema.get("properties")
-    if schema:
-        schema["properties"] = {**as_object(declared), name: _FEEDBACK_SCHEMA}
-    listed: list[Json] = [*texts]
-    return goal.model_copy(
-        update={
-            "inputs": {**goal.inputs, name: listed},
-            "inputs_schema": schema,
-            "limits": goal.limits.model_copy(update={"rounds": goal.limits.rounds + 1}),
-        }
-    )
-
-
-def recipes_for_feedback(goal: Goal, texts: Sequence[str]) -> tuple[int, ...]:
-    """Return the numbers of the goal's recipes for some of the texts; field and words match in one
-    remark.
-    """
-    return tuple(
-        number
-        for number, recipe in enumerate(goal.recipes)
-        if recipe.on == "feedback" and any(_is_about(text, recipe) for text in texts)
-    )
-
-
-def _is_about(text: str, recipe: Recipe) -> bool:
-    if recipe.says is not None and recipe.says.lower() not in text.lower():
-        return False
-    if recipe.field is None:
-        return True
-    names, wanted = text.partition(": ")[0].split("."), recipe.field.split(".")
-    return len(names) == len(wanted) and all(
-        pattern in ("*", name) for name, pattern in zip(names, wanted, strict=True)
-    )
 
 
 def patch_from_feedback(

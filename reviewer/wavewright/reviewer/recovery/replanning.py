@@ -60,11 +60,8 @@ from wavewright.reviewer.recovery.boundary import (
     patch_schema,
     view_for_recovery,
 )
-from wavewright.reviewer.recovery.recipes import (
-    feedback_input,
-    patch_from_feedback,
-    propose_patch,
-)
+from wavewright.reviewer.recovery.feedback import feedback_input
+from wavewright.reviewer.recovery.recipes import patch_from_feedback, propose_patch
 from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import shorten
 
