@@ -22,8 +22,8 @@ code = main()
 print("LOADED", *(name for name in sys.modules if name.startswith("wavewright")))
 sys.exit(code)
 """
-MAX_MODULES = 270
-MAX_LINES = 39_350
+MAX_MODULES = 266
+MAX_LINES = 37_600
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from wavewright.config.documents import Document
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft
 from wavewright.engine.run.jobs.resolving import ResolvedJob
+from wavewright.engine.run.target_waves import TargetWaves
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Noted, RetryOf
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
@@ -27,6 +28,7 @@ from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, Schedule, StepId, read_run_id
 from wavewright.reviewer.records import Package, ReviewResult
+from wavewright.reviewer.recovery.feedback import with_feedback_input
 from wavewright.tools.functions.tool import Tool
 
 if TYPE_CHECKING:
@@ -72,8 +74,6 @@ def feedback_note(feedback: Feedback, state: RunState) -> JsonObject:
 
 def goal_with_feedback(goal: Goal, state: RunState) -> Goal:
     """Return the goal of a run with the feedback that it has taken."""
-    from wavewright.reviewer.recovery.recipes import with_feedback_input
-
     for noted in feedback_notes(state):
         package, texts = noted.body.get("iteration"), noted.body.get("texts")
         if isinstance(package, int) and isinstance(texts, list):
@@ -212,6 +212,15 @@ class PackagedContext(PlannedContext):
     """State of a run whose package is built."""
 
     package: Package = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetsContext(RunContext):
+    """State of a run whose job has several targets."""
+
+    waves: TargetWaves = field(kw_only=True)
+    new_job: ResolvedJob | None = field(kw_only=True)
+    """The job of a new run; None if the run is resumed."""
 
 
 _Context = TypeVar("_Context", bound=RunContext)

@@ -26,6 +26,7 @@ from wavewright.executor.events.types import Event
 from wavewright.executor.store.journal import Journal, LeftAnswer
 from wavewright.planner.planning.records import UserQuestion
 from wavewright.planner.types import JsonObject, RunId, StepId
+from wavewright.reviewer.package.builder import write_package
 from wavewright.reviewer.records import Package
 from wavewright.tools.functions.tool import Runtime
 from wavewright.tools.workers.services import Services
@@ -284,7 +285,6 @@ Publish: TypeAlias = Callable[[Package, Path], tuple[Path, ...]]
 def write_package_files(package: Package, folder: Path) -> tuple[Path, ...]:
     """Write the package and its report."""
     # Imported here: the report's templates are loaded only where one is written.
-    from wavewright.reviewer.package.builder import write_package
     from wavewright.reviewer.report.page import write_report
 
     return (write_package(package, folder), write_report(package, folder))

@@ -10,6 +10,7 @@ from wavewright.engine.run.context import (
     RetryRequest,
     RunContext,
     RunRequest,
+    TargetsContext,
     extended,
     goal_with_feedback,
 )
@@ -18,7 +19,6 @@ from wavewright.engine.run.permits import permits_beside, permits_of_run, within
 from wavewright.engine.run.pipeline.phase import PipelineError
 from wavewright.engine.run.ports import Attempt
 from wavewright.engine.run.recording import pending_draft
-from wavewright.engine.run.target_root import TargetsContext
 from wavewright.engine.run.target_waves import TargetWaves, target_waves
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import RetryOf, RunStarted

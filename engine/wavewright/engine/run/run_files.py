@@ -11,6 +11,7 @@ from pathlib import Path
 
 from wavewright.config.settings import Settings
 from wavewright.planner.types import RunId, RunIdRefused, read_run_id
+from wavewright.reviewer.package.builder import PACKAGE_NAME
 
 
 def run_folder(home: Path, run: RunId) -> Path:
@@ -42,8 +43,7 @@ def remove_run_files(settings: Settings, runs: Iterable[RunId]) -> int:
 
 def _remove_made(folder: Path) -> int:
     """Remove the files that a run has written into its folder, and nothing else."""
-    # Imported here: the names alone are needed, and only where something is removed.
-    from wavewright.reviewer.package.builder import PACKAGE_NAME
+    # Imported here: the report's templates are loaded only where something is removed.
     from wavewright.reviewer.report.page import REPORT_NAME
 
     if folder.is_symlink() or not folder.is_dir():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from wavewright.engine.run.accept_plan import accept_plan
 from wavewright.engine.run.approve import approve
 from wavewright.engine.run.check_plan import check_plan, recheck_plan
-from wavewright.engine.run.context import PlannedContext, RunContext, RunRequest
+from wavewright.engine.run.context import PlannedContext, RunContext, RunRequest, TargetsContext
 from wavewright.engine.run.endings import PatchDropped, RunHalted
 from wavewright.engine.run.execute_plan import execute_plan
 from wavewright.engine.run.gather_tools import gather_tools
@@ -23,7 +23,6 @@ from wavewright.engine.run.read_job import read_job
 from wavewright.engine.run.recover import goal_not_achieved, recover, take_feedback
 from wavewright.engine.run.review_run import review_run
 from wavewright.engine.run.session import attended, end_if_cancelled
-from wavewright.engine.run.target_root import TargetsContext
 
 
 async def run_job(request: RunRequest, ports: Ports) -> PipelineRun[RunContext]:

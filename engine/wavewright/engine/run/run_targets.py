@@ -15,6 +15,7 @@ from wavewright.engine.run.context import (
     Feedback,
     RunContext,
     RunRequest,
+    TargetsContext,
     feedback_notes,
     goal_with_feedback,
 )
@@ -29,7 +30,6 @@ from wavewright.engine.run.recording import draft_note, record, record_attempt
 from wavewright.engine.run.run_files import run_folder
 from wavewright.engine.run.target_root import (
     TargetRoot,
-    TargetsContext,
     found_targets,
     job_of_target,
     require_valid_expansion,

@@ -123,15 +123,6 @@ def found_targets(
     return list(dict.fromkeys(found)), said
 
 
-@dataclass(frozen=True, slots=True)
-class TargetsContext(RunContext):
-    """State of a run whose job has several targets."""
-
-    waves: TargetWaves = field(kw_only=True)
-    new_job: ResolvedJob | None = field(kw_only=True)
-    """The job of a new run; None if the run is resumed."""
-
-
 @dataclass(slots=True)
 class TargetRoot:
     """The root run while its targets run: its context after each note."""

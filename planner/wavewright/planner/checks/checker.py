@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from wavewright.config.sources import DocumentFault, pointer_keys
+from wavewright.planner.checks.answerable import unanswerable_steps
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.feasibility import check_budget
 from wavewright.planner.checks.fits import fits_by_value
@@ -230,7 +231,7 @@ def check(
     subject = CheckContext(plan, goal, tools, limits or (goal.limits if goal else Limits()))
     diagnostics = [
         *_of_calls_to_come(_error_checks(subject), plan, finished),
-        *_unanswerable(subject, finished, can_ask=can_ask, can_answer=can_answer),
+        *unanswerable_steps(subject, finished, can_ask=can_ask, can_answer=can_answer),
         *check_budget(subject, allowance, finished, items_done or {}),
     ]
     return in_file_order(_without_shifted_places(diagnostics or lint(subject), plan), plan)
@@ -333,16 +334,6 @@ def _safety(subject: CheckContext) -> Iterable[Diagnostic]:
         from wavewright.planner.checks.safety import check_safety
 
         yield from check_safety(subject)
-
-
-def _unanswerable(
-    subject: CheckContext, finished: Collection[StepId], *, can_ask: bool, can_answer: bool
-) -> Iterable[Diagnostic]:
-    if can_ask and can_answer:
-        return ()
-    from wavewright.planner.checks.safety import unanswerable_steps
-
-    return unanswerable_steps(subject, finished, can_ask=can_ask, can_answer=can_answer)
 
 
 def in_file_order(diagnostics: Iterable[Diagnostic], plan: Plan) -> list[Diagnostic]:

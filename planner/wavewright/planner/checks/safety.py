@@ -1,5 +1,4 @@
-"""Family E6 and W811: what a plan's data could do: untrusted text, misled agents, secrets,
-unanswerable approvals.
+"""Family E6 and W811: what a plan's data could do: untrusted text, misled agents, secrets.
 
 Untrusted text is followed by `untrusted_text`. A *secret* is an input that its schema declares as
 one (`format: password` or `writeOnly`), or a text that looks like a key; it does harm in any
@@ -18,8 +17,7 @@ of. A tool that only computes looks like one that reads a private file, so this 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
 
 from wavewright.config.redaction import Redactor
 from wavewright.planner.cel.embedded import iterate_strings
@@ -148,36 +146,6 @@ def _sent_secret(step: Step, pointer: str, what: str) -> Diagnostic:
         f"a secret, {what}, reaches {step.tool!r}, which sends it out",
         "let the tool read its key from the environment; a plan and its journal hold no secrets",
     )
-
-
-# -- questions to people
-
-_WHERE: Final = "at a terminal, with `--approve wait`, or by a daemon whose decisions people answer"
-
-
-def unanswerable_steps(
-    subject: CheckContext, finished: Collection[StepId], *, can_ask: bool, can_answer: bool
-) -> Iterator[Diagnostic]:
-    """Yield the steps that would wait for an approval or an answer that no person can give."""
-    for number, step in enumerate(subject.plan.steps):
-        signature = subject.signature(step)
-        if signature is None or step.id in finished:
-            continue
-        if not can_ask and asks_approval(step, signature):
-            yield make_diagnostic(
-                "E602",
-                f"/steps/{number}",
-                f"step {step.id!r} calls {step.tool!r}, which needs approval, and nobody can be asked here",
-                f"run it where somebody can answer ({_WHERE}), or approve every step beforehand with "
-                "`--approve always`",
-            )
-        if not can_answer and step.tool == ASK_PERSON and "default" not in step.params:
-            yield make_diagnostic(
-                "E602",
-                f"/steps/{number}",
-                f"step {step.id!r} asks a person, and nobody can be asked here",
-                f"run it where somebody can answer ({_WHERE}), or give step {step.id!r} a `default`",
-            )
 
 
 # -- agents

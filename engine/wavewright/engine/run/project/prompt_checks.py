@@ -13,6 +13,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 
+from jinja2 import Environment, TemplateError, TemplateSyntaxError
+
 from wavewright.planner.language.goals import AvailableTool, Goal, Targets
 from wavewright.planner.language.plan import Gate
 from wavewright.planner.language.signatures import ToolSignature
@@ -288,8 +290,6 @@ def find_prompt_defect(
 
 
 def _syntax_defect(file: Path | None) -> PromptDefect | None:
-    from jinja2 import Environment, TemplateSyntaxError
-
     assert file is not None
     try:
         Environment(autoescape=False).parse(file.read_text(encoding="utf-8"))  # noqa: S701 - only read, never rendered
@@ -306,8 +306,6 @@ def _name_defects(
     name: str, prompts: Prompts, contexts: Iterable[Context]
 ) -> tuple[PromptDefect, ...]:
     """Return the names of a prompt that none of its branches can read."""
-    from jinja2 import TemplateSyntaxError
-
     try:
         found = [
             PromptDefect(*fault)
@@ -324,8 +322,6 @@ def _rendering_defect(
     name: str, prompts: Prompts, contexts: Iterable[Context]
 ) -> PromptDefect | None:
     """Return a fault that appears with every value of the prompt."""
-    from jinja2 import TemplateError
-
     for context in contexts:
         try:
             prompts.render(name, **context)
