@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from wavewright.config.redaction import Redactor, named_secrets
 from wavewright.config.sources import DocumentFault, pointer_token
 from wavewright.config.value_types import Seconds
 
@@ -144,8 +145,6 @@ def literal_secret_faults(servers: Mapping[str, McpServerSection]) -> Iterator[D
 
 
 def _is_secret(name: str, value: str) -> bool:
-    from wavewright.config.redaction import Redactor, named_secrets
-
     rest = VARIABLE_PATTERN.sub("", value)
     is_reference = rest != value
     named = not is_reference and any(named_secrets({name.lstrip("-"): rest}))

@@ -18,6 +18,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from pydantic import ValidationError
+
 from wavewright.config import exit_codes
 from wavewright.config.documents import read_document_file
 from wavewright.config.errors import WavewrightError
@@ -168,10 +170,6 @@ def validated_settings(name: str, model: type[_Model], settings: JsonObject) -> 
     >>> validated_settings("lore", Search, {}).folder
     'world'
     """
-    from pydantic import (
-        ValidationError,
-    )  # with the translation of its findings, where a pack has settings
-
     try:
         return model.model_validate(settings)
     except ValidationError as error:

@@ -23,6 +23,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
+import anyio
+
 import wavewright
 from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import Redactor, known_secrets_redactor
@@ -120,8 +122,6 @@ def _is_library(file: str) -> bool:
 @cache
 def _engine_folders() -> tuple[str, ...]:
     """Return the folders of this package, and of the libraries that run calls in threads."""
-    import anyio
-
     folders = (
         *map(Path, wavewright.__path__),
         Path(anyio.__file__).parent,

@@ -23,6 +23,7 @@ from wavewright.planner.cel.embedded import reads
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.plan import Limits, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.graph import superseded_by
 from wavewright.planner.plans.uses import ExpressionUse, embedded_uses, holds_expression
 from wavewright.planner.types import Json, JsonObject, StepId
@@ -57,8 +58,6 @@ def _value(value: Json, variables: JsonObject, roots: frozenset[str]) -> list[Js
     """
     if not holds_expression(value):
         return [value]
-    from wavewright.planner.plans.expressions import evaluate, render
-
     try:
         if not all(_reads_only(use, roots) for use in _uses_in_value(value)):
             return []

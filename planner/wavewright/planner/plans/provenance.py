@@ -23,6 +23,7 @@ from typing import Final, Literal, TypeAlias
 
 from wavewright.planner.cel.embedded import EmbeddedExpression, split_references
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.plain_paths import plain_read
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import ASK_MODEL, SUB_PLAN, Gate, Plan, Step
@@ -375,8 +376,6 @@ class PlanProvenance:
         plain = plain_read(expression)
         if plain is not None:
             return self.root(plain.root, plain.name, item).joined(keys)
-        from wavewright.planner.cel.parser import parse_expression
-
         try:
             tree = parse_expression(expression)
         except ExpressionError:

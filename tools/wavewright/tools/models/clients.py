@@ -29,6 +29,10 @@ from pydantic_ai.models import ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.ollama import OllamaModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel, OpenAIStreamedResponse
 from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.providers.ollama import OllamaProvider
+from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+from pydantic_ai.providers.vllm import VLLMProvider
 from pydantic_ai.settings import ModelSettings
 
 from wavewright.tools.models.endpoints import Endpoint
@@ -251,8 +255,6 @@ def build_model(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
     """Return the model of an endpoint; the caller closes the client."""
     match endpoint.provider:
         case "openai":
-            from pydantic_ai.providers.openai import OpenAIProvider
-
             client = _openai_client(endpoint, http)
             return TotallingResponsesModel(
                 endpoint.name, provider=OpenAIProvider(openai_client=client)
@@ -280,11 +282,6 @@ def _openai_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
 
 
 def _openai_chat(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
-    from pydantic_ai.providers.ollama import OllamaProvider
-    from pydantic_ai.providers.openai import OpenAIProvider
-    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
-    from pydantic_ai.providers.vllm import VLLMProvider
-
     client, profile = _openai_client(endpoint, http), _chat_profile(endpoint)
     if endpoint.provider == "ollama":
         return TotallingOllamaModel(

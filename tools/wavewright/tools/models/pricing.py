@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from wavewright.config.sections import PriceSettings
+from wavewright.tools.models.endpoints import find_endpoint
 
 if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
@@ -90,8 +91,6 @@ def price_per_1000_tokens(
     Raises:
         ModelConfigError: the model cannot be asked.
     """
-    from wavewright.tools.models.endpoints import find_endpoint
-
     endpoint = find_endpoint(model, settings, environment)
     url = endpoint.url if endpoint.is_foreign else None
     return price_of(

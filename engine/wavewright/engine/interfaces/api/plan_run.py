@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 import anyio
 import anyio.abc
 import anyio.to_thread
+from markupsafe import Markup, escape
 from pydantic import TypeAdapter, ValidationError
 
 from wavewright.config import exit_codes
@@ -59,8 +60,6 @@ class InlineReport(str):
 
     def _repr_html_(self) -> str:
         """Return the page in a frame of its own, so that its style is not that of the notebook."""
-        from markupsafe import escape
-
         return (
             f'<iframe srcdoc="{escape(str(self))}" sandbox="" title="Report of a run" '
             'style="width: 100%; height: 640px; border: 0"></iframe>'
@@ -213,8 +212,6 @@ class PlanRun(Generic[R]):
 
         A run that ended before it had a plan is text alone.
         """
-        from markupsafe import Markup
-
         from wavewright.engine.rehearsal.dry_run.page import run_figure
         from wavewright.reviewer.report.page import pretty_json
         from wavewright.reviewer.report.sections import markdown_to_html

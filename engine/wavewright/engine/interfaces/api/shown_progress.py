@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, cast
 
+from markupsafe import escape
+
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, RunFinished
 from wavewright.planner.diagnostics.diagnostic import counted
@@ -194,8 +196,6 @@ class _ProgressLine:
     words: str
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        from markupsafe import escape
-
         bar = f'<progress max="1" value="{self.share:.4f}"></progress>'
         return {"text/plain": self.words, "text/html": f"{bar} {escape(self.words)}"}
 

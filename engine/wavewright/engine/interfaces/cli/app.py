@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from wavewright.engine.interfaces.cli.commands import planning, project, records, running, service
+from wavewright.engine.interfaces.cli.common.output import CommandError, report_failures
 from wavewright.engine.run.version import __version__
 
 
@@ -105,8 +106,6 @@ def global_options(
         try:
             context.with_resource(chdir(folder))
         except OSError as error:
-            from wavewright.engine.interfaces.cli.common.output import CommandError
-
             raise CommandError(
                 f"-C: {str(folder)!r} cannot be entered: {error.strerror}"
             ) from error
@@ -149,8 +148,6 @@ def run_command_line(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; failures are printed as messages, without a
     traceback.
     """
-    from wavewright.engine.interfaces.cli.common.output import report_failures
-
     with report_failures() as outcome:
         if "_WAVEWRIGHT_COMPLETE" in os.environ:
             get_command(app)(prog_name="wavewright")  # prints completions and raises SystemExit

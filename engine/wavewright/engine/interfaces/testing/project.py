@@ -25,6 +25,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self, TypeAlias
 
+import networkx as nx
 import pytest
 
 from wavewright.config import exit_codes
@@ -217,8 +218,6 @@ class PlanView:
         """Return a shortest path from a step that is waited for to the one that waits."""
         if step == wanted:
             return None
-        import networkx as nx
-
         try:
             return nx.bidirectional_shortest_path(self.graph.digraph, wanted, step)
         except nx.NetworkXNoPath:

@@ -8,6 +8,7 @@ lost.
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,8 +81,6 @@ def machine_redactions(project: Path) -> tuple[Redaction, ...]:
     """Return rules for the folders of this machine: the project's, the user's and those of
     temporary files.
     """
-    import tempfile
-
     # Every part of a temporary path is new each time, so nothing of it stays.
     scratch = Redaction("<path>", pattern=re.escape(tempfile.gettempdir()) + r"(?:/[\w.-]+)+")
     return (*folder_redactions((project, project.resolve(), Path.cwd(), Path.home())), scratch)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -239,8 +240,6 @@ def with_usage(given: AnswerLike, tokens: ClaimedUsage | Literal["missing"]) -> 
 
 def gzip_bomb(megabytes: int = 10_000) -> RawBody:
     """A small compressed body that grows to that size when it is unpacked."""
-    import zlib
-
     start = b'{"id": "bomb", "object": "chat.completion", "choices": [{"message": {"content": "'
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     head = packer.compress(start) + packer.flush(zlib.Z_FULL_FLUSH)

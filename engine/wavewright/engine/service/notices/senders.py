@@ -18,6 +18,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 import anyio
 import anyio.to_thread
+import httpx2
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
@@ -86,8 +87,6 @@ def with_variables(text: str) -> str:
 
 async def _post(url: str, message: NoticeMessage, key: str | None) -> None:
     # Loaded where there is a webhook: the client comes with those of models.
-    import httpx2
-
     from wavewright.tools.models.clients import guarded_client
 
     body = json.dumps(message.content, ensure_ascii=False, sort_keys=True).encode()

@@ -17,14 +17,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
+from wavewright.engine.service.operations.bounded_http import bounded_protocol
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
     from starlette.requests import Request
-    from starlette.responses import Response
     from starlette.types import ASGIApp
 
 
@@ -70,9 +73,6 @@ class HealthStatus:
 def health_app(health: HealthStatus, metrics: MetricsText) -> Starlette:
     """Return the HTTP application."""
     from prometheus_client.exposition import CONTENT_TYPE_LATEST  # not loaded for other servers
-    from starlette.applications import Starlette
-    from starlette.responses import JSONResponse, Response
-    from starlette.routing import Route
 
     async def live(_: Request) -> Response:
         return JSONResponse({"live": True})
@@ -150,10 +150,6 @@ async def http_served(
         grace: Seconds for which answers may go on after the block; with 0 they are not waited for.
         is_proxy: Whether connections from an address are other people's, which are not counted.
     """
-    import uvicorn
-
-    from wavewright.engine.service.operations.bounded_http import bounded_protocol
-
     is_listening = anyio.Event()
 
     class Server(uvicorn.Server):

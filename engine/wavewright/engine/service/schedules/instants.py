@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import Final
 
+from cronsim import CronSim
+
 from wavewright.config.schedules import ScheduleTerms
 
 _HASH_RANGE: Final = 2**32
@@ -27,9 +29,6 @@ def instants_after(terms: ScheduleTerms, after: float) -> Iterator[float]:
             number += 1
             if number * terms.every > after:
                 yield number * terms.every
-    # Loaded where there is a cron.
-    from cronsim import CronSim
-
     assert terms.cron is not None, "a schedule has one of the two"
     place = zoneinfo.ZoneInfo(terms.timezone)
     for instant in CronSim(terms.cron, dt.datetime.fromtimestamp(after, place)):

@@ -5,14 +5,18 @@ from __future__ import annotations
 import datetime as dt
 import os
 import sys
+import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from typer import Abort, Exit
+
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError, describe
+from wavewright.config.installation import EXTRAS, extra_of, install_hint
 
 
 class CommandError(WavewrightError):
@@ -115,10 +119,6 @@ def _discard_output() -> None:
 
 
 def _report(error: Exception) -> int:
-    from typer import Abort, Exit
-
-    from wavewright.config.installation import EXTRAS, extra_of, install_hint
-
     if isinstance(error, Exit):
         return error.exit_code
     if isinstance(error, Abort):  # raised by the command line library on Ctrl-C
@@ -191,8 +191,6 @@ def _report_os_error(error: OSError) -> int:
 
 def _report_internal_error(error: Exception) -> int:
     if os.environ.get("WAVEWRIGHT_TRACEBACK"):
-        import traceback
-
         traceback.print_exception(error)
     print_error(
         f"wavewright failed: {type(error).__name__}: {error}",

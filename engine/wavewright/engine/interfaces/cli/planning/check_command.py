@@ -22,6 +22,7 @@ from wavewright.engine.run.jobs.documents import is_template
 from wavewright.engine.run.permits import permits_file, read_permits
 from wavewright.engine.run.project.tools import tools_of_plan
 from wavewright.planner.diagnostics.diagnostic import counted
+from wavewright.planner.diagnostics.rendering import render_json, render_text, sarif_log
 from wavewright.planner.plans.graph import PlanGraph
 
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ def check_files(
             _print_text(checked)
         exceeds = compare_permits(one, checked, writes=writes_permits) or exceeds
     if output_format == "sarif":
-        from wavewright.planner.diagnostics.rendering import sarif_log
-
         documents = [one for checked in found for one in checked.documents]
         print_json(sarif_log([(one.diagnostics, one.text.source) for one in documents]))
     elif output_format == "json":
@@ -63,8 +62,6 @@ def check_files(
 
 def _print_text(checked: CheckedDocument) -> None:
     if found := [one for one in checked.documents if one.diagnostics]:
-        from wavewright.planner.diagnostics.rendering import render_text
-
         shown = [render_text(one.diagnostics, one.text.source) for one in found]
         sys.stdout.write("\n\n".join(shown) + "\n")
     sys.stdout.write(verdict_text(checked, checked.text.source) + "\n")
@@ -74,8 +71,6 @@ def check_json(checked: CheckedDocument) -> dict[str, object]:
     """Return what was found as JSON: the plan if it is valid, the repairs of its text, and the
     diagnostics.
     """
-    from wavewright.planner.diagnostics.rendering import render_json
-
     plan = checked.plan if not checked.errors else None
     return {
         "plan": plan.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import yaml
+
 from wavewright.config.sources import Source
 from wavewright.engine.interfaces.cli.common.run_text import (
     cost_words,
@@ -62,8 +64,6 @@ def plan_as_yaml(plan: Plan) -> str:
 
 def as_yaml(value: JsonObject) -> str:
     """Return an object as the text of a YAML file in which every character is printable."""
-    import yaml
-
     text = yaml.dump(
         value,
         Dumper=_dumper(),
@@ -82,8 +82,6 @@ def _escaped(char: str) -> str:
 
 
 def _dumper() -> type[SafeDumper]:
-    import yaml
-
     class PlanDumper(yaml.SafeDumper):
         """Writes no aliases, which plans may not hold, and quotes every text that is not a plain
         scalar.
