@@ -2,25 +2,21 @@
 
 A receipt names the plans by their hashes, the tools with their versions and code, each approval
 with who gave it and for what, and the head of the journal, which stands for every event. It is
-made from the journal, and checked without it: the signature is Ed25519 over the receipt's canonical
-JSON, so whoever has the public key can check it and nobody else can make one. With the journal at
+made from the journal, and checked without it: the signature (`signatures`) is over the receipt's
+canonical JSON, so whoever has the public key can check it and nobody else can make one. With the journal at
 hand its head is compared as well.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from pydantic import JsonValue, ValidationError
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.identities import Identity
-from wavewright.config.installation import install_hint, is_installed
 from wavewright.engine.run.decisions.approvals import APPROVAL_GIVEN, APPROVAL_USED
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, Noted
@@ -30,13 +26,6 @@ from wavewright.planner.types import JsonObject, as_object
 from wavewright.reviewer.cost_records import Record
 from wavewright.reviewer.values import iso_of_epoch
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-        Ed25519PrivateKey,
-        Ed25519PublicKey,
-    )
-
-EXTRA: Final = "receipts"
 FORMAT: Final = "wavewright/receipt/1"
 
 
@@ -181,46 +170,6 @@ def read_receipt(content: bytes, place: str) -> RunReceipt:
         ) from error
 
 
-def sign_receipt(receipt: RunReceipt, private_key: Path) -> RunReceipt:
-    """Return the receipt with a signature.
-
-    Args:
-        receipt: The receipt.
-        private_key: An Ed25519 key in PEM, as `openssl genpkey -algorithm ed25519` makes it.
-
-    Raises:
-        ReceiptError: the key cannot be used.
-    """
-    key = _read_private_key(private_key)
-    value = base64.b64encode(key.sign(receipt.signed_bytes)).decode()
-    signature = Signature(key=_fingerprint(key.public_key()), value=value)
-    return receipt.model_copy(update={"signature": signature})
-
-
-def check_signature(receipt: RunReceipt, key: Path) -> SignatureVerdict:
-    """Return whether a receipt is what the holder of a key has signed.
-
-    Args:
-        receipt: The receipt.
-        key: The public key in PEM; a private one has the public one in it.
-
-    Raises:
-        ReceiptError: the key cannot be used.
-    """
-    from cryptography.exceptions import InvalidSignature
-
-    signature, public_key = receipt.signature, _read_public_key(key)
-    if signature is None:
-        return "unsigned"
-    if signature.key != _fingerprint(public_key):
-        return "other_key"
-    try:
-        public_key.verify(base64.b64decode(signature.value, validate=True), receipt.signed_bytes)
-    except (InvalidSignature, ValueError):
-        return "invalid"
-    return "valid"
-
-
 def _steps_of(plan: JsonObject) -> list[JsonObject]:
     steps = plan.get("steps")
     return [as_object(step) for step in steps] if isinstance(steps, list) else []
@@ -256,59 +205,3 @@ def _approvals(notes: Sequence[Noted]) -> tuple[ReceiptApproval, ...]:
 
 def _answered_by(note: Noted) -> Identity:
     return Identity.parse(str(note.body.get("by", "")), note.body.get("proof"))
-
-
-def _read_private_key(path: Path) -> Ed25519PrivateKey:
-    _require_extra()
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-    try:
-        key = load_pem_private_key(_read_key(path), password=None)
-    except (ValueError, TypeError) as error:
-        raise _key_error(path, "it is no private key in PEM without a password") from error
-    if not isinstance(key, Ed25519PrivateKey):
-        raise _key_error(path, "it is no Ed25519 key")
-    return key
-
-
-def _read_public_key(path: Path) -> Ed25519PublicKey:
-    _require_extra()
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
-    content = _read_key(path)
-    if b"PRIVATE KEY" in content:
-        return _read_private_key(path).public_key()
-    try:
-        key = load_pem_public_key(content)
-    except ValueError as error:
-        raise _key_error(path, "it is no public key in PEM") from error
-    if not isinstance(key, Ed25519PublicKey):
-        raise _key_error(path, "it is no Ed25519 key")
-    return key
-
-
-def _read_key(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise _key_error(path, str(error.strerror)) from error
-
-
-def _key_error(path: Path, reason: str) -> ReceiptError:
-    return ReceiptError(
-        f"the key {path} cannot be used: {reason}",
-        "make one with `openssl genpkey -algorithm ed25519 -out KEY`",
-    )
-
-
-def _fingerprint(key: Ed25519PublicKey) -> str:
-    return "sha256:" + hashlib.sha256(key.public_bytes_raw()).hexdigest()
-
-
-def _require_extra() -> None:
-    if not is_installed(EXTRA):
-        raise ReceiptError(
-            "signatures need the extra `receipts`, which is not installed", install_hint(EXTRA)
-        )

@@ -106,3 +106,15 @@ def test_without_a_model_nothing_of_one_is_imported(
 def test_a_plan_that_is_given_is_shown_without_a_template_language(project: Path) -> None:
     assert project.is_dir()
     assert "jinja2" not in modules_after(["plan", "plans/words.job.yaml"])
+
+
+def test_a_daemon_without_a_live_page_needs_no_extra_of_pages() -> None:
+    code = (
+        "import sys\n"
+        "sys.modules['sse_starlette'] = sys.modules['multipart'] = None\n"
+        "import wavewright.engine.interfaces.cli.service.daemon_command\n"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert (ran.returncode, ran.stderr) == (0, "")

@@ -1,7 +1,7 @@
 """The pytest plugin: fixtures that load, dry-run and run plans, and the marker of live tests.
 
 It costs nothing where it is not used: only pytest is imported here, everything else when a test
-asks for a fixture.
+asks for a fixture (`testing` imports what it has by its first use).
 
 Requests to models are *off* for every test of a wavewright project, and for whatever commands such
 a test starts, but where the test is marked with `wavewright_live`. A test that asks nevertheless
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from wavewright.engine.interfaces import testing
 from wavewright.engine.interfaces.testing.model_requests import LIVE_MARKER, model_requests
 
 if TYPE_CHECKING:
@@ -146,17 +147,13 @@ def ww(
 @pytest.fixture
 def plan(wavewright_project: ProjectUnderTest) -> PlanLoader:
     """Load a plan by its file: read, bound to its goal and checked."""
-    from wavewright.engine.interfaces.testing.project import PlanLoader
-
-    return PlanLoader(wavewright_project)
+    return testing.PlanLoader(wavewright_project)
 
 
 @pytest.fixture
 def dry_run(wavewright_project: ProjectUnderTest) -> DryRunLoader:
     """Work out what a run would do, without calling a tool."""
-    from wavewright.engine.interfaces.testing.project import DryRunLoader
-
-    return DryRunLoader(wavewright_project)
+    return testing.DryRunLoader(wavewright_project)
 
 
 @pytest.fixture
@@ -164,9 +161,7 @@ def run_plan(
     wavewright_project: ProjectUnderTest, tmp_path_factory: pytest.TempPathFactory
 ) -> PlanRunner:
     """Run a plan in a temporary folder, with stubs or with the real tools."""
-    from wavewright.engine.interfaces.testing.plan_runner import PlanRunner
-
-    return PlanRunner(wavewright_project, lambda: tmp_path_factory.mktemp("wavewright"))
+    return testing.PlanRunner(wavewright_project, lambda: tmp_path_factory.mktemp("wavewright"))
 
 
 @pytest.fixture
@@ -180,17 +175,13 @@ def recorded_run(request: pytest.FixtureRequest) -> RecordedRuns:
 @pytest.fixture
 def review(run_plan: PlanRunner) -> ReviewView:
     """The review of the latest run of the test."""
-    from wavewright.engine.interfaces.testing.run_view import ReviewView
-
-    return ReviewView(lambda: run_plan.latest().review.record)
+    return testing.ReviewView(lambda: run_plan.latest().review.record)
 
 
 @pytest.fixture
 def package(run_plan: PlanRunner) -> PackageView:
     """The package of the latest run of the test."""
-    from wavewright.engine.interfaces.testing.run_view import PackageView
-
-    return PackageView(lambda: run_plan.latest().package.record)
+    return testing.PackageView(lambda: run_plan.latest().package.record)
 
 
 @pytest.fixture

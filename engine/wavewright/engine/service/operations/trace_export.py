@@ -11,18 +11,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import install_hint, is_installed
-from wavewright.engine.run.pipeline.phase import PhaseEvent
 from wavewright.engine.run.ports import Ports
-from wavewright.executor.events.types import Event
 
 FLUSH_SECONDS: Final = 2.0
 """Timeout in seconds for sending the last spans."""
@@ -76,18 +73,10 @@ def export_traces(environment: Mapping[str, str] = os.environ) -> Generator[bool
     if _collector_variable(environment) is None or _has_provider():
         yield False
         return
-    from opentelemetry import trace
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    # The SDK is an extra, and loaded where there is a collector.
+    from wavewright.engine.service.operations.collector import send_to_collector
 
-    service = environment.get("OTEL_SERVICE_NAME", "").strip() or "wavewright"
-    provider = TracerProvider(
-        resource=Resource.create({"service.name": service}), shutdown_on_exit=False
-    )
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    trace.set_tracer_provider(provider)
+    provider = send_to_collector(environment.get("OTEL_SERVICE_NAME", "").strip() or "wavewright")
     try:
         yield True
     finally:
@@ -117,36 +106,7 @@ def traced(ports: Ports, environment: Mapping[str, str] = os.environ) -> Generat
     if not _has_provider():
         yield ports
         return
-    from opentelemetry import trace
+    from wavewright.engine.service.operations.tracing import traced_ports
 
-    from wavewright.engine.service.messages.decoding import TRACE_KEY
-    from wavewright.engine.service.operations.tracing import trace_run
-
-    is_within = trace.get_current_span().get_span_context().is_valid
-    parent = None if is_within else environment.get(TRACE_KEY.upper())
-    with trace_run("", parent) as traces:
-
-        def on_event(event: Event) -> None:
-            traces(event)
-            ports.attempt.on_event(event)
-
-        def on_phase(event: PhaseEvent) -> None:
-            traces(event)
-            ports.on_phase(event)
-
-        @contextmanager
-        def observe_target(target: str) -> Generator[Callable[[Event | PhaseEvent], None]]:
-            with ports.targets.observe(target) as listen, trace_run(target) as of_target:
-
-                def on_target_event(event: Event | PhaseEvent) -> None:
-                    of_target(event)
-                    listen(event)
-
-                yield on_target_event
-
-        yield replace(
-            ports,
-            attempt=replace(ports.attempt, on_event=on_event),
-            on_phase=on_phase,
-            targets=replace(ports.targets, observe=observe_target),
-        )
+    with traced_ports(ports, environment) as traced_run:
+        yield traced_run

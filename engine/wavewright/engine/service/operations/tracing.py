@@ -10,9 +10,9 @@ generative AI.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry import trace
@@ -20,6 +20,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from wavewright.engine.run.pipeline.phase import Outcome, PhaseEvent, PhaseRecord, PhaseStarted
+from wavewright.engine.run.ports import Ports
 from wavewright.engine.service.messages.decoding import TRACE_KEY
 from wavewright.executor.events.types import (
     Event,
@@ -254,3 +255,36 @@ def record_phase_span(tracer: Tracer, event: PhaseRecord, parent: Span | None = 
     if event.outcome is Outcome.FAILED:
         span.set_status(Status(StatusCode.ERROR, event.reason))
     span.end(_ns(event.started + event.seconds))
+
+
+@contextmanager
+def traced_ports(ports: Ports, environment: Mapping[str, str]) -> Generator[Ports]:
+    """Yield ports whose runs are traced; see `trace_export.traced`."""
+    is_within = trace.get_current_span().get_span_context().is_valid
+    parent = None if is_within else environment.get(TRACE_KEY.upper())
+    with trace_run("", parent) as traces:
+
+        def on_event(event: Event) -> None:
+            traces(event)
+            ports.attempt.on_event(event)
+
+        def on_phase(event: PhaseEvent) -> None:
+            traces(event)
+            ports.on_phase(event)
+
+        @contextmanager
+        def observe_target(target: str) -> Generator[Callable[[Event | PhaseEvent], None]]:
+            with ports.targets.observe(target) as listen, trace_run(target) as of_target:
+
+                def on_target_event(event: Event | PhaseEvent) -> None:
+                    of_target(event)
+                    listen(event)
+
+                yield on_target_event
+
+        yield replace(
+            ports,
+            attempt=replace(ports.attempt, on_event=on_event),
+            on_phase=on_phase,
+            targets=replace(ports.targets, observe=observe_target),
+        )

@@ -15,7 +15,8 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from tests.engine.interfaces.view.served_page import ServedPage
-from wavewright.engine.interfaces.cli.common.http_serving import listener_at, page_served
+from wavewright.engine.interfaces.cli.common.http_serving import listener_at
+from wavewright.engine.interfaces.cli.common.page_serving import page_served
 
 pytestmark = pytest.mark.anyio
 

@@ -149,7 +149,7 @@ def resume(
 
     Calls that are journaled are not repeated.
     """
-    request = run_commands.run_command.resume_request(
+    request = run_commands.earlier_runs.resume_request(
         run, concurrency=concurrency, output=output, by=by
     )
     raise typer.Exit(
@@ -220,7 +220,7 @@ def retry(
     """
     from wavewright.engine.run.permits import read_permits
 
-    request = run_commands.run_command.retry_request(
+    request = run_commands.earlier_runs.retry_request(
         run,
         start=start,
         again=again or (),
@@ -232,7 +232,7 @@ def retry(
     )
     if permits is not None:
         request = replace(request, permits=read_permits(permits))
-    run_commands.run_command.show_retry(request, as_outcome=dry_run, is_silent=quiet or json)
+    run_commands.earlier_runs.show_retry(request, as_outcome=dry_run, is_silent=quiet or json)
     if dry_run:
         raise typer.Exit
     raise typer.Exit(

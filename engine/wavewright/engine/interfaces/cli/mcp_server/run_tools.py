@@ -34,7 +34,8 @@ from wavewright.engine.interfaces.cli.mcp_server.plan_tools import (
     project_of,
     resolve_document,
 )
-from wavewright.engine.interfaces.cli.runs.run_command import find_resumable_run, run_in_project
+from wavewright.engine.interfaces.cli.runs.earlier_runs import find_resumable_run
+from wavewright.engine.interfaces.cli.runs.run_command import run_in_project
 from wavewright.engine.interfaces.cli.runs.runs_command import package_of
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
 from wavewright.engine.run.cancellation import CancellationToken

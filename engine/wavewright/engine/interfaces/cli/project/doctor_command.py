@@ -31,7 +31,6 @@ from wavewright.engine.interfaces.cli.common.output import print_json, without_s
 from wavewright.engine.interfaces.cli.common.run_text import amount_words, one_line
 from wavewright.engine.interfaces.cli.project.project_checks import (
     DoctorFinding,
-    broker_findings,
     calibration_findings,
     finding_of_faulty_file,
     ladder_findings,
@@ -177,8 +176,25 @@ def _findings(*, is_offline: bool) -> Iterator[DoctorFinding]:
     yield from prompt_findings(settings)
     yield from ladder_findings(settings)
     yield from calibration_findings(settings)
-    yield from broker_findings(settings, is_offline=is_offline)
+    yield from _broker_findings(settings, is_offline=is_offline)
     yield from model_findings(settings, is_offline=is_offline)
+
+
+def _broker_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorFinding]:
+    """Yield the findings on the broker, if the settings name one."""
+    section = settings.daemon
+    url = section.amqp_url
+    if url is None:
+        return
+    if not is_installed("daemon"):
+        yield DoctorFinding(
+            "broker", "fault", "the extra 'daemon' is not installed", install_hint("daemon")
+        )
+        return
+    # Most projects have no broker; its client is an extra, and takes a third of a second to load.
+    from wavewright.engine.interfaces.cli.project.broker_check import access_findings
+
+    yield from access_findings(section, url, is_offline=is_offline)
 
 
 def _journal(settings: Settings) -> DoctorFinding:

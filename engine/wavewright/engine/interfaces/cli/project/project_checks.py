@@ -14,11 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import anyio
-
 from wavewright.config.documents import Document
 from wavewright.config.errors import WavewrightError, did_you_mean
-from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.model_validation import read_as_model
 from wavewright.config.settings import Settings, read_settings
 from wavewright.config.sources import DocumentError, Source, Span
@@ -30,7 +27,6 @@ from wavewright.engine.run.project.prompt_checks import (
 )
 from wavewright.engine.run.project.tool_sources import open_sources, own_agents
 from wavewright.engine.run.project.tools import all_tools, packs_of_project
-from wavewright.engine.service.bus.topology import topology_of
 from wavewright.engine.service.schedules.project_schedules import schedules_of_settings
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
@@ -298,42 +294,3 @@ def _prompt_finding(name: str, own: Prompts, workers: tuple[Worker, ...]) -> Doc
     if (fault := find_prompt_defect(name, own, workers)) is None:
         return None
     return DoctorFinding("prompts", "fault", f"{fault.place}: {fault.message}", fault.hint)
-
-
-def broker_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorFinding]:
-    """Yield the findings on the broker, if the settings name one."""
-    section = settings.daemon
-    url = section.amqp_url
-    if url is None:
-        return
-    if not is_installed("daemon"):
-        yield DoctorFinding(
-            "broker", "fault", "the extra 'daemon' is not installed", install_hint("daemon")
-        )
-        return
-    # Most projects have no broker; its client is an extra, and takes a third of a second to load.
-    from wavewright.engine.interfaces.cli.common.broker import open_connection
-    from wavewright.engine.service.bus.connection import read_address
-    from wavewright.engine.service.bus.declaration import check_write_rights
-    from wavewright.engine.service.bus.faults import BusError
-
-    async def check_access() -> None:
-        async with open_connection(url) as connection:
-            routes = topology_of(section).routes()
-            await check_write_rights(connection, routes, user=address.user, place=address.shown)
-
-    try:
-        address = read_address(url)
-        if is_offline:
-            yield DoctorFinding("broker", "ok", f"{address.shown} (not contacted)")
-            return
-        anyio.run(check_access)
-    except BusError as error:
-        yield DoctorFinding.of_error("broker", error)
-        return
-    detail = f"{address.shown} lets the daemon connect and write"
-    if address.is_encrypted or address.is_loopback:
-        yield DoctorFinding("broker", "ok", detail)
-    else:
-        hint = "use an address that starts with amqps://"
-        yield DoctorFinding("broker", "note", f"{detail}, unencrypted", hint)

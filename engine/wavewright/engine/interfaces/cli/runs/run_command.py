@@ -1,11 +1,10 @@
-"""`wavewright run`, `wavewright resume` and `wavewright retry`."""
+"""A run from the command line, until its exit code: a new one, or one that goes on from another."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import sys
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
@@ -19,11 +18,9 @@ from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import (
     from_root,
-    load_run,
     open_journal,
     project_notes,
     project_settings,
-    require_journal,
 )
 from wavewright.engine.interfaces.cli.common.output import CommandError, print_error
 from wavewright.engine.interfaces.cli.common.progress import Progress
@@ -35,7 +32,6 @@ from wavewright.engine.interfaces.cli.common.terminal import (
     asker_for,
     can_answer,
     can_approve,
-    local_user,
 )
 from wavewright.engine.interfaces.cli.common.tool_output import redacted_tool_output
 from wavewright.engine.run.cancellation import CancellationToken
@@ -46,11 +42,9 @@ from wavewright.engine.run.decisions.approvals import (
     open_question,
     question_id,
 )
-from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.pipeline.phase import PipelineRun
 from wavewright.engine.run.ports import Approver, Asker, Attempt, Means, People, Ports
-from wavewright.engine.run.project.tools import functions_elsewhere, tools_of_plan
-from wavewright.engine.run.read_job import runs_repeated_by
+from wavewright.engine.run.project.tools import functions_elsewhere
 from wavewright.engine.run.run_job import run_job
 from wavewright.engine.run.services import open_services
 from wavewright.engine.run.target_waves import (
@@ -64,10 +58,8 @@ from wavewright.executor.events.types import Event, Noted, RunFinished
 from wavewright.executor.run.kept_answers import JournalReplayCache
 from wavewright.planner.cel.errors import join_names
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import RunId
 from wavewright.reviewer.atomic_files import FileNotWrittenError
-from wavewright.tools.functions.tool import Tool
 
 SECONDS_TO_SHOW_END: Final = 1.0
 """For which the live page of a run is served after its end to viewers who open it then."""
@@ -75,19 +67,6 @@ _SECONDS_TO_END_STREAMS: Final = 5
 """For which the page may still show the end to those who view it already; a long run takes a while
 to draw.
 """
-
-
-def resume_request(
-    run: str | None, *, concurrency: int | None, output: Path | None, by: str | None
-) -> RunRequest:
-    """Return the request of the options of `resume`; `run` is found as by `find_run`.
-
-    Raises:
-        CommandError: there are no runs yet, or the run belongs to a job of a daemon.
-        RunNotFound: there is no such run.
-    """
-    found = anyio.run(find_resumable_run, run, project_settings())
-    return RunRequest(run=found, concurrency=concurrency, output_dir=output, by=by or local_user())
 
 
 def execute_request(
@@ -179,16 +158,12 @@ async def _attended(
         if not is_viewed:
             yield
             return
-        from wavewright.engine.interfaces.cli.common.http_serving import listener_at, page_served
-        from wavewright.engine.interfaces.view.app import open_view
+        from wavewright.engine.interfaces.cli.common.page_serving import page_beside_run
 
-        with contextlib.closing(listener_at("127.0.0.1:0", "--view")) as listener:
-            async with page_served(
-                lambda: open_view(settings), listener, grace=_SECONDS_TO_END_STREAMS
-            ) as url:
-                progress.print_line(f"live page: {url}")
-                yield
-                await anyio.sleep(SECONDS_TO_SHOW_END)
+        async with page_beside_run(settings, grace=_SECONDS_TO_END_STREAMS) as url:
+            progress.print_line(f"live page: {url}")
+            yield
+            await anyio.sleep(SECONDS_TO_SHOW_END)
 
 
 async def run_in_project(
@@ -242,35 +217,6 @@ def _check_started(run_id: RunId, events: Sequence[Event]) -> None:
     if not events:
         msg = f"run {run_id!r} has not begun; it belongs to a job that waits for a daemon"
         raise CommandError(msg, hint="`wavewright daemon` executes it")
-
-
-async def find_resumable_run(prefix: str | None, settings: Settings) -> RunId:
-    """Return a run, found as by `find_run`, that belongs to no daemon's job.
-
-    The daemon would not know that such a run continues.
-
-    Raises:
-        CommandError: there are no runs yet, or the run belongs to a job of a daemon.
-        RunNotFound: there is no such run.
-    """
-    # A run that is not resumed is not looked for, and needs no job store.
-    from wavewright.engine.run.find_run import find_run
-    from wavewright.engine.service.job_store.stores import open_stores
-    from wavewright.engine.service.requested_jobs import job_of_run
-
-    async with open_stores(require_journal(settings)) as stores:
-        run = await find_run(stores.journal, prefix)
-        job = await job_of_run(stores.journal, stores.jobs, run)
-    if job is not None:
-        msg = f"run {run!r} belongs to a job of a daemon, {job.job}, which is {job.state}"
-        is_waiting = job.state == "waiting"
-        hint = (
-            "`wavewright decisions` lists what it waits for"
-            if is_waiting
-            else "a daemon continues it"
-        )
-        raise CommandError(msg, hint=hint, exit_code=exit_codes.NEGATIVE)
-    return run
 
 
 def _check_unfinished(run_id: RunId, events: Sequence[Event]) -> None:
@@ -358,71 +304,6 @@ def _report_interrupted(run: RunId | None) -> int:
     else:
         print_error(f"run {run} was interrupted", f"continue with: wavewright resume {run}")
     return exit_codes.INTERRUPTED
-
-
-def retry_request(
-    run: str | None,
-    *,
-    start: str | None,
-    again: Sequence[str] = (),
-    inputs: Sequence[str],
-    concurrency: int | None,
-    output: Path | None,
-    by: str | None,
-    only_failed: bool = False,
-) -> RunRequest:
-    """Return the request of the options of `retry`; `run` is found as by `find_run`.
-
-    Raises:
-        RetryRefused: the run has not ended, it has several targets, or it has no step of that name.
-        CommandError: its tools are functions of a Python program.
-        RunNotFound: there is no such run.
-        DocumentError: an input has another type, or there is no place for it.
-    """
-    # Imported here and below: most runs repeat none.
-    from wavewright.engine.run.retry import retry_of_run
-
-    settings = project_settings()
-    wanted, events = anyio.run(load_run, settings, run)
-    retry = retry_of_run(
-        wanted,
-        events,
-        start=start,
-        again=again,
-        inputs=InputOverrides(assignments=tuple(inputs)),
-        only_failed=only_failed,
-    )
-    require_tools_here(fold(events), settings)
-    return RunRequest(
-        retry=retry, concurrency=concurrency, output_dir=output, by=by or local_user()
-    )
-
-
-def show_retry(request: RunRequest, *, as_outcome: bool, is_silent: bool) -> None:
-    """Print what a retry will call, reuse and leave: to standard output where that is all that is
-    asked for, else as progress, unless that is silent.
-    """
-    if is_silent and not as_outcome:
-        return
-    from wavewright.engine.run.retry_outlook import outlook_lines, retry_outlook
-
-    assert request.retry is not None
-    settings = project_settings()
-    donors = anyio.run(_load_donors, request.retry.run, settings)
-    plan = donors[0].plan
-    tools: Mapping[str, Tool] = (
-        {} if plan is None else tools_of_plan(Plan.model_validate(plan), settings)
-    )
-    lines = outlook_lines(request.retry.run, retry_outlook(request.retry, donors, tools))
-    stream = sys.stdout if as_outcome else sys.stderr
-    stream.write("".join(f"{printable(line)}\n" for line in lines))
-
-
-async def _load_donors(run: RunId, settings: Settings) -> list[RunState]:
-    """Return a run and those that it repeats, the newest first."""
-    async with open_journal(settings) as journal:
-        newest = fold(await journal.load(run))
-        return [newest, *await runs_repeated_by(newest, journal)]
 
 
 def require_tools_here(state: RunState, settings: Settings) -> None:

@@ -32,10 +32,8 @@ from wavewright.engine.run.receipts import (
     RunReceipt,
     SignatureVerdict,
     altered_fields,
-    check_signature,
     make_receipt,
     read_receipt,
-    sign_receipt,
 )
 from wavewright.engine.run.run_files import run_folder
 from wavewright.executor.store.errors import RunNotFound
@@ -95,6 +93,9 @@ def write_receipt(run: str | None, *, out: Path | None, key: Path | None) -> int
     receipt = anyio.run(_make_receipt, settings, run)
     signing_key = key or settings.receipts.private_key
     if signing_key is not None:
+        # Imported here and below: only signatures need the extra `receipts`.
+        from wavewright.engine.run.signatures import sign_receipt
+
         receipt = sign_receipt(receipt, signing_key)
     if out is None:
         sys.stdout.write(receipt.text)
@@ -135,6 +136,8 @@ async def _verify_receipt(
     known_key = key or settings.receipts.public_key or settings.receipts.private_key
     signature: SignatureVerdict | None = "unsigned" if receipt.signature is None else None
     if known_key is not None:
+        from wavewright.engine.run.signatures import check_signature
+
         signature = check_signature(receipt, known_key)
     if signature is None:
         raise CommandError(

@@ -36,11 +36,9 @@ from wavewright.engine.interfaces.cli.common.broker import open_connection, open
 from wavewright.engine.interfaces.cli.common.http_serving import (
     listener_address,
     listener_at,
-    page_served,
 )
 from wavewright.engine.interfaces.cli.common.output import CommandError, write_file
 from wavewright.engine.interfaces.cli.project.project_checks import prompt_findings
-from wavewright.engine.interfaces.view.app import open_view
 from wavewright.engine.interfaces.view.people import TOKEN_VARIABLE, PageAccess
 from wavewright.engine.run.project.templates import named_template
 from wavewright.engine.run.project.tools import all_tools, load_named_pack
@@ -337,11 +335,11 @@ async def _page_served(settings: Settings, log: StructuredLog) -> AsyncGenerator
     if place is None:
         yield
         return
-    from wavewright.engine.interfaces.view.app import open_view
+    # Imported here and below: a daemon without a page does not need the extra of pages.
+    from wavewright.engine.interfaces.cli.common.page_serving import live_page_served
 
-    access = PageAccess.from_settings(settings)
     with open_listener(place, *_VIEW) as listener:
-        async with page_served(partial(open_view, settings, access.prefix), listener, access):
+        async with live_page_served(settings, listener):
             log.write("view_served", place=listener_address(listener))
             yield
 
@@ -349,10 +347,10 @@ async def _page_served(settings: Settings, log: StructuredLog) -> AsyncGenerator
 @contextlib.asynccontextmanager
 async def _own_page_served(settings: Settings, own: _OwnPage) -> AsyncGenerator[None]:
     """Serve the live page while the block runs, and print its address with the token."""
-    access = PageAccess.from_settings(settings)
-    opened = partial(open_view, settings, access.prefix)
+    from wavewright.engine.interfaces.cli.common.page_serving import live_page_served
+
     with contextlib.closing(listener_at(own.place, "--listen")) as listener:
-        async with page_served(opened, listener, access) as url:
+        async with live_page_served(settings, listener) as url:
             print(f"live page and schedules of {settings.root}: {url}", file=own.out, flush=True)
             yield
 

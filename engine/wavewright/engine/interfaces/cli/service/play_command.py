@@ -11,8 +11,8 @@ from starlette.types import ASGIApp
 
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
-from wavewright.engine.interfaces.cli.common.http_serving import serve_page
 from wavewright.engine.interfaces.cli.common.output import CommandError
+from wavewright.engine.interfaces.cli.common.page_serving import serve_page
 from wavewright.engine.interfaces.view.people import PageAccess
 from wavewright.engine.interfaces.view.served_pages import style_routes
 from wavewright.planner.diagnostics.diagnostic import suggest_name

@@ -12,8 +12,8 @@ from wavewright.config.sections import Role
 from wavewright.config.settings import load_settings
 from wavewright.config.value_types import valid_person_name
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
-from wavewright.engine.interfaces.cli.common.http_serving import serve_page
 from wavewright.engine.interfaces.cli.common.output import CommandError, print_line, write_file
+from wavewright.engine.interfaces.cli.common.page_serving import serve_page
 from wavewright.engine.interfaces.view.app import open_view
 from wavewright.engine.interfaces.view.people import (
     SESSIONS_FILE,
