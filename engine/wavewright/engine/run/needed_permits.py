@@ -6,7 +6,14 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from wavewright.planner.checks.permits import Permits, PermitSources, infer_permits
+from wavewright.engine.run.context import RunContext
+from wavewright.planner.checks.permits import (
+    Permits,
+    PermitSources,
+    excess,
+    extended_permits,
+    infer_permits,
+)
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import AGENT, ToolSignature
@@ -21,6 +28,26 @@ def needed_permits(
 ) -> Permits:
     """Return the least that a bound plan needs in a project."""
     return infer_permits(plan, goal, tools, _sources(plan, goal, tools, settings))
+
+
+def excess_of_run(
+    context: RunContext, permits: Permits, plan: Plan, settings: Settings
+) -> list[str]:
+    """Return what a plan of a run needs beyond these permits, an entry each.
+
+    Each call of the run is compared as well, with its values: what is not known before needs only
+    some entry of its kind.
+    """
+    needed = needed_permits(plan, context.goal, context.signatures, settings)
+    return [str(entry) for entry in excess(needed, permits, calls_are_held=True)]
+
+
+def permits_covering(
+    context: RunContext, permits: Permits, plan: Plan, settings: Settings
+) -> Permits:
+    """Return permits with what a plan of the run needs more."""
+    needed = needed_permits(plan, context.goal, context.signatures, settings)
+    return extended_permits(permits, needed)
 
 
 def _sources(

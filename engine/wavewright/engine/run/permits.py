@@ -111,11 +111,9 @@ def needs_beyond(context: RunContext, plan: Plan, settings: Settings) -> list[st
     """
     if context.permits is None:
         return []
-    from wavewright.engine.run.needed_permits import needed_permits
-    from wavewright.planner.checks.permits import excess
+    from wavewright.engine.run.needed_permits import excess_of_run
 
-    needed = needed_permits(plan, context.goal, context.signatures, settings)
-    return [str(entry) for entry in excess(needed, context.permits, calls_are_held=True)]
+    return excess_of_run(context, context.permits, plan, settings)
 
 
 def require_permitted(context: RunContext, plan: Plan, settings: Settings) -> None:
@@ -135,11 +133,9 @@ def with_permits_for(context: RunContext, plan: Plan, settings: Settings) -> Run
     """Return the context with permits that cover a patched plan, which a person has agreed to."""
     if context.permits is None:
         return context
-    from wavewright.engine.run.needed_permits import needed_permits
-    from wavewright.planner.checks.permits import extended_permits
+    from wavewright.engine.run.needed_permits import permits_covering
 
-    needed = needed_permits(plan, context.goal, context.signatures, settings)
-    return replace(context, permits=extended_permits(context.permits, needed))
+    return replace(context, permits=permits_covering(context, context.permits, plan, settings))
 
 
 def permitted_tools(context: RunContext) -> Mapping[str, Tool]:

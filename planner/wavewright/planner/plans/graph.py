@@ -70,7 +70,7 @@ class CriticalPath(NamedTuple):
 class PlanGraph:
     """Which step depends on which. Steps keep the plan's order wherever the order is free.
 
-    networkx finds cycles, reach and critical paths, and orders a plan that lists a step before one
+    networkx finds cycles and critical paths, and orders a plan that lists a step before one
     that it depends on. It is imported when one of these is first asked for: most plans are checked
     and run without it.
 
@@ -214,15 +214,11 @@ class PlanGraph:
 
     def ancestors(self, step_id: StepId) -> set[StepId]:
         """Return everything that a step depends on, directly or not."""
-        import networkx as nx
-
-        return nx.ancestors(self.digraph, step_id)  # pyright: ignore[reportUnknownMemberType] - untyped node
+        return _reached(step_id, self.dependencies)
 
     def descendants(self, step_id: StepId) -> set[StepId]:
         """Return everything that depends on a step, directly or not."""
-        import networkx as nx
-
-        return nx.descendants(self.digraph, step_id)  # pyright: ignore[reportUnknownMemberType] - untyped node
+        return _reached(step_id, self.dependants)
 
     def priorities(self, seconds: Durations) -> dict[StepId, float]:
         """Return for each step the longest way from its start to the end of the plan.
@@ -250,6 +246,19 @@ class PlanGraph:
         if callable(seconds):
             return {step_id: seconds(step) for step_id, step in self.steps.items()}
         return seconds
+
+
+def _reached(start: StepId, neighbours: Mapping[StepId, Iterable[StepId]]) -> set[StepId]:
+    """Return every other step that neighbours lead to, and theirs."""
+    reached = set[StepId]()
+    waiting = [*neighbours[start]]
+    while waiting:
+        step_id = waiting.pop()
+        if step_id not in reached:
+            reached.add(step_id)
+            waiting += neighbours[step_id]
+    # In a cycle a step leads to itself.
+    return reached - {start}
 
 
 _GRAPH_CACHE: Final = dict[int, tuple[ref[Plan], PlanGraph]]()

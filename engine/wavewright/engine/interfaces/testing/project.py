@@ -33,7 +33,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings, find_settings_file, load_settings
 from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan
 from wavewright.engine.interfaces.cli.common.arguments import parse_instant
-from wavewright.engine.interfaces.cli.common.output import error_text
+from wavewright.engine.interfaces.cli.common.error_text import error_text
 from wavewright.engine.rehearsal.dry_run.forecast import DryRun, forecast
 from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.jobs.documents import no_plan_error

@@ -216,28 +216,13 @@ class ToolSources:
 
     def _server_tools(self, name: str | None) -> Iterator[_ToolCandidate]:
         """Yield the tools of MCP servers that a name means; all tools without a name."""
-        servers = self.settings.mcp.servers
-        if not servers:
+        if not self.settings.mcp.servers:
             return
-        from wavewright.tools.mcp.lock import read_lock, unlocked_server_error
-        from wavewright.tools.mcp.tools import locked_tools, mcp_tool
+        # Imported here and below: most projects have no servers, and their client is an extra.
+        from wavewright.engine.run.project.server_tools import find_server_tools
 
-        lock = read_lock(self.settings.root)
-        server = name.partition(".")[0] if name is not None and "." in name else None
-        if server in servers and server not in lock.servers:
-            raise unlocked_server_error(server)
-        for tool in locked_tools(servers, lock):
-            if name in (None, tool.short_name, tool.full_name):
-                make = partial(
-                    mcp_tool,
-                    name or tool.full_name,
-                    tool.server,
-                    tool.name,
-                    tool.locked,
-                    servers[tool.server],
-                    self.services.mcp,
-                )
-                yield _ToolCandidate(f"MCP server {tool.server!r}", tool.full_name, make)
+        for tool in find_server_tools(name, self.settings, self.services.mcp):
+            yield _ToolCandidate(f"MCP server {tool.server!r}", tool.full_name, tool.make)
 
     def _refuse_left_out(self, name: str) -> None:
         """Raise an error where a name means a tool that the lock of its server leaves out.
@@ -245,15 +230,11 @@ class ToolSources:
         Raises:
             ToolDefinitionError: with the reason why no plan can call it.
         """
-        servers = self.settings.mcp.servers
-        if not servers:
+        if not self.settings.mcp.servers:
             return
-        from wavewright.tools.mcp.lock import read_lock
-        from wavewright.tools.mcp.tools import left_out_tools
+        from wavewright.engine.run.project.server_tools import refuse_left_out
 
-        for tool in left_out_tools(servers, read_lock(self.settings.root)):
-            if name in (tool.short_name, tool.full_name):
-                raise tool.error()
+        refuse_left_out(name, self.settings)
 
     def _pack_candidates(self, name: str, *, is_found: bool) -> list[_ToolCandidate]:
         """Return the tools of packs that a name means: of configured packs, or else of those

@@ -245,7 +245,7 @@ def find_obstacles(
         ToolDefinitionError: a worker's file is faulty.
     """
     called = {step.tool for step in plan.steps}
-    servers = _called_servers(called, settings)
+    servers, unusable = _called_servers(called, settings)
     # A worker sends data out: packs are not made to look for any other tool.
     suspects = {
         name
@@ -255,10 +255,7 @@ def find_obstacles(
     found_workers = project_workers(settings, suspects).items() if suspects else ()
     workers = {name: worker for name, worker in found_workers if name in called}
     has_model = settings.model is not None
-    found = {
-        tool: Obstacle("not_ready", str(error), error.hint)
-        for tool, error in _unusable_servers(servers, settings)
-    }
+    found = {tool: Obstacle("not_ready", str(error), error.hint) for tool, error in unusable}
     if has_model and (fault := _model_fault(settings)) is not None:
         message = f"the configured model cannot be asked: {fault}"
         found[WHOLE_RUN] = Obstacle("not_ready", message, fault.hint)
@@ -375,38 +372,18 @@ def _redact_key(name: Any, redactor: Redactor) -> Any:
     return redactor.redact_known(name) if isinstance(name, str) else name
 
 
-def _called_servers(called: Collection[str], settings: Settings) -> dict[str, str]:
-    """Return the MCP server of each of these tools that is one of a server."""
-    servers = settings.mcp.servers
-    if not servers:
-        return {}
-    from wavewright.tools.mcp.lock import read_lock
-    from wavewright.tools.mcp.tools import locked_tools
-
-    return {
-        written: tool.server
-        for tool in locked_tools(servers, read_lock(settings.root))
-        for written in (tool.short_name, tool.full_name)
-        if written in called
-    }
-
-
-def _unusable_servers(
-    servers: Mapping[str, str], settings: Settings
-) -> Iterator[tuple[str, WavewrightError]]:
-    """Yield the tools whose server cannot be started or reached as the settings say, with the
-    reason.
+def _called_servers(
+    called: Collection[str], settings: Settings
+) -> tuple[dict[str, str], list[tuple[str, WavewrightError]]]:
+    """Return the MCP server of each of these tools that is one of a server, and what keeps tools
+    of servers from working.
     """
-    if not servers:
-        return
-    from wavewright.tools.mcp.lock import McpServerError
-    from wavewright.tools.mcp.tools import server_settings
+    if not settings.mcp.servers:
+        return {}, []
+    from wavewright.engine.run.project.server_tools import called_servers, unusable_servers
 
-    for tool, server in servers.items():
-        try:
-            server_settings(server, settings.mcp.servers[server], settings.root)
-        except McpServerError as error:
-            yield tool, error
+    servers = called_servers(called, settings)
+    return servers, list(unusable_servers(servers, settings))
 
 
 def _model_fault(settings: Settings) -> WavewrightError | None:

@@ -133,6 +133,9 @@ def _report(error: Exception) -> int:
     if isinstance(error, ExceptionGroup):
         return _report_all(cast("ExceptionGroup[Exception]", error).exceptions)
     if isinstance(error, WavewrightError) and error.exit_code != exit_codes.INTERNAL:
+        # Imported here: what quotes lines of documents is loaded where there is an error.
+        from wavewright.engine.interfaces.cli.common.error_text import error_text
+
         sys.stderr.write(without_secrets(error_text(error)) + "\n")
         return error.exit_code
     if isinstance(error, OSError):
@@ -154,29 +157,6 @@ def _report_all(errors: Sequence[Exception]) -> int:
             sys.stderr.write("\n")
         codes.append(_report(error))
     return exit_codes.MISUSE if exit_codes.MISUSE in codes else codes[0]
-
-
-def error_text(error: WavewrightError) -> str:
-    """Return an error with its place and fix; the errors of documents quote the lines that they
-    speak of.
-    """
-    from wavewright.config.sources import DocumentError
-    from wavewright.planner.diagnostics.diagnostic import PlanError, diagnostic_from_fault
-    from wavewright.planner.diagnostics.rendering import render_text
-
-    match error:
-        case DocumentError():
-            found = (
-                (tuple(diagnostic_from_fault(fault) for fault in one.faults), one.source)
-                for one in (error, *error.others)
-            )
-            return "\n".join(render_text(diagnostics, source) for diagnostics, source in found)
-        case PlanError():
-            return "\n\n".join(
-                render_text(one.diagnostics, one.source) for one in (error, *error.others)
-            )
-        case _:
-            return f"error: {error.describe()}"
 
 
 def _report_os_error(error: OSError) -> int:

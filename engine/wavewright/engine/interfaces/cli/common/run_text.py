@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from wavewright.executor.events.state import RunState
 from wavewright.planner.diagnostics.diagnostic import counted
@@ -24,7 +24,6 @@ from wavewright.reviewer.cost_records import Cost, NamedCost, RungReport
 from wavewright.reviewer.package.call_reports import calls_text, money_text, sum_costs
 from wavewright.reviewer.package.summary import MAX_WIDTH, render_summary, result_text
 from wavewright.reviewer.records import Package
-from wavewright.reviewer.values import visible
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
@@ -157,8 +156,6 @@ def one_line(text: str) -> str:
     )
 
 
-MAX_MARKDOWN_CHARS: Final = 20_000
-"""Maximum characters that are rendered; the package holds the whole."""
 _MARKDOWN = re.compile(
     r"^(?:#{1,6} |[-*+] |\d+\. |> |```|\|.*\|)|\*\*[^*\n]+\*\*|\[[^\]\n]+\]\([^)\n]+\)",
     re.MULTILINE,
@@ -178,20 +175,10 @@ def rendered_result(package: Package) -> Sequence[str] | None:
     text = result_text(package)
     if text is None or not sys.stdout.isatty() or _MARKDOWN.search(text) is None:
         return None
-    from rich.console import Console
-    from rich.markdown import Markdown
-    from rich.padding import Padding
+    # Rich is loaded where a terminal shows Markdown.
+    from wavewright.engine.interfaces.cli.common.markdown_text import markdown_lines
 
-    console = Console(file=sys.stdout)
-    cut = text[:MAX_MARKDOWN_CHARS]
-    # No hyperlinks: a terminal would show their text and hide their targets.
-    markdown = Markdown(visible(cut), hyperlinks=False)
-    with console.capture() as capture:
-        console.print(Padding(markdown, (0, 0, 0, 2)), width=min(console.width, MAX_WIDTH))
-    lines = capture.get().rstrip().splitlines()
-    if len(cut) < len(text):
-        lines.append(f"  … ({len(text):,} characters in all; the package holds them)")
-    return lines
+    return markdown_lines(text)
 
 
 _MAX_COSTS = 20

@@ -27,12 +27,12 @@ from pygls.uris import to_fs_path
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
+from wavewright.engine.interfaces.cli.common.error_text import error_text
 from wavewright.engine.interfaces.cli.lsp.actions import code_actions
 from wavewright.engine.interfaces.cli.lsp.completion import complete
 from wavewright.engine.interfaces.cli.lsp.diagnostics import (
     SOURCE,
     check_document,
-    error_text,
     published,
 )
 from wavewright.engine.interfaces.cli.lsp.documents import (

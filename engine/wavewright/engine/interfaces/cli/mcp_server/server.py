@@ -47,10 +47,10 @@ from wavewright.engine.interfaces.cli.common.arguments import (
     open_journal,
     project_settings,
 )
+from wavewright.engine.interfaces.cli.common.error_text import error_text
 from wavewright.engine.interfaces.cli.common.http_serving import listener_address, listener_at
 from wavewright.engine.interfaces.cli.common.output import (
     CommandError,
-    error_text,
     print_line,
     without_secrets,
 )

@@ -1,0 +1,27 @@
+"""An error as a command prints it."""
+
+from __future__ import annotations
+
+from wavewright.config.errors import WavewrightError
+from wavewright.config.sources import DocumentError
+from wavewright.planner.diagnostics.diagnostic import PlanError, diagnostic_from_fault
+from wavewright.planner.diagnostics.rendering import render_text
+
+
+def error_text(error: WavewrightError) -> str:
+    """Return an error with its place and fix; the errors of documents quote the lines that they
+    speak of.
+    """
+    match error:
+        case DocumentError():
+            found = (
+                (tuple(diagnostic_from_fault(fault) for fault in one.faults), one.source)
+                for one in (error, *error.others)
+            )
+            return "\n".join(render_text(diagnostics, source) for diagnostics, source in found)
+        case PlanError():
+            return "\n\n".join(
+                render_text(one.diagnostics, one.source) for one in (error, *error.others)
+            )
+        case _:
+            return f"error: {error.describe()}"
