@@ -22,8 +22,8 @@ code = main()
 print("LOADED", *(name for name in sys.modules if name.startswith("wavewright")))
 sys.exit(code)
 """
-MAX_MODULES = 266
-MAX_LINES = 37_700
+MAX_MODULES = 271
+MAX_LINES = 38_400
 
 
 @pytest.fixture(scope="module")
