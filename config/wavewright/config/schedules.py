@@ -19,9 +19,24 @@ MIN_EVERY: Final = 60.0
 """Seconds between two instants, at least: what is wanted more often is a service of its own."""
 
 
+_NAMED_CRONS: Final = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+
+
 def _valid_cron(text: str) -> str:
     from cronsim import CronSim, CronSimError
 
+    text = _NAMED_CRONS.get(text.strip().lower(), text)
+    if text.lstrip().startswith("@"):
+        msg = f"{text!r} is no cron; there are {', '.join(_NAMED_CRONS)}"
+        raise ValueError(msg)
     if len(text.split()) != _CRON_FIELDS:
         msg = "a cron has five fields, minute hour day month weekday, such as '0 7 * * mon-fri'"
         raise ValueError(msg)
@@ -61,9 +76,9 @@ class ScheduleTerms(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     cron: Annotated[str, AfterValidator(_valid_cron)] | None = None
-    """Minute, hour, day, month and weekday, such as `0 7 * * mon-fri`, on the clocks of its
-    `timezone`. An hour that is skipped when the clocks go forward is made up for at once; one that comes
-    twice counts once.
+    """Minute, hour, day, month and weekday, such as `0 7 * * mon-fri`, or `@daily` and its like, on
+    the clocks of its `timezone`. An hour that is skipped when the clocks go forward is made up for
+    at once; one that comes twice counts once.
     """
     every: Annotated[Seconds, AfterValidator(_valid_every)] | None = None
     """Time between two instants, such as `15m`, counted in UTC from 1970 on."""

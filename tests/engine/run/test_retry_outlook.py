@@ -85,3 +85,12 @@ def test_what_a_step_of_a_patch_made_counts_for_the_step_that_it_superseded() ->
     donor = run(FIRST, failed, patched, step_finished("paid_2"))
 
     assert fates(RetryRequest(FIRST), donor) == {"paid": "reused", "told": "called"}
+
+
+def test_a_run_whose_plan_was_refused_is_shown_by_the_plan_that_it_repeats() -> None:
+    first = run(FIRST, step_finished("paid", at=3.0))
+    goal = Goal(name="shop", job="shop", text="Pay", inputs={}, tools=())
+    refused = fold([replace(run_started(SECOND), goal=goal.model_dump(mode="json"))])
+
+    assert fates(RetryRequest(SECOND), refused, first) == {"paid": "reused", "told": "called"}
+    assert fates(RetryRequest(SECOND), refused) == {}

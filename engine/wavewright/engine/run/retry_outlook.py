@@ -46,7 +46,8 @@ class RetriedStep:
 def retry_outlook(
     request: RetryRequest, donors: Sequence[RunState], tools: Mapping[str, Tool]
 ) -> tuple[RetriedStep, ...]:
-    """Return what becomes of each step, in the order of the plan; empty where the run had none.
+    """Return what becomes of each step, in the order of the plan: that of the run, or where its plan
+    was refused, of the newest that it repeats; empty where none had one.
 
     Args:
         request: The retry.
@@ -54,10 +55,9 @@ def retry_outlook(
         tools: The present tools of the plan.
     """
     newest = donors[0]
-    if not newest.plans:
+    plan = first_plan(donors)
+    if plan is None:
         return ()
-    # A retry begins without the patches of the run that it repeats.
-    plan = Plan.model_validate(newest.plans[0].plan)
     anew = {*steps_to_repeat(newest, request.start), *request.again}
     read_anew = _steps_that_read(plan, _changed_inputs(request, newest))
     runs = [RetriedRun(state.run or request.run, state) for state in donors]
@@ -76,6 +76,12 @@ def retry_outlook(
             called.add(step.id)
         found.append(RetriedStep(step.id, step.tool, fate, reason))
     return tuple(found)
+
+
+def first_plan(donors: Sequence[RunState]) -> Plan | None:
+    """Return the plan that a retry begins with, as far as runs show it; patches are no part of it."""
+    planned = next((state for state in donors if state.plans), None)
+    return None if planned is None else Plan.model_validate(planned.plans[0].plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +191,7 @@ def _steps_that_read(plan: Plan, inputs: frozenset[str]) -> frozenset[StepId]:
 def outlook_lines(run: RunId, steps: Sequence[RetriedStep]) -> list[str]:
     """Return the lines that tell a person what a retry will do."""
     if not steps:
-        return [f"retry of run {run}, which had no plan: everything is called"]
+        return [f"retry of run {run}, which had no plan: none of its results is reused"]
     width = max(len(step.step) for step in steps)
     tools = max(len(step.tool) for step in steps)
     return [

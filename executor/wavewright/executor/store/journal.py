@@ -53,6 +53,8 @@ RunStatus: TypeAlias = Literal[
 What a run waits for is no concern of a store's: it gives such a run as `interrupted`.
 """
 
+REVIEWED_STATUSES: Final[tuple[RunStatus, ...]] = ("achieved", "not_achieved")
+"""Of runs of which no step is open."""
 ENDED_STATUSES: Final[tuple[RunStatus, ...]] = ("achieved", "not_achieved", "failed", "cancelled")
 """Of runs that nothing can follow."""
 
@@ -420,6 +422,11 @@ def run_status(ended: RunStatus | None, *, is_owned: bool) -> RunStatus:
     if ended is None or ended == "interrupted":
         return "running" if is_owned else "interrupted"
     return ended
+
+
+def with_planned(row: RunRow, planned: int) -> RunRow:
+    """Return a row with the steps that were still to come when its run was cut short, or are."""
+    return row if row.status in REVIEWED_STATUSES else replace(row, steps=max(row.steps, planned))
 
 
 def summarize_run(run: RunId, events: Sequence[Event], *, is_owned: bool) -> RunRow:

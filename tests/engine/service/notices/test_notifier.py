@@ -28,6 +28,7 @@ from wavewright.engine.service.job_store.records import (
     ReceivedMessage,
 )
 from wavewright.engine.service.notices.notice_store import LEASE_SECONDS, NoticeStore
+from wavewright.engine.service.notices.notifier import Notifier
 from wavewright.executor.stores import journal_of
 
 pytestmark = pytest.mark.anyio
@@ -243,8 +244,8 @@ async def mail_server(
         server.close()
 
 
-async def mail_of_failure(site: Site, address: str) -> None:
-    """Have a job fail of which a mail is sent by the server of an address."""
+async def mail_of_failure(site: Site, address: str) -> Notifier:
+    """Have a job fail of which a mail is sent by the server of an address, and return who sends."""
     daemon = site.daemon(f"""\
 notify:
   team:
@@ -255,6 +256,7 @@ notify:
     await fail_job(site)
     site.now += 10
     await daemon.tick()
+    return daemon
 
 
 async def test_a_mail_goes_to_those_who_are_named(site: Site) -> None:
@@ -307,6 +309,70 @@ async def test_no_mail_goes_unencrypted_where_that_is_wanted(site: Site) -> None
 
     assert letters.taken == []
     assert "the mail server does not offer to encrypt" in site.output.getvalue()
+
+
+@pytest.mark.parametrize(
+    "mail",
+    [
+        '{server: "smtp://127.0.0.1:none", sender: ww@example.org, to: [a@example.org]}',
+        '{server: "smtp://127.0.0.1:1", sender: "ww@example.org\\nBcc: b@c.d", to: [a@example.org]}',
+        '{server: "http://127.0.0.1:1", sender: ww@example.org, to: [a@example.org]}',
+        '{server: "smtp://[::1", sender: ww@example.org, to: [a@example.org]}',
+    ],
+)
+async def test_a_mail_that_cannot_go_out_stops_no_other_rule(
+    site: Site, hook: Hook, mail: str
+) -> None:
+    daemon = site.daemon(
+        f"notify:\n  first: {{on: [run_failed], mail: {mail}}}\n"
+        f'  second: {{on: [run_failed], webhook: "{hook.url}"}}\n'
+    )
+    await daemon.tick()
+    await fail_job(site)
+    site.now += 10
+    await daemon.tick()
+
+    assert [said["rule"] for said in hook.said] == ["second"]
+    assert '"rule":"first"' in site.output.getvalue().replace(": ", ":")
+
+
+@pytest.mark.parametrize("code", [421, 550])
+async def test_a_mail_that_is_refused_is_logged_with_its_code_and_sent_again(
+    site: Site, code: int
+) -> None:
+    class Refusing(Letters):
+        refused = 0
+
+        async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+            self.refused += 1
+            if self.refused == 1:
+                return f"{code} not now"
+            return await super().handle_DATA(server, session, envelope)
+
+    letters = Refusing()
+    async with mail_server(letters) as port:
+        daemon = await mail_of_failure(site, f"smtp://127.0.0.1:{port}")
+        assert letters.taken == []
+        assert f"SMTPDataError {code}" in site.output.getvalue()
+        site.now += 11
+        await daemon.tick()
+
+    assert len(letters.taken) == 1
+
+
+async def test_an_instant_that_was_missed_long_ago_is_told_once_it_is_known(
+    site: Site, hook: Hook
+) -> None:
+    daemon = site.daemon(f'notify:\n  team: {{on: [schedule_missed], webhook: "{hook.url}"}}\n')
+    await daemon.tick()
+    daemon.note_missed("morning", site.now - 10 * 3600)
+    for _ in range(3):
+        site.now += 400
+        await daemon.tick()
+
+    [said] = hook.said
+    assert (said["count"], said["rule"]) == (1, "team")
+    assert "schedule morning was missed" in str(said["text"])
 
 
 async def test_messages_that_were_dead_lettered_are_told_by_the_rules_that_name_them(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import zoneinfo
-from itertools import islice
+from itertools import islice, takewhile
 
 import pytest
+from cronsim import CronSim
 from pydantic import ValidationError
 
 from wavewright.config.schedules import ScheduleTerms
@@ -88,6 +89,63 @@ def test_a_cron_is_due_on_the_clocks_of_its_zone(
     assert next_of(cron, zone, after) == expected
 
 
+CHANGES = [
+    ("Europe/Berlin", "2026-03-28T20:00"),
+    ("Europe/Berlin", "2026-10-24T20:00"),
+    ("America/New_York", "2026-11-01T00:00"),
+    ("America/Santiago", "2026-09-05T20:00"),  # whose midnight does not exist
+    ("Australia/Lord_Howe", "2026-04-04T10:00"),  # whose clocks move by half an hour
+    ("Australia/Lord_Howe", "2026-10-03T10:00"),
+    ("Africa/Casablanca", "2026-02-14T20:00"),
+]
+
+
+@pytest.mark.parametrize(("zone", "start"), CHANGES)
+@pytest.mark.parametrize(
+    "cron", ["*/20 2 * * *", "*/7 * * * *", "5,35 * * * *", "0 */2 * * *", "*/25 0-3 * * *"]
+)
+def test_a_cron_with_a_star_is_due_at_each_instant_at_which_clocks_show_it(
+    cron: str, zone: str, start: str
+) -> None:
+    clocks = zoneinfo.ZoneInfo(zone)
+    begin = int(at(start))
+    minutes = range(begin + 60, begin + 16 * 3600 + 1, 60)
+    shown = {minute: dt.datetime.fromtimestamp(minute, clocks) for minute in minutes}
+    walls = CronSim(cron, shown[minutes[0]].replace(tzinfo=None) - dt.timedelta(hours=2))
+    due = {*takewhile(lambda wall: wall < dt.datetime(2027, 1, 1), walls)}  # noqa: DTZ001 - of clocks
+    terms = ScheduleTerms(cron=cron, timezone=zone)
+    expected = [float(at) for at in minutes if shown[at].replace(tzinfo=None) in due]
+
+    assert [*instants_between(terms, begin, minutes[-1])] == expected
+    assert [
+        instant
+        for piece in range(begin, minutes[-1], 600)
+        for instant in instants_between(terms, piece, piece + 600)
+    ] == expected
+
+
+@pytest.mark.parametrize(("zone", "start"), CHANGES)
+@pytest.mark.parametrize(
+    "cron", ["0 0 * * *", "30 0 * * *", "45 1 * * *", "30 2 * * *", "0 3 * * *"]
+)
+def test_a_time_of_day_comes_once_a_day_whatever_clocks_do(
+    cron: str, zone: str, start: str
+) -> None:
+    terms = ScheduleTerms(cron=cron, timezone=zone)
+    begin = int(at(start)) - 86_400
+    pieces = range(begin, begin + 4 * 86_400, 600)
+    found = [one for piece in pieces for one in instants_between(terms, piece, piece + 600)]
+    days = [dt.datetime.fromtimestamp(one, zoneinfo.ZoneInfo(zone)).date() for one in found]
+
+    assert len(days) == 4
+    assert len({*days}) == 4
+
+
+def test_a_cron_that_has_a_name_is_the_one_that_it_names() -> None:
+    assert next_of("@Daily", "Europe/Berlin", "2026-11-27T07:00", 1) == ["11-28 00:00 +0100"]
+    assert ScheduleTerms(cron="@weekly").cron == "0 0 * * 0"
+
+
 def test_the_29th_of_february_comes_in_leap_years() -> None:
     terms = ScheduleTerms(cron="0 0 29 2 *")
     found = islice(instants_after(terms, at("2026-01-01")), 3)
@@ -117,7 +175,7 @@ def test_a_delay_is_within_the_jitter_and_the_same_everywhere() -> None:
         ({"cron": "0 0 7 * * *"}, "a cron has five fields"),
         ({"cron": "0 25 * * *"}, "is no cron"),
         ({"cron": "0 0 31 2 *"}, "is no cron"),
-        ({"cron": "@daily"}, "a cron has five fields"),
+        ({"cron": "@reboot"}, "is no cron; there are @hourly, @daily"),
         ({"every": "10s"}, "every 60 seconds at most"),
         ({"cron": "0 7 * * *", "every": "1h"}, "one of 'cron' and 'every'"),
         ({}, "one of 'cron' and 'every'"),

@@ -93,6 +93,15 @@ def test_a_paused_schedule_begins_nothing_and_misses_nothing() -> None:
     assert outcomes(terms(missed="all"), ScheduleState(tick.seen), MIDNIGHT + 5.5 * HOUR) == []
 
 
+def test_an_instant_that_goes_by_in_a_pause_is_to_be_remembered() -> None:
+    def passes(**fields: object) -> bool:
+        state = ScheduleState(MIDNIGHT + 10)
+        return decide_tick(terms(paused=True, **fields), "a", state, MIDNIGHT + HOUR + 1).passes
+
+    assert passes()
+    assert not passes(every="3h")
+
+
 def test_a_clock_that_jumps_ahead_leaves_out_what_lies_between() -> None:
     found = outcomes(terms(missed="skip"), ScheduleState(MIDNIGHT), MIDNIGHT + 400 * HOUR + 5)
 

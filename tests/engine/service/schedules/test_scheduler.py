@@ -10,6 +10,7 @@ from wavewright.engine.service.job_store.records import JobChange
 from wavewright.engine.service.schedules.schedule_store import ScheduleStore
 from wavewright.engine.service.schedules.shown_schedules import shown_schedules
 from wavewright.executor.stores import journal_of
+from wavewright.planner.types import RunId
 
 pytestmark = pytest.mark.anyio
 
@@ -66,6 +67,38 @@ async def test_an_instant_is_not_begun_again_after_the_clock_went_back(site: Sit
         await daemon.tick()
 
     assert len(await site.jobs.list_jobs()) == 1
+
+
+async def test_a_run_goes_on_whose_instant_comes_again_since_the_clock_went_back(
+    site: Site,
+) -> None:
+    site.write("{every: 1h, overlap: cancel_other}")
+    daemon = site.daemon()
+    await daemon.tick()
+    site.now = START + 3600
+    await daemon.tick()
+    await site.jobs.claim()
+    for hours in (0.5, 1.0, 1.01):
+        site.now = START + hours * 3600
+        await site.daemon().tick()
+
+    [job] = await site.jobs.list_jobs()
+    assert job.state == "running"
+    assert site.outcomes() == ["begun"]
+    assert await site.journal.find_cancel_request(RunId(job.run)) is None
+
+
+async def test_nothing_begins_of_a_pause_in_the_file_that_is_over(site: Site) -> None:
+    site.write("{every: 1h, paused: true}")
+    site.now = START + 3590
+    await site.daemon().tick()
+    site.now = START + 3601
+    await site.daemon().tick()
+    site.write("{every: 1h}")
+    site.now = START + 3603
+    await site.daemon().tick()
+
+    assert await site.jobs.list_jobs() == []
 
 
 async def test_a_paused_schedule_stays_paused_over_a_restart(site: Site) -> None:

@@ -352,6 +352,7 @@ class DaemonTasks:
             clock=self.runner.clock,
             on_begun=on_begun,
             project=self.runner.reporter.state_reports,
+            on_missed=lambda schedule, instant: self.notifier.note_missed(schedule.name, instant),
         )
 
     def _start_maintenance(

@@ -153,6 +153,10 @@ async def _missed(transaction: StoreTransaction, since: float) -> AsyncIterator[
         since,
     )
     for name, instant in rows:
-        yield NoticeEvent(
-            f"missed {name} {instant!r}", "schedule_missed", f"schedule {name} was missed", instant
-        )
+        yield missed_event(name, instant)
+
+
+def missed_event(schedule: str, instant: float) -> NoticeEvent:
+    """Return that an instant of a schedule was missed."""
+    text = f"schedule {schedule} was missed"
+    return NoticeEvent(f"missed {schedule} {instant!r}", "schedule_missed", text, instant)

@@ -13,7 +13,7 @@ import anyio
 from wavewright.config.notices import NoticeRule
 from wavewright.config.redaction import Redactor, known_secrets_redactor
 from wavewright.config.settings import Settings
-from wavewright.engine.service.notices.events import NoticeEvent
+from wavewright.engine.service.notices.events import NoticeEvent, missed_event
 from wavewright.engine.service.notices.notice_store import NoticeBatch, NoticeStore
 from wavewright.engine.service.notices.senders import NoticeMessage, NoticeNotSent, send_notice
 from wavewright.engine.service.operations.logs import StructuredLog
@@ -66,6 +66,10 @@ class Notifier:
         self._unwritten.append(
             NoticeEvent(f"dead letter {uuid4()}", "message_dead", text, self.clock())
         )
+
+    def note_missed(self, schedule: str, instant: float) -> None:
+        """Have people told of an instant that was missed, however long ago that was."""
+        self._unwritten.append(missed_event(schedule, instant))
 
     async def tick(self) -> None:
         """Send what is to be sent now; what cannot be sent is logged, and sent again later."""

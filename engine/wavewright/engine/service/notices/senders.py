@@ -98,7 +98,7 @@ async def _post(url: str, message: NoticeMessage, key: str | None) -> None:
     try:
         async with guarded_client(max_bytes=_MAX_ANSWER_BYTES) as client:
             answer = await client.post(url, content=body, headers=dict(headers))
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         raise NoticeNotSent(f"the webhook was not reached: {type(error).__name__}") from error
     if not answer.is_success:
         raise NoticeNotSent(f"the webhook answered {answer.status_code}")
@@ -110,14 +110,14 @@ def signature_of(body: bytes, key: str) -> str:
 
 
 def _mail(mail: MailSettings, message: NoticeMessage) -> None:
-    server = urlsplit(with_variables(mail.server))
     letter = EmailMessage()
-    letter["Subject"] = message.subject
-    letter["From"] = mail.sender
-    letter["To"] = ", ".join(mail.to)
-    letter["Message-ID"] = f"<{message.batch.message}@wavewright>"
-    letter.set_content(message.text)
     try:
+        server = urlsplit(with_variables(mail.server))
+        letter["Subject"] = message.subject
+        letter["From"] = mail.sender
+        letter["To"] = ", ".join(mail.to)
+        letter["Message-ID"] = f"<{message.batch.message}@wavewright>"
+        letter.set_content(message.text)
         with _mail_server(server) as smtp:
             if server.username:
                 smtp.login(unquote(server.username), unquote(server.password or ""))
@@ -127,8 +127,13 @@ def _mail(mail: MailSettings, message: NoticeMessage) -> None:
             "the certificate of the mail server is not trusted (for an authority of your own set"
             f" SSL_CERT_FILE to its file): {error.verify_message}"
         ) from error
+    except smtplib.SMTPResponseException as error:
+        reason = f"the mail server did not take it: {type(error).__name__} {error.smtp_code}"
+        raise NoticeNotSent(reason) from error
     except (OSError, smtplib.SMTPException) as error:
         raise NoticeNotSent(f"the mail server did not take it: {type(error).__name__}") from error
+    except ValueError as error:  # a port or an address that is none
+        raise NoticeNotSent("the server, the sender or an address of the mail is none") from error
 
 
 def _mail_server(server: SplitResult) -> smtplib.SMTP:

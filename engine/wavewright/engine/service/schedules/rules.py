@@ -40,6 +40,8 @@ class ScheduleTick:
     seen: float
     outcomes: Sequence[tuple[float, Outcome]] = ()
     """Of instants, in their order."""
+    passes: bool = False
+    """Whether an instant went by of which nothing comes, since the schedule is paused."""
     cancels_other: bool = False
     """Whether what the schedule has begun and has not ended is cancelled."""
 
@@ -52,7 +54,9 @@ def decide_tick(terms: ScheduleTerms, name: str, state: ScheduleState, now: floa
     """
     if state.seen is None or state.is_paused or terms.paused:
         dropped: list[tuple[float, Outcome]] = [(instant, "skipped") for instant in state.waiting]
-        return ScheduleTick(now, dropped)
+        since = now if state.seen is None else state.seen
+        passes = next(instants_between(terms, since, now), None) is not None
+        return ScheduleTick(now, dropped, passes=passes)
     seen = min(state.seen, now)
     due, seen = _due_instants(terms, name, seen, now)
     outcomes: list[tuple[float, Outcome]] = []
@@ -79,7 +83,7 @@ def decide_tick(terms: ScheduleTerms, name: str, state: ScheduleState, now: floa
         else:
             # Those that are made up for run one after the other, whatever else overlaps.
             outcomes.append((instant, "waiting"))
-    return ScheduleTick(seen, outcomes, cancels_other)
+    return ScheduleTick(seen, outcomes, cancels_other=cancels_other)
 
 
 def _ended(outcome: Outcome, instants: Iterable[float]) -> list[tuple[float, Outcome]]:

@@ -106,7 +106,8 @@ class ScheduleStore:
                 if message is not None and job is not None:
                     await transactions.receive(transaction, message, project)
                     begun.append(job)
-            if tick.cancels_other:
+            # Of an instant that was decided before the clock went back nothing takes the place.
+            if tick.cancels_other and any(outcome != "skipped" for _, outcome in outcomes):
                 for job in open_jobs:
                     await _cancel(transaction, job, name, project)
             await transaction.execute(_PUT_SCHEDULE, name, tick.seen)
@@ -143,7 +144,7 @@ class ScheduleStore:
 
 def _is_idle(state: ScheduleState, tick: ScheduleTick) -> bool:
     """Whether nothing has come of a tick that must be written now."""
-    if state.seen is None or tick.outcomes or tick.cancels_other:
+    if state.seen is None or tick.outcomes or tick.passes:
         return False
     return 0 <= tick.seen - state.seen < SEEN_SECONDS
 

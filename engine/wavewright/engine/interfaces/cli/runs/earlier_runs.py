@@ -25,7 +25,7 @@ from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.project.tools import tools_of_plan
 from wavewright.engine.run.read_job import runs_repeated_by
 from wavewright.engine.run.retry import retry_of_run
-from wavewright.engine.run.retry_outlook import outlook_lines, retry_outlook
+from wavewright.engine.run.retry_outlook import first_plan, outlook_lines, retry_outlook
 from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.requested_jobs import job_of_run
 from wavewright.executor.events.state import RunState, fold
@@ -116,10 +116,8 @@ def show_retry(request: RunRequest, *, as_outcome: bool, is_silent: bool) -> Non
     assert request.retry is not None
     settings = project_settings()
     donors = anyio.run(_load_donors, request.retry.run, settings)
-    plan = donors[0].plan
-    tools: Mapping[str, Tool] = (
-        {} if plan is None else tools_of_plan(Plan.model_validate(plan), settings)
-    )
+    plan = first_plan(donors)
+    tools: Mapping[str, Tool] = {} if plan is None else tools_of_plan(plan, settings)
     lines = outlook_lines(request.retry.run, retry_outlook(request.retry, donors, tools))
     stream = sys.stdout if as_outcome else sys.stderr
     stream.write("".join(f"{printable(line)}\n" for line in lines))
