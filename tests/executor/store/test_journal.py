@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given, strategies as st
@@ -32,7 +33,15 @@ from wavewright.executor.store.journal import (
     match_run,
     new_run_id,
 )
-from wavewright.planner.types import GateId, GateSeverity, PlanHash, RunId, StepId, StepKey
+from wavewright.planner.types import (
+    GateId,
+    GateSeverity,
+    JsonObject,
+    PlanHash,
+    RunId,
+    StepId,
+    StepKey,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -247,6 +256,26 @@ async def test_a_run_that_has_not_ended_is_listed_with_the_steps_of_its_plan(
     [row] = await journal.list_runs()
 
     assert (row.ok, row.steps) == (1, 4)
+
+
+@pytest.mark.parametrize("status", ["cancelled", "failed"])
+async def test_a_run_that_was_cut_short_is_listed_with_all_steps_of_its_plan(
+    journal: Journal, status: Literal["cancelled", "failed"]
+) -> None:
+    plan: JsonObject = {"steps": [{"id": step} for step in "abcd"]}
+    await journal.append(
+        RUN,
+        [
+            run_started(RUN),
+            PlanAccepted(2.0, plan, PlanHash("h"), "given"),
+            step_finished("a"),
+            RunFinished(4.0, status),
+        ],
+    )
+
+    [row] = await journal.list_runs()
+
+    assert (row.status, row.ok, row.steps) == (status, 1, 4)
 
 
 async def test_a_run_that_nobody_has_open_and_that_did_not_end_is_interrupted(

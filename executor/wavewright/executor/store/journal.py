@@ -14,7 +14,7 @@ from __future__ import annotations
 import difflib
 import secrets
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, TypeAlias
@@ -368,7 +368,7 @@ class MemoryJournal:
     async def list_runs(self) -> list[RunRow]:
         """Return all runs, the newest first."""
         rows = [
-            summarize_run(run, events, is_owned=run in self._opened)
+            _with_planned(summarize_run(run, events, is_owned=run in self._opened), events)
             for run, events in self._events.items()
         ]
         return sorted(rows, key=lambda row: (row.started, row.run), reverse=True)
@@ -424,9 +424,12 @@ def run_status(ended: RunStatus | None, *, is_owned: bool) -> RunStatus:
     return ended
 
 
-def with_planned(row: RunRow, planned: int) -> RunRow:
-    """Return a row with the steps that were still to come when its run was cut short, or are."""
-    return row if row.status in REVIEWED_STATUSES else replace(row, steps=max(row.steps, planned))
+def _with_planned(row: RunRow, events: Sequence[Event]) -> RunRow:
+    """Return a row that counts the steps of the plan that were still to come at the run's end, too."""
+    planned = [len(step_ids(event.plan)) for event in events if isinstance(event, PlanAccepted)]
+    if row.status in REVIEWED_STATUSES or not planned:
+        return row
+    return replace(row, steps=max(row.steps, planned[-1]))
 
 
 def summarize_run(run: RunId, events: Sequence[Event], *, is_owned: bool) -> RunRow:

@@ -19,7 +19,7 @@ from wavewright.executor.store.chain import first_hash
 from wavewright.executor.store.entries import goal_label
 from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.journal import (
-    ENDED_STATUSES,
+    REVIEWED_STATUSES,
     CancelRequest,
     LeftAnswer,
     RunHead,
@@ -274,7 +274,7 @@ async def _run_rows(
     found = [_run_row(row, counts.get(row[-1], (0, 0, 0)), transaction) for row in rows]
     numbers = {run.run: row[-1] for run, row in zip(found, rows, strict=True)}
     planned = await _count_planned(
-        transaction, [numbers[run.run] for run in found if run.status not in ENDED_STATUSES]
+        transaction, [numbers[run.run] for run in found if run.status not in REVIEWED_STATUSES]
     )
     return [replace(run, steps=max(run.steps, planned.get(numbers[run.run], 0))) for run in found]
 

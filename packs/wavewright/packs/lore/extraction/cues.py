@@ -17,7 +17,7 @@ from wavewright.packs.extraction.kinds import FACTION, PRESENCES, ZONE
 from wavewright.packs.lore.models import LoreCategory
 
 
-class _Words(BaseModel):
+class _WordsOfCues(BaseModel):
     """The form of `cues.toml`."""
 
     lore_sections: Phrases
@@ -32,7 +32,7 @@ class _Words(BaseModel):
     item: tuple[FactCues, ...]
 
 
-_WORDS: Final = _Words.model_validate(
+_WORDS: Final = _WordsOfCues.model_validate(
     tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 )
 _PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {

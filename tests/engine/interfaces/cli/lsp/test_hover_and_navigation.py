@@ -183,6 +183,17 @@ async def test_jobs_and_tests_that_name_the_plan_follow_a_renaming(
     assert texts["news.plan.yaml"] == NEWS.replace("topic", "subject")
 
 
+async def test_a_name_of_a_step_and_a_gate_is_left_alone_in_tests(
+    editor: Editor, project: Path
+) -> None:
+    (project / "tests").mkdir()
+    (project / "tests" / "test_news.py").write_text("'news.plan.yaml', 'news', \"some\"\n")
+    file = project / "news.plan.yaml"
+    editor.open(file, NEWS.replace("id: some", "id: news"))
+
+    assert [*(await renamed(editor, file, "gates:\n  - id: ne", "checked"))] == ["news.plan.yaml"]
+
+
 async def test_a_name_that_is_taken_is_refused_with_the_reason(
     editor: Editor, project: Path
 ) -> None:

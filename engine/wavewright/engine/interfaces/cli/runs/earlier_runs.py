@@ -30,7 +30,6 @@ from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.requested_jobs import job_of_run
 from wavewright.executor.events.state import RunState, fold
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import RunId
 from wavewright.tools.functions.tool import Tool
 
