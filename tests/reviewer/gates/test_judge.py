@@ -298,6 +298,26 @@ async def test_outputs_of_items_are_judged_call_by_call_several_at_a_time() -> N
     assert [record.index for record in records if record.has_failed] == [7]
 
 
+@pytest.mark.parametrize(("share", "severity"), [(0.75, "warn"), (0.5, "block"), (0.0, "block")])
+async def test_a_judge_blocks_from_the_share_of_the_calls_that_its_gate_names(
+    share: float, severity: str
+) -> None:
+    def by_item(call: ModelCall) -> Scripted:
+        return failing() if '"item 1"' in call.prompt else passing("text of it")
+
+    names: list[Json] = ["item 1", "item 2"]
+    records, _ = await judge(
+        by_item,
+        output=[{"text": f"text of {name}"} for name in names],
+        view=GateView(items=list(enumerate(names))),
+        for_each=names,
+        calibration=measured(),
+        gate={"blocks_from": share},
+    )
+
+    assert [record.severity for record in records if record.has_failed] == [severity]
+
+
 async def test_a_step_without_items_is_not_judged() -> None:
     records, models = await judge([], output=[], view=GateView(items=[]), for_each=[])
 

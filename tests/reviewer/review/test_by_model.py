@@ -167,6 +167,10 @@ async def test_a_figure_in_another_form_is_read_with_a_note(claim: Json, figure:
         {"goal_achieved": True, "confidence": 0.9, "missing_data": ["the total"]},
         {"goal_achieved": True, "confidence": 0.9, "missing_data": "the total"},
         {"goal_achieved": False, "confidence": 0.97},
+        {"recovery_actions": [{"action": "refetch", "step": "fetch", "hint": "take live prices"}]},
+        {"recovery_actions": {"kind": "stale", "step": "fetch"}},
+        {"summary": "The goal is not achieved: the total is wrong."},
+        {"summary": "All there. I cannot tell whether it is right."},
     ],
 )
 async def test_a_review_that_contradicts_itself_is_asked_for_once_more_and_read_strictly(
@@ -261,7 +265,8 @@ async def test_what_a_model_asks_for_outside_of_goal_plan_and_vocabulary_is_refu
         {"action": "delete_all", "step": "a", "hint": "x"},
         {"action": "refetch", "step": "a", "hint": "again"},
     ]
-    found, _, _ = await review(simple_run(), {**GOOD, "recovery_actions": wanted})
+    rejection = {**GOOD, "goal_achieved": False, "confidence": 0.2, "recovery_actions": wanted}
+    found, _, _ = await review(simple_run(), rejection)
 
     assert [action.hint for action in found.recovery_actions] == ["again"]
     assert [(refused.action, refused.step, refused.tool) for refused in found.refused_actions] == [

@@ -17,9 +17,11 @@ from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.fits import misfits_of_kind
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic, suggest_name
 from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.language.plan import Step
+from wavewright.planner.language.plan import Gate, Step
 from wavewright.planner.language.signatures import AGENT, RUN_INPUTS, ToolSignature
+from wavewright.planner.plans.binding import mandatory_gates
 from wavewright.planner.plans.expressions import evaluate
+from wavewright.planner.plans.gate_questions import is_asked_per_call
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import (
     ExpressionText,
@@ -50,6 +52,34 @@ def check_caps(subject: CheckContext) -> Iterator[Diagnostic]:
                 f"the cap on {cap.field!r} bounds nothing: neither the result nor a last step's output has that field",
                 suggest_name(cap.field, sorted({_OVERALL, *known}), what="fields"),
             )
+
+
+def _idle_shares(subject: CheckContext) -> Iterator[Diagnostic]:
+    """Yield the plan's own gates of which `blocks_from` decides nothing: it is a share of calls."""
+    goal = subject.goal
+    of_goal = set() if goal is None else {gate.id for gate in mandatory_gates(subject.plan, goal)}
+    for number, gate in enumerate(subject.plan.gates):
+        why = _why_not_shared(subject, gate)
+        if gate.blocks_from > 0 and gate.id not in of_goal and why is not None:
+            yield make_diagnostic(
+                "W814",
+                f"/gates/{number}/blocks_from",
+                f"`blocks_from` of gate {gate.id!r} decides nothing: {why}",
+                "leave it out, or ask the gate once a call: on a step with `for_each`, by a `check` that reads"
+                " `output`",
+            )
+
+
+def _why_not_shared(subject: CheckContext, gate: Gate) -> str | None:
+    """Return why a gate has no share of calls that could fail."""
+    step = subject.steps.get(gate.on) if gate.on is not None else None
+    if gate.severity == "warn":
+        return "the gate only warns"
+    if step is None or step.for_each is None:
+        return "its step makes one call" if step is not None else "it is on no step"
+    if not is_asked_per_call(gate):
+        return "its check does not read `output`, so it is asked once"
+    return None
 
 
 _POSITION = re.compile(r"\[[^\]]*\]")
@@ -132,6 +162,7 @@ def lint(subject: CheckContext) -> Iterator[Diagnostic]:
     yield from _repeated_calls(subject, calls)
     yield from _redundant_dependencies(subject)
     yield from check_caps(subject)
+    yield from _idle_shares(subject)
     yield from _batchable_calls(calls)
     yield from _unreachable_steps(subject)
     yield from _template_references(subject)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from wavewright.planner.cel.embedded import bare_expression
+from wavewright.planner.cel.embedded import bare_expression, reads
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.plan import Gate
 from wavewright.planner.types import JsonObject
 from wavewright.prompts.values import one_line
@@ -28,6 +29,20 @@ def gate_question(gate: Gate) -> str:
             return f"{', '.join(fields)} {'are' if len(fields) > 1 else 'is'} there and not empty"
         case "judge":
             return f"a model judges: {one_line(gate.judge.rubric if gate.judge else '')}"
+
+
+def is_asked_per_call(gate: Gate) -> bool:
+    """Whether a gate is asked about each output of a step with `for_each`: all kinds are, but for a
+    check that reads neither the output nor the item.
+    """
+    if gate.check is None:
+        return True
+    try:
+        read = reads(bare_expression(gate.check).expression)
+    except ExpressionError:
+        # An invalid expression is evaluated once, not for every item.
+        return False
+    return any(each.root in {"output", "item", "index"} for each in read)
 
 
 def gate_consequence(gate: Gate) -> str:

@@ -20,18 +20,16 @@ import anyio
 
 from wavewright.executor.events.types import GateRecord
 from wavewright.executor.run.ports import GateRecords, GateView, Verify
-from wavewright.planner.cel.embedded import reads
-from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Gate, Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import template_gate_of
+from wavewright.planner.plans.gate_questions import is_asked_per_call
 from wavewright.planner.types import GateId, GateSeverity, Json, StepId
 from wavewright.reviewer.gates.kinds import (
     GateCheck,
     GateContext,
     GateSubject,
-    bare_condition,
     make_gate_check,
 )
 from wavewright.reviewer.values import grouped
@@ -124,7 +122,8 @@ async def _judge_records(
     async with anyio.create_task_group() as group:
         for position, (entry, (index, _item)) in enumerate(zip(output, view.items, strict=True)):
             group.start_soon(one, position, entry, index)
-    return _thinned(record for record in records if record is not None)
+    made = [record for record in records if record is not None]
+    return _thinned(_warning_below_share(prepared.gate, made))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +163,7 @@ class _GatePreparer:
         return _PreparedGate(
             gate=gate,
             check=make_gate_check(gate, self._context(gate)),
-            is_per_call=_is_per_call(gate),
+            is_per_call=gate.judge is None and is_asked_per_call(gate),
             severity="warn" if gate.judge is not None else gate.severity,
             template_gate=template_gate_of(gate.id, self._goal) if self._goal else None,
         )
@@ -183,18 +182,6 @@ def _leeway(goal: Goal | None) -> float:
     return max(LIVE_LEEWAY_SECONDS, goal.limits.run_timeout or 0.0)
 
 
-def _is_per_call(gate: Gate) -> bool:
-    if gate.check is None:
-        return gate.judge is None
-    try:
-        return any(
-            read.root in {"output", "item", "index"} for read in reads(bare_condition(gate.check))
-        )
-    except ExpressionError:
-        # An invalid expression is evaluated once, not for every item.
-        return False
-
-
 def _evaluate(
     prepared: _PreparedGate, step: StepId, output: Json, view: GateView
 ) -> Iterator[GateRecord]:
@@ -204,18 +191,21 @@ def _evaluate(
     if not output:
         yield _no_items_record(prepared, step)
     records = [
-        *_thinned(
-            _record(prepared, GateSubject(step, entry, output, view, item, index))
-            for entry, (index, item) in zip(output, view.items, strict=True)
-        )
+        _record(prepared, GateSubject(step, entry, output, view, item, index))
+        for entry, (index, item) in zip(output, view.items, strict=True)
     ]
+    yield from _thinned(_warning_below_share(prepared.gate, records))
+
+
+def _warning_below_share(gate: Gate, records: Sequence[GateRecord]) -> Iterator[GateRecord]:
+    """Yield the records of all calls; where fewer fail than the share from which the gate blocks, it
+    warns of those.
+    """
     failures = sum(record.has_failed for record in records)
     # A quotient is compared, because 0.7 * 10 is more than 7.
-    if output and failures / len(output) < prepared.gate.blocks_from:
-        records = [
-            replace(record, severity="warn") if record.has_failed else record for record in records
-        ]
-    yield from records
+    is_below = bool(records) and failures / len(records) < gate.blocks_from
+    for record in records:
+        yield replace(record, severity="warn") if is_below and record.has_failed else record
 
 
 def _thinned(records: Iterable[GateRecord]) -> Iterator[GateRecord]:

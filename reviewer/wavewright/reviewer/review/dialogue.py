@@ -356,6 +356,19 @@ def contradictions(answer: ReviewAnswer) -> tuple[str, ...]:
                 f"`goal_achieved` is true and `missing_data` names {shorten(missing[0], 80)!r}: what the goal "
                 "asks for is there, or it is not achieved"
             )
+        demands = [action for action in answer.recovery_actions if action.step or action.hint]
+        if demands:
+            asked = demands[0].hint or f"step {demands[0].step!r}"
+            found.append(
+                f"`goal_achieved` is true and `recovery_actions` asks for {shorten(asked, 80)!r}: what is "
+                "achieved needs no recovery"
+            )
+        denial = _DENIAL.search(answer.summary)
+        if denial is not None:
+            found.append(
+                f"`goal_achieved` is true and `summary` says {shorten(denial[0], 80)!r}: where it is so, the "
+                "goal is not achieved"
+            )
     elif answer.confidence > _MOST_NOT_ACHIEVED:
         found.append(
             f"`goal_achieved` is false and {figure}: confidence is how sure you are that the goal is "
@@ -438,6 +451,13 @@ _LEAST_ACHIEVED = 0.5
 """The confidence below which a review that finds the goal achieved contradicts itself."""
 _MOST_NOT_ACHIEVED = 0.7
 """The confidence above which one that finds it not achieved does."""
+_DENIAL = re.compile(
+    r"\b(?:goal|task|question)\b[^.;:!?]{0,30}\b(?:not|never|isn't|wasn't|hasn't)\b[^.;:!?]{0,20}"
+    r"\b(?:achieved|reached|met|fulfilled|solved|answered)\b"
+    r"|\b(?:i|we) (?:cannot|can't|can not|could not) (?:tell|judge|say|decide|verify|confirm)\b",
+    re.IGNORECASE,
+)
+"""Words of a summary by which the goal is not achieved."""
 _TRUE_WORDS = frozenset({"true", "yes"})
 _FALSE_WORDS = frozenset({"false", "no"})
 _PERCENT = re.compile(r"(\d+(?:[.,]\d+)?)\s*(%?)")
