@@ -277,6 +277,15 @@ async def test_what_a_model_asks_for_outside_of_goal_plan_and_vocabulary_is_refu
     assert ReviewResult.model_validate_json(found.model_dump_json()) == found
 
 
+async def test_a_model_is_shown_the_formula_of_each_field_that_is_more_than_read() -> None:
+    result: Json = {"n": "${steps.a.n}", "mean": "${steps.a.total / double(steps.a.n)}"}
+    plan = plan_of({"id": "a"}, result=result)
+    _, models, _ = await review(run_plan(plan, {"a": {"n": 2, "total": 9.0}}), GOOD)
+
+    assert "mean = ${steps.a.total / double(steps.a.n)}" in models.asked[0].prompt
+    assert "n = ${steps.a.n}" not in models.asked[0].prompt
+
+
 async def test_a_question_that_is_too_large_or_too_dear_is_put_again_with_less() -> None:
     plan = plan_of({"id": "a"})
     rows: list[Json] = [{"n": n, "text": "word " * 20} for n in range(2000)]

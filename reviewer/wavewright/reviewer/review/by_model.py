@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 import anyio
 
+from wavewright.planner.cel.embedded import iterate_strings
+from wavewright.planner.cel.plain_paths import is_plain_path
 from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.fallback_ladder import (
     FallbackFailure,
@@ -71,6 +74,8 @@ _MAX_INPUT_CHARS = 8_000
 _MAX_STEPS_CHARS = 24_000
 _MAX_GATES_CHARS = 24_000
 _MAX_FAULTS = 5
+_MAX_FORMULAS = 40
+_MAX_FORMULA_CHARS = 600
 _UNREVIEWED_ACTION = RecoveryAction(
     action="configure",
     hint="let another model review: set models.roles.reviewer (WAVEWRIGHT_MODEL goes before it), and run it again",
@@ -355,6 +360,7 @@ class _ReviewQuestion:
             "missing": [*self.by_code.missing_data[:40]],
             "result_of": result_names(run, digest),
             "provenance": [provenance_text(found) for found in self.by_code.provenance],
+            "formulas": list(_formulas(run)),
             "rounds": list(round_lines(run)),
             "outputs": digest.outputs,
             "left_out": digest.left_out,
@@ -363,6 +369,19 @@ class _ReviewQuestion:
 
     def _repair(self, faults: tuple[str, ...]) -> str:
         return self.asking.prompts.render("reviewer/repair", faults=faults)
+
+
+def _formulas(run: ReviewedRun) -> Iterator[str]:
+    """Yield the fields of the result that are more than read, each with what computes it.
+
+    Whether a formula of data alone is the right one, no code can tell: the model has to see it.
+    """
+    plan = run.plan
+    declared = plan.stop.result if plan.stop is not None and run.has_stopped else plan.result
+    for pointer, text in islice(iterate_strings(declared), _MAX_FORMULAS):
+        if "${" in text and not is_plain_path(text.removeprefix("${").removesuffix("}")):
+            field = pointer.lstrip("/").replace("/", ".") or "result"
+            yield f"{field} = {shorten(text, _MAX_FORMULA_CHARS)}"
 
 
 def _rung_ceiling(ladder: Ladder, rung: Rung) -> Ceiling | None:

@@ -210,6 +210,7 @@ _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
             "missing": ["a quote"],
             "result_of": ("sheet",),
             "provenance": ["sheet: data of fetch"],
+            "formulas": ["sheet = ${steps.fetch.size()}"],
             "rounds": ["round 0: 0 of 1 mandatory gates passed"],
             "outputs": [
                 {
