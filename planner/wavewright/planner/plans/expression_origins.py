@@ -213,7 +213,13 @@ class ExpressionOrigins:
                 is_said = self.plan.said.names_bound(operator, text)
                 unsaid = NO_TEXTS if is_said else frozenset({shown(self._source(node))})
                 return value.deciding(self.plan.said).choosing(unsaid)
-        return left.joined(right).deciding(self.plan.said)
+        both = left.joined(right)
+        decision = both.deciding(self.plan.said)
+        unsaid = decision.choices - both.choices - both.factors
+        if not unsaid:
+            return decision
+        # The whole comparison says more to a reader than its bound.
+        return replace(decision, choices=decision.choices - unsaid | self._choice(node).choices)
 
     def _conditional(self, node: Conditional, names: Locals) -> Origins:
         if not self.is_strict:

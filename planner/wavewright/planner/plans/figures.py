@@ -10,7 +10,8 @@ from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.types import Json
 
 _FIGURE: Final = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?![\w])")
-_YEARS: Final = range(1900, 2101)
+YEARS: Final = range(1900, 2101)
+"""Whole figures that are years in a text."""
 _MIN_DIGITS: Final = 3
 """Significant digits of a figure that is taken for the same one elsewhere."""
 
@@ -21,7 +22,7 @@ def figures_in(value: Json) -> Iterator[float]:
     for _, text in iterate_strings(value):
         for written in _FIGURE.findall(text):
             figure = float(written.replace(",", ""))
-            if figure not in _YEARS:
+            if figure not in YEARS:
                 yield figure
 
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from wavewright.planner.cel.embedded import iterate_strings
-from wavewright.planner.plans.figures import figures_in
+from wavewright.planner.plans.figures import YEARS, figures_in
 from wavewright.planner.plans.formulas import UNITS, Figures, Operator, folded
 from wavewright.planner.types import Json
 
@@ -39,12 +39,16 @@ class JobWords:
             for before, word in pairwise(("", *words))
             if word in _ORDINALS and before not in _BEFORE_A_UNIT
         }
-        self._words = frozenset(words)
         self._worded_factors = {*_factors_in_words(said, self._bounds)}
         self._stems = {_stem(word) for word in words} | _signs_named(said)
         self._periods = [*_periods(_WORDS.findall(_with_months_in_words(said)))]
         units = {*_units_asked(words), *(field.casefold().rpartition("_")[2] for field in fields)}
-        units |= {value.casefold() for text in texts for _, value in iterate_strings(text)}
+        units |= {
+            value.casefold()
+            for text in texts
+            for name, value in iterate_strings(text)
+            if "unit" in name.casefold()
+        }
         self._conversions = {figures for unit in units for figures in UNITS.get(unit, ())}
 
     def names_figure(self, figure: float) -> bool:
@@ -70,10 +74,8 @@ class JobWords:
         """
         if (operator, figure) in self._worded_factors:
             return True
-        is_amount = figure in self._figures and figure not in self._bounds
-        return is_amount and (
-            operator == "/" or bool(_OPERATIONS.get(operator, _NO_WORDS) & self._words)
-        )
+        is_amount = figure in self._figures and figure not in self._bounds and figure not in YEARS
+        return operator == "/" and is_amount
 
     def names_bound(self, operator: str, text: str) -> bool:
         """Whether a day or a month that is compared with (`value operator text`) is named, or bounds
@@ -256,6 +258,9 @@ def _factors_in_words(said: str, bounds: Collection[float]) -> Iterator[tuple[Op
         for factor in (share, added, taken_off):
             yield ("*", factor)
         yield ("/", added)
+    for operator, applied in _APPLIED.items():
+        for text in applied.findall(said):
+            yield (operator, float(text.replace(",", "")))
     words = {*_WORDS.findall(said)}
     if words & {"twice", "double"}:
         yield ("*", 2.0)
@@ -288,13 +293,18 @@ _BOUND: Final = re.compile(
 _PERCENTAGE: Final = re.compile(r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)\s?(?:%|per ?cent\b)")
 _BEFORE_A_RESULTS_UNIT: Final = frozenset({"in", "into", "as", "to", "many", "per"})
 _DEGREES: Final = frozenset({"degree", "degrees", "whole", "full"})
-_OPERATIONS: Final[dict[Operator, frozenset[str]]] = {
-    "+": frozenset({"plus", "add", "added", "adding", "increased"}),
-    "-": frozenset({"minus", "less", "subtract", "deduct", "without", "reduced", "discount"}),
-    "*": frozenset({"times", "multiplied", "multiply", "per", "rate", "factor", "each", "at"}),
+
+
+def _after(words: str) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{words}) [$€£]?(\d[\d,]*(?:\.\d+)?)")
+
+
+_APPLIED: Final[dict[Operator, re.Pattern[str]]] = {
+    "+": _after("plus|add|adding|increased by"),
+    "-": _after("minus|less|subtract|subtracting|deduct|without|reduced by"),
+    "*": _after("times|multiplied by|multiply by|per|at|factor|factor of|rate of"),
 }
-"""Words that say how a figure of the job is applied."""
-_NO_WORDS: Final = frozenset[str]()
+"""Figures after the words that say how they are applied."""
 _COUNTED: Final = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBERS: Final = {
     **{word: float(number) for number, word in enumerate(_COUNTED, 2)},
