@@ -11,12 +11,17 @@ table says so: it is the model's opinion, and the code's own sentence stands in 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final, Literal, TypeAlias, cast, get_args
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeAlias, cast, get_args
+
+from pydantic import BaseModel, BeforeValidator
 
 from wavewright.packs.equities.documents import signed_percent, two_decimals, unsigned_percent
+from wavewright.packs.extraction.blocks import word_set
 from wavewright.planner import Json, JsonObject, as_list, as_object
 
 Figure: TypeAlias = Literal[
@@ -38,6 +43,40 @@ FIGURES: Final[tuple[Figure, ...]] = get_args(Figure)
 PERIODS: Final[tuple[Period, ...]] = get_args(Period)
 DIRECTIONS: Final[tuple[Direction, ...]] = get_args(Direction)
 
+Words: TypeAlias = Annotated[frozenset[str], BeforeValidator(word_set)]
+
+
+class _Lexicon(BaseModel):
+    """The form of `claims.toml`."""
+
+    neutral: Words
+    up: Words
+    down: Words
+    flat: Words
+    comparing: Words
+    of_average: Words
+    of_returns: Words
+    figures: Mapping[Figure, Words]
+    periods: Mapping[Period, Words]
+    told_by: Mapping[Figure, re.Pattern[str]]
+    titles: Mapping[Figure, str]
+
+
+_LEXICON: Final = _Lexicon.model_validate(
+    tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+)
+_OF_DIRECTION: Final[Mapping[Direction, frozenset[str]]] = {
+    "up": _LEXICON.up,
+    "down": _LEXICON.down,
+    "flat": _LEXICON.flat,
+    "none": frozenset(),
+}
+_MOVES: Final = _LEXICON.up | _LEXICON.down | _LEXICON.of_returns
+"""Words by which a text says that a number is a return."""
+_RATE: Final = _LEXICON.told_by["annual_growth"]
+_RETURNS: Final[frozenset[Figure]] = frozenset(
+    {"return_1y", "period_return", "annual_growth", "excess_return"}
+)
 _PERIOD_OF: Final[Mapping[Figure, Period]] = {
     "return_1y": "one year",
     "trend": "latest",
@@ -88,7 +127,7 @@ class StatedFigure:
 
     def sentence(self) -> str:
         """Return what the table says, in words of code."""
-        return f"{self.code}: {_TITLES[self.figure]} {self._shown()}{self._span()}."
+        return f"{self.code}: {_LEXICON.titles[self.figure]} {self._shown()}{self._span()}."
 
     def _shown(self) -> str:
         if isinstance(self.value, str):
@@ -107,20 +146,6 @@ class StatedFigure:
         if self.period == "latest":
             return f" on {self.dates[-1]}"
         return f"{against} from {self.dates[0]} to {self.dates[-1]}"
-
-
-_TITLES: Final[Mapping[Figure, str]] = {
-    "return_1y": "return over one year",
-    "period_return": "return over all prices",
-    "annual_growth": "growth a year",
-    "volatility": "volatility, annualised,",
-    "max_drawdown": "deepest drawdown",
-    "trend": "trend",
-    "current_price": "last price",
-    "excess_return": "return over that of the benchmark",
-    "beta": "beta",
-    "correlation": "correlation",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +259,6 @@ _DAY: Final = re.compile(
 )
 """A day or a year, with the word that makes it the begin or the end of a span."""
 _OF: Final = "['\N{RIGHT SINGLE QUOTATION MARK}]s"
-_RATE: Final = re.compile(r"\b(?:(?:a|each|every|per) year|annual\w*|compound)\b", re.IGNORECASE)
 _CURRENCIES: Final = {"$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY"}
 _A_YEAR: Final = re.compile(r"\b(?:1 year|12 months|52 weeks)\b", re.IGNORECASE)
 _OTHER_YEAR: Final = re.compile(
@@ -257,7 +281,8 @@ def _contradictions(text: str, stated: StatedFigure, table: StatedTable) -> Iter
         if not any(_is_of_figure(match, figure) for figure in of_stock):
             yield f"{match[0].strip()} is no figure of it"
     words = set(_words(bare))
-    wrong = {"up": _DOWN, "down": _UP, "flat": _UP | _DOWN}.get(stated.direction, frozenset[str]())
+    up, down = _LEXICON.up, _LEXICON.down
+    wrong = {"up": down, "down": up, "flat": up | down}.get(stated.direction, frozenset[str]())
     for word in sorted(words & wrong):
         yield f"the text says {word!r}, and it goes {stated.direction}"
     if stated.period == "all prices" and stated.figure != "annual_growth" and _A_YEAR.search(bare):
@@ -329,10 +354,12 @@ def _words(text: str) -> Sequence[str]:
 def _speaks_of_it_alone(text: str, stated: StatedFigure) -> bool:
     bare = _without_names(text, stated)
     words = {*_words(bare)}
-    known = _NEUTRAL | _WORDS_OF[stated.figure] | _WORDS_OF_PERIOD[stated.period]
-    known |= {"up": _UP, "down": _DOWN, "flat": _LEVEL}.get(stated.direction, frozenset[str]())
-    if stated.figure != "excess_return":
-        known -= _BY_COMPARISON - (_OF_TREND if stated.figure == "trend" else frozenset[str]())
+    known = _LEXICON.neutral | _LEXICON.figures[stated.figure] | _LEXICON.periods[stated.period]
+    known |= _OF_DIRECTION[stated.direction]
+    if stated.figure == "trend":
+        known -= _LEXICON.comparing - _LEXICON.of_average
+    elif stated.figure != "excess_return":
+        known -= _LEXICON.comparing
     numbers = [*_NUMBER.finditer(_without_spans(bare))]
     return (
         known.issuperset(words)
@@ -350,13 +377,13 @@ def _is_told(
     """Whether a text tells the figure: by its name and with its number; of a return, that it is one,
     and of a fall without a sign, that it is a fall.
     """
-    if not re.search(_TOLD_BY[stated.figure], text, re.IGNORECASE):
+    if not _LEXICON.told_by[stated.figure].search(text):
         return False
     if stated.figure == "trend":
         return True
     is_signed = all(match["sign"] for match in numbers)
     if stated.direction == "down" and stated.figure != "max_drawdown":
-        return bool(numbers) and (is_signed or not _DOWN.isdisjoint(words))
+        return bool(numbers) and (is_signed or not _LEXICON.down.isdisjoint(words))
     is_return = stated.figure in _RETURNS
     return bool(numbers) and (not is_return or is_signed or not _MOVES.isdisjoint(words))
 
@@ -410,71 +437,3 @@ def _has_its_subject(text: str, stated: StatedFigure) -> bool:
     own = re.search("|".join(re.escape(one) for one in (stated.code, stated.name) if one), text)
     is_first = own is not None and own.start() < other.start()
     return is_first or (own is None and stated.figure == "excess_return")
-
-
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_UP: Final = _set(
-    "up upward upwards gain gains gained rise rises rose risen rising grew grow grows grown growing "
-    "increase increased increases climb climbed climbs advanced advance higher above outperformed "
-    "outperforms outperform ahead positive uptrend more"
-)
-_DOWN: Final = _set(
-    "down downward downwards lose loses lost loss losses fall falls fell fallen falling decline "
-    "declined declines declining drop dropped drops decrease decreased lower below underperformed "
-    "underperforms underperform behind lagged lags lag negative downtrend shrank shed slid less under"
-)
-_BY_COMPARISON: Final = _set(
-    "above below more less under ahead behind outperformed outperforms outperform underperformed "
-    "underperforms underperform lagged lags lag uptrend downtrend"
-)
-"""Words that compare: they speak of a figure only where that is itself a comparison."""
-_OF_TREND: Final = _set("above below uptrend downtrend")
-"""Words of them that speak of a price and its average."""
-_RETURNS: Final[frozenset[Figure]] = frozenset(
-    {"return_1y", "period_return", "annual_growth", "excess_return"}
-)
-_MOVES: Final = (
-    _UP | _DOWN | _set("return returns returned performance change changed growth level")
-)
-"""Words by which a text says that a number is a return."""
-_TOLD_BY: Final[Mapping[Figure, str]] = {
-    "return_1y": r"\b(?:year|12 months|twelve months|52 weeks)\b",
-    "period_return": r"\b(?:whole|entire|all|since|from|between|span)\b",
-    "annual_growth": _RATE.pattern,
-    "volatility": r"volatil",
-    "max_drawdown": r"drawdown|\bfrom (?:its|the) peak\b|\bfrom \d{4}-\d\d(?:-\d\d)? to \d{4}",
-    "trend": r"trend|moving average|signal",
-    "current_price": r"price|clos|trad",
-    "excess_return": r"perform|\b(?:more|less|ahead|behind|lag\w*|excess|over|above|below|against|relative|compared)\b",
-    "beta": r"\bbeta\b",
-    "correlation": r"correl",
-}
-"""What a text has that names a figure; of a return, its period: there is no return without one."""
-_LEVEL: Final = _set("flat sideways unchanged level neither nor up down")
-_NEUTRAL: Final = _set(
-    "a an the it its this that which is was are were be been has have had by of in on at to from "
-    "with and for as about around roughly some stock stock's share shares company company's "
-    "figure figures stands stood shows showed came comes amounts amounted percent per cent points"
-)
-_OF_RETURN: Final = _set("return returns returned performance performed total change changed price")
-_WORDS_OF: Final[Mapping[Figure, frozenset[str]]] = {
-    "return_1y": _OF_RETURN,
-    "period_return": _OF_RETURN,
-    "annual_growth": _OF_RETURN | _set("growth annual annually compound rate year"),
-    "volatility": _set("volatility volatile annualised annualized annual year rate"),
-    "max_drawdown": _set("drawdown maximum max deepest peak trough fall price between"),
-    "trend": _set("trend trends trending trended signal price moving average"),
-    "current_price": _set("price closed close closing closes traded trades trading last latest"),
-    "excess_return": _OF_RETURN
-    | _set("benchmark index market excess over against than relative compared"),
-    "beta": _set("beta benchmark index market against relative"),
-    "correlation": _set("correlation correlated correlates benchmark index market"),
-}
-_WORDS_OF_PERIOD: Final[Mapping[Period, frozenset[str]]] = {
-    "one year": _set("year one twelve months last past over within during"),
-    "all prices": _set("all prices whole period entire span over during since until between"),
-    "latest": _set("latest last now currently current day"),
-}

@@ -16,14 +16,16 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Literal, Protocol, cast
 from urllib.parse import quote, urlsplit
 
 import anyio
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from wavewright.config import Seconds, did_you_mean
 from wavewright.packs.equities.documents import Oddity, Point
@@ -148,50 +150,26 @@ def unknown_code(code: str, known: Iterable[str], place: str) -> ToolError:
     )
 
 
-_COLUMN_NAMES: dict[str, tuple[str, ...]] = {
-    "date": (
-        "date", "day", "timestamp", "datetime", "time", "datum", "fecha", "data", "trade date", "dato",
-        "t", "日付", "日期",
-    ),
-    "close": (
-        "close", "price", "last", "level", "last price", "close/last", "closing price", "px_last", "value",
-        "schluss", "schlusskurs", "schlußkurs", "kurs", "clôture", "cloture", "dernier", "cierre", "último",
-        "ultimo", "chiusura", "zamkniecie", "slotkoers", "fechamento", "zuletzt", "last sale", "c", "終値", "收盘",
-    ),
-    "adjusted": ("adj_close", "adj close", "adjclose", "adjusted_close", "adjusted close", "adjusted"),
-    "symbol": ("symbol", "code", "ticker"),
-    "volume": ("volume", "vol", "vol.", "volumen", "umsatz", "volumi", "v"),
-    "currency": ("currency", "ccy", "currency code", "währung", "devise"),
-}  # fmt: skip
-"""What a column may be called, by what it means; the first name that is there counts."""
+class _Writing(BaseModel):
+    """The form of `prices.toml`."""
 
-_DATE_FORMATS = (
-    "%b %d %Y", "%b %d, %Y", "%B %d, %Y", "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%Y/%m/%d", "%Y%m%d",
-    "%Y.%m.%d", "%d.%m.%Y", "%d.%m.%y", "%d %B %Y", "%A, %B %d, %Y", "%a, %b %d, %Y", "%a %b %d %Y", "%Y年%m月%d日",
-)  # fmt: skip
+    date_formats: tuple[str, ...]
+    no_price: frozenset[str]
+    columns: Mapping[str, tuple[str, ...]]
+    signs: Mapping[str, str]
+    hundredths: Mapping[str, str]
+
+
+_WRITING = _Writing.model_validate(
+    tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+)
+_COLUMN_NAMES, _HUNDREDTHS = _WRITING.columns, _WRITING.hundredths
 _EPOCH = re.compile(r"\d{9,10}|\d{12,13}")
 """Seconds or milliseconds since 1970; eight digits are a date."""
 _NUMERIC_DAY = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4}|\d{2})(?:[ T]\d{1,2}:\S.*)?")
 """A date whose day and month can only be told apart by the rest of the column; a time is dropped."""
-_NO_PRICE = frozenset({"", "null", "nan", "none", "n/a", "#n/a", "na", "-", "--"})
-"""How a row says that there was no price."""
 _DECIMAL_COMMA = re.compile(r"\d{1,3}(\.\d{3})*,\d+|\d+,\d+")
 _THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?")
-_SIGNS = {
-    "$": None,
-    "US$": "USD",
-    "A$": "AUD",
-    "C$": "CAD",
-    "HK$": "HKD",
-    "€": "EUR",
-    "£": "GBP",
-    "¥": None,
-    "p": "GBX",
-    "EUR": "EUR",
-    "USD": "USD",
-    "GBP": "GBP",
-}
-"""What stands beside a number for its currency; dollars and yen are of several countries."""
 _SIGNED = re.compile(
     r"(?P<before>(?:(?:US|A|C|HK)?\$|[€£¥])?)\s*(?P<number>[+-]?\d.*?)\s*(?P<after>[$€£¥]|p|EUR|USD|GBP|)"
 )
@@ -200,8 +178,6 @@ _UNIT_OF_NAME = re.compile(r"\s*[(\[]\s*(?P<unit>[A-Za-z]{3})\s*[)\]]$")
 """How the name of a column names the currency of its prices: `Close (GBX)`."""
 _VOLUME = re.compile(r"(\d+(?:\.\d+)?)\s*([KMBkmb]?)")
 _TIMES = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9}
-_HUNDREDTHS = {"GBX": "GBP", "GBp": "GBP", "ZAC": "ZAR", "ZAc": "ZAR", "ILA": "ILS"}
-"""Units that prices are quoted in, and the currency of which each is a hundredth."""
 
 
 class PriceColumnNames(DocumentModel):
@@ -382,10 +358,11 @@ def read_series(
         rows_left_out = counted(len(without), "row")
         notes = (*notes, f"{file}: {rows_left_out} without a price left out: {listed}")
     unit = reader.unit() or currency
-    if unit in _HUNDREDTHS:
+    hundredth_of = _HUNDREDTHS.get(unit or "")
+    if hundredth_of is not None:
         notes = (
             *notes,
-            f"{file}: prices in {unit} are shown in {_HUNDREDTHS[unit]}, a hundredth each",
+            f"{file}: prices in {unit} are shown in {hundredth_of}, a hundredth each",
         )
         ordered = [_in_hundredths(price) for price in ordered]
         prices = [_in_hundredths(price) for price in prices]
@@ -400,7 +377,7 @@ def read_series(
         source=source,
         location=file,
         warnings=(*notes, *reader.taken(), *warnings),
-        currency=_HUNDREDTHS.get(unit, unit) if unit else None,
+        currency=hundredth_of or unit or None,
         oddities=tuple(oddities),
     )
 
@@ -437,7 +414,7 @@ def parse_date(text: str) -> dt.date | None:
 
 
 def _other_form(text: str) -> dt.date | None:
-    for form in _DATE_FORMATS:
+    for form in _WRITING.date_formats:
         try:
             return dt.datetime.strptime(text, form).replace(tzinfo=dt.UTC).date()
         except ValueError:
@@ -515,7 +492,9 @@ class _RowReader:
     def _sign(self, row: TableRow) -> str | None:
         """Return the currency whose sign stands beside a price."""
         found = _SIGNED.fullmatch(_cell_text(row, self._columns.close))
-        return None if found is None else _SIGNS.get(found["before"] or found["after"])
+        return (
+            None if found is None else _WRITING.signs.get(found["before"] or found["after"]) or None
+        )
 
     def _number(self, row: TableRow, position: int) -> float | None:
         text = _number_text(row, position)
@@ -524,7 +503,7 @@ class _RowReader:
                 f"{self._file}, {row.place}: the price is missing",
                 hint="fill the price in, or remove the row",
             )
-        if text.casefold() in _NO_PRICE:
+        if text.casefold() in _WRITING.no_price:
             return None
         if self._has_decimal_comma:
             text = text.replace(".", "").replace(",", ".")
