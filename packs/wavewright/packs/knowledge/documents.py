@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import re
+import unicodedata
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -41,15 +43,8 @@ PDF_SECONDS: Final = 60.0
 _MAX_TITLE: Final = 80
 """Characters."""
 
-_LIGATURES: Final = {
-    "\ufb00": "ff",
-    "\ufb01": "fi",
-    "\ufb02": "fl",
-    "\ufb03": "ffi",
-    "\ufb04": "ffl",
-    "\ufb05": "st",
-    "\ufb06": "st",
-}
+_LIGATURE: Final = re.compile("[\ufb00-\ufb06]")
+
 _TYPES: Final = {
     ".md": "text/markdown",
     ".markdown": "text/markdown",
@@ -273,7 +268,6 @@ def unset_text(text: str) -> str:
     """Return a text without what setting it has done: ligatures are letters again, and a word that
     was cut at the end of a line is whole (`whole_words`).
     """
-    for ligature, letters in _LIGATURES.items():
-        text = text.replace(ligature, letters)
+    text = _LIGATURE.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
     text = text.replace("\u00ad\n", "").replace("\u00ad", "")
     return whole_words(text)

@@ -220,26 +220,21 @@ def _in_peace(state: GameState, actor: Creature) -> Iterator[Option]:
         yield Option(f"talk to {person.name}", "talk", {"npc": person.id})
         for item, price in person.sheet.prices.items():
             if person.has(item) and actor.has(GOLD, price):
-                params: JsonObject = {
-                    "item": item,
-                    "giver": person.id,
-                    "receiver": PLAYER,
-                    "count": 1,
-                }
-                yield Option(f"buy {item} from {person.name} for {price} gold", "give", params)
+                label = f"buy {item} from {person.name} for {price} gold"
+                yield Option(label, "give", handing(item, person.id, PLAYER))
         if (hire := person.sheet.hire) and actor.has(GOLD, hire):
-            wages: JsonObject = {
-                "item": GOLD,
-                "giver": PLAYER,
-                "receiver": person.id,
-                "count": hire,
-            }
+            wages = handing(GOLD, PLAYER, person.id, hire)
             yield Option(f"hire {person.name} for {hire} gold", "give", wages)
     for place in state.places[actor.place].exits:
         needed = state.places[place].needs
         if needed is None or actor.has(needed):
             yield Option(f"go to {state.places[place].name}", "move", {"place": place})
     yield from _potions(state, actor)
+
+
+def handing(item: str, giver: str, receiver: str, count: int = 1) -> JsonObject:
+    """Return the parameters of the call by which somebody hands something over."""
+    return {"item": item, "giver": giver, "receiver": receiver, "count": count}
 
 
 def _potions(state: GameState, actor: Creature) -> Iterator[Option]:
@@ -254,13 +249,7 @@ def _potions(state: GameState, actor: Creature) -> Iterator[Option]:
                 and hurt.hit_points < hurt.max_hit_points
             ):
                 label = f"drink {item}" if hurt.id == actor.id else f"give {item} to {hurt.name}"
-                params: JsonObject = {
-                    "item": item,
-                    "giver": actor.id,
-                    "receiver": hurt.id,
-                    "count": 1,
-                }
-                yield Option(label, "give", params)
+                yield Option(label, "give", handing(item, actor.id, hurt.id))
 
 
 def describe_events(events: Iterable[GameEvent], state: GameState) -> str:

@@ -13,6 +13,7 @@ from wavewright.packs.tabletop.game.state import (
     GameState,
     describe_party,
     describe_scene,
+    handing,
     options_of,
 )
 from wavewright.packs.tabletop.game.world import GOLD, PLAYER
@@ -411,8 +412,7 @@ def _handed_over(
             [item] = seller.sheet.prices
         if seller is None or item is None:
             return None
-        params: JsonObject = {"item": item, "giver": seller.id, "receiver": PLAYER, "count": count}
-        return IntendedCall("give", params)
+        return IntendedCall("give", handing(item, seller.id, PLAYER, count))
     for_hire = [one for one in state.standing("neutral") if one.sheet.hire]
     is_hire = _HIRE.search(text) is not None
     other = named or next(iter(for_hire if is_hire else state.standing("neutral")), None)
@@ -424,9 +424,7 @@ def _handed_over(
         item = GOLD
     if item is None:
         return None
-    return IntendedCall(
-        "give", {"item": item, "giver": actor, "receiver": other.id, "count": count}
-    )
+    return IntendedCall("give", handing(item, actor, other.id, count))
 
 
 def _names_nothing(text: str, people: list[Creature]) -> bool:
@@ -451,4 +449,4 @@ def _drunk(what: str, state: GameState, actor: str) -> IntendedCall | None:
     if receiver is not None and receiver.side != "party":
         return None
     to = actor if receiver is None else receiver.id
-    return IntendedCall("give", {"item": item, "giver": actor, "receiver": to})
+    return IntendedCall("give", handing(item, actor, to))
