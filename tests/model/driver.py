@@ -41,10 +41,9 @@ from wavewright.engine.run.decisions.approvals import (
     APPROVAL_GIVEN,
     APPROVAL_USED,
     APPROVAL_WANTED,
-    StepQuestions,
     approval_answer_note,
-    take_answer,
 )
+from wavewright.engine.run.decisions.step_questions import StepQuestions, take_answer
 from wavewright.engine.run.execute_plan import changed_tools
 from wavewright.engine.run.ports import ApprovalRequest, Attempt, People
 from wavewright.engine.run.read_job import steps_to_repeat

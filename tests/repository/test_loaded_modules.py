@@ -22,8 +22,8 @@ code = main()
 print("LOADED", *(name for name in sys.modules if name.startswith("wavewright")))
 sys.exit(code)
 """
-MAX_MODULES = 271
-MAX_LINES = 38_400
+MAX_MODULES = 273
+MAX_LINES = 38_600
 
 
 @pytest.fixture(scope="module")

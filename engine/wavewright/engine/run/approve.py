@@ -14,7 +14,6 @@ from wavewright.engine.run.decisions.approvals import (
     APPROVAL_USED,
     APPROVAL_WANTED,
     APPROVE,
-    CallDescriptions,
     approval_binding,
     has_expired,
     matches_binding,
@@ -22,6 +21,7 @@ from wavewright.engine.run.decisions.approvals import (
     recorded_answer,
     with_nonce,
 )
+from wavewright.engine.run.decisions.shown_calls import CallDescriptions
 from wavewright.engine.run.endings import RunHalted, patch_dropped, run_stopped, run_waits
 from wavewright.engine.run.permits import needs_beyond, with_permits_for
 from wavewright.engine.run.ports import (
@@ -67,26 +67,38 @@ async def approve(
     text, calls = _approval_text(context, candidate.plan, tuple(steps), settings)
     binding = approval_binding(context.run, candidate.plan, tuple(steps))
     request = ApprovalRequest("patch", text, needs, binding, calls)
+    # An answer may have come while the run was interrupted: then nobody is asked again.
     approval = _recorded_approval(context, request, attempt.now())
     if approval is None:
         with attempt.cancellation.scope() as scope:
             approval = await ask_approver(people.approver, request)
         if scope.cancelled_caught:
             raise await run_stopped(attempt, context)
-    body: JsonObject = {"subject": request.subject, "needs": [*needs]}
     if approval is None:
-        body |= {"text": text, "steps": len(candidate.plan.steps)}
-        raise await _wait_for_approval(context, body, request, attempt)
-    body["approved"] = approval.approved
+        raise await _wait_for_approval(context, candidate.plan, request, attempt)
+    context = await record_note(attempt, context, APPROVAL_USED, _use_of(approval, request))
+    if not approval.approved:
+        # What the run has done so far is packaged without the patch.
+        context = replace(context, candidate=None)
+        raise patch_dropped(context, approval.reason or "the recovery patch was not approved")
+    if beyond:
+        # The person was shown what the patch needs more, and has agreed to it.
+        return with_permits_for(context, candidate.plan, settings)
+    return context
+
+
+def _use_of(approval: Approval, request: ApprovalRequest) -> JsonObject:
+    """Return the body of the note that the run uses an answer."""
+    body: JsonObject = {
+        "subject": request.subject,
+        "needs": [*request.needs],
+        "approved": approval.approved,
+    }
     if approval.reason:
         body["reason"] = approval.reason
     if approval.by:
         body["by"] = approval.by
-    context = await record_note(attempt, context, APPROVAL_USED, body)
-    if not approval.approved:
-        context = replace(context, candidate=None)
-        raise patch_dropped(context, approval.reason or "the recovery patch was not approved")
-    return with_permits_for(context, candidate.plan, settings) if beyond else context
+    return body
 
 
 def _recorded_approval(
@@ -109,11 +121,17 @@ def _pending_request(context: RunContext, request: ApprovalRequest, now: float) 
 
 
 async def _wait_for_approval(
-    context: RunContext, body: JsonObject, request: ApprovalRequest, attempt: Attempt
+    context: RunContext, plan: Plan, request: ApprovalRequest, attempt: Attempt
 ) -> RunHalted:
     """Journal the request, so that it can be answered later, and return the way out."""
     if _pending_request(context, request, attempt.now()) is None:
-        body = {**body, "binding": with_nonce(request.binding)}
+        body: JsonObject = {
+            "subject": request.subject,
+            "needs": [*request.needs],
+            "text": request.text,
+            "steps": len(plan.steps),
+            "binding": with_nonce(request.binding),
+        }
         context = await record_note(attempt, context, APPROVAL_WANTED, body)
     reason = "a person must agree: " + "; ".join(request.needs)
     return await run_waits(attempt, context, reason)
@@ -122,13 +140,13 @@ async def _wait_for_approval(
 def _steps_needing_approval(context: RunContext, candidate: CandidatePlan) -> dict[StepId, str]:
     """Return the steps that need approval, each with the reason."""
     known = {step.id for step in context.plan.steps} if context.plan else set[str]()
-    asked = {
-        step.id: f"step {step.id!r} calls {step.tool!r}, which needs approval"
-        for step in candidate.plan.steps
-        if step.id not in known
-        and step.tool in context.tools
-        and asks_approval(step, context.tools[step.tool].signature)
-    }
+    asked: dict[StepId, str] = {}
+    for step in candidate.plan.steps:
+        # Steps of the plan so far are approved when they are ready.
+        if step.id in known or step.tool not in context.tools:
+            continue
+        if asks_approval(step, context.tools[step.tool].signature):
+            asked[step.id] = f"step {step.id!r} calls {step.tool!r}, which needs approval"
     for step_id in candidate.side_effects:
         step = candidate.plan.step(step_id)
         signature = context.tools[step.tool].signature
@@ -157,9 +175,11 @@ def _is_repeated_read(step: Step, context: RunContext) -> bool:
     if plan is None or step.supersedes is None or context.tools[step.tool].signature.writes:
         return False
     old = plan.step(step.supersedes)
-    allowed = [old.params, *(recipe.set_params for recipe in context.goal.recipes)]
     if (step.tool, step.for_each) != (old.tool, old.for_each):
         return False
+    # The goal's author wrote its recipes, and feedback is an input like any other: no model has
+    # chosen a parameter.
+    allowed = [old.params, *(recipe.set_params for recipe in context.goal.recipes)]
     for name, value in step.params.items():
         is_known = any(name in params and params[name] == value for params in allowed)
         if not is_known and not is_feedback(name, value):

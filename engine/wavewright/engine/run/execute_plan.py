@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from wavewright.config.redaction import known_secrets_redactor
 from wavewright.engine.run.context import PlannedContext
-from wavewright.engine.run.decisions.approvals import StepQuestions, take_answer
+from wavewright.engine.run.decisions.step_questions import StepQuestions, take_answer
 from wavewright.engine.run.endings import run_stopped, run_waits
 from wavewright.engine.run.model_phases import open_recorder
 from wavewright.engine.run.permits import permitted_tools

@@ -36,7 +36,7 @@ from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
 from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.journal import Journal, RunRow, RunStatus
-from wavewright.planner.types import RunId, StepId
+from wavewright.planner.types import RunId, StepId, as_list
 from wavewright.reviewer.package.builder import RunNow
 
 QuestionSubject: TypeAlias = Literal["question", "step", "patch"]
@@ -138,27 +138,22 @@ def pending_question(state: RunState, now: float) -> OpenQuestion | None:
     steps of it may still run.
     """
     has_ended = state.finished is not None and not state.is_interrupted
-    asked = None if state.started is None or has_ended else open_question(state)
+    if state.started is None or has_ended:
+        return None
+    asked = open_question(state)
     if asked is None:
         return None
     if asked.topic == APPROVAL_WANTED:
-        is_open = recorded_answer(state, asked) is None and not has_expired(asked, now)
-        return _approval_question(state, asked) if is_open else None
+        # Answered, and not used yet: the run takes the answer when it is resumed.
+        if recorded_answer(state, asked) is not None or has_expired(asked, now):
+            return None
+        subject, question = approval_question(asked)
+        return _noted_question(state, asked, subject, question, (APPROVE, REFUSE))
+    # Without a binding it is the planner's, which is asked no more once there is a plan.
     if state.plan is not None and "binding" not in asked.body:
         return None
-    options = asked.body.get("options")
-    return _noted_question(
-        state,
-        asked,
-        "question",
-        str(asked.body["question"]),
-        options if isinstance(options, list) else (),
-    )
-
-
-def _approval_question(state: RunState, wanted: Noted) -> OpenQuestion:
-    subject, question = approval_question(wanted)
-    return _noted_question(state, wanted, subject, question, (APPROVE, REFUSE))
+    options = as_list(asked.body.get("options"))
+    return _noted_question(state, asked, "question", str(asked.body["question"]), options)
 
 
 def _noted_question(
@@ -195,11 +190,18 @@ async def questions_of_runs(
     """Return the open questions of runs without a daemon, those given left out."""
     waiting = [row.run for row in await journal.list_runs() if row.status in _OPEN][:MAX_RUNS]
     states = [fold(await journal.load(run)) for run in reversed(waiting) if run not in of_jobs]
-    roots = {
-        run: state.run for state in states for run in target_runs(state) if state.run is not None
-    }
-    found = [question for state in states if (question := pending_question(state, now)) is not None]
-    return [replace(question, resume=roots.get(question.run, question.run)) for question in found]
+    root_of = dict[RunId, RunId]()
+    for state in states:
+        if state.run is not None:
+            root_of |= dict.fromkeys(target_runs(state), state.run)
+    questions: list[OpenQuestion] = []
+    for state in states:
+        question = pending_question(state, now)
+        if question is not None:
+            # The run of a target is resumed with its root run, and never alone.
+            resume = root_of.get(question.run, question.run)
+            questions.append(replace(question, resume=resume))
+    return questions
 
 
 async def mark_waiting_runs(journal: Journal, rows: Sequence[RunRow], now: float) -> list[RunRow]:

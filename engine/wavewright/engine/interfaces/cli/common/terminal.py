@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import anyio.to_thread
 
 from wavewright.engine.run.cancellation import CancellationToken, signals_wake_loop
-from wavewright.engine.run.decisions.approvals import folded_line
+from wavewright.engine.run.decisions.shown_calls import folded_line
 from wavewright.engine.run.ports import Approval, ApprovalRequest, Approver, Asker
 from wavewright.executor.events.types import Event, Noted, PlanAccepted, RunStarted
 from wavewright.planner.diagnostics.rendering import printable

@@ -20,8 +20,8 @@ from wavewright.engine.interfaces.cli.common.arguments import (
 )
 from wavewright.engine.interfaces.cli.common.output import CommandError, instant_text, print_json
 from wavewright.engine.interfaces.cli.common.terminal import chosen_option, local_user
-from wavewright.engine.run.decisions.approvals import folded_line
 from wavewright.engine.run.decisions.questions import OpenQuestion
+from wavewright.engine.run.decisions.shown_calls import folded_line
 from wavewright.engine.service import answering
 from wavewright.engine.service.cancelling import cancel_run
 from wavewright.engine.service.daemon.reports import Reporter

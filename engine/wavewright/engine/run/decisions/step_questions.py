@@ -1,0 +1,268 @@
+"""What a run asks people while it goes on: to approve the calls of a ready step, or the question of
+`ask_person`.
+
+A run has one open question at a time: a step that becomes ready while another waits for its answer
+waits too, and asks when that is there. A question without an immediate answer is journaled; an
+answer that comes while other steps run is taken at once, and the run is interrupted when nothing
+else is left to do. An answer is journaled, with what it is bound to, before the step acts on it, so
+a run that was killed in between does not ask again. See "Asked" and "Answered meanwhile" in
+docs/explanation/semantics.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import anyio
+
+from wavewright.config.redaction import Redactor
+from wavewright.engine.run.context import PlannedContext
+from wavewright.engine.run.decisions.approvals import (
+    ANSWER,
+    APPROVAL_USED,
+    APPROVAL_WANTED,
+    APPROVE,
+    QUESTION,
+    REFUSE,
+    GivenAnswer,
+    answer_to_binding,
+    has_expired,
+    matches_binding,
+    nonce_of,
+    open_question,
+    recorded_answer,
+    step_binding,
+    with_nonce,
+    without_nonce,
+)
+from wavewright.engine.run.decisions.shown_calls import (
+    calls_shown_before,
+    describe_ready_calls,
+    without_keys,
+)
+from wavewright.engine.run.ports import (
+    ApprovalRequest,
+    Attempt,
+    People,
+    RequestedCall,
+    ask_approver,
+    ask_asker,
+)
+from wavewright.engine.run.recording import record
+from wavewright.executor.events.state import RunState
+from wavewright.executor.events.types import Noted
+from wavewright.executor.run.ports import PersonReply, ReadyCalls
+from wavewright.executor.store.errors import JournalError
+from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.planning.records import UserQuestion
+from wavewright.planner.types import Json, JsonObject, StepId, as_list, as_object
+
+
+@dataclass(slots=True)
+class StepQuestions:
+    """Asks people about the ready steps of one execution."""
+
+    attempt: Attempt
+    people: People
+    state: RunState
+    """The state of the run before the execution."""
+    redactor: Redactor
+    waiting: set[StepId] = field(default_factory=set[StepId])
+    """Steps that wait for an answer."""
+    _open: Noted | None = field(init=False)
+    """The question that has no answer yet."""
+    _asking: anyio.Lock = field(init=False, default_factory=anyio.Lock)
+
+    def __post_init__(self) -> None:
+        self._open = _open_step_question(self.attempt, self.state)
+
+    async def ask(self, ready: ReadyCalls) -> PersonReply:
+        """Ask about a step, unless it was answered before, or another question is open."""
+        binding = step_binding(self.state, ready)
+        # An answer that was journaled before a crash is used, and nobody is asked twice.
+        given = answer_to_binding(self.state, binding)
+        if given is not None:
+            return given.reply(ready)
+        async with self._asking:
+            look_again: Callable[[], Awaitable[PersonReply | None]] | None = None
+            if self.people.find_answer is not None:
+                look_again = partial(self._look_again, ready)
+            if self._must_wait(binding):
+                self.waiting.add(ready.step.id)
+                return PersonReply(None, look_again=look_again)
+            body: JsonObject = {
+                **_question_body(ready, self.redactor, calls_shown_before(self.state, ready.step)),
+                "binding": binding,
+            }
+            answer = await _ask_people(self.people, body)
+            if answer is None and not self.people.can_ask and isinstance(body.get("default"), str):
+                # Nobody can be asked here: the question says what holds then.
+                answer = GivenAnswer(str(body["default"]))
+            if answer is not None:
+                return replace(answer.reply(ready), note=_answer_note(self.attempt, body, answer))
+            topic = QUESTION if ready.asks == "question" else APPROVAL_WANTED
+            self.waiting.add(ready.step.id)
+            self._open = Noted(self.attempt.now(), topic, {**body, "binding": with_nonce(binding)})
+            return PersonReply(None, note=self._open, look_again=look_again)
+
+    def _must_wait(self, binding: JsonObject) -> bool:
+        """Whether the open question is this one, that of another step, or that of another item of
+        the step.
+        """
+        asked = None if self._open is None else self._open.body.get("binding")
+        if not isinstance(asked, dict):
+            return False
+        if matches_binding(asked, binding):
+            return True
+        # The open question is about this step, and about other calls than it makes now: it is asked
+        # anew, unless it is another item of the step that waits.
+        is_about_step = asked.get("step") == binding["step"]
+        return not is_about_step or binding["step"] in self.waiting
+
+    async def _look_again(self, ready: ReadyCalls) -> PersonReply | None:
+        """Return the answer that has come to the question about a step; where another question was
+        open and is not any more, ask this one.
+        """
+        binding = step_binding(self.state, ready)
+        asked = self._open
+        if asked is None:
+            self.waiting.discard(ready.step.id)
+            return await self.ask(ready)
+        if not matches_binding(asked.body.get("binding"), binding):
+            return None
+        assert self.people.find_answer is not None
+        assert self.state.run is not None
+        try:
+            left = await self.people.find_answer(self.state.run, nonce_of(asked))
+        except JournalError:
+            # It is asked again in a moment; what else runs does not end because of it.
+            return None
+        if left is None:
+            return None
+        self._open = None
+        self.waiting.discard(ready.step.id)
+        answer = GivenAnswer(left.choice, by=left.by)
+        body: JsonObject = {**asked.body, "binding": binding}
+        return replace(answer.reply(ready), note=_answer_note(self.attempt, body, answer))
+
+
+async def take_answer(attempt: Attempt, people: People, context: PlannedContext) -> PlannedContext:
+    """Journal the answer to the run's open question about a step, where there is one by now."""
+    asked = _open_step_question(attempt, context.state)
+    if asked is None:
+        return context
+    binding = asked.body["binding"]
+    assert isinstance(binding, dict)
+    body: JsonObject = {**asked.body, "binding": without_nonce(binding)}
+    answer = recorded_answer(context.state, asked) or await _left_answer(people, context, asked)
+    answer = answer or await _ask_people(people, body)
+    if answer is None:
+        return context
+    return await record(attempt, context, _answer_note(attempt, body, answer))
+
+
+async def _left_answer(people: People, context: PlannedContext, asked: Noted) -> GivenAnswer | None:
+    """Return the answer that was left while the run went on, and that it did not come to take."""
+    if people.find_answer is None:
+        return None
+    left = await people.find_answer(context.run, nonce_of(asked))
+    return None if left is None else GivenAnswer(left.choice, by=left.by)
+
+
+def _open_step_question(attempt: Attempt, state: RunState) -> Noted | None:
+    """Return the open question about a step of the current plan; None where it has expired."""
+    asked = open_question(state)
+    if asked is None:
+        return None
+    binding = asked.body.get("binding")
+    # The planner's question is about no step, nor is that about a patch.
+    if not isinstance(binding, dict) or "step" not in binding:
+        return None
+    # A patch has come since: the step may be another one now.
+    if (binding.get("run"), binding.get("plan_hash")) != (state.run, state.plan_hash):
+        return None
+    if asked.topic == APPROVAL_WANTED and has_expired(asked, attempt.now()):
+        return None
+    return asked
+
+
+def _question_body(
+    ready: ReadyCalls, redactor: Redactor, earlier: Sequence[JsonObject] | None
+) -> JsonObject:
+    if ready.asks == "approval":
+        need = f"step {ready.step.id!r} calls {ready.step.tool!r}, which needs approval"
+        text = "\n".join(map(printable, describe_ready_calls(ready, redactor, earlier)))
+        shown = [without_keys(dict(params), redactor) for params in ready.calls]
+        return {
+            "subject": "step",
+            "needs": [need],
+            "text": text,
+            "tool": ready.step.tool,
+            "calls": shown,
+        }
+    [params] = ready.calls
+    return {
+        # Unlike a parameter it is sent nowhere: what looks like a secret is taken out.
+        "question": redactor.redact(str(params.get("question"))),
+        "options": params.get("options") or [],
+        "default": params.get("default"),
+        "step": ready.step.id,
+    }
+
+
+async def _ask_people(people: People, body: JsonObject) -> GivenAnswer | None:
+    """Return a person's answer; None where there is none.
+
+    Raises:
+        AnswerUnusable: a function has answered with what is no text.
+    """
+    if "question" in body:
+        answer = await ask_asker(people.asker, _user_question(body))
+        return None if answer is None else GivenAnswer(answer)
+    approval = await ask_approver(people.approver, _approval_request(body))
+    if approval is None:
+        return None
+    choice = APPROVE if approval.approved else REFUSE
+    return GivenAnswer(choice, approval.reason, approval.by)
+
+
+def _user_question(body: JsonObject) -> UserQuestion:
+    default, step = body.get("default"), str(body.get("step"))
+    return UserQuestion(
+        str(body["question"]),
+        tuple(_texts(body.get("options"))),
+        default=default if isinstance(default, str) else None,
+        asked_by=f"step {step!r}",
+        step=step,
+    )
+
+
+def _approval_request(body: JsonObject) -> ApprovalRequest:
+    binding = as_object(body.get("binding"))
+    step, tool = StepId(str(binding.get("step"))), str(body.get("tool", ""))
+    calls = [RequestedCall(step, tool, as_object(params)) for params in as_list(body.get("calls"))]
+    needs = tuple(_texts(body.get("needs")))
+    return ApprovalRequest("step", str(body.get("text", "")), needs, binding, tuple(calls))
+
+
+def _answer_note(attempt: Attempt, body: JsonObject, answer: GivenAnswer) -> Noted:
+    if "question" in body:
+        kept = {name: body[name] for name in ("question", "options", "binding")}
+        return Noted(attempt.now(), ANSWER, {**kept, "answer": answer.text})
+    kept = {
+        name: body[name]
+        for name in ("subject", "needs", "binding", "tool", "calls")
+        if name in body
+    }
+    kept["approved"] = answer.text == APPROVE
+    if answer.reason:
+        kept["reason"] = answer.reason
+    if answer.by:
+        kept["by"] = answer.by
+    return Noted(attempt.now(), APPROVAL_USED, kept)
+
+
+def _texts(value: Json) -> list[str]:
+    return [str(part) for part in value] if isinstance(value, list) else []
