@@ -1,5 +1,5 @@
 """The approval of a patch by a person; steps are approved when they are ready
-(`decisions/approvals.py`).
+(`decisions/step_questions.py`).
 """
 
 from __future__ import annotations

@@ -186,7 +186,9 @@ class RunContext:
     @property
     def labels(self) -> Mapping[str, str]:
         """The job and, once it is open, the run."""
-        return {"job": self.goal.job} | ({} if self.state.run is None else {"run": self.state.run})
+        if self.state.run is None:
+            return {"job": self.goal.job}
+        return {"job": self.goal.job, "run": self.state.run}
 
     @property
     def time_left(self) -> float | None:

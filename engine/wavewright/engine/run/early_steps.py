@@ -107,6 +107,7 @@ class EarlySteps:
         none.
         """
         if not text:
+            # The planner is asked again: what it answers now may be another plan.
             self._stream = PlanStream()
             self._has_fault |= bool(self._started)
         elif not self._has_fault:
@@ -127,38 +128,42 @@ class EarlySteps:
         )
         steps = {step.id: step for step in bound.steps}
         new = [name for name in found if name not in self._started]
-        if new:
-            self._prefix = prefix
-            noted = self._note(PREFIX_TOPIC, _prefix_body(prefix, new))
-            ready = anyio.Event()
-            self._started |= {name: _EarlyStep(steps[name]) for name in new}
-            self._group.start_soon(self._journal, noted, ready)
-            graph = PlanGraph.of(bound)
-            for name in new:
-                self._group.start_soon(self._run, self._started[name], bound, graph, ready)
+        if not new:
+            return
+        self._prefix = prefix
+        self._started |= {name: _EarlyStep(steps[name]) for name in new}
+        # No step starts before it is journaled which prefix it belongs to: a run that is killed
+        # knows by that what it may take over.
+        journaled = anyio.Event()
+        note = self._note(PREFIX_TOPIC, _prefix_body(prefix, new))
+        self._group.start_soon(self._journal, note, journaled)
+        graph = PlanGraph.of(bound)
+        for name in new:
+            self._group.start_soon(self._run, self._started[name], bound, graph, journaled)
 
     def _note(self, topic: str, body: JsonObject) -> Noted:
         return Noted(self._attempt.now(), topic, body)
 
-    async def _journal(self, noted: Noted, ready: anyio.Event) -> None:
-        await self._attempt.journal.append(self._context.run, [noted])
-        self._attempt.on_event(noted)
-        self.events.append(noted)
-        ready.set()
+    async def _journal(self, note: Noted, journaled: anyio.Event) -> None:
+        await self._attempt.journal.append(self._context.run, [note])
+        self._attempt.on_event(note)
+        self.events.append(note)
+        journaled.set()
 
     async def _run(
-        self, early: _EarlyStep, bound: Plan, graph: PlanGraph, ready: anyio.Event
+        self, early: _EarlyStep, bound: Plan, graph: PlanGraph, journaled: anyio.Event
     ) -> None:
         """Run one step once what it waits for has ended well; otherwise the execution of the whole
         plan decides.
         """
-        await ready.wait()
+        await journaled.wait()
         for name in graph.dependencies[early.step.id]:
             await self._started[name].ended.wait()
         try:
-            if not self._has_fault and all(
-                self._state.is_present(name) for name in graph.dependencies[early.step.id]
-            ):
+            needed = graph.dependencies[early.step.id]
+            has_all = all(self._state.is_present(name) for name in needed)
+            # A fault of the answer lets no further step start: the plan may come out otherwise.
+            if has_all and not self._has_fault:
                 await self._execute(early.step, bound, graph)
         finally:
             early.ended.set()
@@ -173,6 +178,7 @@ class EarlySteps:
                 "caps": (),
             }
         )
+        # Each early step is an execution of its own: the limits of all of them are kept here.
         tool = context.signatures[step.tool]
         ceilings = (tool.concurrency, limits.tool_concurrency.get(tool.name), limits.concurrency)
         limit = min(ceiling for ceiling in ceilings if ceiling is not None)

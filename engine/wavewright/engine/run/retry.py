@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
@@ -49,6 +50,7 @@ def retry_of_run(
         DocumentError: an input has another type, or there is no place for it.
     """
     state = fold(events)
+    # A run that is interrupted goes on by itself: what it has begun is its own to finish.
     if state.started is None or not isinstance(events[-1], RunFinished) or state.is_interrupted:
         raise RetryRefused(f"run {run!r} has not ended", f"continue with: wavewright resume {run}")
     if target_waves(state) is not None:
@@ -63,6 +65,7 @@ def retry_of_run(
         )
     for step in (*again, *(() if start is None else (start,))):
         _check_has_step(run, state, step)
+    # The goal is the one of that run, whatever its job's file says by now.
     goal = Goal.model_validate(state.started.goal)
     _check_has_inputs(run, goal, state, inputs or InputOverrides())
     changed = inputs.applied(goal.inputs, goal.inputs_schema) if inputs else {}
@@ -75,12 +78,17 @@ def retry_of_run(
     )
 
 
+_WITHOUT_OUTPUT: Final = frozenset({"failed", "blocked", "cancelled"})
+"""Statuses of steps that have no output, and should have one."""
+
+
 def _has_failed(state: RunState) -> bool:
     """Whether a step or an item has no output that it should have."""
-    items = (item for of_step in state.items.values() for item in of_step.values())
-    has_failed_item = any(item.status == "failed" for item in items)
-    lacking = {"failed", "blocked", "cancelled"}
-    return has_failed_item or any(ending.status in lacking for ending in state.steps.values())
+    if any(ending.status in _WITHOUT_OUTPUT for ending in state.steps.values()):
+        return True
+    # A list may succeed although some of its items have failed.
+    items = [item for of_step in state.items.values() for item in of_step.values()]
+    return any(item.status == "failed" for item in items)
 
 
 def _check_has_inputs(run: RunId, goal: Goal, state: RunState, inputs: InputOverrides) -> None:

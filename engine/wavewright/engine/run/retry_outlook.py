@@ -99,6 +99,7 @@ class _Outlook:
             return "called", "--again names it, whether or not its write took effect"
         if step.id in self.anew:
             return "called", f"--from {self.request.start}"
+        # See "Unclear, retried" and "Retried" in docs/explanation/semantics.md.
         tool = self.tools.get(step.tool)
         writes = tool is not None and tool.signature.writes
         if writes and not (tool and tool.signature.idempotent) and self._is_unclear(step.id):

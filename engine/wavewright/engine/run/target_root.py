@@ -103,6 +103,7 @@ def found_targets(
         return [], ""
     steps: JsonObject = {str(step): output for step, output in state.outputs().items()}
     plan = Plan.model_validate(state.plan)
+    # The expansion names steps of the plan as it was written: a patch may have replaced them.
     for old, new in reversed(superseded_by(plan).items()):
         if new in steps:
             steps[old] = steps[StepId(new)]
@@ -150,13 +151,14 @@ class TargetRoot:
         budget = self.context.goal.limits.budget
         if budget is None or budget.tokens is None:
             return None
-        waves = self.waves
-        waiting = sum(
-            waves.runs.get(target.name) not in self.tokens_used for target in waves.current()
-        )
-        return (budget.tokens - sum(self.tokens_used.values())) // max(
-            1, min(waves.targets.at_once, waiting)
-        )
+        left = budget.tokens - sum(self.tokens_used.values())
+        # Targets that run at once share what is left; those of later waves get what these leave.
+        waiting = 0
+        for target in self.waves.current():
+            if self.waves.runs.get(target.name) not in self.tokens_used:
+                waiting += 1
+        sharing = min(self.waves.targets.at_once, waiting)
+        return left // max(1, sharing)
 
     @property
     def max_packages(self) -> int:
@@ -240,20 +242,24 @@ def job_of_target(root: TargetRoot, target: Target, tokens: int | None) -> Resol
     """
     goal, waves = root.context.goal, root.waves
     earlier = waves.ended_before(target)
-    failed = {one.name for one in earlier} & set(waves.failed)
+    visited: list[str] = []
+    failed: list[str] = []
+    for other in earlier:
+        (failed if other.name in waves.failed else visited).append(other.name)
     inputs = inputs_of_target(
         goal.inputs,
         goal.targets,
         target.name,
         wave=target.wave,
         is_last_wave=target.wave >= waves.targets.depth,
-        visited=[one.name for one in earlier if one.name not in failed],
-        failed=[one.name for one in earlier if one.name in failed],
+        visited=visited,
+        failed=failed,
     )
     goal = goal_with_inputs(goal, waves.text, inputs)
+    # A name that a step has found is text from outside, wherever the target's run reads it.
     if target.is_untrusted:
         goal = _with_untrusted(goal, [TARGET])
-    if any(one.is_untrusted for one in earlier):
+    if any(other.is_untrusted for other in earlier):
         goal = _with_untrusted(goal, [goal.targets.visited, goal.targets.failed])
     changes: dict[str, object] = {"target": target.name}
     if tokens is not None and goal.limits.budget is not None:

@@ -112,12 +112,14 @@ class TargetWaves:
         first.
         """
         if self.targets.forks == "ask":
+            # What people have chosen goes first, in the order of their choices.
             order = {name: number for number, name in enumerate(self.chosen)}
             last = len(order)
             return sorted(
                 self._left(self.known()),
                 key=lambda target: (order.get(target.name, last), -target.priority, target.wave),
             )
+        # The next wave begins when each target of the one before has ended, well or not.
         for wave in self._waves():
             if left := self._left(wave):
                 return left
@@ -133,11 +135,10 @@ class TargetWaves:
 
         Where several targets of a wave run at once, which of them ends first changes nothing.
         """
-        return [
-            one
-            for one in self.known()
-            if one.name in self.ends and (one.wave < target.wave or self.targets.forks == "ask")
-        ]
+        ended = [other for other in self.known() if other.name in self.ends]
+        if self.targets.forks == "ask":
+            return ended
+        return [other for other in ended if other.wave < target.wave]
 
     def fork(self) -> tuple[str, tuple[str, ...]] | None:
         """Return a target that has found several others which have not begun, and these, until a
@@ -189,10 +190,10 @@ class TargetWaves:
             if (end := self.ends.get(target.name)) is not None:
                 names[end.status].append(target.name)
         parts = [f"{len(names['achieved'])} of {len(known)} targets achieved"]
-        parts += [f"not achieved: {some_names(names['not_achieved'])}"] * bool(
-            names["not_achieved"]
-        )
-        parts += [f"failed: {some_names(names['failed'])}"] * bool(names["failed"])
+        if names["not_achieved"]:
+            parts.append(f"not achieved: {some_names(names['not_achieved'])}")
+        if names["failed"]:
+            parts.append(f"failed: {some_names(names['failed'])}")
         if left_out := self._left_out(known):
             parts.append(
                 f"left out: {left_out} more that were found, for {self.targets.most} are the most"
@@ -213,10 +214,12 @@ class TargetWaves:
 
     def _waves(self) -> Iterator[list[Target]]:
         """Yield each wave whose targets are known: its targets of higher priority first."""
-        known, found = set[str](), [_target_of(one) for one in self.targets.first]
+        known = set[str]()
+        candidates = [_target_of(target) for target in self.targets.first]
         for number in range(self.targets.depth + 1):
+            # A target that an earlier wave has is not looked at again: so waves end.
             fresh: dict[str, Target] = {}
-            for target in found:
+            for target in candidates:
                 if target.name not in known and len(known) + len(fresh) < self.targets.most:
                     fresh.setdefault(target.name, replace(target, wave=number))
             if not fresh:
@@ -224,7 +227,7 @@ class TargetWaves:
             wave = sorted(fresh.values(), key=lambda target: -target.priority)
             yield wave
             known |= fresh.keys()
-            found = [one for target in wave for one in self._found(target)]
+            candidates = [found for target in wave for found in self._found(target)]
 
     def _found(self, target: Target) -> tuple[Target, ...]:
         end = self.ends.get(target.name)
@@ -263,14 +266,7 @@ def waves_after(waves: TargetWaves, noted: Noted) -> TargetWaves:
             judged = replace(waves.packages[name], is_judged=True)
             return replace(waves, packages=waves.packages.set(name, judged))
         case "target_completed" | "target_failed":
-            status: TargetStatus = (
-                "achieved" if noted.body.get("status") == "achieved" else "not_achieved"
-            )
-            if noted.topic == TARGET_FAILED:
-                status = "failed"
-            targets = tuple(read_targets(as_list(noted.body.get("found"))))
-            end = TargetEnd(status, targets, str(noted.body.get("reason", "")))
-            return replace(waves, ends=waves.ends.set(name, end))
+            return replace(waves, ends=waves.ends.set(name, _end_of_target(noted)))
         case "answer":
             return replace(
                 waves,
@@ -290,6 +286,16 @@ def waves_after(waves: TargetWaves, noted: Noted) -> TargetWaves:
             return waves
 
 
+def _end_of_target(noted: Noted) -> TargetEnd:
+    status: TargetStatus = "not_achieved"
+    if noted.topic == TARGET_FAILED:
+        status = "failed"
+    elif noted.body.get("status") == "achieved":
+        status = "achieved"
+    found = tuple(read_targets(as_list(noted.body.get("found"))))
+    return TargetEnd(status, found, str(noted.body.get("reason", "")))
+
+
 def read_targets(values: Iterable[Json]) -> Iterator[Target]:
     """Yield the targets in a list that a step has made: names, or objects with `name` and
     `priority`.
@@ -302,9 +308,12 @@ def read_targets(values: Iterable[Json]) -> Iterator[Target]:
         name, priority = fields.get("name"), fields.get("priority")
         if not isinstance(name, str) or not (name := name.strip()):
             continue
-        if len(name) <= MAX_NAME_LENGTH and name.isprintable():
-            number = priority if isinstance(priority, int) and not isinstance(priority, bool) else 0
-            yield Target(name, number, is_untrusted=fields.get("untrusted") is True)
+        if len(name) > MAX_NAME_LENGTH or not name.isprintable():
+            continue
+        # True is an integer to Python, and no priority.
+        if not isinstance(priority, int) or isinstance(priority, bool):
+            priority = 0
+        yield Target(name, priority, is_untrusted=fields.get("untrusted") is True)
 
 
 def targets_json(targets: Iterable[Target]) -> list[Json]:

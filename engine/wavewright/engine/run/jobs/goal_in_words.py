@@ -233,13 +233,16 @@ def _members(path: str, value: Json) -> Iterator[tuple[str, Json]]:
 
 
 def _generalised_value(value: Json, paths: Sequence[tuple[str, Json]]) -> Json:
+    # Values such as these are equal by chance.
     if value is None or isinstance(value, bool) or value in ("", [], {}):
         return value
     text = canonical_json(value)
     equal = [path for path, given in paths if canonical_json(escape_references(given)) == text]
-    outer = [path for path in equal if "[" not in path and path.count(".") == 1]
-    if len(outer or equal) == 1:
-        return f"${{{(outer or equal)[0]}}}"
+    # An input goes before a part of one; of two that are equal none is sure to be meant.
+    whole_inputs = [path for path in equal if "[" not in path and path.count(".") == 1]
+    candidates = whole_inputs or equal
+    if len(candidates) == 1:
+        return f"${{{candidates[0]}}}"
     if isinstance(value, list):
         return [_generalised_value(item, paths) for item in value]
     if isinstance(value, dict):
@@ -249,15 +252,16 @@ def _generalised_value(value: Json, paths: Sequence[tuple[str, Json]]) -> Json:
 
 def _generalised_text(text: str, inputs: JsonObject) -> str:
     """Return the text of a goal with references in the place of the texts of inputs, longest first."""
-    found: dict[str, str] = {}
+    path_of: dict[str, str] = {}
     for path, value in _paths(inputs):
         if isinstance(value, str) and len(value) >= _MIN_TEXT:
-            found.setdefault(value, path)
+            path_of.setdefault(value, path)
     escaped = str(escape_references(text))
-    if not found:
+    if not path_of:
         return escaped
-    words = "|".join(re.escape(value) for value in sorted(found, key=len, reverse=True))
-    return re.sub(rf"(?<!\w)(?:{words})(?!\w)", lambda match: f"${{{found[match[0]]}}}", escaped)
+    # The longest first: "New York City" is not "New York" with a word behind it.
+    words = "|".join(re.escape(value) for value in sorted(path_of, key=len, reverse=True))
+    return re.sub(rf"(?<!\w)(?:{words})(?!\w)", lambda match: f"${{{path_of[match[0]]}}}", escaped)
 
 
 def tool_lock(plan: Plan, tools: Mapping[str, ToolSignature]) -> dict[str, str]:
@@ -295,15 +299,11 @@ def _with_defaults(schema: JsonSchema, inputs: JsonObject) -> JsonSchema:
     if not isinstance(properties, dict):
         return schema
     needed = required if isinstance(required, list) else []
-    declared: JsonObject = {
-        name: {**declaration, "default": inputs[name]}
-        if isinstance(declaration, dict)
-        and name in inputs
-        and name not in needed
-        and "default" not in declaration
-        else declaration
-        for name, declaration in properties.items()
-    }
+    declared: JsonObject = dict(properties)
+    for name, declaration in properties.items():
+        may_be_absent = name in inputs and name not in needed
+        if may_be_absent and isinstance(declaration, dict) and "default" not in declaration:
+            declared[name] = {**declaration, "default": inputs[name]}
     return {**schema, "properties": declared}
 
 

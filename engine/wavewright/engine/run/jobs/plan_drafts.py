@@ -158,12 +158,10 @@ def plan_draft(document: Document, settings: Settings, faults: JobErrors) -> Pla
     faults.add(text.diagnostics, document)
     if text.plan is not None:
         return _whole_draft(text.plan, PlanOrigin(document), "given", settings, faults)
-    partial = text.partial
-    return (
-        None
-        if partial is None
-        else PlanDraft(partial.plan, PlanOrigin(document), "given", partial=partial)
-    )
+    if text.partial is None:
+        return None
+    # What could be read is checked as well, so that its faults are told together with the others.
+    return PlanDraft(text.partial.plan, PlanOrigin(document), "given", partial=text.partial)
 
 
 def _whole_draft(
@@ -174,11 +172,9 @@ def _whole_draft(
         return PlanDraft(plan, origin, rung)
     expanded = plan_with_sub_plans(plan, origin.document, settings)
     faults.add(origin.place(expanded.faults), origin.document)
-    return (
-        None
-        if expanded.faults
-        else PlanDraft(expanded.plan, replace(origin, expanded=expanded), rung)
-    )
+    if expanded.faults:
+        return None
+    return PlanDraft(expanded.plan, replace(origin, expanded=expanded), rung)
 
 
 def plan_with_sub_plans(plan: Plan, document: Document, settings: Settings) -> ExpandedPlan:

@@ -159,6 +159,7 @@ def resolve_job(
         lambda: resolve_goal(job, template, document, inputs_follow=may_lack_inputs)
     )
     if goal is None:
+        # What could be read is enough to look for faults of the plan.
         goal = _partial_goal(job, template)
     if goal is not None:
         sub_plans = faults.collect(lambda: _sub_plans(parts, settings)) or {}
@@ -166,9 +167,10 @@ def resolve_job(
         goal = goal.model_copy(update={"sub_plans": sub_plans, "origin": _origin(file, settings)})
         goal = _with_engine_tools(goal, draft)
     if faults and goal is not None and draft is not None:
-        # Faults of the plan are raised together with those of the documents.
-        found = (judge or _draft_checker(settings))(draft, goal)
-        certain = [each for each in found if parts.knows_inputs or each.code != "E302"]
+        # Faults of the plan are raised together with those of the documents, but for inputs that
+        # are absent: they may stand in what could not be read.
+        diagnostics = (judge or _draft_checker(settings))(draft, goal)
+        certain = [found for found in diagnostics if parts.knows_inputs or found.code != "E302"]
         faults.add(draft.origin.place(certain), draft.origin.document)
     faults.raise_all()
     assert goal is not None

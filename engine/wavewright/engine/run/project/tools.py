@@ -246,32 +246,42 @@ def find_obstacles(
     """
     called = {step.tool for step in plan.steps}
     servers, unusable = _called_servers(called, settings)
-    # A worker sends data out: packs are not made to look for any other tool.
-    suspects = {
-        name
-        for name in called - servers.keys()
-        if name in tools and "egress" in tools[name].effects
-    }
-    found_workers = project_workers(settings, suspects).items() if suspects else ()
-    workers = {name: worker for name, worker in found_workers if name in called}
+    obstacles = {tool: Obstacle("not_ready", str(error), error.hint) for tool, error in unusable}
     has_model = settings.model is not None
-    found = {tool: Obstacle("not_ready", str(error), error.hint) for tool, error in unusable}
     if has_model and (fault := _model_fault(settings)) is not None:
         message = f"the configured model cannot be asked: {fault}"
-        found[WHOLE_RUN] = Obstacle("not_ready", message, fault.hint)
+        obstacles[WHOLE_RUN] = Obstacle("not_ready", message, fault.hint)
+    workers = _called_workers(called, servers, tools, settings)
     asking = {name for name, worker in workers.items() if has_model or worker.needs_model}
-    # A project's own tool of one of these names answers without a model, for all that is known.
-    built_in = {
-        name for name in called & {AGENT, ASK_MODEL} & tools.keys() if name in tools[name].tags
-    }
-    asking |= built_in - workers.keys()
+    for name in called & {AGENT, ASK_MODEL} & tools.keys():
+        # A project's own tool of one of these names answers without a model, for all that is known.
+        if name in tools[name].tags and name not in workers:
+            asking.add(name)
     if not has_model:
         missing = Obstacle("not_ready", "it needs a model, and none is configured", MODEL_HINT)
-        found |= dict.fromkeys(asking, missing)
+        obstacles |= dict.fromkeys(asking, missing)
     for name, defect in _prompt_defects(asking, workers, settings):
         message = f"its prompt cannot be rendered: {defect.place}: {defect.message}"
-        found[name] = Obstacle("bad_prompt", message, defect.hint)
-    return found
+        obstacles[name] = Obstacle("bad_prompt", message, defect.hint)
+    return obstacles
+
+
+def _called_workers(
+    called: Collection[str],
+    servers: Mapping[str, str],
+    tools: Mapping[str, ToolSignature],
+    settings: Settings,
+) -> dict[str, Worker]:
+    """Return the workers among the tools that a plan calls."""
+    suspects = set[str]()
+    for name in called:
+        # A worker sends data out: packs are not made to look for any other tool.
+        if name in tools and name not in servers and "egress" in tools[name].effects:
+            suspects.add(name)
+    if not suspects:
+        return {}
+    workers = project_workers(settings, suspects)
+    return {name: worker for name, worker in workers.items() if name in called}
 
 
 def _named_tools(
@@ -284,20 +294,27 @@ def _named_tools(
     all_if_missing: bool = False,
 ) -> Registry:
     sources = open_sources(packs, settings, services)
+    # Tools of which data chooses one are found by themselves, and then stand for their union.
     unions = {name for name in names if dispatched_tools(name)}
     parts = {part for name in unions for part in dispatched_tools(name)}
-    wanted = (names | parts) - unions - {SUB_PLAN}
+    named = (names | parts) - unions - {SUB_PLAN}
     if AGENT not in sources.own:
-        wanted -= {AGENT}
-    found = {name: tool for name in sorted(wanted) if (tool := sources.find(name)) is not None}
+        named -= {AGENT}
+    found = dict[str, Tool]()
+    for name in sorted(named):
+        tool = sources.find(name)
+        if tool is not None:
+            found[name] = tool
+    # A project's own tool goes before the built-in one of its name.
     if ASK_PERSON in names:
         found.setdefault(ASK_PERSON, ask_person_tool())
     if SUB_PLAN in names:
         found[SUB_PLAN] = Tool(SUB_PLAN_SIGNATURE, _result_of_sub_plan)
     if ASK_MODEL in names and ASK_MODEL not in found:
         found[ASK_MODEL] = _question_tool(sources, found)
-    if all_if_missing and wanted - found.keys():
+    if all_if_missing and named - found.keys():
         found = {**sources.own, **sources.server_tools(), **found}
+    # Last, since it may call any of the others.
     if AGENT in names and AGENT not in found:
         found[AGENT] = _agent_tool(sources, found, goal)
     found |= _unions(unions, found)

@@ -92,9 +92,10 @@ def _tools_of(pack: str, settings: Settings) -> frozenset[str]:
 
 
 def _names_in_documents(root: Path) -> frozenset[str]:
-    texts = [*_documents(root)]
-    patterns = (_FIELD, _ENTRY)
-    return frozenset(name for text in texts for found in patterns for name in found.findall(text))
+    names = set[str]()
+    for text in _documents(root):
+        names.update(_FIELD.findall(text), _ENTRY.findall(text))
+    return frozenset(names)
 
 
 def _documents(root: Path) -> Iterator[str]:
