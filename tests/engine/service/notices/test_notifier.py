@@ -244,13 +244,13 @@ async def mail_server(
         server.close()
 
 
-async def mail_of_failure(site: Site, address: str) -> Notifier:
+async def mail_of_failure(site: Site, address: str, to: str = "a@example.org") -> Notifier:
     """Have a job fail of which a mail is sent by the server of an address, and return who sends."""
     daemon = site.daemon(f"""\
 notify:
   team:
     on: [run_failed]
-    mail: {{server: "{address}", sender: ww@example.org, to: [a@example.org]}}
+    mail: {{server: "{address}", sender: ww@example.org, to: [{to}]}}
 """)
     await daemon.tick()
     await fail_job(site)
@@ -358,6 +358,36 @@ async def test_a_mail_that_is_refused_is_logged_with_its_code_and_sent_again(
         await daemon.tick()
 
     assert len(letters.taken) == 1
+
+
+async def test_an_address_that_is_refused_is_logged_and_the_others_get_the_mail_once(
+    site: Site,
+) -> None:
+    class Choosing(Letters):
+        async def handle_RCPT(  # noqa: N802
+            self,
+            server: SMTP,
+            session: Session,
+            envelope: Envelope,
+            address: str,
+            options: list[str],
+        ) -> str:
+            del server, session, options
+            if address.startswith("b@"):
+                return "550 nobody here"
+            envelope.rcpt_tos.append(address)
+            return "250 OK"
+
+    letters = Choosing()
+    async with mail_server(letters) as port:
+        daemon = await mail_of_failure(
+            site, f"smtp://127.0.0.1:{port}", to="a@example.org, b@example.org"
+        )
+        site.now += 1_000
+        await daemon.tick()
+
+    assert [letter.rcpt_tos for letter in letters.taken] == [["a@example.org"]]
+    assert "the mail server refused 1 of 2 addresses" in site.output.getvalue()
 
 
 async def test_an_instant_that_was_missed_long_ago_is_told_once_it_is_known(

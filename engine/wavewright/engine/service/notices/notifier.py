@@ -99,13 +99,15 @@ class Notifier:
 
     async def _send(self, rule: NoticeRule, batch: NoticeBatch) -> None:
         try:
-            await send_notice(rule, self.message(batch), self.settings.hmac_key)
+            refused = await send_notice(rule, self.message(batch), self.settings.hmac_key)
         except (NoticeNotSent, PromptError) as fault:
             await self.store.mark_failed(batch, self.clock())
             self.log.write("notice_failed", "warning", rule=batch.rule, error=fault)
         else:
             await self.store.mark_sent(batch, self.clock())
             self.log.write("notice_sent", rule=batch.rule, count=batch.count)
+            if refused:
+                self.log.write("notice_failed", "warning", rule=batch.rule, error=refused)
 
     def message(self, batch: NoticeBatch) -> NoticeMessage:
         """Return a batch as a message.

@@ -51,8 +51,9 @@ class NoticeMessage:
     """The same as JSON, for a webhook."""
 
 
-async def send_notice(rule: NoticeRule, message: NoticeMessage, key: str | None) -> None:
-    """Send a message by the way of its rule.
+async def send_notice(rule: NoticeRule, message: NoticeMessage, key: str | None) -> str:
+    """Send a message by the way of its rule; return which part of it was refused, empty where none
+    was: what others have got is not sent again.
 
     Raises:
         NoticeNotSent: it was not taken, or nothing is known of that.
@@ -62,11 +63,14 @@ async def send_notice(rule: NoticeRule, message: NoticeMessage, key: str | None)
             if rule.webhook is not None:
                 await _post(with_variables(rule.webhook), message, key)
             elif rule.mail is not None:
-                await anyio.to_thread.run_sync(_mail, rule.mail, message, abandon_on_cancel=True)
+                return await anyio.to_thread.run_sync(
+                    _mail, rule.mail, message, abandon_on_cancel=True
+                )
             elif rule.apprise is not None:
                 await _notify(with_variables(rule.apprise), message)
     except TimeoutError as error:
         raise NoticeNotSent(f"nothing was answered within {SEND_SECONDS:g} s") from error
+    return ""
 
 
 def with_variables(text: str) -> str:
@@ -109,7 +113,7 @@ def signature_of(body: bytes, key: str) -> str:
     return "sha256=" + hmac.new(key.encode(), body, hashlib.sha256).hexdigest()
 
 
-def _mail(mail: MailSettings, message: NoticeMessage) -> None:
+def _mail(mail: MailSettings, message: NoticeMessage) -> str:
     letter = EmailMessage()
     try:
         server = urlsplit(with_variables(mail.server))
@@ -121,7 +125,7 @@ def _mail(mail: MailSettings, message: NoticeMessage) -> None:
         with _mail_server(server) as smtp:
             if server.username:
                 smtp.login(unquote(server.username), unquote(server.password or ""))
-            smtp.send_message(letter)
+            refused = smtp.send_message(letter)
     except ssl.SSLCertVerificationError as error:
         raise NoticeNotSent(
             "the certificate of the mail server is not trusted (for an authority of your own set"
@@ -134,6 +138,9 @@ def _mail(mail: MailSettings, message: NoticeMessage) -> None:
         raise NoticeNotSent(f"the mail server did not take it: {type(error).__name__}") from error
     except ValueError as error:  # a port or an address that is none
         raise NoticeNotSent("the server, the sender or an address of the mail is none") from error
+    if not refused:
+        return ""
+    return f"the mail server refused {len(refused)} of {len(mail.to)} addresses"
 
 
 def _mail_server(server: SplitResult) -> smtplib.SMTP:
