@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -61,7 +61,14 @@ class Stub:
                 self.lists += 1
                 if self.fault == "late list" and self.lists == 2:
                     return
-                cursors = {"same cursor": "next", "new cursors": str(self.lists)}
+                if self.fault in LATER_PAGES and message.get("params", {}).get("cursor"):
+                    yield from LATER_PAGES[self.fault](message)
+                    return
+                cursors = {
+                    **dict.fromkeys(LATER_PAGES, "2"),
+                    "same cursor": "next",
+                    "new cursors": str(self.lists),
+                }
                 cursor = cursors.get(self.fault)
                 more = {} if cursor is None else {"nextCursor": cursor}
                 yield result(message, {"tools": self.tools(), **more})
@@ -96,6 +103,12 @@ class Stub:
                 [tool("null", inputSchema=None), tool("list", inputSchema=[]), {"name": 5}]
                 if self.fault == "bad schemas"
                 else []
+            ),
+            *(tool(f"t{number}") for number in range(5000) if self.fault == "5,000 tools"),
+            *(
+                tool(f"t{number}", description="x" * 10_000)
+                for number in range(900)
+                if self.fault == "9 MB of tools"
             ),
             *([tool("write", description="also")] if self.fault == "two of one name" else []),
             *(
@@ -216,6 +229,13 @@ class Stub:
                 file.write(f"{line}\n")
 
 
+LATER_PAGES: dict[str, Callable[[Message], list[Message]]] = {
+    "error on page 2": lambda message: [failure(message, -32603, "database away")],
+    "no list on page 2": lambda message: [result(message, {"tools": "none"})],
+    "no answer on page 2": lambda message: [],  # noqa: ARG005 - asked and not answered
+}
+
+
 def text(words: str) -> Message:
     return {"type": "text", "text": words}
 
@@ -277,6 +297,20 @@ ODD_LINES = {
     "printed bracket": '[\nall is well\n'
     '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}',
     "no version over several lines": '{\n  "id": ID,\n  "result": {\n    "content": []\n  }\n}',
+    "two on a line": '{"jsonrpc":"2.0","method":"notifications/x"} '
+    '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}',
+    "text before it": "[1/3] it's {done} "
+    '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}',
+    "text after it": '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok"}]}} done',
+    "batch with what is none": '[7, {"a":1}, '
+    '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}]',
+    "id as a decimal": '{"jsonrpc":"2.0","id":ID.0,"result":{"content":[{"type":"text","text":"ok"}]}}',
+    "id as a text": '{"jsonrpc":"2.0","id":" ID ","result":{"content":[{"type":"text","text":"ok"}]}}',
+    "result that is null": '{"jsonrpc":"2.0","id":ID,"result":null}',
+    "result that is a text": '{"jsonrpc":"2.0","id":ID,"result":"ok"}',
+    "error that is a text": '{"jsonrpc":"2.0","id":ID,"error":"no disk"}',
+    "broken around a message": '{"jsonrpc":"2.0","id":ID,"result":{"structuredContent":{"page":{"jsonrpc":"2.0",'
+    '"method":"notifications/x"}}',
     "log in JSON": '{"level":"info","id":ID,"msg":"started"}\n{"jsonrpc":"2.0","id":ID,"result":{"content":[]}}',
     "no version": '{"id":ID,"result":{"content":[]}}',
     "malformed lines": '{"jsonrpc":"2.0","id":\nno json\n{"id":ID}\n[1,2]\n{"jsonrpc":"2.0","id":99,"result":{}}'
@@ -287,6 +321,14 @@ ODD_LINES = {
     "large": '{"result":{"content":[{"type":"text","text":"' + "x" * 9_000_000 + '"}]},"jsonrpc":"2.0","id":ID}',
     "many values": '{"jsonrpc":"2.0","id":ID,"result":{"content":[' + "[]," * 1_000_000 + "1]}}",
 }  # fmt: skip
+
+
+ENDLESS = {
+    "no line end": "{}",
+    "no line end over several lines": "SPREAD",
+    "a length before it": "Content-Type: x\r\nContent-Length: 99\r\n\r\n{}",
+}
+"""Ways to write a message without a line end: `{}` stands for it on a line, `SPREAD` over several."""
 
 
 def serve(stub: Stub) -> None:
@@ -309,7 +351,9 @@ def serve(stub: Stub) -> None:
 
 def answer(stub: Stub, line: str) -> None:
     for message in stub.answers(json.loads(line)):
-        print(json.dumps(message), flush=True)
+        form = ENDLESS.get(stub.fault, "{}\n")
+        spread = json.dumps(message, indent=1)
+        print(form.replace("{}", json.dumps(message)).replace("SPREAD", spread), end="", flush=True)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -349,6 +350,18 @@ def test_equal_tools_of_another_version_and_changes_of_tools_not_allowed_pass() 
     refuse_changed_tools(
         "one", locked, listing(search(), ListedTool("other", "New.", OBJECT)), ["search"]
     )
+
+
+def test_a_list_that_was_read_in_part_lacks_no_tool_and_still_may_not_change_one() -> None:
+    listed = ServerListing("s", "1", (ListedTool("a", "one", {"type": "object"}),))
+    locked = lock_server(
+        replace(listed, tools=(*listed.tools, ListedTool("b", "two", {"type": "object"})))
+    )
+
+    refuse_changed_tools("s", locked, replace(listed, unread="page 2 failed"))
+    changed = ListedTool("a", "other", {"type": "object"})
+    with pytest.raises(McpServerError, match="~ a: description"):
+        refuse_changed_tools("s", locked, replace(listed, tools=(changed,), unread="page 2 failed"))
 
 
 def test_a_server_that_is_not_in_the_lock_is_refused() -> None:

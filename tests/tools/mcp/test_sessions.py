@@ -394,6 +394,16 @@ def test_lines_that_are_no_messages_go_to_the_log(
         ("log in JSON", "'text': ''"),
         ("no version", "is not JSON-RPC 2.0"),
         ("malformed lines", "ok"),
+        ("two on a line", "ok"),
+        ("text before it", "ok"),
+        ("text after it", "ok"),
+        ("batch with what is none", "ok"),
+        ("id as a decimal", "ok"),
+        ("id as a text", "ok"),
+        ("result that is null", "'text': ''"),
+        ("result that is a text", "ok"),
+        ("error that is a text", "echo failed: no disk"),
+        ("broken around a message", "is not JSON-RPC 2.0"),
         ("broken", "is not JSON-RPC 2.0"),
         ("deep", "a message of more than 100,000 items"),
         ("deep enough", "is not JSON-RPC 2.0"),
@@ -440,6 +450,56 @@ def test_a_message_that_is_never_ended_is_quoted_where_the_call_gets_no_answer(
     error = failure(stub("half a message over lines", timeout=1))
 
     assert 'has not ended a message that begins with: { "jsonrpc": "2.0",' in str(error)
+
+
+@pytest.mark.parametrize("fault", stub_server.ENDLESS)
+def test_a_message_is_read_though_no_line_end_follows_it(
+    stub: Callable[..., McpServerSettings], fault: str
+) -> None:
+    assert call(stub(fault), "echo", a=1) == [{"text": '{"a": 1}', "parts": []}]
+
+
+@pytest.mark.parametrize(
+    ("fault", "read", "reason"),
+    [
+        ("5,000 tools", 1000, "its list has more than 1,000 tools"),
+        ("9 MB of tools", 831, "its list is longer than 8 MiB"),
+        ("error on page 2", 4, "database away"),
+        ("no list on page 2", 4, "it broke the protocol: tools: Input should be a valid list"),
+    ],
+)
+def test_of_a_list_that_cannot_be_read_as_a_whole_a_part_is_used(
+    stub: Callable[..., McpServerSettings],
+    caplog: pytest.LogCaptureFixture,
+    fault: str,
+    read: int,
+    reason: str,
+) -> None:
+    listing = anyio.run(list_server_tools, stub(fault))
+
+    assert [tool.name for tool in listing.tools[:4]] == ["echo", "other", "write", "typed"]
+    assert len(listing.tools) == read
+    assert listing.unread == reason
+    assert f"only {read:,} of its tools were read: {reason}" in caplog.text
+
+
+def test_a_page_that_does_not_come_costs_half_of_the_time_and_no_page_before_it(
+    stub: Callable[..., McpServerSettings],
+) -> None:
+    [output] = call(stub("no answer on page 2", timeout=1), "echo")
+
+    assert output == {"text": "{}", "parts": []}
+
+
+def test_a_tool_that_may_be_in_what_was_not_read_of_a_list_is_asked_for_again(
+    stub: Callable[..., McpServerSettings],
+) -> None:
+    [error] = call(stub("error on page 2"), "on page 2")
+
+    assert isinstance(error, ToolError)
+    assert error.transient
+    assert "has not listed the tool 'on page 2'" in str(error)
+    assert "database away" in str(error)
 
 
 @pytest.mark.parametrize("fault", ["same cursor", "new cursors"])

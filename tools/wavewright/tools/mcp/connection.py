@@ -105,6 +105,8 @@ class ConnectionState:
     """How many lines were no messages."""
     faulty_tools: list[ListedTool] = field(default_factory=list[ListedTool])
     """The tools of the last page of its list that break the protocol."""
+    unread_tools: str = ""
+    """Why the last page of its list was read in part; empty where it was read as a whole."""
     unfinished: bytes = b""
     """How a message begins that the program has not ended."""
     _log_lines: ByteAllowance = field(default_factory=lambda: ByteAllowance(1_000, 20))

@@ -32,8 +32,7 @@ from wavewright.tools.mcp.wire import (
     MAX_MESSAGE_BYTES,
     NotAMessage,
     corrected,
-    read_messages,
-    refuse_oversized,
+    messages_in,
 )
 from wavewright.tools.network import kept_tls_context
 
@@ -61,7 +60,7 @@ async def http_transport(
         ) as streams,
     ):
         received, outgoing = streams
-        yield _SiftedStream(received, state, transport.faults), outgoing
+        yield _SiftedStream(received, state, transport), outgoing
 
 
 _SSE_READ_SECONDS: Final = 300.0
@@ -77,11 +76,12 @@ class _SiftedStream(ObjectReceiveStream[SessionMessage | Exception]):
         self,
         stream: ReadStream[SessionMessage | Exception],
         state: ConnectionState,
-        faults: dict[RequestId, CallFault],
+        transport: _CheckingTransport,
     ) -> None:
         self._stream = stream
         self._state = state
-        self._faults = faults
+        self._faults = transport.faults
+        self._methods = transport.methods
 
     async def receive(self) -> SessionMessage | Exception:
         item = await self._stream.receive()
@@ -89,6 +89,7 @@ class _SiftedStream(ObjectReceiveStream[SessionMessage | Exception]):
             return item
         match item.message:
             case mcp_types.JSONRPCError(id=int() | str() as id_) as error:
+                self._methods.pop(id_, None)
                 if (fault := self._faults.pop(id_, None)) is not None:
                     # The code and the data of a handshake decide which protocol is spoken.
                     error.error.message = fault.reason
@@ -96,7 +97,8 @@ class _SiftedStream(ObjectReceiveStream[SessionMessage | Exception]):
                         error.error.data = fault
             case mcp_types.JSONRPCResponse():
                 self._faults.pop(item.message.id, None)
-                correct_result(item.message, self._state)
+                method = self._methods.pop(item.message.id, "")
+                correct_result(item.message, method, self._state)
             case _:
                 self._state.count_unasked()
         return item
@@ -113,6 +115,8 @@ class _CheckingTransport(httpx2.AsyncHTTPTransport):
         self._state = state
         self.faults: dict[RequestId, CallFault] = {}
         """Request → why it has no answer, until the library has told so."""
+        self.methods: dict[RequestId, str] = {}
+        """Request → its method, until it is answered."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         asked = await _asked_request(request)
@@ -120,6 +124,7 @@ class _CheckingTransport(httpx2.AsyncHTTPTransport):
             response = await super().handle_async_request(request)
             return _limited(response, self._state) if request.method == "GET" else response
         id_, method = asked
+        self.methods[id_] = method
         is_handshake = method in _HANDSHAKE
         try:
             response = await super().handle_async_request(request)
@@ -182,7 +187,7 @@ class _CheckingTransport(httpx2.AsyncHTTPTransport):
                 f"it answered with {_named_status(response.status_code)} and "
                 f"{kind or 'no content type'}: {body[:200].decode(errors='replace').strip()}"
             )
-        answer = _answer_among(read_messages(body, self._state.warn), id_)
+        answer = _answer_among(messages_in(body, self._state.warn), id_)
         written = answer.model_dump_json(by_alias=True, exclude_unset=True)
         return _replaced(response, written.encode(), request)
 
@@ -217,7 +222,7 @@ def _replaced(response: httpx2.Response, body: bytes, request: httpx2.Request) -
 
 
 def _answer_among(
-    messages: list[mcp_types.JSONRPCMessage], id_: RequestId
+    messages: list[mcp_types.JSONRPCMessage | NotAMessage], id_: RequestId
 ) -> mcp_types.JSONRPCMessage:
     """Return the answer of a request.
 
@@ -229,6 +234,9 @@ def _answer_among(
             # A server that answers this request answers it, whichever id it writes.
             message.id = id_
             return message
+    for message in messages:
+        if isinstance(message, NotAMessage):
+            raise message
     raise NotAMessage("it sent a body without an answer")
 
 
@@ -243,12 +251,10 @@ async def _read(response: httpx2.Response, limit: int) -> bytes:
     body = bytearray()
     async for chunk in response.stream:
         body += chunk
-        if len(body) > limit and limit == MAX_MESSAGE_BYTES:
-            refuse_oversized(bytes(body))
         if len(body) > limit:
             break
     await response.aclose()
-    return bytes(body[:limit])
+    return bytes(body[: limit + 1])
 
 
 def _fault_of_status(response: httpx2.Response, body: bytes, *, has_session: bool) -> CallFault:
@@ -391,33 +397,29 @@ class _EventStream(httpx2.AsyncByteStream):
             yield bytes(waiting)
 
     def _readable(self, event: bytes) -> bytes:
-        """Return an event without the data that are no message, which are passed by.
+        """Return an event with the messages of its data; what is none is passed by.
 
         Raises:
-            NotAMessage: they were to answer the request.
+            NotAMessage: it was to answer the request.
         """
-        refuse_oversized(event)
-        event = corrected(event, self._state.warn)
         lines = event.splitlines()
         data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line[:5] == b"data:")
         if not data.strip():
-            return event
-        others = [line for line in lines if line and line[:5] != b"data:"]
-        try:
-            messages = read_messages(data, self._state.warn)
-        except NotAMessage as error:
-            if error.is_answer:
-                raise  # the stream answers this request, whichever id is written
-            self._state.skip(data, str(error))
+            return corrected(event, self._state.warn)
+        others = [
+            corrected(line, self._state.warn) for line in lines if line and line[:5] != b"data:"
+        ]
+        written = list[bytes]()
+        for message in messages_in(data, self._state.warn):
+            if not isinstance(message, NotAMessage):
+                written.append(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+            elif message.is_answer:
+                raise message  # the stream answers this request, whichever id is written
+            else:
+                self._state.skip(data, str(message))
+        if not written:
             return b"\n".join((*others, b"", b""))
-        if len(messages) == 1 and not data.lstrip().startswith(b"["):
-            return event
-        written = (
-            message.model_dump_json(by_alias=True, exclude_unset=True) for message in messages
-        )
-        return b"".join(
-            b"\n".join((*others, b"data: " + text.encode(), b"", b"")) for text in written
-        )
+        return b"".join(b"\n".join((*others, b"data: " + text, b"", b"")) for text in written)
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -4,55 +4,95 @@ from __future__ import annotations
 
 from typing import Final
 
+import anyio
 import mcp_types
-from mcp import Client
+from mcp import Client, MCPError
+from pydantic import ValidationError
 
 from wavewright.planner.types import JsonObject
-from wavewright.tools.mcp.connection import ConnectionState
+from wavewright.tools.mcp.connection import ConnectionState, reason_of
 from wavewright.tools.mcp.lock import ListedTool, ServerListing
 
 MAX_LISTED_TOOLS: Final = 1000
 MAX_PAGES: Final = 100
 
 
-async def list_tools(client: Client, state: ConnectionState) -> ServerListing:
+async def list_tools(client: Client, state: ConnectionState, seconds: float) -> ServerListing:
     """Return all pages of a list, each tool once.
 
     A tool that a later page repeats word for word is no second one: some servers ignore the cursor,
-    or list what has moved to the next page meanwhile. Two of one page are two.
+    or list what has moved to the next page meanwhile. Two of one page are two. A page that cannot be
+    read costs no page before it.
+
+    Args:
+        client: Asks the server.
+        state: What became of its connection.
+        seconds: What all pages after the first one may take.
 
     Raises:
-        MCPError: the server answers with an error.
-        ValidationError: a page breaks the protocol.
+        MCPError: the server answers the first page with an error.
+        ValidationError: the first page breaks the protocol.
     """
-    tools = list[ListedTool]()
-    digests = set[str]()
-    cursor: str | None = None
-    cursors = set[str]()
-    faulty = list[ListedTool]()
-    for _ in range(MAX_PAGES):
-        state.faulty_tools.clear()
-        page = await client.list_tools(cursor=cursor)
-        new = [tool for tool in map(_listed, page.tools) if tool.digest not in digests]
-        new_faulty = [tool for tool in state.faulty_tools if tool.digest not in digests]
-        tools += new
-        faulty += new_faulty
-        digests.update(tool.digest for tool in (*new, *new_faulty))
-        cursor = page.next_cursor
-        # Some servers mark the end by an empty cursor, give the same one for ever, or give ever
-        # new ones and the same page.
-        is_last = not cursor or cursor in cursors or not (new or new_faulty)
-        if is_last or len(tools) >= MAX_LISTED_TOOLS:
-            break
-        assert cursor is not None
-        cursors.add(cursor)
+    pages = _Pages(state)
+    cursor = await pages.add(client, None)
+    try:
+        with anyio.fail_after(seconds):
+            while cursor is not None:
+                cursor = await pages.add(client, cursor)
+    except TimeoutError:
+        pages.unread = f"its other pages did not come within {seconds:.1f} s"
+    except (MCPError, ValidationError) as error:
+        if state.ended.is_set():
+            raise
+        pages.unread = reason_of(error)
+    tools = tuple(pages.tools[:MAX_LISTED_TOOLS])
+    if pages.unread:
+        state.warn(f"only {len(tools):,} of its tools were read: {pages.unread}")
     info = client.server_info
     return ServerListing(
         info.name if info else "",
         info.version if info else "",
-        tuple(tools[:MAX_LISTED_TOOLS]),
-        tuple(faulty[:MAX_LISTED_TOOLS]),
+        tools,
+        tuple(pages.faulty[:MAX_LISTED_TOOLS]),
+        pages.unread,
     )
+
+
+class _Pages:
+    """What the pages of a list have held so far."""
+
+    def __init__(self, state: ConnectionState) -> None:
+        self.tools = list[ListedTool]()
+        self.faulty = list[ListedTool]()
+        self.unread = ""
+        self._state = state
+        self._digests = set[str]()
+        self._cursors = set[str]()
+
+    async def add(self, client: Client, cursor: str | None) -> str | None:
+        """Read a page; return the cursor of the next one, None where there is none to read."""
+        self._state.faulty_tools.clear()
+        self._state.unread_tools = ""
+        page = await client.list_tools(cursor=cursor)
+        tools = [tool for tool in map(_listed, page.tools) if tool.digest not in self._digests]
+        faulty = [tool for tool in self._state.faulty_tools if tool.digest not in self._digests]
+        self.tools += tools
+        self.faulty += faulty
+        self._digests.update(tool.digest for tool in (*tools, *faulty))
+        self.unread = self._state.unread_tools
+        following = page.next_cursor
+        # Some servers mark the end by an empty cursor, give the same one for ever, or give ever
+        # new ones and the same page.
+        is_last = not following or following in self._cursors or not (tools or faulty)
+        if len(self.tools) + (not is_last) > MAX_LISTED_TOOLS:
+            self.unread = f"its list has more than {MAX_LISTED_TOOLS:,} tools"
+        elif not is_last and len(self._cursors) == MAX_PAGES - 1:
+            self.unread = f"its list has more than {MAX_PAGES} pages"
+        if is_last or self.unread:
+            return None
+        assert following is not None
+        self._cursors.add(following)
+        return following
 
 
 def _listed(tool: mcp_types.Tool) -> ListedTool:

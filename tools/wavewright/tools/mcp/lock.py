@@ -69,6 +69,8 @@ class ServerListing:
     tools: tuple[ListedTool, ...]
     faulty: tuple[ListedTool, ...] = ()
     """Those that break the protocol: they have a name, and cannot be called."""
+    unread: str = ""
+    """Why there may be more tools than were read; empty where all were."""
 
 
 LOCK_NAME: Final = "tools.lock.json"
@@ -274,7 +276,7 @@ def refuse_changed_tools(
     """Raise an error with the differences where a server's tools are not those of the lock.
 
     Tools that are not allowed may change. Another version of the server with the same tools is no
-    difference.
+    difference, and neither is a tool of the lock that may be in what was not read of the list.
 
     Raises:
         McpServerError: they differ, or the server is not in the lock.
@@ -285,8 +287,18 @@ def refuse_changed_tools(
         name: value for name, value in locked.hashes.items() if allowed is None or name in allowed
     }
     listed = {name: _digest(tools) for name, tools in _tools_by_name(listing, allowed).items()}
+    if listing.unread:
+        expected = {name: value for name, value in expected.items() if name in listed}
     if listed != expected:
-        changes = "\n".join(tool_changes(locked, lock_server(listing, allowed), allowed))
+        before = locked
+        if listing.unread:
+            before = locked.model_copy(
+                update={
+                    "tools": {n: tool for n, tool in locked.tools.items() if n in listed},
+                    "left_out": {n: tool for n, tool in locked.left_out.items() if n in listed},
+                }
+            )
+        changes = "\n".join(tool_changes(before, lock_server(listing, allowed), allowed))
         raise McpServerError(
             f"the tools of MCP server {server!r} are not those of {LOCK_NAME}:\n{changes}",
             LOCK_HINT,

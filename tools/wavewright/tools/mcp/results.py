@@ -18,23 +18,36 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.mcp.connection import ConnectionState
 from wavewright.tools.mcp.lock import ListedTool
-from wavewright.tools.mcp.wire import RETURNED
+from wavewright.tools.mcp.wire import BARE_RESULT, RETURNED, UNREAD_TOOLS
 
 MAX_FAULTY_TOOLS: Final = 1000
 
 
-def correct_result(message: mcp_types.JSONRPCResponse, state: ConnectionState) -> None:
-    """Correct the result of a handshake, a list of tools or a call.
+def correct_result(message: mcp_types.JSONRPCResponse, method: str, state: ConnectionState) -> None:
+    """Correct the result of a request: a handshake, a list of tools or a call.
 
     Tools that cannot be corrected are taken out and kept as the connection's faulty tools.
     """
     result = cast("JsonObject", message.result)
-    if "protocolVersion" in result:
-        _correct_handshake(result)
-    elif "tools" in result:
-        _correct_list(result, state)
-    elif result.keys() & RETURNED:
-        _correct_content(result)
+    bare = result.pop(BARE_RESULT, None)
+    match method:
+        case "initialize":
+            _correct_handshake(result)
+        case "tools/list":
+            result.setdefault("tools", bare)
+            _correct_list(result, state)
+        case "tools/call" if result.keys().isdisjoint(_ASKS_FOR_INPUT):
+            if result.keys().isdisjoint(RETURNED):
+                # What a call has returned is kept, whatever it is called.
+                others = {name: result[name] for name in result.keys() - _OF_EVERY_RESULT}
+                result["content"] = [others] if others else bare
+            _correct_content(result)
+        case _:
+            pass
+
+
+_ASKS_FOR_INPUT: Final = frozenset({"inputRequests", "requestState"})
+_OF_EVERY_RESULT: Final = frozenset({"_meta", "resultType"})
 
 
 def _correct_handshake(result: JsonObject) -> None:
@@ -91,6 +104,9 @@ def _correct_list(result: JsonObject, state: ConnectionState) -> None:
     tools = result["tools"]
     if not isinstance(tools, list):
         return
+    unread = result.pop(UNREAD_TOOLS, None)
+    if isinstance(unread, str):
+        state.unread_tools = unread
     sound: list[Json] = []
     left_out = 0
     for tool in tools:
@@ -189,6 +205,10 @@ def _corrected_block(block: Json) -> Json:
         return {"type": "text", "text": block}
     if _fits([block], _CONTENT):
         return block
+    if isinstance(block, dict):
+        bare = {name: block[name] for name in block.keys() & _MAKE_A_BLOCK}
+        if _fits([bare], _CONTENT):
+            return bare
     kind = block.get("type") if isinstance(block, dict) else None
     uri = f"unknown:{kind[:_MAX_KIND]}" if isinstance(kind, str) else "unknown:"
     written = json.dumps(block, ensure_ascii=False)
@@ -196,4 +216,7 @@ def _corrected_block(block: Json) -> Json:
     return {"type": "resource", "resource": document}
 
 
+_MAKE_A_BLOCK: Final = frozenset(
+    {"type", "text", "data", "mimeType", "uri", "name", "description", "resource"}
+)
 _MAX_KIND: Final = 100

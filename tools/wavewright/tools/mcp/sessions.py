@@ -209,7 +209,7 @@ class _ServerSessions:
     async def call(self, start: _Start, tool: str, request: ToolCall) -> Json:
         async with self._slots:
             for is_last in (False, True):
-                session = await self.session(start)
+                session = await self.session(start, tool)
                 listed = self._allowed(session.listing, tool)
                 try:
                     output = await session.call(listed, request)
@@ -224,9 +224,9 @@ class _ServerSessions:
                     return output
         raise AssertionError("unreachable: the second attempt returns or raises")
 
-    async def session(self, start: _Start) -> _Session:
+    async def session(self, start: _Start, tool: str | None = None) -> _Session:
         """Return the open session; open one where there is none, after a wait that doubles with
-        each failure.
+        each failure. A list that was read in part, without the tool of the call, is read again.
         """
         async with self._opening:
             if self._session is None or not self._session.is_usable:
@@ -243,13 +243,20 @@ class _ServerSessions:
             except ToolError:
                 self._failures += 1
                 raise
-            await self._session.refresh()
+            await self._session.refresh(tool)
             return self._session
 
     def _allowed(self, listing: ServerListing, name: str) -> ListedTool:
         """Return a tool of a list that has been verified, once for each list."""
         server = self._settings.name
         listed = next((tool for tool in listing.tools if tool.name == name), None)
+        if listed is None and listing.unread:
+            raise ToolError(
+                f"MCP server {server!r} has not listed the tool {name!r}: its list was read in part, "
+                f"since {listing.unread}",
+                hint="have the server list fewer tools, or mend what ends its list",
+                transient=True,
+            )
         if listed is None:
             raise ToolError(
                 f"MCP server {server!r} no longer lists the tool {name!r}",
@@ -302,7 +309,8 @@ class _Session:
                     cache=None,
                 ) as client:
                     self._asked = "tools/list"
-                    self.listing = await list_tools(client, self.state)
+                    remaining = self._scope.deadline - anyio.current_time()
+                    self.listing = await list_tools(client, self.state, remaining / 2)
                     self._client = client
                     self._scope.deadline = math.inf
                     self._ready.set()
@@ -348,14 +356,19 @@ class _Session:
             f"try the command or URL of mcp.servers.{name} by hand, or raise its timeout"
         )
 
-    async def refresh(self) -> None:
-        """List the tools again where the server has said that they changed."""
-        if self._is_stale:
+    async def refresh(self, tool: str | None) -> None:
+        """List the tools again where the server has said that they changed, or where this one may be
+        in what was not read.
+        """
+        is_missing = tool is not None and tool not in {one.name for one in self.listing.tools}
+        if self._is_stale or (self.listing.unread and is_missing):
             self._is_stale = False
             assert self._client is not None
             try:
                 with anyio.fail_after(self._settings.timeout):
-                    self.listing = await list_tools(self._client, self.state)
+                    self.listing = await list_tools(
+                        self._client, self.state, self._settings.timeout / 2
+                    )
                 self._output_schemas.clear()
             except _LISTING_ERRORS as error:
                 self.state.end(reason_of(error))

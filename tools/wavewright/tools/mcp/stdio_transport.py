@@ -40,9 +40,8 @@ from wavewright.tools.mcp.wire import (
     END_BYTES,
     MAX_MESSAGE_BYTES,
     NotAMessage,
+    messages_in,
     nesting,
-    oversized_message,
-    read_messages,
 )
 
 INHERITED_VARIABLES: Final = ("PATH", "HOME", "LANG", "TMPDIR")
@@ -56,7 +55,6 @@ _MAX_DISCARDED_BYTES: Final = 64 * 2**20
 """Of one line that is too long."""
 _BEFORE_MESSAGE: Final = b"\xef\xbb\xbf \t\0"
 _FLOOD_SECONDS: Final = 0.01
-_MAX_ID_DIGITS: Final = 18
 _MARK: Final = "MCP_SESSION_MARK"
 """Variable that names the session to every process that a program starts."""
 _STRAY_ROUNDS: Final = 5
@@ -90,7 +88,7 @@ async def stdio_transport(
     delivered, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
     grace = 0.0
-    requests = set[RequestId]()
+    requests = dict[RequestId, str]()
     async with incoming, outgoing, anyio.create_task_group() as group:
         group.start_soon(_read_stdout, process, delivered, requests, state)
         group.start_soon(_write_stdin, process.stdin, sent, requests, state)
@@ -113,14 +111,14 @@ async def stdio_transport(
 async def _read_stdout(
     process: Process,
     delivered: MemoryObjectSendStream[SessionMessage | Exception],
-    requests: set[RequestId],
+    requests: dict[RequestId, str],
     state: ConnectionState,
 ) -> None:
     assert process.stdout is not None
     spread = SpreadMessage()
     async with delivered:
         try:
-            async for line in _lines(process.stdout, state):
+            async for line in _lines(process.stdout, spread, state):
                 for whole in spread.joined(line):
                     for message in _messages_of(whole, requests, state):
                         await delivered.send(SessionMessage(message))
@@ -162,12 +160,20 @@ class SpreadMessage:
         if self._depth <= 0 or len(self._text) > MAX_MESSAGE_BYTES:
             yield from self._given_up()
 
+    def is_ended_by(self, line: bytes) -> bool:
+        """Return whether what was joined, or a line alone, is a whole value with what has come of a
+        line: a program that writes no line end after a message waits for the next request.
+        """
+        if not line.endswith((b"}", b"]")):
+            return False
+        return self._depth + nesting(line) <= 0 if self._text else _is_whole(line)
+
     def _continues(self, line: bytes) -> bool:
         """Return whether a line can be a part of the message that has begun: it is in JSON, and is
         no message of its own.
         """
-        is_whole = line.strip().startswith(b"{") and b'"jsonrpc"' in line and nesting(line) == 0
-        return not is_whole and _PART.match(line) is not None
+        is_message = line.strip().startswith(b"{") and _is_whole(line)
+        return not is_message and _PART.match(line) is not None
 
     def _given_up(self) -> Iterator[bytes | LongLine]:
         """Yield all that was joined, and begin anew."""
@@ -175,9 +181,13 @@ class SpreadMessage:
         self._text.clear()
         self._depth = 0
         if len(text) > MAX_MESSAGE_BYTES:
-            yield LongLine(text[:END_BYTES], text[-END_BYTES:])
+            yield LongLine(text[:MAX_MESSAGE_BYTES], text[-END_BYTES:])
         elif text:
             yield text
+
+
+def _is_whole(line: bytes) -> bool:
+    return b'"jsonrpc"' in line and nesting(line) == 0
 
 
 _OPENING: Final = re.compile(rb"[\xef\xbb\xbf \t\0]*[\[{][\[{ \t]*")
@@ -186,89 +196,105 @@ _PART: Final = re.compile(rb"\s*(?:[\[\]{}\",:0-9-]|true\b|false\b|null\b|$)")
 
 @dataclass(frozen=True, slots=True)
 class LongLine:
-    """A line of which only both ends were kept."""
+    """A line of which only the beginning and the last bytes were kept."""
 
     head: bytes
     tail: bytes
 
 
 async def _lines(
-    stream: ByteReceiveStream, state: ConnectionState
+    stream: ByteReceiveStream, spread: SpreadMessage, state: ConnectionState
 ) -> AsyncGenerator[bytes | LongLine]:
-    """Yield the lines of a stream; a carriage return ends one, too, as progress bars have it."""
+    """Yield the lines of a stream; a carriage return ends one, too, as progress bars have it, and so
+    does the end of a message at which the program waits.
+    """
     line = bytearray()
-    discarded = 0
+    tail = bytearray()
+    discarded = looked_at = 0
+
+    def ended_line() -> bytes | LongLine:
+        nonlocal discarded, looked_at
+        ended = LongLine(bytes(line), bytes(tail)) if discarded else bytes(line)
+        line.clear()
+        tail.clear()
+        discarded = looked_at = 0
+        return ended
+
     async for chunk in stream:
         for place, part in enumerate(chunk.replace(b"\r", b"\n").split(b"\n")):
             if place:
-                head, tail = bytes(line[:END_BYTES]), bytes(line[-END_BYTES:])
-                yield LongLine(head, tail) if discarded else bytes(line)
-                line.clear()
-                discarded = 0
+                yield ended_line()
             line += part
             if len(line) > MAX_MESSAGE_BYTES:
                 # Of the rest of this line only the end is kept: it may name what it answers.
-                discarded += len(line) - 2 * END_BYTES
-                del line[END_BYTES:-END_BYTES]
+                rest = line[MAX_MESSAGE_BYTES:]
+                del line[MAX_MESSAGE_BYTES:]
+                tail += rest
+                del tail[:-END_BYTES]
+                discarded += len(rest)
             if discarded > _MAX_DISCARDED_BYTES:
                 state.end(f"it sent a line of more than {_MAX_DISCARDED_BYTES // 2**20} MiB")
                 return
+        # Looked at again only when it has doubled: a long line costs no more than twice its length.
+        if not discarded and len(line) >= 2 * looked_at:
+            if spread.is_ended_by(bytes(line)):
+                yield ended_line()
+            looked_at = len(line)
+    if line:
+        yield ended_line()
 
 
 def _messages_of(
-    line: bytes | LongLine, requests: set[RequestId], state: ConnectionState
+    line: bytes | LongLine, requests: dict[RequestId, str], state: ConnectionState
 ) -> Iterator[JSONRPCMessage]:
-    """Yield the messages of a line; one that holds none is passed by, with a fault for the call
-    that it was to answer.
+    """Yield the messages of a line; what is none is passed by, with a fault for the call that it was
+    to answer.
     """
-    quoted = line.head if isinstance(line, LongLine) else line
-    try:
-        if isinstance(line, LongLine):
-            raise oversized_message(line.head, line.tail)
-        if not line.lstrip(_BEFORE_MESSAGE).startswith((b"{", b"[")):
-            if line.strip():
-                state.skip(line)  # what a program prints
-            return
-        messages = read_messages(line, state.warn)
-    except NotAMessage as error:
-        state.skip(quoted, str(error))
-        request = _failed_request(error, requests)
-        if request is not None:
-            requests.discard(request)
-            yield CallFault("unreadable", str(error)).as_answer(request)
+    head, tail = (line.head, line.tail) if isinstance(line, LongLine) else (line, b"")
+    if not head.lstrip(_BEFORE_MESSAGE).startswith((b"{", b"[")) and b'"jsonrpc"' not in head:
+        if head.strip():
+            state.skip(head)  # what a program prints
         return
-    for message in messages:
+    for message in messages_in(head, state.warn, tail):
         match message:
+            case NotAMessage():
+                yield from _fault_of(message, head, requests, state)
             case JSONRPCError(id=None):
                 # It could not read a request; which one is known only where there is one.
-                fault = NotAMessage(
-                    f"it broke the protocol: an error without an id: {message.error.message[:200]}",
-                    is_answer=True,
-                )
-                state.skip(quoted, str(fault))
-                request = _failed_request(fault, requests)
-                if request is not None:
-                    requests.discard(request)
-                    yield CallFault("unreadable", str(fault)).as_answer(request)
-                continue
-            case JSONRPCResponse(id=id_) | JSONRPCError(id=id_) if coerced_id(id_) not in requests:
-                # What it holds may be another job's.
-                state.note_line(
-                    f"an answer to request {str(id_)[:100]}, which waits for none".encode()
-                )
-                state.count_unasked()
-                continue
-            case JSONRPCResponse():
-                correct_result(message, state)
-                requests.discard(coerced_id(message.id))
-            case JSONRPCError():
-                requests.discard(coerced_id(message.id))
+                words = message.error.message[:200]
+                reason = f"it broke the protocol: an error without an id: {words}"
+                fault = NotAMessage(reason, is_answer=True)
+                yield from _fault_of(fault, head, requests, state)
+            case JSONRPCResponse() | JSONRPCError():
+                id_ = coerced_id(message.id)
+                if id_ not in requests:
+                    # What it holds may be another job's.
+                    shown = str(message.id)[:100]
+                    state.note_line(f"an answer to request {shown}, which waits for none".encode())
+                    state.count_unasked()
+                    continue
+                message.id = id_
+                method = requests.pop(id_)
+                if isinstance(message, JSONRPCResponse):
+                    correct_result(message, method, state)
+                yield message
             case _:
                 state.count_unasked()
-        yield message
+                yield message
 
 
-def _failed_request(fault: NotAMessage, requests: set[RequestId]) -> RequestId | None:
+def _fault_of(
+    fault: NotAMessage, line: bytes, requests: dict[RequestId, str], state: ConnectionState
+) -> Iterator[JSONRPCError]:
+    """Quote a line that is no message in the log; yield its fault where it was to answer a call."""
+    state.skip(line, str(fault))
+    request = _failed_request(fault, requests)
+    if request is not None:
+        del requests[request]
+        yield CallFault("unreadable", str(fault)).as_answer(request)
+
+
+def _failed_request(fault: NotAMessage, requests: dict[RequestId, str]) -> RequestId | None:
     """Return the request that a faulty answer was for: by its id, or else the only one."""
     if fault.answers is not None and coerced_id(fault.answers) in requests:
         return coerced_id(fault.answers)
@@ -279,15 +305,18 @@ def _failed_request(fault: NotAMessage, requests: set[RequestId]) -> RequestId |
 
 def coerced_id(id_: RequestId | None) -> RequestId:
     """Return an id as it was sent: some servers write a number back as a text."""
-    if isinstance(id_, str) and id_.isdecimal() and len(id_) < _MAX_ID_DIGITS:
-        return int(id_)
+    if isinstance(id_, str) and (number := _NUMBER.fullmatch(id_)) is not None:
+        return int(number[1])
     return 0 if id_ is None else id_
+
+
+_NUMBER: Final = re.compile(r"\s*(\d{1,17})(?:\.0+)?\s*", re.ASCII)
 
 
 async def _write_stdin(
     stdin: ByteSendStream,
     sent: ObjectReceiveStream[SessionMessage],
-    requests: set[RequestId],
+    requests: dict[RequestId, str],
     state: ConnectionState,
 ) -> None:
     try:
@@ -300,12 +329,12 @@ async def _write_stdin(
         state.end("it closed its standard input")
 
 
-def _note_request(message: JSONRPCMessage, requests: set[RequestId]) -> None:
+def _note_request(message: JSONRPCMessage, requests: dict[RequestId, str]) -> None:
     """Note a request that is sent, or that its answer is not waited for any more."""
     if isinstance(message, JSONRPCRequest):
-        requests.add(message.id)
+        requests[message.id] = message.method
     elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-        requests.discard(cast("RequestId", (message.params or {}).get("requestId")))
+        requests.pop(cast("RequestId", (message.params or {}).get("requestId")), None)
 
 
 async def _read_stderr(stderr: ByteReceiveStream, state: ConnectionState) -> None:

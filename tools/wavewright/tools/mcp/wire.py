@@ -2,7 +2,8 @@
 
 Bytes are measured before they are parsed: what parsing costs grows with the values in a message,
 whatever its size. What other languages write and JSON readers refuse is corrected: a byte order mark,
-half a surrogate pair (`"…😀".slice(0, -1)` in JavaScript), text that is no UTF-8, a batch.
+half a surrogate pair (`"…😀".slice(0, -1)` in JavaScript), text that is no UTF-8, a batch, several
+messages in a row, a number that is written as `4.0`.
 """
 
 from __future__ import annotations
@@ -12,59 +13,210 @@ from collections.abc import Callable
 from typing import Final, cast
 
 import mcp_types
-from mcp_types import JSONRPCMessage, RequestId
+from mcp_types import INTERNAL_ERROR, JSONRPCMessage, JSONRPCNotification, RequestId
 from pydantic import ValidationError
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from wavewright.config.errors import WavewrightError
 
 
-def read_messages(raw: bytes, note: Callable[[str], object]) -> list[JSONRPCMessage]:
-    """Return the messages of a line, an event or a body: one, or those of a batch.
+def messages_in(
+    raw: bytes, note: Callable[[str], object], tail: bytes = b""
+) -> list[JSONRPCMessage | NotAMessage]:
+    """Return what a line, an event or a body holds, in its order: messages, and the faults of parts
+    that are none.
 
-    What is nested too deeply costs only itself, such as one tool of a list; only what a call has
-    returned is read as a whole or not at all.
+    That is one message, a batch, or several messages in a row with any text around them. What is
+    nested too deeply costs only itself, such as one tool of a list, and of a list of tools that is
+    too long its beginning is read; only what a call has returned is read as a whole or not at all.
 
     Args:
         raw: What the server sent.
         note: Is told of what was changed in it.
-
-    Raises:
-        NotAMessage: it holds none, or more than is read.
+        tail: Its last bytes where `raw` is only its beginning.
     """
     text = raw.strip(_OUTER)
+    fault = _oversize(text, tail)
+    if fault is not None:
+        return [_beginning_of_list(text, tail) or fault]
+    text = corrected(text, note)
     try:
-        return _read(text, note)
-    except NotAMessage:
+        return _read(text)
+    except ValueError as error:
         shallow = _without_depths(text)
-        if shallow is None:
-            raise
-        messages = _read(shallow, note)
-        if any(map(_holds_returned_values, messages)):
-            raise
+        messages = [] if shallow is None else _read_shallow(shallow)
+        if messages:
+            return messages
+        parts = _bracketed_parts(text)
+        messages = [item for part in parts if part != text for item in messages_in(part, note)]
+        if all(isinstance(message, NotAMessage) for message in messages):
+            return [_not_json(text, error)]
+        note("it sent more than one message on a line, or text beside one")
         return messages
 
 
-def _read(text: bytes, note: Callable[[str], object]) -> list[JSONRPCMessage]:
-    refuse_oversized(text)
-    text = corrected(text, note)
-    if text.startswith(b"["):
-        return _batch(text)
+def _read(text: bytes) -> list[JSONRPCMessage | NotAMessage]:
+    """Return the messages of a JSON text.
+
+    Raises:
+        ValueError: it is none.
+    """
     try:
-        return [mcp_types.jsonrpc_message_adapter.validate_json(text, by_name=False)]
-    except ValidationError as error:
-        answers, is_answer = _answered_request(text)
-        first = error.errors(include_url=False, include_input=False)[0]
-        why = (
-            f" ({first['ctx']['error']})"
-            if "ctx" in first and first["type"] == "json_invalid"
-            else ""
-        )
-        raise NotAMessage(
-            f"it broke the protocol: it sent a message that is not JSON-RPC 2.0{why}",
-            answers,
-            is_answer=is_answer,
-        ) from None
+        message = mcp_types.jsonrpc_message_adapter.validate_json(text, by_name=False)
+    except ValidationError:
+        message = None
+    # A request whose id is `4.0` passes for a notification.
+    if message is not None and not (isinstance(message, JSONRPCNotification) and b'"id"' in text):
+        return [message]
+    value: object = from_json(text)
+    if not isinstance(value, list):
+        return [_message_of(value)]
+    batch = cast("list[object]", value)
+    if not batch or len(batch) > MAX_BATCH:
+        return [NotAMessage("it sent a line that is no message")]
+    return [_message_of(item) for item in batch]
+
+
+def _read_shallow(text: bytes) -> list[JSONRPCMessage | NotAMessage]:
+    """Return the messages of a text whose depths were taken out; none where one has lost what a call
+    returned, or where it still cannot be read.
+    """
+    try:
+        messages = _read(text)
+    except ValueError:
+        return []
+    return [] if any(map(_holds_returned_values, messages)) else messages
+
+
+def _message_of(value: object) -> JSONRPCMessage | NotAMessage:
+    """Return a message, whose form is corrected where what it says is clear."""
+    try:
+        return mcp_types.jsonrpc_message_adapter.validate_python(_in_form(value), by_name=False)
+    except ValidationError:
+        answers, is_answer = _answered_request(value)
+        return NotAMessage(_NO_JSON_RPC, answers, is_answer=is_answer)
+
+
+_NO_JSON_RPC: Final = "it broke the protocol: it sent a message that is not JSON-RPC 2.0"
+
+
+def _in_form(value: object) -> object:
+    """Return a message with a whole number as its id, a record as its result and an error that has a
+    number and words, as far as it says what these are.
+    """
+    if not isinstance(value, dict):
+        return value
+    message = {**cast("dict[str, object]", value)}
+    if message.get("jsonrpc") == 2:
+        message["jsonrpc"] = "2.0"
+    match message.get("id"):
+        case float() as number if number.is_integer():
+            message["id"] = int(number)
+        case _:
+            pass
+    if "method" in message:
+        return message
+    if message.get("error") is not None:
+        message.pop("result", None)
+        message["error"] = _error_in_form(message["error"])
+    elif "result" in message and not isinstance(message["result"], dict):
+        bare = message["result"]
+        message["result"] = {} if bare is None else {BARE_RESULT: bare}
+    return message
+
+
+def _error_in_form(error: object) -> dict[str, object]:
+    members = cast("dict[str, object]", error) if isinstance(error, dict) else {"message": error}
+    code, words = members.get("code"), members.get("message")
+    return {
+        **members,
+        "code": code if isinstance(code, int) else INTERNAL_ERROR,
+        "message": words if isinstance(words, str) else to_json(error).decode(),
+    }
+
+
+BARE_RESULT: Final = "wavewright:bare"
+"""Member that holds a result which is no record."""
+UNREAD_TOOLS: Final = "wavewright:unread"
+"""Member of a list of tools that was read in part: why the others were not."""
+
+
+def _not_json(text: bytes, error: ValueError) -> NotAMessage:
+    # Whose answer half a message is can only be told by its id.
+    head, tail = text[:END_BYTES], text[-END_BYTES:]
+    answers = _id_at_the_ends(head, tail) if _looks_like_answer(head, tail) else None
+    return NotAMessage(f"{_NO_JSON_RPC} ({error})", answers, is_answer=answers is not None)
+
+
+def _bracketed_parts(text: bytes) -> list[bytes]:
+    """Return the values in brackets that a text holds one after another; none where looking for them
+    takes long.
+    """
+    if _scanned_size(text) > _MAX_SCANNED:
+        return []
+    parts = list[bytes]()
+    unended = 0
+    opening = _OPENING.search(text)
+    while opening is not None and len(parts) < MAX_BATCH:
+        end = _end_of_value(text, opening.start())
+        if end is not None:
+            parts.append(text[opening.start() : end])
+        elif opening[0] == b"{" or unended == _MAX_UNENDED:
+            # What half a message holds may be a page's words, and is no message.
+            break
+        else:
+            unended += 1
+        opening = _OPENING.search(text, end or opening.end())
+    return parts
+
+
+_OPENING: Final = re.compile(rb"[\[{]")
+_MAX_UNENDED: Final = 10
+"""Brackets without an end, as in `[1/3 done`, each of which costs a look at all that follows."""
+
+
+def _end_of_value(text: bytes, start: int) -> int | None:
+    depth = 0
+    for token in _BRACKETS.finditer(text, start):
+        if token[0] in _OPENERS:
+            depth += 1
+        elif token[0] in _CLOSERS:
+            depth -= 1
+            if not depth:
+                return token.end()
+    return None
+
+
+_OPENERS: Final = (b"{", b"[")
+_CLOSERS: Final = (b"}", b"]")
+
+
+def _beginning_of_list(text: bytes, tail: bytes) -> JSONRPCMessage | None:
+    """Return the answer that begins a list of tools which is too long, with those that are whole in
+    what is read of it; None where it begins no such list.
+    """
+    if b'"tools"' not in text:
+        return None
+    why = f"its list is longer than {MAX_MESSAGE_BYTES // 2**20} MiB"
+    end = MAX_MESSAGE_BYTES
+    if (too_many := _end_of_readable(text[:MAX_MESSAGE_BYTES])) is not None:
+        end, limit = too_many
+        why = f"its list has more than {limit:,} items"
+    try:
+        value: object = from_json(text[:end], allow_partial=True)
+    except ValueError:
+        return None
+    match value:
+        case {"result": {"tools": [_, _, *_] as tools}}:
+            id_ = cast("dict[str, object]", value).get("id")
+            whole = cast("list[object]", tools)[:-1]
+        case _:
+            return None
+    if id_ is None:
+        id_ = _id_at_the_ends(text[:END_BYTES], tail or text[-END_BYTES:])
+    result = {"tools": whole, UNREAD_TOOLS: why}
+    message = _message_of({"jsonrpc": "2.0", "id": id_, "result": result})
+    return None if isinstance(message, NotAMessage) else message
 
 
 MAX_MESSAGE_BYTES: Final = 8 * 2**20
@@ -124,7 +276,7 @@ def _without_depths(text: bytes) -> bytes | None:
     """Return JSON with an empty object for each part below `MAX_NESTING` levels; None where there
     is none, or where looking for it takes long.
     """
-    if sum(map(text.count, (b"{", b"[", b",", b'"'))) > _MAX_SCANNED:
+    if _scanned_size(text) > _MAX_SCANNED:
         return None
     kept = list[bytes]()
     depth = start = 0
@@ -143,11 +295,15 @@ def _without_depths(text: bytes) -> bytes | None:
     return b"".join((*kept, text[start:])) if kept else None
 
 
+def _scanned_size(text: bytes) -> int:
+    return sum(map(text.count, (b"{", b"[", b",", b'"')))
+
+
 _MAX_SCANNED: Final = 500_000
 """Brackets, commas and quotes, of which a tenth of a second sees about this many."""
 
 
-def _holds_returned_values(message: JSONRPCMessage) -> bool:
+def _holds_returned_values(message: JSONRPCMessage | NotAMessage) -> bool:
     return isinstance(message, mcp_types.JSONRPCResponse) and not RETURNED.isdisjoint(
         message.result
     )
@@ -169,6 +325,7 @@ _ESCAPE: Final = re.compile(
 _ID_FIRST: Final = re.compile(
     rb'\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18}|"[^"\\]{1,100}")'
 )
+_ANSWER_FIRST: Final = re.compile(_ID_FIRST.pattern + rb'\s*,\s*"(?:result|error)"')
 _ID_LAST: Final = re.compile(
     rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,100}")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$'
 )
@@ -180,26 +337,45 @@ def refuse_oversized(text: bytes) -> None:
     Raises:
         NotAMessage: it has too many.
     """
-    if len(text) > MAX_MESSAGE_BYTES:
-        raise oversized_message(text[:END_BYTES], text[-END_BYTES:])
+    fault = _oversize(text)
+    if fault is not None:
+        raise fault
+
+
+def _oversize(text: bytes, tail: bytes = b"") -> NotAMessage | None:
+    """Return the fault of a message that has more bytes or values than are read."""
+    is_beginning = bool(tail)
+    head, tail = text[:END_BYTES], tail or text[-END_BYTES:]
+    if is_beginning or len(text) > MAX_MESSAGE_BYTES:
+        return oversized_message(head, tail)
+    end = _end_of_readable(text)
+    if end is None:
+        return None
+    return NotAMessage(
+        f"it sent a message of more than {end[1]:,} items",
+        _id_at_the_ends(head, tail),
+        is_answer=_looks_like_answer(head, tail),
+    )
+
+
+def _end_of_readable(text: bytes) -> tuple[int, int] | None:
+    """Return where a text has as many values as are read of one message, and how many these are; None
+    where it has fewer.
+    """
     objects = text.count(b"{")
-    values = objects + text.count(b"[") + text.count(b",")
-    if objects <= MAX_OBJECTS and values <= MAX_VALUES:
-        return
+    if objects <= MAX_OBJECTS and objects + text.count(b"[") + text.count(b",") <= MAX_VALUES:
+        return None
     # Those within texts do not count.
     objects = values = 0
     for token in _STRUCTURE.finditer(text):
         first = text[token.start()]
         objects += first == _BRACE
         values += first != _QUOTE
-        if objects > MAX_OBJECTS or values > MAX_VALUES:
-            limit = MAX_OBJECTS if objects > MAX_OBJECTS else MAX_VALUES
-            head, tail = text[:END_BYTES], text[-END_BYTES:]
-            raise NotAMessage(
-                f"it sent a message of more than {limit:,} items",
-                _id_at_the_ends(head, tail),
-                is_answer=_looks_like_answer(head, tail),
-            )
+        if objects > MAX_OBJECTS:
+            return token.start(), MAX_OBJECTS
+        if values > MAX_VALUES:
+            return token.start(), MAX_VALUES
+    return None
 
 
 _BRACE: Final = ord("{")
@@ -218,38 +394,17 @@ def corrected(text: bytes, note: Callable[[str], object]) -> bytes:
     return valid
 
 
-def _batch(text: bytes) -> list[JSONRPCMessage]:
-    try:
-        items: object = from_json(text)
-    except ValueError:
-        raise NotAMessage("it sent a line that is no message") from None
-    if not isinstance(items, list) or not items or len(cast("list[object]", items)) > MAX_BATCH:
-        raise NotAMessage("it sent a line that is no message")
-    try:
-        return [
-            mcp_types.jsonrpc_message_adapter.validate_python(item, by_name=False)
-            for item in cast("list[object]", items)
-        ]
-    except ValidationError:
-        raise NotAMessage("it sent a batch with what is no message") from None
-
-
-def _answered_request(text: bytes) -> tuple[RequestId | None, bool]:
+def _answered_request(value: object) -> tuple[RequestId | None, bool]:
     """Return the request that a faulty message was to answer, and whether it was to answer any."""
-    try:
-        value: object = from_json(text)
-    except ValueError:
-        # Whose answer half a message is can only be told by its id.
-        head, tail = text[:END_BYTES], text[-END_BYTES:]
-        answers = _id_at_the_ends(head, tail) if _looks_like_answer(head, tail) else None
-        return answers, answers is not None
     if not isinstance(value, dict):
         return None, False
     members = cast("dict[str, object]", value)
     if "method" in members or not members.keys() & {"result", "error"}:
         return None, False
     answered = members.get("id")
-    return answered if isinstance(answered, int | str) else None, True
+    if isinstance(answered, bool) or not isinstance(answered, int | str):
+        return None, True
+    return answered, True
 
 
 def _id_at_the_ends(head: bytes, tail: bytes) -> RequestId | None:
@@ -262,5 +417,7 @@ def _id_at_the_ends(head: bytes, tail: bytes) -> RequestId | None:
 
 
 def _looks_like_answer(head: bytes, tail: bytes) -> bool:
+    if _ANSWER_FIRST.match(head) is not None:
+        return True
     ends = head + tail
     return (b'"result"' in ends or b'"error"' in ends) and b'"method"' not in ends

@@ -144,7 +144,13 @@ def write_lock() -> int:
     if not is_installed("mcp"):
         raise ToolDefinitionError("the extra 'mcp' is not installed", install_hint("mcp"))
     old = read_lock(settings.root)
-    new = anyio.run(_ask_servers, settings)
+    listings = anyio.run(_ask_servers, settings)
+    sections = settings.mcp.servers
+    new = ToolsLock(
+        servers={
+            name: lock_server(listing, sections[name].tools) for name, listing in listings.items()
+        }
+    )
     # First the lock: whoever reads what is printed may stop reading (`| head`), which ends this.
     write_atomically(settings.root / LOCK_NAME, new.text.encode())
     for name, server in new.servers.items():
@@ -155,23 +161,29 @@ def write_lock() -> int:
         )
         sys.stdout.writelines(f"  {printable(line)}\n" for line in changes)
         for tool, left_out in server.left_out.items():
-            warning = printable(f"{name}.{tool} is left out: {left_out.reason}")
-            sys.stderr.write(f"warning: {warning}\n")
+            _warn(f"{name}.{tool} is left out: {left_out.reason}")
+        if unread := listings[name].unread:
+            _warn(f"only a part of the tools of {name} was read: {unread}")
     return exit_codes.OK
 
 
-async def _ask_servers(settings: Settings) -> ToolsLock:
+def _warn(text: str) -> None:
+    sys.stderr.write(f"warning: {printable(text)}\n")
+
+
+async def _ask_servers(settings: Settings) -> Mapping[str, ServerListing]:
+    """Return what each server lists, in the order of the settings."""
     from wavewright.tools.mcp.sessions import McpSessions
 
     sections = settings.mcp.servers
     servers = [server_settings(name, section, settings.root) for name, section in sections.items()]
-    locked = dict.fromkeys(sections, lock_server(ServerListing("", "", ())))
+    listings = dict.fromkeys(sections, ServerListing("", "", ()))
     failed: list[ToolError] = []
     async with McpSessions(servers) as sessions, anyio.create_task_group() as group:
 
         async def ask(name: str) -> None:
             try:
-                locked[name] = lock_server(await sessions.listing(name), sections[name].tools)
+                listings[name] = await sessions.listing(name)
             except ToolError as error:
                 failed.append(error)
 
@@ -179,4 +191,4 @@ async def _ask_servers(settings: Settings) -> ToolsLock:
             group.start_soon(ask, name)
     if failed:
         raise ToolDefinitionError("; ".join(map(str, failed)), failed[0].hint)
-    return ToolsLock(servers=locked)
+    return listings
