@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,6 +13,8 @@ from wavewright.planner.types import Json
 _FIGURE: Final = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?![\w])")
 YEARS: Final = range(1900, 2101)
 """Whole figures that are years in a text."""
+_LARGEST: Final = sys.float_info.max
+"""A whole number beyond it, which some tools return, is nobody's figure."""
 _MIN_DIGITS: Final = 3
 """Significant digits of a figure that is taken for the same one elsewhere."""
 
@@ -32,7 +35,8 @@ def numbers_in(value: Json) -> Iterator[float]:
         case bool() | None | str():
             return
         case int() | float():
-            yield float(value)
+            if abs(value) <= _LARGEST:
+                yield float(value)
         case list():
             for entry in value:
                 yield from numbers_in(entry)

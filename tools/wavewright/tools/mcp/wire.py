@@ -206,17 +206,22 @@ def _beginning_of_list(text: bytes, tail: bytes) -> JSONRPCMessage | None:
         value: object = from_json(text[:end], allow_partial=True)
     except ValueError:
         return None
-    match value:
-        case {"result": {"tools": [_, _, *_] as tools}}:
-            id_ = cast("dict[str, object]", value).get("id")
-            whole = cast("list[object]", tools)[:-1]
-        case _:
-            return None
+    answer = _members(value)
+    tools = _members(answer.get("result")).get("tools")
+    whole = cast("list[object]", tools)[:-1] if isinstance(tools, list) else []
+    if not whole:
+        return None
+    id_ = answer.get("id")
     if id_ is None:
         id_ = _id_at_the_ends(text[:END_BYTES], tail or text[-END_BYTES:])
-    result = {"tools": whole, UNREAD_TOOLS: why}
-    message = _message_of({"jsonrpc": "2.0", "id": id_, "result": result})
+    message = _message_of(
+        {"jsonrpc": "2.0", "id": id_, "result": {"tools": whole, UNREAD_TOOLS: why}}
+    )
     return None if isinstance(message, NotAMessage) else message
+
+
+def _members(value: object) -> dict[str, object]:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
 
 
 MAX_MESSAGE_BYTES: Final = 8 * 2**20
@@ -396,9 +401,7 @@ def corrected(text: bytes, note: Callable[[str], object]) -> bytes:
 
 def _answered_request(value: object) -> tuple[RequestId | None, bool]:
     """Return the request that a faulty message was to answer, and whether it was to answer any."""
-    if not isinstance(value, dict):
-        return None, False
-    members = cast("dict[str, object]", value)
+    members = _members(value)
     if "method" in members or not members.keys() & {"result", "error"}:
         return None, False
     answered = members.get("id")
