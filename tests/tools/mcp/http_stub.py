@@ -27,6 +27,7 @@ class HttpStub(ThreadingHTTPServer):
         self.stopping = threading.Event()
         self.replies = list[tuple[int, dict[str, str], bytes]]()
         """Status, headers and body of the answers to the next calls."""
+        self.session = "s1"
 
     @property
     def url(self) -> str:
@@ -80,7 +81,9 @@ class _Handler(BaseHTTPRequestHandler):
         answers = list(self.server.stub.answers(body))
         if not answers:
             return self._send(202, b"")
-        return self._send(200, json.dumps(answers[-1]).encode(), **{"Mcp-Session-Id": "s1"})
+        return self._send(
+            200, json.dumps(answers[-1]).encode(), **{"Mcp-Session-Id": self.server.session}
+        )
 
     def do_GET(self) -> None:
         self.server.requests.append(("GET", {**self.headers}, {}))

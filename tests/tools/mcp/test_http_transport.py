@@ -100,6 +100,7 @@ def test_a_faulty_answer_over_http_fails_the_call(fault: str, reason: str) -> No
         call(server, "write")
 
 
+SESSION = "mcp-session-id"
 ANSWER = '{"jsonrpc":"2.0","id":9,"result":{"content":[{"type":"text","text":"made"}]}}'
 
 
@@ -109,6 +110,76 @@ def test_an_answer_is_read_whichever_type_the_server_says_it_has(kind: str) -> N
         server.replies = [(200, {"Content-Type": kind}, ANSWER.encode())]
 
         assert call(server, "write") == {"text": "made", "parts": []}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        f"data: {ANSWER}",
+        f"event: message\ndata: {ANSWER}\n",
+        f"event: result\ndata: {ANSWER}\n\n",
+        f": hello\nretry: 60000\n\nevent:message\ndata:{ANSWER}\r\n\r\n",
+        f'data: {{"jsonrpc":"2.0","method":"notifications/x"}}{ANSWER}\n\n',
+        ANSWER,
+    ],
+)
+def test_an_answer_is_read_however_its_event_is_written(events: str) -> None:
+    with http_stub() as server:
+        server.replies = [(200, {"Content-Type": "text/event-stream"}, events.encode())]
+
+        assert call(server, "write") == {"text": "made", "parts": []}
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent"),
+    [
+        ("application/json; charset=latin-1", "latin-1"),
+        ("application/json; charset=latin-1", "utf-8"),
+        ("application/json; charset=UTF-16LE", "utf-16-le"),
+        ("application/json; charset=punycode", "utf-8"),
+        ("text/event-stream; charset=latin-1", "utf-8"),
+    ],
+)
+def test_a_text_is_read_in_utf_8_or_else_in_the_charset_that_is_named(kind: str, sent: str) -> None:
+    answer = ANSWER.replace("made", "fait à Évora")
+    body = f"data: {answer}\n\n" if "stream" in kind else answer
+    with http_stub() as server:
+        server.replies = [(200, {"Content-Type": kind}, body.encode(sent))]
+
+        assert call(server, "write") == {"text": "fait à Évora", "parts": []}
+
+
+def test_a_session_whose_id_has_other_characters_than_ascii_goes_on() -> None:
+    with http_stub() as server:
+        server.session = "sé 1"
+
+        assert call(server, "write") == {"text": '{"a": 1}', "parts": []}
+    sent = [headers for _, headers, _ in server.requests[1:]]
+    assert {value for one in sent for name, value in one.items() if name.lower() == SESSION} == {
+        "sé 1"
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "body", "reason"),
+    [
+        (200, "text/html", "<html>log in</html>", "text/html, which holds no answer: <html>log in"),
+        (
+            200,
+            "application/json",
+            '{"error": "quota"}',
+            'which holds no answer: {"error": "quota"}',
+        ),
+        (302, "text/plain", "", "it answered with HTTP 302 Found"),
+    ],
+)
+def test_what_holds_no_answer_is_quoted(status: int, kind: str, body: str, reason: str) -> None:
+    with http_stub() as server:
+        server.replies = [(status, {"Content-Type": kind}, body.encode())]
+        with pytest.raises(ToolError) as caught:
+            call(server, "write")
+
+    assert reason in str(caught.value)
 
 
 @pytest.mark.parametrize("before", ["no json", "[1]", '{"level":"info"}'])

@@ -10,11 +10,12 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import quote
 
 import httpx2
 import mcp_types
@@ -117,8 +118,16 @@ class _CheckingTransport(httpx2.AsyncHTTPTransport):
         """Request → why it has no answer, until the library has told so."""
         self.methods: dict[RequestId, str] = {}
         """Request → its method, until it is answered."""
+        self._session_ids: dict[str, bytes] = {}
+        """What stands for the id of a session → the id, where the library could not send it."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if (sent := self._session_ids.get(request.headers.get(_SESSION, ""))) is not None:
+            raw = [
+                (name, sent if name.lower() == _SESSION.encode() else value)
+                for name, value in request.headers.raw
+            ]
+            request.headers = httpx2.Headers(raw)
         asked = await _asked_request(request)
         if asked is None:
             response = await super().handle_async_request(request)
@@ -158,12 +167,13 @@ class _CheckingTransport(httpx2.AsyncHTTPTransport):
             NotAMessage: its body is none.
             httpx2.TransportError: the connection breaks.
         """
-        if response.headers.get("content-encoding", "identity") != "identity":
+        if not _COMPRESSIONS.isdisjoint(_encodings(response)):
             raise NotAMessage("the response is compressed, which was not asked for")
+        self._name_session(response)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.status_code >= HTTPStatus.BAD_REQUEST:
             body = await _read(response, _MAX_ERROR_BODY)
-            has_session = "mcp-session-id" in request.headers
+            has_session = _SESSION in request.headers
             self.faults[id_] = _fault_of_status(response, body, has_session=has_session)
             headers = {"content-type": kind}
             shown = body if keeps_data else b""
@@ -173,23 +183,72 @@ class _CheckingTransport(httpx2.AsyncHTTPTransport):
         if kind == "text/event-stream":
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             response.stream = _EventStream(response.stream, self._state, self.faults, id_)
+            response.headers["content-type"] = kind  # events are UTF-8, whatever it says
+            return response
+        if not response.is_success and (response.has_redirect_location or keeps_data):
             return response
         if not response.is_success:
-            return response
-        body = await _read(response, MAX_MESSAGE_BYTES)
+            raise NotAMessage(f"it answered with {_named_status(response.status_code)}")
+        body = _in_utf_8(await _read(response, MAX_MESSAGE_BYTES), response.charset_encoding)
         if not body.strip():
             raise NotAMessage(
                 f"it answered with {_named_status(response.status_code)} and an empty body"
             )
-        # Some servers name another type than that of JSON, or none.
-        if kind != "application/json" and not body.lstrip().startswith((b"{", b"[")):
-            raise NotAMessage(
-                f"it answered with {_named_status(response.status_code)} and "
-                f"{kind or 'no content type'}: {body[:200].decode(errors='replace').strip()}"
-            )
-        answer = _answer_among(messages_in(body, self._state.warn), id_)
+        messages = messages_in(body, self._state.warn)
+        answer = _answer_among(messages, id_)
+        if answer is None:
+            # Some servers name another type than that of JSON, or none: only the body tells.
+            fault = next((one for one in messages if isinstance(one, NotAMessage)), None)
+            is_json = fault is not None and _LOOKS_LIKE_JSON.match(body) is not None
+            status = _named_status(response.status_code)
+            reason = str(fault) if is_json else f"it answered with {status} and {kind or 'no type'}"
+            quoted = " ".join(body[:200].decode(errors="replace").split())
+            raise NotAMessage(f"{reason}, which holds no answer: {quoted}")
         written = answer.model_dump_json(by_alias=True, exclude_unset=True)
         return _replaced(response, written.encode(), request)
+
+    def _name_session(self, response: httpx2.Response) -> None:
+        """Have ASCII stand for the id of a session that has other characters."""
+        written = response.headers.get(_SESSION, "")
+        if not written.isascii():
+            name = quote(written)
+            self._session_ids[name] = next(
+                value
+                for header, value in response.headers.raw
+                if header.lower() == _SESSION.encode()
+            )
+            response.headers[_SESSION] = name
+
+
+_SESSION: Final = "mcp-session-id"
+_COMPRESSIONS: Final = frozenset({"gzip", "x-gzip", "deflate", "compress", "br", "zstd"})
+
+
+def _encodings(response: httpx2.Response) -> Iterator[str]:
+    for encoding in response.headers.get("content-encoding", "").split(","):
+        yield encoding.strip().lower()
+
+
+def _in_utf_8(body: bytes, charset: str | None) -> bytes:
+    """Return a body in UTF-8; where it is in the charset that it names, it is written anew."""
+    if charset is None or _CHARSETS.fullmatch(charset) is None:
+        return body
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        is_utf_8 = False
+    else:
+        is_utf_8 = b"\0" not in body
+    return body if is_utf_8 else body.decode(charset, errors="replace").encode()
+
+
+# Others take long to decode: a server could name them for that.
+_CHARSETS: Final = re.compile(
+    r"iso-?8859-1?\d|latin-?1|windows-125\d|cp125\d|utf-?(?:16|32)(?:-?[lb]e)?|shift_jis|euc-(?:jp|kr)"
+    r"|gbk|gb2312|gb18030|big5|koi8-[ru]",
+    re.IGNORECASE,
+)
+_LOOKS_LIKE_JSON: Final = re.compile(rb"\s*[{\[]")
 
 
 _HANDSHAKE: Final = frozenset({"initialize", "server/discover"})
@@ -223,21 +282,14 @@ def _replaced(response: httpx2.Response, body: bytes, request: httpx2.Request) -
 
 def _answer_among(
     messages: list[mcp_types.JSONRPCMessage | NotAMessage], id_: RequestId
-) -> mcp_types.JSONRPCMessage:
-    """Return the answer of a request.
-
-    Raises:
-        NotAMessage: there is none.
-    """
+) -> mcp_types.JSONRPCMessage | None:
+    """Return the answer of a request; None where there is none."""
     for message in messages:
         if isinstance(message, (mcp_types.JSONRPCResponse, mcp_types.JSONRPCError)):
             # A server that answers this request answers it, whichever id it writes.
             message.id = id_
             return message
-    for message in messages:
-        if isinstance(message, NotAMessage):
-            raise message
-    raise NotAMessage("it sent a body without an answer")
+    return None
 
 
 async def _read(response: httpx2.Response, limit: int) -> bytes:
@@ -394,7 +446,18 @@ class _EventStream(httpx2.AsyncByteStream):
         except httpx2.TransportError as error:
             self._faults[self._id] = _fault_of_connection(error)
         if self._id not in self._faults and waiting:
-            yield bytes(waiting)
+            yield self._last(bytes(waiting))
+
+    def _last(self, text: bytes) -> bytes:
+        """Return what comes after the last event: an event without an end, or a message alone.
+
+        Half of an event may come whole once the library has the stream sent again.
+        """
+        data = b"data: " if text.lstrip().startswith(b"{") else b""
+        try:
+            return self._readable(data + text)
+        except NotAMessage:
+            return text
 
     def _readable(self, event: bytes) -> bytes:
         """Return an event with the messages of its data; what is none is passed by.
@@ -406,8 +469,11 @@ class _EventStream(httpx2.AsyncByteStream):
         data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line[:5] == b"data:")
         if not data.strip():
             return corrected(event, self._state.warn)
+        # A message is one, whatever its event is called.
         others = [
-            corrected(line, self._state.warn) for line in lines if line and line[:5] != b"data:"
+            corrected(line, self._state.warn)
+            for line in lines
+            if line and line[:5] != b"data:" and line[:6] != b"event:"
         ]
         written = list[bytes]()
         for message in messages_in(data, self._state.warn):
