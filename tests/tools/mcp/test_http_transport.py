@@ -69,9 +69,9 @@ def test_ms03_a_stream_without_an_end_is_read_up_to_a_number_of_bytes() -> None:
 def test_ms03_a_stream_without_an_answer_ends_at_the_deadline() -> None:
     with (
         http_stub("silent stream") as server,
-        pytest.raises(ToolError, match=r"no answer within 0\.5 s"),
+        pytest.raises(ToolError, match="no answer within 2 s"),
     ):
-        call(server, timeout=0.5)
+        call(server, timeout=2)
 
 
 def test_ms13_a_redirect_to_another_origin_is_not_followed() -> None:

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 import anyio
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp import MCPError
+from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, RequestId
 from pydantic import ValidationError
 
@@ -23,6 +25,11 @@ from wavewright.config.redaction import Redactor
 from wavewright.planner.diagnostics.rendering import printable_lines
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.mcp.lock import ListedTool
+
+MessageStreams: TypeAlias = tuple[
+    ObjectReceiveStream[SessionMessage | Exception], ObjectSendStream[SessionMessage]
+]
+"""What a transport gives to the library: what comes in, and where to send."""
 
 MAX_ERROR_CHARS = 2000
 """Of what a server says of a failure."""

@@ -14,19 +14,23 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Final
+from typing import Final, cast
 from urllib.parse import quote
 
 import httpx2
 import mcp_types
 from anyio.abc import ObjectReceiveStream
-from mcp.client._transport import ReadStream, TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import RequestId
 from pydantic_core import from_json
 
-from wavewright.tools.mcp.connection import ByteAllowance, CallFault, ConnectionState
+from wavewright.tools.mcp.connection import (
+    ByteAllowance,
+    CallFault,
+    ConnectionState,
+    MessageStreams,
+)
 from wavewright.tools.mcp.results import correct_result
 from wavewright.tools.mcp.tools import McpServerSettings
 from wavewright.tools.mcp.wire import (
@@ -41,7 +45,7 @@ from wavewright.tools.network import kept_tls_context
 @asynccontextmanager
 async def http_transport(
     server: McpServerSettings, state: ConnectionState
-) -> AsyncGenerator[TransportStreams]:
+) -> AsyncGenerator[MessageStreams]:
     """Connect over HTTP; the library follows no redirect to another origin, and reconnects with
     `Last-Event-ID`.
     """
@@ -60,7 +64,8 @@ async def http_transport(
             server.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES
         ) as streams,
     ):
-        received, outgoing = streams
+        # They are memory streams, though the library names only what it needs of them.
+        received, outgoing = cast("MessageStreams", streams)
         yield _SiftedStream(received, state, transport), outgoing
 
 
@@ -75,7 +80,7 @@ class _SiftedStream(ObjectReceiveStream[SessionMessage | Exception]):
 
     def __init__(
         self,
-        stream: ReadStream[SessionMessage | Exception],
+        stream: ObjectReceiveStream[SessionMessage | Exception],
         state: ConnectionState,
         transport: _CheckingTransport,
     ) -> None:

@@ -22,7 +22,6 @@ import anyio
 import anyio.to_thread
 from anyio.abc import ByteReceiveStream, ByteSendStream, ObjectReceiveStream, Process
 from anyio.streams.memory import MemoryObjectSendStream
-from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     JSONRPCError,
@@ -33,7 +32,7 @@ from mcp_types import (
     RequestId,
 )
 
-from wavewright.tools.mcp.connection import CallFault, ConnectionState
+from wavewright.tools.mcp.connection import CallFault, ConnectionState, MessageStreams
 from wavewright.tools.mcp.results import correct_result
 from wavewright.tools.mcp.tools import McpServerSettings
 from wavewright.tools.mcp.wire import (
@@ -70,7 +69,7 @@ def child_environment(variables: Mapping[str, str]) -> dict[str, str]:
 @asynccontextmanager
 async def stdio_transport(
     server: McpServerSettings, state: ConnectionState
-) -> AsyncGenerator[TransportStreams]:
+) -> AsyncGenerator[MessageStreams]:
     assert server.command is not None
     process: Process | None = None
     mark = secrets.token_hex(16)
