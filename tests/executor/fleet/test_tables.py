@@ -212,6 +212,24 @@ def test_a_worker_writes_nothing_of_a_call_that_another_user_has_begun(
     assert "forged" not in site.printed()
 
 
+def test_a_worker_cancels_no_call_of_another_by_a_notice(
+    site: FleetSite, postgres: PostgresServer
+) -> None:
+    run = start_run(site, postgres, "one")
+    start_worker(site, "worker_one")
+    site.wait_for_mark("one began")
+    [(call,)] = postgres.fetch("SELECT id FROM wavewright_fleet.call", site.url)
+    for channel in ("cancelled", "answered"):
+        postgres.fetch(
+            f"SELECT pg_notify('wavewright_fleet_{channel}', '{call}')", as_user(site, "worker_two")
+        )
+    log = site.folder / "worker-0.log"
+    site.wait_until(lambda: "is cancelled, which it is not" in log.read_text("utf-8"), "a doubt")
+    site.go("one")
+
+    assert run.wait() == 0, site.printed()
+
+
 def convert(text: str) -> str:
     return f"convert_to('{text}', 'UTF8')"
 

@@ -227,9 +227,9 @@ def test_the_reason_of_a_failure_is_found_wherever_the_server_writes_it(
 def test_answers_to_other_requests_are_told_where_a_call_gets_none_and_not_what_they_hold(
     stub: Callable[..., McpServerSettings],
 ) -> None:
-    error = failure(stub("answers another", timeout=1))
+    error = failure(stub("answers another", timeout=3))
 
-    assert "echo gave no answer within 1 s" in str(error)
+    assert "echo gave no answer within 3 s" in str(error)
     assert "an answer to request 999, which waits for none" in str(error)
     assert "not yours" not in str(error)
 
@@ -447,7 +447,7 @@ def test_an_odd_answer_ends_its_own_call_at_once_and_no_other(
 def test_a_message_that_is_never_ended_is_quoted_where_the_call_gets_no_answer(
     stub: Callable[..., McpServerSettings],
 ) -> None:
-    error = failure(stub("half a message over lines", timeout=1))
+    error = failure(stub("half a message over lines", timeout=3))
 
     assert 'has not ended a message that begins with: { "jsonrpc": "2.0",' in str(error)
 
@@ -456,7 +456,9 @@ def test_a_message_that_is_never_ended_is_quoted_where_the_call_gets_no_answer(
 def test_a_message_is_read_though_no_line_end_follows_it(
     stub: Callable[..., McpServerSettings], fault: str
 ) -> None:
-    assert call(stub(fault), "echo", a=1) == [{"text": '{"a": 1}', "parts": []}]
+    long = "x" * 100_000
+
+    assert call(stub(fault), "echo", a=long) == [{"text": json.dumps({"a": long}), "parts": []}]
 
 
 @pytest.mark.parametrize(

@@ -222,6 +222,11 @@ CANCEL: Final = """
         DELETE FROM wavewright_fleet.pgqueuer AS job USING own WHERE job.payload = convert_to(own.id, 'UTF8')
     )
     SELECT pg_notify('wavewright_fleet_cancelled', id) FROM own"""
+# Every user of the database may send a notice. A call that is wanted stays in the queue until its
+# answer, and no worker can take it out.
+READ_CANCELLED: Final = """
+    SELECT id FROM unnest($1::text[], $2::bigint[]) AS held (id, job)
+    WHERE NOT EXISTS (SELECT FROM wavewright_fleet.pgqueuer AS queued WHERE queued.id = held.job)"""
 READ_ANSWERS: Final = (
     "SELECT id, answer FROM wavewright_fleet.call WHERE id = ANY ($1) AND answer IS NOT NULL"
 )

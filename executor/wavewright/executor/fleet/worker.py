@@ -44,6 +44,7 @@ from wavewright.executor.fleet.tables import (
     LEAVE,
     MAX_GROUP,
     QUEUED,
+    READ_CANCELLED,
     READ_GOAL,
     WAITING_FOR_OTHERS,
     FleetDatabase,
@@ -115,6 +116,9 @@ class FleetWorker:
     """The calls that were taken and are not answered."""
     _taken: dict[str, _Held] = field(default_factory=dict[str, "_Held"])
     """Those that have not begun, and are to begin where the database was away."""
+    _named: set[str] = field(default_factory=set[str])
+    """Calls that are cancelled, as notices say."""
+    _noticed: anyio.Event = field(default_factory=anyio.Event)
     _woken: anyio.Event = field(default_factory=anyio.Event)
     _may_wait: bool = False
     """Whether more calls may wait than it has taken."""
@@ -140,7 +144,12 @@ class FleetWorker:
         """Make calls until a stop is requested, and end those that are under way."""
         with capturing():
             async with anyio.create_task_group() as group:
-                for work in (self._answers.run, self._send_emissions, self._keep_alive):
+                for work in (
+                    self._answers.run,
+                    self._send_emissions,
+                    self._keep_alive,
+                    self._cancel_calls,
+                ):
                     group.start_soon(work)
                 group.start_soon(self._drain, wait_stopped)
                 await self._report_other_calls()
@@ -156,7 +165,7 @@ class FleetWorker:
                 with suppress(*DRIVER_ERRORS):
                     on_notice: dict[str, Callable[[str], None]] = {
                         QUEUED: self._wake,
-                        CANCELLED_CHANNEL: self._cancel,
+                        CANCELLED_CHANNEL: self._note_cancelled,
                     }
                     connection = await listen(self.database.url, on_notice)
                     try:
@@ -175,9 +184,32 @@ class FleetWorker:
     def _wake(self, _: str = "") -> None:
         self._woken.set()
 
-    def _cancel(self, id_: str) -> None:
+    def _note_cancelled(self, id_: str) -> None:
         if id_ in self._held:
-            self._held[id_].scope.cancel()
+            self._named.add(id_)
+            self._noticed.set()
+
+    async def _cancel_calls(self) -> None:
+        """Cancel the calls that notices name, as far as the tables say so, too."""
+        while True:
+            await self._noticed.wait()
+            self._noticed = anyio.Event()
+            jobs = {id_: self._held[id_].job for id_ in self._named & self._held.keys()}
+            try:
+                rows = await self.database.fetch(READ_CANCELLED, [*jobs], [*jobs.values()])
+            except DRIVER_ERRORS:
+                self._noticed.set()
+                await anyio.sleep(_RECONNECT_SECONDS)
+                continue
+            self._named -= jobs.keys()
+            cancelled = {str(row["id"]) for row in rows}
+            for id_ in jobs.keys() & self._held.keys():
+                if id_ in cancelled:
+                    self._held[id_].scope.cancel()
+                else:
+                    _LOG.warning(
+                        "a notice says that the call %s is cancelled, which it is not", id_
+                    )
 
     async def _take_calls(self, queue: Queries, calls: TaskGroup) -> None:
         """Take as many calls as there are slots, or wait for some."""

@@ -163,8 +163,6 @@ class SpreadMessage:
         """Return whether what was joined, or a line alone, is a whole value with what has come of a
         line: a program that writes no line end after a message waits for the next request.
         """
-        if not line.endswith((b"}", b"]")):
-            return False
         return self._depth + nesting(line) <= 0 if self._text else _is_whole(line)
 
     def _continues(self, line: bytes) -> bool:
@@ -235,10 +233,11 @@ async def _lines(
                 state.end(f"it sent a line of more than {_MAX_DISCARDED_BYTES // 2**20} MiB")
                 return
         # Looked at again only when it has doubled: a long line costs no more than twice its length.
-        if not discarded and len(line) >= 2 * looked_at:
+        is_due = not discarded and len(line) >= 2 * looked_at
+        if is_due and line.endswith((b"}", b"]")):
+            looked_at = len(line)
             if spread.is_ended_by(bytes(line)):
                 yield ended_line()
-            looked_at = len(line)
     if line:
         yield ended_line()
 
