@@ -94,6 +94,10 @@ REPAIRED = [
     pytest.param(STEPS, {"bare_list"}, id="bare list"),
     pytest.param(f"The steps are:\n{STEPS}", {"bare_list", "prose"}, id="bare list in prose"),
     pytest.param(f'{{"execution_plan": {TEXT}}}', {"wrapper"}, id="wrapper"),
+    pytest.param(f'{{"answer": {TEXT}}}', {"wrapper"}, id="an answer"),
+    pytest.param(f'{{"thoughts": "first", "final_answer": {TEXT}}}', {"wrapper"}, id="an answer beside thoughts"),
+    pytest.param(f"[{TEXT}]", {"wrapper"}, id="a list of one plan"),
+    pytest.param(json.dumps({"answer": TEXT}), {"wrapper", "double_encoding"}, id="an answer in a string"),
     pytest.param(f'{{"response": {{"plan": {STEPS}}}}}', {"wrapper", "bare_list"}, id="two wrappers"),
     pytest.param(json.dumps({"name": "plan", "arguments": PLAN}), {"tool_call"}, id="tool call"),
     pytest.param(

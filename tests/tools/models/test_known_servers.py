@@ -110,6 +110,47 @@ async def test_a_server_that_refuses_every_form_is_asked_in_words_alone(
     assert not has_form(request)
 
 
+async def test_a_server_that_fails_over_a_form_is_asked_in_the_next_way(
+    tmp_path: Path, cache_home: Path
+) -> None:
+    with FakeModelServer(holds_by="tool", over_forms=failing(500)) as server:
+        request = await request_of(server, tmp_path)
+
+    assert request.output_tool == "verdict"
+    [kept] = json.loads((cache_home / "wavewright" / "model-servers.json").read_text()).values()
+    assert kept["mode"] == "tool"
+
+
+async def test_a_server_that_fails_over_every_form_is_asked_in_words(tmp_path: Path) -> None:
+    with FakeModelServer(holds_by="nothing", over_forms=failing(500)) as server:
+        request = await request_of(server, tmp_path)
+
+    assert not has_form(request)
+
+
+async def test_a_form_over_which_a_server_fails_is_asked_for_in_the_next_way(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(failing(500), when=lambda request: not request.tools)
+
+    assert (await request_of(model_server, tmp_path)).output_tool == "verdict"
+
+
+async def test_a_server_that_cannot_stream_is_asked_for_whole_answers_from_then_on(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(
+        ApiError(400, "stream: true is not supported"),
+        when=lambda request: bool((request.body or {}).get("stream")),
+    )
+
+    request = await request_of(model_server, tmp_path)
+
+    assert "response_format" in (request.body or {})
+    streamed = [asked for asked in model_server.requests if (asked.body or {}).get("stream")]
+    assert len(streamed) == 1
+
+
 def has_form(request: FakeModelRequest) -> bool:
     return bool(request.tools) or "response_format" in (request.body or {})
 

@@ -161,6 +161,12 @@ def test_an_answer_that_does_not_fit_is_sent_back_with_what_is_wrong(home: Path)
         ),
         pytest.param('{"topic": "bill", "urgent": false,}', id="trailing comma"),
         pytest.param("{'topic': 'bill', 'urgent': False}", id="Python"),
+        pytest.param('{"answer": {"topic": "bill", "urgent": false}}', id="a field around it"),
+        pytest.param('[{"topic": "bill", "urgent": false}]', id="a list of one"),
+        pytest.param(
+            r'{"thoughts": "a bill", "data": "{\"topic\": \"bill\", \"urgent\": false}"}',
+            id="text beside thoughts",
+        ),
     ],
 )
 def test_slips_of_form_are_read_past(home: Path, said: str) -> None:

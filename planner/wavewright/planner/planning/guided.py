@@ -29,7 +29,7 @@ from wavewright.planner.planning.prompt import dispatchable_tools, request_value
 from wavewright.planner.planning.tool_descriptions import tool_entries
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, OnText, Turn
-from wavewright.planner.reading.json_extraction import find_json
+from wavewright.planner.reading.json_extraction import find_json, wrapped_values
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts.templates import Prompts
@@ -194,11 +194,9 @@ def _read_choice(partial: GuidedPlan, answer: ModelAnswer) -> GuidedPlan | Plan 
 
 
 def _chosen_object(text: str) -> JsonObject | None:
-    """Return the choice in an answer: the last object that names a call, inside `next` or bare."""
+    """Return the choice in an answer: the last object that names a call, bare or wrapped."""
     for match in reversed(find_json(text).values):
-        value = match.value
-        inner = value.get("next") if isinstance(value, dict) else None
-        for candidate in (inner, value):
+        for candidate in wrapped_values(match.value):
             if isinstance(candidate, dict) and isinstance(candidate.get("call"), str):
                 return candidate
     return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from wavewright.config.documents import decode
 from wavewright.config.readers.json_cursor import FENCE, JsonDeparture, ScanError
@@ -301,6 +302,40 @@ def find_json(
     except DocumentError as error:
         search.unread += error.faults
     return FoundJson(source, tuple(search.values), tuple(search.unread))
+
+
+THOUGHT_FIELDS: Final = frozenset(
+    {"reasoning", "thinking", "thought", "thoughts", "analysis", "scratchpad", "draft", "example"}
+)
+"""Fields that models write beside an answer, and that are none."""
+_MAX_WRAPPERS: Final = 3
+
+
+def wrapped_values(value: Json, depth: int = _MAX_WRAPPERS) -> Iterator[Json]:
+    """Yield an answer, and what it wraps: its only item, its only field beside thoughts, the
+    arguments of a call, the JSON in its text; the outermost first.
+    """
+    yield value
+    inner = _wrapped(value) if depth else None
+    if inner is not None:
+        yield from wrapped_values(inner, depth - 1)
+
+
+def _wrapped(value: Json) -> Json:
+    """Return what an answer wraps; None where it wraps nothing."""
+    match value:
+        case str():
+            inside = find_json(value).values if value.lstrip()[:1] in {"{", "["} else ()
+            return inside[0].value if len(inside) == 1 and inside[0].is_certain else None
+        case [only]:
+            return only
+        case {"name": str(), "arguments": arguments, **others} if others.keys() <= {"id", "type"}:
+            return arguments
+        case dict():
+            fields = [name for name in value if name.lower() not in THOUGHT_FIELDS]
+            return value[fields[0]] if len(fields) == 1 else None
+        case _:
+            return None
 
 
 class _JsonSearch:

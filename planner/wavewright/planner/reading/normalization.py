@@ -2,7 +2,8 @@
 
 Models wrap plans (in `{"plan": …}`, in a tool call, in a string) and use other names for fields. A
 value is *plan-shaped* if a fixed list of wrappers leads to an object with `steps`, to a list of
-steps, or to the answer that there is no plan. Two names for one field are a duplicate key.
+steps, or to the answer that there is no plan. Thoughts may stand beside what is wrapped. Two names
+for one field are a duplicate key.
 """
 
 from __future__ import annotations
@@ -26,8 +27,12 @@ from wavewright.config.sources import (
     iterate_nodes,
     pointer_token,
 )
+from wavewright.planner.reading.json_extraction import THOUGHT_FIELDS
 
-WRAPPERS = frozenset({"plan", "result", "output", "response", "execution_plan"})
+WRAPPERS = frozenset(
+    {"plan", "result", "output", "response", "execution_plan", "answer", "final_answer", "final"}
+    | {"data", "content", "message", "json", "value", "object", "structured_output", "workflow"}
+)
 ALIASES = {
     "dependsOn": "depends_on",
     "dependencies": "depends_on",
@@ -132,12 +137,13 @@ def _unwrap_once(
 ) -> tuple[Node | None, str]:
     if isinstance(node, ScalarNode):
         return _json_in(node, source, max_depth, notes, faults), "double_encoding"
+    if isinstance(node, ListNode) and len(node.items) == 1:
+        return node.items[0], "wrapper"
     if not isinstance(node, ObjectNode):
         return None, ""
-    if len(node.members) == 1:
-        ((key, member),) = node.members.items()
-        if key in WRAPPERS:
-            return member.node, "wrapper"
+    fields = [key for key in node.members if key.lower() not in THOUGHT_FIELDS]
+    if len(fields) == 1 and fields[0] in WRAPPERS:
+        return node.members[fields[0]].node, "wrapper"
     function = node.members.get("function")
     if function is not None and node.members.keys() <= {"function", "id", "type", "index"}:
         node = function.node

@@ -62,6 +62,15 @@ def test_a_program_is_told_in_json_that_another_name_of_the_host_is_refused(
     assert answer.json() == {"error": "this server is not 'evil.example'"}
 
 
+def test_a_browser_is_told_on_a_page_why_it_is_refused(page: ServedPage) -> None:
+    browser = {"Host": "evil.example", "Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    answer = httpx.get(page.root, headers={**page.bearer, **browser})
+
+    assert answer.status_code == 421
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "this server is not &#39;evil.example&#39;" in answer.text
+
+
 @pytest.mark.parametrize("origin", ["", "http://evil.example", "null"])
 def test_a_form_of_another_page_changes_nothing(page: ServedPage, origin: str) -> None:
     with httpx.Client() as client:

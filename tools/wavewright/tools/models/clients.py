@@ -25,7 +25,7 @@ from openai import AsyncOpenAI, Omit
 from openai.types import CompletionUsage, responses
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic_ai.exceptions import ModelHTTPError
-from pydantic_ai.models import ModelRequestParameters, StreamedResponse
+from pydantic_ai.models import CompletedStreamedResponse, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.ollama import OllamaModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel, OpenAIStreamedResponse
 from pydantic_ai.profiles.openai import OpenAIModelProfile
@@ -65,8 +65,12 @@ class TotallingChatModel(OpenAIChatModel):
     """A model of the chat language that keeps the claimed total.
 
     A server that refuses the ceiling of an answer under its older name is asked again under the
-    newer one, and from then on under that alone.
+    newer one, and from then on under that alone. One that refuses to stream is asked for whole
+    answers.
     """
+
+    _is_whole = False
+    """Whether it gives whole answers only."""
 
     async def request(
         self,
@@ -96,15 +100,28 @@ class TotallingChatModel(OpenAIChatModel):
                 messages, model_settings, model_request_parameters, run_context
             )
 
+        async def whole() -> StreamedResponse:
+            response = await self.request(messages, model_settings, model_request_parameters)
+            return CompletedStreamedResponse(
+                response, model_request_parameters=model_request_parameters, replay_events=True
+            )
+
+        if self._is_whole:
+            yield await whole()
+            return
         has_newer_ceiling = self._has_newer_ceiling
         async with AsyncExitStack() as stack:
             try:
                 stream = await stack.enter_async_context(asked())
             except ModelHTTPError as error:
-                if has_newer_ceiling or not _wants_newer_ceiling(error):
+                if not has_newer_ceiling and _wants_newer_ceiling(error):
+                    self._take_newer_ceiling()
+                    stream = await stack.enter_async_context(asked())
+                elif _may_not_stream(error):
+                    stream = await whole()
+                    self._is_whole = True
+                else:
                     raise
-                self._take_newer_ceiling()
-                stream = await stack.enter_async_context(asked())
             yield stream
 
     @property
@@ -124,6 +141,14 @@ class TotallingChatModel(OpenAIChatModel):
 
 def _wants_newer_ceiling(error: ModelHTTPError) -> bool:
     return "max_completion_tokens" in str(error.body)
+
+
+def _may_not_stream(error: ModelHTTPError) -> bool:
+    """Whether a server may have refused a question because it was to be answered as a stream."""
+    return error.status_code in _NOT_SUPPORTED and "stream" in str(error.body).lower()
+
+
+_NOT_SUPPORTED: Final = frozenset({400, 404, 405, 406, 415, 422, 500, 501})
 
 
 class TotallingOllamaModel(TotallingChatModel, OllamaModel):

@@ -79,6 +79,8 @@ class ModelFault:
     """Whether the provider answers once the rate of requests is lower."""
     is_of_provider: bool = False
     """Whether any other question to the model would fail for the same reason."""
+    may_be_of_form: bool = False
+    """Whether the same question may be answered where it asks for another form."""
 
 
 class ResponseTooLarge(httpx2.DecodingError):
@@ -162,10 +164,13 @@ def _api_fault(error: ModelAPIError, model: str, asked: str) -> ModelFault:
             isinstance(error, ModelHTTPError) and error.status_code == HTTPStatus.TOO_MANY_REQUESTS
         ),
         is_free=isinstance(error, ModelHTTPError) and not error.in_stream,
+        may_be_of_form=fault.may_be_of_form
+        # Some servers fail over a form that they do not know.
+        or (isinstance(error, ModelHTTPError) and error.status_code in {500, 501}),
     )
 
 
-_REJECTED = ModelFault("denied", "{} rejected the request")
+_REJECTED = ModelFault("denied", "{} rejected the request", may_be_of_form=True)
 _OVERLOADED = ModelFault(
     "overloaded",
     "{} is overloaded or out of order",

@@ -143,7 +143,10 @@ def replace_known(known: KnownServer, **changes: object) -> KnownServer:
 
 async def probe(endpoint: Endpoint, model: Model) -> OutputMode | None:
     """Return the best way to ask a server for a form; None where it gave no answer at all."""
-    for mode in OUTPUT_MODES[:-1]:
+    has_failed = False
+    for mode in OUTPUT_MODES:
+        if mode == "prompted" and not has_failed:
+            break
         try:
             with anyio.fail_after(PROBE_SECONDS):
                 # As a stream, which is how questions are asked: some servers have nothing else.
@@ -157,8 +160,10 @@ async def probe(endpoint: Endpoint, model: Model) -> OutputMode | None:
             return None
         except PROVIDER_ERRORS as error:
             fault = fault_of(error, endpoint.name, "")
-            if fault.is_of_provider or fault.kind != "denied":
+            if not fault.may_be_of_form or mode == "prompted":
                 return None
+            # It may be out of order altogether: then it does not answer in words either.
+            has_failed |= fault.is_of_provider
             continue
         if _is_held(response, mode):
             return mode

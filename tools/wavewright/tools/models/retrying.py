@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import anyio
 import stamina
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
-from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models import CompletedStreamedResponse, Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
@@ -95,7 +95,8 @@ class ServedModel:
         if is_replaying:
             return [declared, *(mode for mode in OUTPUT_MODES if mode != declared)]
         if self.server is None or not is_object(schema):
-            return [declared]
+            # What a provider refuses of a schema is asked for in words.
+            return list(dict.fromkeys((declared, OUTPUT_MODES[-1])))
         best = await self.server.mode()
         return [*OUTPUT_MODES[OUTPUT_MODES.index(best) :]]
 
@@ -152,7 +153,10 @@ class RetryingModel(WrapperModel):
                     # A budget that has no room for the goal's types may have some without them.
                     continue
                 # Refused as it is, by a server that answers: its form may be what it cannot take.
-                if error.fault.kind != "denied" or error.fault.is_of_provider:
+                fault = error.fault
+                if not fault.may_be_of_form or (
+                    fault.is_of_provider and self._served.server is None
+                ):
                     raise
                 _logger.info("%s refuses a form: %s", self._name, error.fault.message)
                 refusals.append(error)
@@ -337,7 +341,8 @@ class RetryingModel(WrapperModel):
             async with self.wrapped.request_stream(messages, settings, parameters) as stream:
                 response, is_whole = await read_stream(stream, answer_tool, on_text, begun)
                 self._usage.is_cut = not is_whole
-            if server is not None and is_whole and charge.arrived_at is not None:
+            is_streamed = not isinstance(stream, CompletedStreamedResponse)
+            if server is not None and is_whole and is_streamed and charge.arrived_at is not None:
                 server.measure(
                     response.usage.input_tokens,
                     charge.arrived_at - asked_at,

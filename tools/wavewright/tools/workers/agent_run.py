@@ -39,8 +39,8 @@ from wavewright.tools.workers.agent_tools import AgentCalls
 from wavewright.tools.workers.conversation import (
     Deadline,
     WorkerConversation,
+    fitting,
     is_short_refusal,
-    misfit_texts,
     read_answer,
     read_text,
 )
@@ -156,9 +156,10 @@ class AgentRun:
         if self.task.schema is None:
             return self._text_answer(answer)
         reading = read_answer(answer)
-        if reading.is_whole and not misfit_texts(reading.values[0], self.task.schema):
-            return self._result(reading.values[0], "agent")
-        if any(not misfit_texts(value, self.task.schema) for value in reading.values):
+        found = [fitting(value, self.task.schema) for value in reading.values]
+        if reading.is_whole and not found[0].faults:
+            return self._result(found[0].value, "agent")
+        if any(not each.faults for each in found):
             return FallbackFailure("its answer stands among other words")
         return await self._ask_again(answer, "agent")
 
@@ -183,13 +184,12 @@ class AgentRun:
         if self.last_answer is None:
             return FallbackFailure("the model has said nothing")
         if self.task.schema is not None:
-            fitting = [
-                value
-                for value in read_answer(self.last_answer).values
-                if not misfit_texts(value, self.task.schema)
+            found = [
+                fitting(value, self.task.schema) for value in read_answer(self.last_answer).values
             ]
-            if fitting:
-                return self._result(fitting[-1], "suggested")
+            fit = [each.value for each in found if not each.faults]
+            if fit:
+                return self._result(fit[-1], "suggested")
         if not await self._make_suggested(self.last_answer):
             return FallbackFailure("its final message holds neither an answer nor a call of a tool")
         return await self._ask_again(self.last_answer, "suggested")

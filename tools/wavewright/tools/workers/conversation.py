@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from wavewright.config.sources import ReadLimits
 from wavewright.planner.planning.non_plan_answers import is_refusal_prose
@@ -26,7 +27,12 @@ from wavewright.planner.ports.model_port import (
     OnUse,
     Turn,
 )
-from wavewright.planner.reading.json_extraction import FoundJson, FoundValue, find_json
+from wavewright.planner.reading.json_extraction import (
+    FoundJson,
+    FoundValue,
+    find_json,
+    wrapped_values,
+)
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError, Prompts
@@ -207,11 +213,11 @@ class WorkerConversation:
             return self._accept_text(answer, is_last=is_last)
         reading = read_answer(answer)
         if not reading.is_whole:
-            fits = any(not misfit_texts(value, schema) for value in reading.values)
+            fits = any(not fitting(value, schema).faults for value in reading.values)
             is_final = reading.is_refusal or (fits and not answer.is_truncated)
             return _Rejection((reading.fault,), is_final=is_final)
         (value,) = reading.values
-        faults = misfit_texts(value, schema)
+        value, faults = fitting(value, schema)
         return _Rejection(faults) if faults else self._accept_value(value, is_last=is_last)
 
     def _accept_text(self, answer: ModelAnswer, *, is_last: bool) -> JsonObject | _Rejection:
@@ -239,6 +245,23 @@ class _Rejection:
     is_final: bool = False
     """Whether asking again is of no use: it declines, or what was asked for stands among its words.
     """
+
+
+class Fitting(NamedTuple):
+    """A value of an answer, held against the schema that was asked for."""
+
+    value: Json
+    faults: tuple[str, ...]
+    """What is wrong with it; nothing where it fits."""
+
+
+def fitting(value: Json, schema: JsonSchema) -> Fitting:
+    """Return a value, or what it wraps (`{"answer": …}`) where that fits and the value does not."""
+    faults = misfit_texts(value, schema)
+    for inner in wrapped_values(value) if faults else ():
+        if not misfit_texts(inner, schema):
+            return Fitting(inner, ())
+    return Fitting(value, faults)
 
 
 def misfit_texts(value: Json, schema: JsonSchema) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ from wavewright.tools.workers import services as faults
 from wavewright.tools.workers.conversation import (
     Deadline,
     WorkerConversation,
+    fitting,
     misfit_texts,
     read_answer,
 )
@@ -208,10 +209,10 @@ class WorkerRun:
                 lost = read_whole_calls(answer.text, answer.calls).lost
                 if lost:
                     self.call.emit(CallsNotRead(", ".join(lost)))
-            for value in reversed(values):
-                if not misfit_texts(value, schema):
+            for held in reversed([fitting(value, schema) for value in values]):
+                if not held.faults:
                     try:
-                        return self._output(value, True, "suggested")
+                        return self._output(held.value, True, "suggested")
                     except AnswerRefused:
                         continue
         return FallbackFailure("nothing among the model's words fits", is_outage=True)

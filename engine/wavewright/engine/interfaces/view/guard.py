@@ -34,7 +34,12 @@ from wavewright.engine.interfaces.view.people import (
     below_prefix,
     set_viewer,
 )
-from wavewright.engine.interfaces.view.served_pages import base_of, is_asked_for_json, render
+from wavewright.engine.interfaces.view.served_pages import (
+    base_of,
+    is_asked_for_json,
+    refusal,
+    render,
+)
 from wavewright.engine.interfaces.view.sessions import SESSION_SECONDS, Sessions
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -266,10 +271,14 @@ def _refused_origin(request: Request) -> Response:
 
 
 def _refusal(request: Request, code: int, reason: str) -> Response:
-    """Return the reason as text, and to programs in JSON, as the API describes it."""
+    """Return the reason as a page to browsers, in JSON to programs, as the API describes it, and as
+    text to others.
+    """
     headers = {"WWW-Authenticate": "Bearer"} if code == 401 else None
     if is_asked_for_json(request):
         return JSONResponse({"error": reason}, code, headers)
+    if "text/html" in request.headers.get("accept", ""):
+        return refusal(request, HTTPException(code, reason))
     return PlainTextResponse(reason, code, headers)
 
 

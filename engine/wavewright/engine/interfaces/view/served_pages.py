@@ -66,7 +66,10 @@ def page(request: Request, template: str, code: int = 200, /, **values: object) 
     return HTMLResponse(render(template, **shown), code)
 
 
-_TITLES: Final = {403: "Not allowed", 404: "No such page", 405: "Nothing to do here"}
+_TITLES: Final = {
+    403: "Not allowed", 404: "No such page", 405: "Nothing to do here", 421: "Another address",
+    429: "Too many requests",
+}  # fmt: skip
 
 
 def refusal(request: Request, error: Exception) -> Response:

@@ -92,8 +92,18 @@ class FakeModelServer:
     block runs.
     """
 
-    def __init__(self, port: int = 0, *, holds_by: HoldsBy = "native") -> None:
+    def __init__(
+        self, port: int = 0, *, holds_by: HoldsBy = "native", over_forms: Answer | None = None
+    ) -> None:
+        """Make a server.
+
+        Args:
+            port: Where it listens; any free one where it is 0.
+            holds_by: How it can be asked for a form.
+            over_forms: What a probe gets for any other form; words where absent.
+        """
         self._holds_by = holds_by
+        self._over_forms = Reply(text="Blue.") if over_forms is None else over_forms
         self._rules: list[Rule] = []
         self._ledger = RequestLog()
         self._port = port
@@ -253,7 +263,8 @@ class FakeModelServer:
         way = "native" if request.output_tool is None else "tool"
         if self._holds_by == way:
             return made.structured({"word": PROBE_WORD})
-        return Reply(text="Blue.")
+        has_form = bool(request.tools) or "response_format" in (request.body or {})
+        return self._over_forms if has_form else Reply(text="Blue.")
 
     def _resolve_answer(self, given: AnswerLike | AnswerMaker, request: FakeModelRequest) -> Answer:
         try:
