@@ -44,15 +44,15 @@ EXTRAS: Mapping[str, Extra] = {
     "postgres": Extra(("asyncpg",), "journal, jobs and budgets in PostgreSQL"),
     "receipts": Extra(("cryptography",), "signatures of receipts"),
     "search": Extra(("ddgs", "tantivy"), "the search providers `ddgs` and `tantivy`"),
+    "view": Extra(
+        ("sse_starlette", "starlette", "uvicorn"), "the pages of `wavewright view` and `play`"
+    ),
     "tabletop": Extra(
         ("rapidfuzz", "sse_starlette", "starlette", "uvicorn"), "the tabletop game and its page"
     ),
     "testing": Extra(
         ("hypothesis", "pytest", "starlette", "syrupy", "uvicorn"),
         "tests and snapshots of plans, outputs for --simulate, the fake model",
-    ),
-    "view": Extra(
-        ("sse_starlette", "starlette", "uvicorn"), "the pages of `wavewright view` and `play`"
     ),
     "web": Extra(
         ("lxml_html_clean", "markdownify", "protego", "selectolax", "trafilatura"),

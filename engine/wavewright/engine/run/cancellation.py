@@ -85,8 +85,12 @@ class CancellationToken:
         """Wait for a cancel request, and cancel; a store that cannot be read is asked again."""
         while self.request is None:
             await anyio.sleep(POLL_SECONDS)
+            begun = run()
+            if begun is None:
+                # A new run has no id before its first event, and nobody can have named it.
+                continue
             with suppress(JournalError):
-                self.request = None if (known := run()) is None else await find(known)
+                self.request = await find(begun)
         self.cancel()
 
     @contextmanager

@@ -122,21 +122,23 @@ def _donor(context: PlannedContext) -> ReuseSource | None:
     """Return the results that a retry reuses: those of the run that it repeats, and of the runs
     that this one repeats.
     """
-    if context.donor is None or context.retry is None:
+    retry = context.retry
+    if context.donor is None or retry is None:
         return None
-    states = [context.donor, *context.donors_before]
-    keeps_all = context.retry.only_failed
-    chain = tuple(
-        RetriedRun(
-            state.run, state, frozenset() if keeps_all else changed_tools(state, context.tools)
-        )
-        for state in states
-        if state.run is not None
-    )
+    chain: list[RetriedRun] = []
+    for state in (context.donor, *context.donors_before):
+        if state.run is None:
+            continue
+        changed = frozenset[str]()
+        if not retry.only_failed:
+            # Reads of a tool whose code has changed since are made again; see "Retried" in
+            # docs/explanation/semantics.md.
+            changed = changed_tools(state, context.tools)
+        chain.append(RetriedRun(state.run, state, changed))
     if not chain:
         return None
-    anew, again = frozenset(context.retry.anew), frozenset(context.retry.again)
-    return ReuseSource(chain, anew | again, again)
+    again = frozenset(retry.again)
+    return ReuseSource(tuple(chain), again.union(retry.anew), again)
 
 
 def changed_tools(state: RunState, tools: Mapping[str, Tool]) -> frozenset[str]:

@@ -77,12 +77,13 @@ def read_permits(file: Path) -> Permits:
 
 def permits_of_run(state: RunState) -> Permits | None:
     """Return the permits that a run has journaled, if it has any."""
-    body = next((note.body for note in reversed(state.notes) if note.topic == PERMITS), None)
-    if body is None:
+    journaled = [note.body for note in state.notes if note.topic == PERMITS]
+    if not journaled:
         return None
     from wavewright.planner.checks.permits import Permits
 
-    return Permits.model_validate(body)
+    # What a person has agreed to since is in the last one.
+    return Permits.model_validate(journaled[-1])
 
 
 def permits_notes(context: RunContext, at: float) -> tuple[Noted, ...]:

@@ -71,6 +71,7 @@ async def _resumed(
     retry = started.retry
     donor: RunState | None = None
     if retry is not None:
+        # What the run before has done is taken over by this attempt as well.
         donor = fold(await attempt.journal.load(retry.run))
     goal = goal_with_feedback(Goal.model_validate(started.goal), state)
     context = RunContext(

@@ -80,21 +80,24 @@ def draft_note(draft: PlanDraft, at: float) -> Noted:
     """Return the note of a plan as its author wrote it, with its rung."""
     plan = draft.plan.model_dump(mode="json", by_alias=True, exclude_unset=True)
     body: JsonObject = {"plan": plan, "rung": draft.rung}
-    return Noted(at, "draft", {**body, "is_saved": True} if draft.is_saved else body)
+    if draft.is_saved:
+        body["is_saved"] = True
+    return Noted(at, "draft", body)
 
 
 def pending_draft(state: RunState) -> PlanDraft | None:
     """Return the draft of a run that is not accepted yet."""
-    body = next((noted.body for noted in reversed(state.notes) if noted.topic == "draft"), None)
-    if body is None:
+    drafts = [noted.body for noted in state.notes if noted.topic == "draft"]
+    if not drafts:
         return None
+    body = drafts[-1]
+    # Read from a text as its author's was: faults that the check finds have places in it.
     document = read_document(
         json.dumps(body["plan"], indent=2), f"the plan given to run {state.run}"
     )
     plan = Plan.model_validate(document.value)
-    return PlanDraft(
-        plan, PlanOrigin(document), str(body["rung"]), is_saved=body.get("is_saved") is True
-    )
+    is_saved = body.get("is_saved") is True
+    return PlanDraft(plan, PlanOrigin(document), str(body["rung"]), is_saved=is_saved)
 
 
 def diagnostics_json(diagnostics: Iterable[Diagnostic]) -> list[JsonObject]:

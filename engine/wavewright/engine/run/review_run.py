@@ -29,6 +29,7 @@ async def review_run(context: PlannedContext, attempt: Attempt, means: Means) ->
     Raises:
         RunHalted: the run was stopped.
     """
+    # By code first: what gates and figures say stands, and a model may only find more against it.
     review = review_by_code(context.plan, context.goal, context.state, context.signatures)
     if means.services.models is not None:
         work = _review_by_model(context, review, means.services)
@@ -41,6 +42,7 @@ async def review_run(context: PlannedContext, attempt: Attempt, means: Means) ->
             context = await _record_time_limit(context, attempt)
         else:
             review = phase.value
+    # A review quotes outputs: in the journal it holds no secret of them.
     shown = RedactedRun(context.state).review(review)
     context = await record_note(attempt, context, "review", shown.model_dump(mode="json"))
     return replace(context, review=review)

@@ -168,14 +168,13 @@ def lint(subject: CheckContext) -> Iterator[Diagnostic]:
     yield from _template_references(subject)
     yield from _unwritten_data(subject)
     yield from misfits_of_kind(subject)
-    if any(not signature.only_reads for signature in subject.tools.values()):
-        from wavewright.planner.checks.safety import decisions_from_outside  # most plans only read
+    has_effects = any(not signature.only_reads for signature in subject.tools.values())
+    has_agent = any(step.tool == AGENT for step in subject.plan.steps)
+    if has_effects or has_agent:
+        # Imported here: most plans only read, and have no agents.
+        from wavewright.planner.checks.safety import safety_warnings
 
-        yield from decisions_from_outside(subject)
-    if any(step.tool == AGENT for step in subject.plan.steps):
-        from wavewright.planner.checks.safety import misled_agents  # few plans have agents
-
-        yield from misled_agents(subject)
+        yield from safety_warnings(subject, has_effects=has_effects)
 
 
 def _unread_outputs(subject: CheckContext) -> Iterator[Diagnostic]:

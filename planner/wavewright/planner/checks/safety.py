@@ -64,12 +64,13 @@ def check_safety(subject: CheckContext) -> Iterator[Diagnostic]:
         yield from _sent_secrets(subject)
 
 
-def decisions_from_outside(subject: CheckContext) -> Iterator[Diagnostic]:
+def safety_warnings(subject: CheckContext, *, has_effects: bool) -> Iterator[Diagnostic]:
     """Yield where untrusted text decides whether, how often or with which values something is
-    written or sent.
+    written or sent, and agents that a page could mislead.
     """
-    if brings_untrusted_text(subject):
+    if has_effects and brings_untrusted_text(subject):
         yield from untrusted_decisions(subject, subject.derive(followed))
+    yield from misled_agents(subject)
 
 
 def untrusted_names(subject: CheckContext, expansion: str) -> bool:

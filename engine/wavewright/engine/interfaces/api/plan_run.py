@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 import anyio
 import anyio.abc
 import anyio.to_thread
-from markupsafe import Markup, escape
+from markupsafe import escape
 from pydantic import TypeAdapter, ValidationError
 
 from wavewright.config import exit_codes
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 
 R = TypeVar("R")
-_MAX_RESULT = 4_000
-"""Characters of a result that are shown."""
 
 
 class NoResult(WavewrightError):
@@ -212,23 +210,14 @@ class PlanRun(Generic[R]):
 
         A run that ended before it had a plan is text alone.
         """
-        from wavewright.engine.rehearsal.dry_run.page import run_figure
-        from wavewright.reviewer.report.page import pretty_json
-        from wavewright.reviewer.report.sections import markdown_to_html
-
         package = self.final_package or self._package_so_far
         if package is None:
             return {"text/plain": repr(self)}
-        result = package.result
-        is_text = isinstance(result, str)
-        shown = (result if isinstance(result, str) else pretty_json(result))[:_MAX_RESULT]
-        page = Markup("<div><p><b>{}</b> run {}</p>{}{}</div>").format(
-            self.status.replace("_", " "),
-            self.id,
-            Markup(run_figure(package.execution_log)),  # noqa: S704 - rendered from escaping templates
-            markdown_to_html(shown) if is_text else Markup("<pre>{}</pre>").format(shown),
-        )
-        return {"text/plain": f"{self!r}\n{shown}", "text/html": str(page)}
+        # Imported here: a program without a notebook draws nothing.
+        from wavewright.engine.interfaces.api.notebook_page import page_of_run, shown_result
+
+        page = page_of_run(self.id, self.status, package)
+        return {"text/plain": f"{self!r}\n{shown_result(package)}", "text/html": page}
 
 
 @dataclass(slots=True)

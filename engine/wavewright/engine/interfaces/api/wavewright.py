@@ -522,15 +522,12 @@ class Wavewright:
             CancelRefused: it has come to another end, it is the run of a target, or its owner does
                 not end it.
         """
-        # Runs that are not cancelled need no job store.
-        from wavewright.engine.service.cancelling import cancel_run
-        from wavewright.engine.service.daemon.reports import Reporter
-        from wavewright.engine.service.job_store.stores import open_stores
+        # Imported here: runs that are not cancelled need no job store.
+        from wavewright.engine.interfaces.api.cancelling import cancel_in_stores
 
         known, _ = await self._events_of(run)
-        async with open_stores(self._settings) as stores:
-            request = CancelRequest(by or getpass.getuser(), time.time())
-            await cancel_run(stores, known, request, Reporter.of(self._settings))
+        request = CancelRequest(by or getpass.getuser(), time.time())
+        await cancel_in_stores(self._settings, known, request)
         state = fold(await self._open.journal.load(known))
         return PlanRun(state, None, stored_package(state))
 

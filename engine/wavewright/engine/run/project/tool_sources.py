@@ -245,19 +245,24 @@ class ToolSources:
         installed = pack_names()
         prefix, dot, _ = name.partition(".")
         if dot:
+            # A full name says which pack is meant.
             installed = tuple(pack for pack in installed if pack == prefix)
-        listed = [
-            pack
-            for pack in installed
-            if pack not in self.packs and is_listed(pack, self.settings.packs)
-        ]
-        others = (
-            [] if is_found else [pack for pack in installed if pack not in {*self.packs, *listed}]
-        )
-        for group in ([pack for pack in installed if pack in self.packs], listed, others):
-            bringing = [*self._bringing(name, group, is_found=is_found)]
-            if bringing:
-                return bringing
+        configured: list[str] = []
+        listed: list[str] = []
+        others: list[str] = []
+        for pack in installed:
+            if pack in self.packs:
+                configured.append(pack)
+            elif is_listed(pack, self.settings.packs):
+                listed.append(pack)
+            elif not is_found:
+                others.append(pack)
+        # What the project has chosen goes before what is only installed: a pack that comes along
+        # with another package changes no tool of a plan.
+        for group in (configured, listed, others):
+            candidates = [*self._bringing(name, group, is_found=is_found)]
+            if candidates:
+                return candidates
         return []
 
     def _bringing(
@@ -269,13 +274,15 @@ class ToolSources:
                 names = pack_tool_names(pack, given, root)
             except PackError as error:
                 if is_found and not given:
-                    continue  # it needs settings and has none, so none of its tools can be meant
+                    # It needs settings and has none, so none of its tools can be meant.
+                    continue
                 raise _placed(error, file) from error
-            short = next((one for one in names if name in (one, full_name(pack, one))), None)
-            if short is not None:
-                yield _ToolCandidate(
-                    f"pack {pack!r}", full_name(pack, short), partial(self._pack_tool, pack, short)
-                )
+            for tool in names:
+                full = full_name(pack, tool)
+                if name in (tool, full):
+                    make = partial(self._pack_tool, pack, tool)
+                    yield _ToolCandidate(f"pack {pack!r}", full, make)
+                    break
 
     def _pack_tool(self, pack: str, name: str) -> Tool:
         return self._bound(pack, self._unbound_pack_tools(pack)[name])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -218,8 +217,6 @@ def retry(
 
     Calls that succeeded and are unchanged are not repeated; tools run with their present code.
     """
-    from wavewright.engine.run.permits import read_permits
-
     request = run_commands.earlier_runs.retry_request(
         run,
         start=start,
@@ -229,9 +226,8 @@ def retry(
         output=output,
         by=by,
         only_failed=failed,
+        permits=permits,
     )
-    if permits is not None:
-        request = replace(request, permits=read_permits(permits))
     run_commands.earlier_runs.show_retry(request, as_outcome=dry_run, is_silent=quiet or json)
     if dry_run:
         raise typer.Exit

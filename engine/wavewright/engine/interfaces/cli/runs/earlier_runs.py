@@ -22,6 +22,7 @@ from wavewright.engine.interfaces.cli.runs.run_command import require_tools_here
 from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.find_run import find_run
 from wavewright.engine.run.jobs.inputs import InputOverrides
+from wavewright.engine.run.permits import read_permits
 from wavewright.engine.run.project.tools import tools_of_plan
 from wavewright.engine.run.read_job import runs_repeated_by
 from wavewright.engine.run.retry import retry_of_run
@@ -81,6 +82,7 @@ def retry_request(
     output: Path | None,
     by: str | None,
     only_failed: bool = False,
+    permits: Path | None = None,
 ) -> RunRequest:
     """Return the request of the options of `retry`; `run` is found as by `find_run`.
 
@@ -88,7 +90,8 @@ def retry_request(
         RetryRefused: the run has not ended, it has several targets, or it has no step of that name.
         CommandError: its tools are functions of a Python program.
         RunNotFound: there is no such run.
-        DocumentError: an input has another type, or there is no place for it.
+        DocumentError: an input has another type, or there is no place for it; the file of permits
+            cannot be read.
     """
     settings = project_settings()
     wanted, events = anyio.run(load_run, settings, run)
@@ -102,7 +105,11 @@ def retry_request(
     )
     require_tools_here(fold(events), settings)
     return RunRequest(
-        retry=retry, concurrency=concurrency, output_dir=output, by=by or local_user()
+        retry=retry,
+        concurrency=concurrency,
+        output_dir=output,
+        by=by or local_user(),
+        permits=None if permits is None else read_permits(permits),
     )
 
 
