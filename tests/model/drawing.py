@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tests.model.driver import DrawnCase, DrawnPart
-from tests.model.interpreter import TOOLS, Outcome
-from tests.model.plans import INPUT, Condition, ModelGate, ModelPlan, ModelStep, SubPlan, steps_of
+from tests.model.driver import DrawnCase, DrawnPart, PartKind
+from tests.model.facts import Outcome
+from tests.model.plans import (
+    INPUT,
+    TOOLS,
+    Chosen,
+    Condition,
+    ModelGate,
+    ModelPlan,
+    ModelStep,
+    SubPlan,
+    steps_of,
+)
+from wavewright.planner.language.plan import dispatch_tool_name
 
 _NUMBERS = st.integers(1, 3)
 _LISTS = st.lists(_NUMBERS, max_size=4).map(tuple)
@@ -22,6 +33,11 @@ _OUTCOMES: st.SearchStrategy[Outcome] = st.sampled_from(
 )
 
 
+_KINDS: st.SearchStrategy[PartKind] = st.sampled_from(
+    ["resume", "recover", "recover", "retry", "retry", "new"]
+)
+
+
 def _seldom(strategy: st.SearchStrategy[ModelGate]) -> st.SearchStrategy[ModelGate | None]:
     return st.one_of(st.none(), st.none(), strategy)
 
@@ -30,11 +46,18 @@ def _seldom(strategy: st.SearchStrategy[ModelGate]) -> st.SearchStrategy[ModelGa
 def _calls(
     draw: st.DrawFn, name: str, values: st.SearchStrategy[int | str], before: list[str]
 ) -> ModelStep:
-    """Return a step that calls a tool: with one of the values, or for each item of a list."""
-    items = draw(st.none() | _LISTS)
+    """Return a step that calls a tool: with one of the values, for each item of a list, or as data
+    chooses.
+    """
+    items: tuple[int | Chosen, ...] | None = draw(st.none() | _LISTS)
+    tools = tuple[str, ...]()
+    if items is not None and draw(st.integers(0, 3)) == 0:
+        tools = tuple(sorted(draw(st.sets(_TOOLS, min_size=1, max_size=2))))
+        items = draw(st.lists(_chosen(tools), max_size=4).map(tuple))
     return ModelStep(
         id=name,
-        tool=draw(_TOOLS),
+        tool=dispatch_tool_name(tools) if tools else draw(_TOOLS),
+        tools=tools,
         x="item" if items is not None else draw(values),
         conditions=draw(_conditions(before)),
         items=items,
@@ -45,6 +68,12 @@ def _calls(
         approval=draw(st.integers(0, 4)) == 0,
         gate=draw(_seldom(_GATES)),
     )
+
+
+def _chosen(tools: tuple[str, ...]) -> st.SearchStrategy[Chosen]:
+    """Return calls that data chooses, few of them of tools that it may not."""
+    within = st.sampled_from(tools)
+    return st.builds(Chosen, st.one_of(within, within, within, _TOOLS), _NUMBERS)
 
 
 def _conditions(before: list[str]) -> st.SearchStrategy[tuple[Condition, ...]]:
@@ -65,7 +94,8 @@ def _sub_plans(draw: st.DrawFn, *, by_item: bool) -> SubPlan:
         values = st.sampled_from([INPUT, *before]) | _NUMBERS
         step = draw(_calls(name, values, before))
         if by_item:
-            step = ModelStep(name, step.tool, draw(values), attempts=step.attempts, gate=step.gate)
+            tool = step.tools[0] if step.tools else step.tool
+            step = ModelStep(name, tool, draw(values), attempts=step.attempts, gate=step.gate)
         steps.append(step)
     return SubPlan(
         tuple(steps),
@@ -119,9 +149,10 @@ def _parts(draw: st.DrawFn, plan: ModelPlan) -> tuple[DrawnPart, ...]:
     parts = list[DrawnPart]()
     for number in range(count):
         is_last = number == count - 1
+        kind = draw(_KINDS)
         parts.append(
             DrawnPart(
-                kind=draw(st.sampled_from(["resume", "resume", "retry", "new"])),
+                kind=kind,
                 stop_after=None if is_last else draw(st.none() | st.integers(1, 14)),
                 is_killed=draw(st.booleans()),
                 answers={
@@ -133,17 +164,26 @@ def _parts(draw: st.DrawFn, plan: ModelPlan) -> tuple[DrawnPart, ...]:
                 pause=draw(st.sampled_from([0, 0, 5_000, 100_000])),
                 version=draw(st.integers(1, 2)),
                 unreadable=draw(_NONE | _NONE | st.frozensets(_TOOLS, max_size=2)),
-                named=draw(st.none() | ids),
+                named=draw(all_ids if kind == "recover" else st.none() | ids),
                 again=draw(st.frozensets(all_ids, max_size=1)),
                 only_failed=draw(st.booleans()),
                 takes_stored=draw(st.integers(0, 3)) > 0,
                 items={
-                    name: draw(st.permutations(items).map(tuple) | _LISTS)
+                    name: draw(st.permutations(items).map(tuple) | _other_lists(items))
                     for name, items in lists.items()
                 },
             )
         )
     return tuple(parts)
+
+
+def _other_lists(
+    items: tuple[int | Chosen, ...],
+) -> st.SearchStrategy[tuple[int | Chosen, ...]]:
+    """Return other lists that may stand in the place of one."""
+    if isinstance(items[0], Chosen):
+        return st.lists(st.sampled_from(items), max_size=4).map(tuple)
+    return _LISTS
 
 
 @st.composite

@@ -16,25 +16,32 @@ import anyio
 
 from tests.executor.execution_harness import VirtualClock
 from tests.model.engine_plans import bound_plan
-from tests.model.fleet import GOAL, SteppedClock, on_fleet
-from tests.model.interpreter import (
+from tests.model.facts import (
     CACHE_SECONDS,
-    TOOLS,
+    Asked,
     Call,
     Ending,
-    Interpreter,
     KeptResult,
     MadeCall,
     NotAllowedError,
-    Number,
     Outcome,
     Part,
     Past,
     Question,
     Shown,
-    ToolRules,
 )
-from tests.model.plans import GATHER, ModelPlan, ModelStep, steps_of
+from tests.model.fleet import GOAL, SteppedClock, on_fleet
+from tests.model.interpreter import Interpreter
+from tests.model.plans import (
+    GATHER,
+    TOOLS,
+    BoundPlan,
+    Chosen,
+    ModelPlan,
+    ModelStep,
+    bound,
+    descendants,
+)
 from wavewright.config.redaction import known_secrets_redactor
 from wavewright.engine.run.context import PlannedContext, RunRequest
 from wavewright.engine.run.decisions.approvals import (
@@ -58,22 +65,32 @@ from wavewright.executor.events.types import (
 )
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.run.execution import Execution, execute
+from wavewright.executor.run.kept_items import kept_items
 from wavewright.executor.run.rules import RetriedRun, ReuseSource
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.journal import Journal, MemoryJournal
 from wavewright.executor.store.transaction import Alongside
 from wavewright.planner.language.hashing import plan_hash, step_key
-from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, SUB_PLAN, Plan
+from wavewright.planner.language.plan import (
+    DISPATCHED_CALL,
+    LIMITS_OF_OWN_PLANS,
+    SUB_PLAN,
+    Plan,
+    PlanPatch,
+)
 from wavewright.planner.language.signatures import SUB_PLAN_SIGNATURE, ToolSignature
+from wavewright.planner.plans.patches import check_patch
 from wavewright.planner.types import Json, JsonObject, RunId, Schedule, StepId, as_object
 from wavewright.reviewer.gates.verifier import make_verifier
 from wavewright.reviewer.review.results import ReviewedRun, read_result
+from wavewright.tools.functions.dispatch import dispatch_tools
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.tool import Tool, ToolCall
 
 _TIMEOUT = 5
 _LIMITS = LIMITS_OF_OWN_PLANS
 _ONE_AT_A_TIME = _LIMITS.model_copy(update={"concurrency": 1})
+PartKind: TypeAlias = Literal["resume", "recover", "retry", "new"]
 Answer: TypeAlias = Literal["approve", "refuse", "wait"]
 
 
@@ -81,9 +98,9 @@ Answer: TypeAlias = Literal["approve", "refuse", "wait"]
 class DrawnPart:
     """One execution that is drawn: what it is, and what befalls it."""
 
-    kind: Literal["resume", "retry", "new"] = "resume"
-    """Whether it resumes the last run, or begins one that retries it or that has nothing to do with
-    it; the first part is always a new run.
+    kind: PartKind = "resume"
+    """Whether it resumes the last run, after a patch too, or begins one that retries it or that has
+    nothing to do with it; the first part is always a new run.
     """
     stop_after: int | None = None
     """Events after which it is stopped; None where it comes to its end."""
@@ -100,11 +117,15 @@ class DrawnPart:
     """Of the code of all tools."""
     unreadable: frozenset[str] = frozenset()
     named: str | None = None
+    """The step that a retry begins at, or that a patch supersedes."""
     again: frozenset[str] = frozenset()
     only_failed: bool = False
+    """Of a retry, and of a patch: only what failed is called."""
     takes_stored: bool = True
     """Whether it reuses results of other runs, as without `--no-cache`."""
-    items: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    items: Mapping[str, tuple[int | Chosen, ...]] = field(
+        default_factory=dict[str, tuple[int | Chosen, ...]]
+    )
     """Of a retry: other lists of items."""
 
 
@@ -129,7 +150,7 @@ class World:
     replies: list[tuple[Shown, bool | None]] = field(
         default_factory=list[tuple[Shown, bool | None]]
     )
-    counts: Counter[tuple[str, Number]] = field(default_factory=Counter[tuple[str, Number]])
+    counts: Counter[tuple[str, int | None]] = field(default_factory=Counter[tuple[str, int | None]])
 
     async def call(self, request: ToolCall, *, part: DrawnPart) -> Json:
         """Do what is drawn for the next call."""
@@ -200,13 +221,35 @@ class _Person:
         return reply
 
 
+def _accepted(plan: Plan, at: float, rung: str) -> PlanAccepted:
+    document = plan.model_dump(mode="json", by_alias=True)
+    return PlanAccepted(at, document, plan_hash(plan), rung)
+
+
 async def _result_of_sub_plan(call: ToolCall) -> Json:
     return call.params["result"]
 
 
 def _shown(step: str, calls: Sequence[JsonObject]) -> Shown:
-    numbers = [params["x"] for params in calls]
-    return Shown(step, tuple(x if isinstance(x, int) else None for x in numbers))
+    return Shown(step, tuple(map(_asked, calls)))
+
+
+def _asked(params: JsonObject) -> Asked:
+    """Return what parameters ask: of a tool, or of one that data chose."""
+    if DISPATCHED_CALL in params:
+        call = as_object(params[DISPATCHED_CALL])
+        chosen = _asked(as_object(call["params"]))
+        assert isinstance(chosen, int)
+        return Chosen(str(call["tool"]), chosen)
+    x = params["x"]
+    return x if isinstance(x, int) else None
+
+
+def _params(x: Asked) -> JsonObject:
+    """Return the parameters that ask it."""
+    if isinstance(x, Chosen):
+        return {DISPATCHED_CALL: {"tool": x.tool, "params": {"x": x.x}}}
+    return {"x": x}
 
 
 # -- journals whose process dies
@@ -289,13 +332,16 @@ class _Run:
     id: RunId
     part: DrawnPart
     """The part that began it."""
-    plan: ModelPlan
+    plan: BoundPlan
+    engine_plan: Plan
     now: float
     retried: _Run | None
     past: Past = field(default_factory=Past)
     state: RunState = field(default_factory=RunState)
     asked: list[Noted] = field(default_factory=list[Noted])
     endings: dict[str, Ending] = field(default_factory=dict[str, Ending])
+    has_ended: bool = False
+    """Whether its last part came to its end, and nobody is waited for."""
 
     @property
     def chain(self) -> list[_Run]:
@@ -326,12 +372,13 @@ async def hold_against_model(
     plan = case.plan
     for drawn in case.parts:
         world.clock.now += drawn.pause
-        if not runs or drawn.kind != "resume":
+        if not runs or drawn.kind in ("retry", "new"):
             last = runs[-1] if runs and drawn.kind == "retry" else None
             if last is not None:
                 plan = _with_lists(plan, drawn)
             run_id = RunId(f"run-{salt}{len(runs)}")
-            runs.append(_Run(run_id, drawn, plan, world.clock.now, last))
+            bound_model, engine_plan = bound(plan), bound_plan(plan)
+            runs.append(_Run(run_id, drawn, bound_model, engine_plan, world.clock.now, last))
         await _Session(case, drawn, world, runs, salt, fleet).execute_part(place)
 
 
@@ -354,16 +401,18 @@ class _Session:
         """Execute the part on the engine, and hold it against the model."""
         run, world = self.run, self.world
         made, replies, begins = len(world.made), len(world.replies), world.clock.now
-        plan = bound_plan(run.plan)
         tools = world.tools(self.drawn, self.salt)
         async with opened(place) as journal:
             await journal.open_run(run.id)
             if run.state.run is None:
-                await journal.append(run.id, self._beginning(plan))
+                await journal.append(run.id, self._beginning(tools))
+            elif self.drawn.kind == "recover" and run.has_ended:
+                await journal.append(run.id, self._patched())
             await self._leave_answer(journal)
             run.state = fold(await journal.load(run.id))
             async with self._routed(tools) as routed:
-                is_stopped = await self._executed(journal, plan, routed)
+                unions = dispatch_tools(_unions(run), routed)
+                is_stopped = await self._executed(journal, run.engine_plan, {**routed, **unions})
             run.state = fold(await journal.load(run.id))
             await journal.close_run(run.id)
         said = world.replies[replies:]
@@ -384,9 +433,9 @@ class _Session:
             named=None if run.retried is None else run.part.named,
             again=frozenset() if run.retried is None else run.part.again,
         )
-        has_ended = not is_stopped and not is_waiting
-        result = self._result(plan, tools) if has_ended else None
-        _compare(run, part, result if has_ended else _NOT_ENDED)
+        run.has_ended = not is_stopped and not is_waiting
+        result = self._result(run.engine_plan, tools) if run.has_ended else _NOT_ENDED
+        _compare(run, part, result)
 
     @asynccontextmanager
     async def _routed(self, tools: Mapping[str, Tool]) -> AsyncGenerator[Mapping[str, Tool]]:
@@ -399,14 +448,47 @@ class _Session:
     def _is_changed(self, retried: _Run) -> bool:
         return not self.run.part.only_failed and retried.part.version != self.drawn.version
 
-    def _beginning(self, plan: Plan) -> list[Event]:
+    def _beginning(self, tools: Mapping[str, Tool]) -> list[Event]:
         run, at = self.run, self.world.clock.now
-        versions = {f"tool {name}": f"{self.salt}{run.part.version}" for name in TOOLS}
-        document = plan.model_dump(mode="json", by_alias=True)
-        return [
-            RunStarted(run.id, at, "model", {}, run.now, versions),
-            PlanAccepted(at, document, plan_hash(plan), "given"),
-        ]
+        versions = {
+            f"tool {name}": tool.signature.version
+            for name, tool in {**tools, **dispatch_tools(_unions(run), tools)}.items()
+        }
+        started = RunStarted(run.id, at, "model", {}, run.now, versions)
+        return [started, _accepted(run.engine_plan, at, "given")]
+
+    def _patched(self) -> list[Event]:
+        """Return the events of a patch that has the named step called again, and all that rests on
+        it; none where a sub-plan would have to be.
+        """
+        run, at, state = self.run, self.world.clock.now, self.run.state
+        finished = state.finished_steps()
+        steps = {step.id: step for step in run.plan.steps}
+        past = {step.supersedes for step in steps.values()}
+        rest = descendants(run.plan.steps, {self.drawn.named or ""})
+        stale = [name for name in steps if name in {self.drawn.named, *rest}]
+        names = [name for name in stale if name in finished and name not in past]
+        if self.drawn.named not in names or any(steps[name].tool == GATHER for name in names):
+            return []
+        target = names.index(self.drawn.named)
+        names.insert(0, names.pop(target))
+        is_only = self.drawn.only_failed and steps[names[0]].items is not None
+        ops: list[Json] = []
+        for name in names:
+            only = "failed" if is_only and name == names[0] else None
+            fields = {"id": f"{name}_2", "supersedes": name, "only": only}
+            step = run.engine_plan.step(name).model_copy(update=fields)
+            ops.append({"op": "add", "step": step.model_dump(mode="json", exclude_defaults=True)})
+        base = plan_hash(run.engine_plan)
+        patch = PlanPatch.model_validate({"base": base, "reason": "as drawn", "ops": ops})
+        checked = check_patch(run.engine_plan, patch, finished=finished)
+        assert checked.plan is not None, checked.diagnostics
+        run.plan = run.plan.patched(names, finished, only_failed=is_only)
+        run.engine_plan = checked.plan
+        run.past.successors.update({name: f"{name}_2" for name in names})
+        replies = run.past.replies.items()
+        run.past.replies = {shown: reply for shown, reply in replies if shown.step in finished}
+        return [_accepted(checked.plan, at, "patch"), *kept_items(checked.plan, state, at)]
 
     async def _leave_answer(self, journal: Journal) -> None:
         """Journal what a person has answered meanwhile, to the question of the run or to another."""
@@ -506,22 +588,29 @@ class _Session:
         return read_result(reviewed).value
 
 
+def _unions(run: _Run) -> set[str]:
+    """Return the tools that stand for those that data chooses from."""
+    return {step.tool for step in run.plan.steps if step.tools}
+
+
 def _kept_results(run: _Run) -> list[KeptResult]:
     """Return the results in a run's journal that its tools let other runs use."""
-    steps = {step.id: step for step in steps_of(run.plan)}
+    steps = {step.id: step for step in run.plan.steps}
     kept = list[KeptResult]()
     items = [item for ended in run.state.items.values() for item in ended.values()]
     for record in (*run.state.steps.values(), *items, *run.state.undone.values()):
         step = steps[record.step]
         is_list = isinstance(record, StepFinished) and step.items is not None
-        if step.tool == GATHER or is_list or not TOOLS[step.tool].is_cached:
+        if step.tool == GATHER or is_list or not step.rules.is_cached:
             continue
         is_blocked = isinstance(record, StepFinished) and blocking_gate(record.gates) is not None
         if record.status == "ok" and isinstance(record.output, dict) and not is_blocked:
-            number = record.output["v"]
+            own = as_object(record.output["output"]) if step.tools else record.output
+            number = own["v"]
             assert isinstance(number, int)
             x, version = divmod(number, 10)
-            kept.append(KeptResult(step.tool, x, record.output, version, run.now, record.at))
+            asked = Chosen(str(record.output["tool"]), x) if step.tools else x
+            kept.append(KeptResult(step.tool, asked, record.output, version, run.now, record.at))
     return kept
 
 
@@ -547,7 +636,9 @@ def _compare(run: _Run, part: Part, result: Json) -> None:
     model = Interpreter(run.plan, run.past, part)
     expected = model.run()
     past = run.past
-    known = Past(dict(past.calls), dict(past.undone), dict(past.lists), set(past.begun))
+    known = Past(
+        dict(past.calls), dict(past.undone), dict(past.lists), set(past.begun), past.successors
+    )
     for step in model.steps.values():
         real = _ending(run.state.steps.get(StepId(step.id)), step)
         if step.items is not None and real == Ending("unclear"):
@@ -587,10 +678,9 @@ def _compare(run: _Run, part: Part, result: Json) -> None:
 
 def _is_announced(run: _Run, step: ModelStep, call: Call) -> bool:
     """Whether the journal has the start of a call, and not its end."""
-    params: JsonObject = {"x": call.x}
     name = StepId(step.id)
     keys = (
-        step_key(step.tool, params, config=None, run=of.id, step=name, nth=call.nth)
+        step_key(step.tool, _params(call.x), config=None, run=of.id, step=name, nth=call.nth)
         for of in (run, *run.chain)
     )
     return any((name, key) in run.state.begun for key in keys)
@@ -627,14 +717,13 @@ def _ending(record: StepFinished | ItemFinished | None, step: ModelStep) -> Endi
     """Return an ending in the journal as one of the model."""
     if record is None:
         return None
-    tool = TOOLS.get(step.tool, ToolRules())
     if record.status in SUCCESSES:
         gates = record.gates if isinstance(record, StepFinished) else ()
         return Ending("success", record.output, blocking_gate(gates) is not None)
     if record.status == "failed":
         error = record.error
         is_unclear = error is not None and error.kind in ("interrupted", "timeout")
-        return Ending("unclear" if is_unclear and not tool.is_repeatable else "failed")
+        return Ending("unclear" if is_unclear and not step.rules.is_repeatable else "failed")
     if record.status == "skipped":
         return Ending("skipped")
     return Ending("blocked") if record.status == "blocked" else None

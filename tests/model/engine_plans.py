@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.model.plans import INPUT, ITEM, Condition, ModelGate, ModelPlan, ModelStep, Value
+from tests.model.plans import INPUT, ITEM, Chosen, Condition, ModelGate, ModelPlan, ModelStep, Value
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.plans.sub_plan_call import SubPlan
 from wavewright.planner.plans.sub_plans import expand_plan
@@ -68,8 +68,8 @@ def _step(step: ModelStep, steps: tuple[ModelStep, ...], plan: ModelPlan | None)
     written: JsonObject = {"id": step.id, "optional": step.optional}
     if step.conditions:
         written["when"] = " && ".join(_condition(steps, each) for each in step.conditions)
-    if step.items is not None:
-        written["for_each"] = [*step.items]
+    if step.items is not None and not step.tools:
+        written["for_each"] = [item for item in step.items if isinstance(item, int)]
     sub_plan = step.sub_plan
     if sub_plan is not None:
         written |= {"plan": step.id, "params": {"n": x}}
@@ -80,10 +80,17 @@ def _step(step: ModelStep, steps: tuple[ModelStep, ...], plan: ModelPlan | None)
             written["repeat"] = {"until": until, "max": sub_plan.most, "params": again}
         return written
     on: list[Json] = ["transient", "timeout"] if step.retries_late else ["transient"]
+    calls: JsonObject = {"tool": step.tool, "params": {"x": x}}
+    if step.tools:
+        listed: list[Json] = [
+            {"tool": item.tool, "params": {"x": item.x}}
+            for item in step.items or ()
+            if isinstance(item, Chosen)
+        ]
+        calls = {"dispatch": listed, "tools": [*step.tools]}
     return {
         **written,
-        "tool": step.tool,
-        "params": {"x": x},
+        **calls,
         "min_ok": step.min_ok,
         "needs_approval": step.approval,
         "retry": {"attempts": step.attempts, "on": on, "wait_jitter": 0},
@@ -92,6 +99,8 @@ def _step(step: ModelStep, steps: tuple[ModelStep, ...], plan: ModelPlan | None)
 
 def _gate(step: ModelStep, gate: ModelGate) -> JsonObject:
     number = "output" if step.sub_plan is not None else "output.v"
+    if step.tools:
+        number = "output.output.v"
     return {
         "id": f"{step.id}_gate",
         "on": step.id,

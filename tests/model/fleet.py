@@ -12,7 +12,7 @@ from typing import Protocol
 import anyio
 import anyio.lowlevel
 
-from tests.model.interpreter import MadeCall
+from tests.model.facts import MadeCall
 from wavewright.config.redaction import known_secrets_redactor
 from wavewright.executor.fleet.caller import FleetCaller
 from wavewright.executor.fleet.remote_calls import ToolHost, entrypoint_of

@@ -7,151 +7,23 @@ questions are allowed, which are missing, how each step ends, and what the resul
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Iterator, Sequence
 
-from tests.model.plans import GATHER, ITEM, Condition, ModelPlan, ModelStep, descendants, steps_of
+from tests.model.facts import (
+    ANSWER_SECONDS,
+    CACHE_SECONDS,
+    Asked,
+    Call,
+    Ending,
+    MadeCall,
+    NotAllowedError,
+    Number,
+    Part,
+    Past,
+    Shown,
+)
+from tests.model.plans import GATHER, ITEM, BoundPlan, Chosen, Condition, ModelStep, descendants
 from wavewright.planner.types import Json
-
-Outcome: TypeAlias = Literal["ok", "null", "fail", "transient", "late", "cut"]
-Kind: TypeAlias = Literal["success", "failed", "unclear", "skipped", "blocked"]
-Number: TypeAlias = int | None
-
-CACHE_SECONDS: Final = 3600
-ANSWER_SECONDS: Final = 86_400
-"""How long a question for an approval can be answered."""
-
-
-class ToolRules(NamedTuple):
-    """What a tool says of itself."""
-
-    writes: bool = False
-    idempotent: bool = True
-    deterministic: bool = False
-    is_cached: bool = False
-    """Whether other runs may reuse a result for `CACHE_SECONDS`."""
-
-    @property
-    def is_repeatable(self) -> bool:
-        """Whether a call may be made again without another effect."""
-        return not self.writes or self.idempotent
-
-
-TOOLS: Final[Mapping[str, ToolRules]] = {
-    "look": ToolRules(),
-    "compute": ToolRules(deterministic=True),
-    "fetch": ToolRules(is_cached=True),
-    "post": ToolRules(writes=True, idempotent=False),
-    "put": ToolRules(writes=True, idempotent=True),
-}
-
-
-@dataclass
-class MadeCall:
-    """A call that was really made."""
-
-    step: str
-    item: int | None
-    tool: str
-    x: Number
-    outcome: Outcome
-    output: Json = None
-    is_taken: bool = False
-    """Whether it had outlived an earlier part of the run, and its answer was taken now."""
-
-
-class Ending(NamedTuple):
-    """How a call or a step ended."""
-
-    kind: Kind
-    output: Json = None
-    is_stopped: bool = False
-    """Whether a gate blocks what depends on it."""
-
-
-class Call(NamedTuple):
-    """What is asked: the step, the number, and which of the equal items of the step it is."""
-
-    step: str
-    x: Number
-    nth: int
-
-
-class Shown(NamedTuple):
-    """What a person is shown: the step, and the numbers of all the calls that it would make."""
-
-    step: str
-    numbers: tuple[Number, ...]
-
-
-@dataclass
-class Question:
-    """A question that is in the journal, since nobody answered at once."""
-
-    shown: Shown
-    at: float
-    answer: bool | None = None
-    """What a person has answered to this question since."""
-
-
-class KeptResult(NamedTuple):
-    """A result in the journal of another run."""
-
-    tool: str
-    x: Number
-    output: Json
-    version: int
-    now: float
-    """What `now()` gives in that run."""
-    at: float
-
-
-@dataclass
-class Past:
-    """What is known of a run: endings and answers that are in the journal, and calls begun."""
-
-    calls: dict[Call, Ending] = field(default_factory=dict[Call, Ending])
-    undone: dict[Call, Ending] = field(default_factory=dict[Call, Ending])
-    """Calls that succeeded, and whose output other code could not read since."""
-    lists: dict[str, Ending] = field(default_factory=dict[str, Ending])
-    """How steps over a list of items ended as a whole."""
-    begun: set[Call] = field(default_factory=set[Call])
-    """Calls that were made, or whose start is in the journal, and whose end is not."""
-    replies: dict[Shown, bool] = field(default_factory=dict[Shown, bool])
-    questions: list[Question] = field(default_factory=list[Question])
-
-
-@dataclass(frozen=True)
-class Part:
-    """One execution of a run, from a start or a resumption to an end or a stop."""
-
-    made: Sequence[MadeCall]
-    is_complete: bool
-    """Whether it came to its end, so that nothing may be missing but what waits for a person."""
-    replies: Sequence[tuple[Shown, bool | None]]
-    """What people were asked and said; None where they did not answer."""
-    begins: float
-    """When it was begun."""
-    now: float
-    """What `now()` gives in the run."""
-    version: int = 1
-    """Of the code of all tools."""
-    unreadable: frozenset[str] = frozenset()
-    """Tools whose present code cannot read what they gave before."""
-    kept: Sequence[KeptResult] = ()
-    """Results of other runs that may be reused."""
-    chain: tuple[tuple[Past, bool], ...] = ()
-    """The runs that this one retries, the newest first, and whether the code was another one."""
-    named: str | None = None
-    """The step that a retry names: it is made again with all that depends on it."""
-    again: frozenset[str] = frozenset()
-    """Steps of a retry whose unclear calls are made again."""
-
-
-class NotAllowedError(AssertionError):
-    """The engine did what no rule allows."""
 
 
 class _NotThere(Exception):
@@ -161,11 +33,12 @@ class _NotThere(Exception):
 class Interpreter:
     """Interprets one part of one run."""
 
-    def __init__(self, plan: ModelPlan, past: Past, part: Part) -> None:
+    def __init__(self, plan: BoundPlan, past: Past, part: Part) -> None:
         self._plan = plan
-        self.steps = {step.id: step for step in steps_of(plan)}
+        self.steps = {step.id: step for step in plan.steps}
         self._past = past
         self._part = part
+        self._unexplained = list(part.made)
         self._replies = self._known_replies()
         self._anew = self._made_anew() | part.again
         self._ended: dict[str, Ending] = {}
@@ -186,6 +59,8 @@ class Interpreter:
                 self._ended[step.id] = ending._replace(is_stopped=self._is_stopped(step, ending))
             elif self._part.is_complete and not self._may_wait(step):
                 raise NotAllowedError(f"{step.id} has not ended")
+        if self._unexplained:
+            raise NotAllowedError(f"{self._unexplained[0]} was made, and should not be")
         self._deterministic_calls_are_made_once()
         return self._ended
 
@@ -195,7 +70,8 @@ class Interpreter:
             return {"stopped": self._number(self._plan.stop)}
         if self._plan.result is not None:
             return self._number(self._plan.result) if self._is_there(self._plan.result) else None
-        read = set[str]().union(*(step.reads for step in self.steps.values()))
+        steps = self.steps.values()
+        read = {step.supersedes for step in steps}.union(*(step.reads for step in steps))
         outputs: dict[str, Json] = {
             name: self._ended[name].output if self._is_there(name) else None
             for name in self.steps
@@ -207,47 +83,35 @@ class Interpreter:
 
     def _step(self, step: ModelStep) -> Ending | None:
         if not step.reads <= self._ended.keys():
-            self._forbid(step, "a step that it depends on has not ended")
             return None
         if any(self._blocks(name) for name in step.reads):
-            self._forbid(step, "it is blocked")
             return Ending("blocked")
         answers = [self._holds(condition) for condition in step.conditions]
         if False in answers:
-            self._forbid(step, "its condition is false")
             return Ending("skipped")
         if None in answers:
-            self._forbid(step, "its condition cannot be computed")
             return Ending("failed")
         try:
             items = [None] if step.items is None else [*step.items]
-            numbers = [self._value(step, index, item) for index, item in enumerate(items)]
+            asked = [self._value(step, index, item) for index, item in enumerate(items)]
         except _NotThere:
-            self._forbid(step, "it reads what is not there")
             return Ending("failed")
         if step.tool == GATHER:
+            numbers = [x for x in asked if not isinstance(x, Chosen)]
             return Ending("success", numbers[0] if step.items is None else [*numbers])
-        return self._called(step, numbers)
+        return self._called(step, asked)
 
-    def _called(self, step: ModelStep, numbers: Sequence[Number]) -> Ending | None:
+    def _called(self, step: ModelStep, asked: Sequence[Asked]) -> Ending | None:
         """Return how a step ends that makes calls: one, or one an item."""
-        seen = Counter[Number]()
-        calls = list[Call]()
-        for x in numbers:
-            calls.append(Call(step.id, x, seen[x]))
-            seen[x] += 1
         ended = self._past.lists.get(step.id)
         if ended is not None and self._can_read(step, ended):
-            self._forbid(step, "it has ended")
             return ended
-        is_settled = step.items is None and self._settled(step, calls[0]) is not None
-        reply = True if is_settled else self._reply(step, calls)
-        if reply is None:
-            self._forbid(step, "nobody has allowed it")
-            return None
-        if reply is False:
-            self._forbid(step, "a person has refused it")
-            return Ending("failed")
+        calls = [Call(step.id, x, [*asked[:place]].count(x)) for place, x in enumerate(asked)]
+        to_make = [call for call in calls if _can_be_made(step, call.x)]
+        is_settled = all(self._settled(step, call) is not None for call in to_make)
+        reply = True if is_settled else self._reply(step, to_make)
+        if reply is not True:
+            return None if reply is None else Ending("failed")
         endings = [
             self._call(step, call, None if step.items is None else index)
             for index, call in enumerate(calls)
@@ -289,8 +153,8 @@ class Interpreter:
 
     # -- what is read
 
-    def _value(self, step: ModelStep, index: int, item: Number) -> Number:
-        """Return the number that a call of a step is made with."""
+    def _value(self, step: ModelStep, index: int, item: Asked) -> Asked:
+        """Return what a call of a step asks."""
         if step.x == ITEM:
             return item
         if isinstance(step.x, int):
@@ -320,18 +184,16 @@ class Interpreter:
     # -- whether a call is made
 
     def _call(self, step: ModelStep, call: Call, item: int | None) -> Ending | None:
-        """Return how one call ends, and check that it is made exactly where it should be."""
-        made = [one for one in self._part.made if (one.step, one.item) == (step.id, item)]
-        if any(one.x != call.x for one in made):
-            raise NotAllowedError(f"{call} was made with other parameters")
+        """Return how one call ends: without being made, or as its last attempt."""
+        self.places[call] = item
+        if not _can_be_made(step, call.x):
+            return self.calls.setdefault(call, Ending("failed"))
         ending = self._settled(step, call)
-        if any(one.is_taken for one in made):
-            if call not in self._past.begun:
-                raise NotAllowedError(f"the answer of {call} was taken, which was not made before")
-        elif ending is None and self._is_unclear(step, call):
-            ending = Ending("unclear")
-        if ending is None:
-            ending = self._of_another_run(step, call)
+        made = [] if ending is not None else self._take_made(step, call, item)
+        if ending is None and not any(attempt.is_taken for attempt in made):
+            # An answer that is taken is that of a call which went on while the run did not.
+            ending = Ending("unclear") if self._is_unclear(step, call) else None
+            ending = ending or self._of_another_run(step, call)
         if ending is not None and made:
             raise NotAllowedError(f"{call} was made, but it {ending.kind} without a call")
         if ending is None and not made:
@@ -340,70 +202,97 @@ class Interpreter:
             ending = self._attempts(step, call, made)
         if ending is not None:
             self.calls[call] = ending
-        self.places[call] = item
         return ending
+
+    def _take_made(self, step: ModelStep, call: Call, item: int | None) -> list[MadeCall]:
+        """Return the attempts of a call from the log; they are explained by it."""
+        made = [one for one in self._unexplained if (one.step, one.item) == (step.id, item)]
+        self._unexplained = [one for one in self._unexplained if one not in made]
+        for one in made:
+            if _asked(step, one) != call.x:
+                raise NotAllowedError(f"{call} was made with other parameters")
+            if one.is_taken and call not in self._past.begun:
+                raise NotAllowedError(f"the answer of {call} was taken, which was not made before")
+        return made
 
     def _settled(self, step: ModelStep, call: Call) -> Ending | None:
         """Return how a call ended before in this run, or else in one that it retries."""
-        before = self._past.calls.get(call)
+        before = self._past.calls.get(call) or self._kept(step, call)
         if before is None:
             return self._taken_over(step, call)
         return before if self._can_read(step, before) else Ending("failed")
 
+    def _kept(self, step: ModelStep, call: Call) -> Ending | None:
+        """Return the ending of an item that a patch does not call again: it failed no gate."""
+        if not step.only_failed or step.supersedes is None:
+            return None
+        old = call._replace(step=step.supersedes)
+        ending = self._past.undone.get(old) or self._past.calls.get(old)
+        if ending is None or ending.kind != "success":
+            return None
+        is_gated = step.gate is not None and self._past.lists[step.supersedes].kind == "success"
+        return None if is_gated and not _is_even(_number_of(ending.output)) else ending
+
     def _taken_over(self, step: ModelStep, call: Call) -> Ending | None:
-        """Return the ending of the call in a run that is retried, where it succeeded there."""
-        if step.id in self._anew:
+        """Return the ending of the call where it succeeded: in a write that the step supersedes, or
+        in a run that is retried.
+        """
+        before = _last(self._of_superseded(step, call), writes=True)
+        if before is None and step.id not in self._anew:
+            before = _last(self._in_chain(step, call), writes=step.rules.writes)
+        if before is None or before.kind != "success":
             return None
-        retried = self._in_chain(step, call)
-        if retried is None or retried.kind != "success":
-            return None
-        if self._can_read(step, retried):
-            return retried
-        return None if TOOLS[step.tool].is_repeatable else Ending("failed")
+        if self._can_read(step, before):
+            return before
+        return None if step.rules.is_repeatable else Ending("failed")
 
     def _can_read(self, step: ModelStep, ending: Ending) -> bool:
-        """Whether the present code of the step's tool can read what it gave before."""
-        if ending.kind != "success" or step.tool not in self._part.unreadable:
-            return True
+        """Whether the present code of the step's tools can read what they gave before."""
         outputs = ending.output if isinstance(ending.output, list) else [ending.output]
-        return all(isinstance(output, dict) and "w" in output for output in outputs)
+        for output in outputs if ending.kind == "success" else []:
+            assert isinstance(output, dict)
+            tool, own = (output["tool"], output["output"]) if step.tools else (step.tool, output)
+            if tool in self._part.unreadable and not (isinstance(own, dict) and "w" in own):
+                return False
+        return True
 
-    def _in_chain(self, step: ModelStep, call: Call) -> Ending | None:
-        """Return what became of the call in the runs that are retried."""
-        writes = TOOLS[step.tool].writes
-        newest: Ending | None = None
+    def _of_superseded(self, step: ModelStep, call: Call) -> Iterator[Ending]:
+        """Yield what became of a write that is not idempotent in the steps before its own."""
+        older = None if step.rules.is_repeatable else step.supersedes
+        while older is not None:
+            yield from _became(self._past, call._replace(step=older))
+            older = self.steps[older].supersedes
+
+    def _in_chain(self, step: ModelStep, call: Call) -> Iterator[Ending]:
+        """Yield what became of the call in the runs that are retried, the newest first."""
         for past, is_changed in self._part.chain:
-            if not writes and is_changed:
-                return newest
-            ending = past.undone.get(call) or past.calls.get(call)
-            if call in past.begun and writes:
-                ending = Ending("unclear")
-            if ending is None:
-                continue
-            if ending.kind == "success":
-                return ending
-            newest = newest or ending
-            if not writes:
-                return newest
-        return newest
+            if is_changed and not step.rules.writes:
+                return
+            line = [step.id]
+            while line[0] in past.successors:
+                line.insert(0, past.successors[line[0]])
+            for name in line:
+                yield from _became(past, call._replace(step=name), begins=step.rules.writes)
 
     def _made_anew(self) -> set[str]:
         """Return the step that a retry names, of a sub-plan all of its steps, and what depends on
         them.
         """
         name = self._part.named
-        if name is None:
-            return set()
-        own = {step for step in self.steps if step == name or step.startswith(f"{name}.")}
+        own = {
+            step for step in self.steps if name and (step == name or step.startswith(f"{name}."))
+        }
         return own | descendants([*self.steps.values()], own)
 
     def _is_unclear(self, step: ModelStep, call: Call) -> bool:
         """Whether a call may have taken effect already, and would take effect again."""
-        if TOOLS[step.tool].is_repeatable:
+        if step.rules.is_repeatable:
             return False
-        retried = self._in_chain(step, call)
-        is_unclear = retried is not None and retried.kind == "unclear"
-        return call in self._past.begun or (is_unclear and step.id not in self._part.again)
+        known = [_last(self._of_superseded(step, call), writes=True)]
+        if step.id not in self._part.again:
+            known.append(_last(self._in_chain(step, call), writes=step.rules.writes))
+        is_unclear = any(before is not None and before.kind == "unclear" for before in known)
+        return is_unclear or call in self._past.begun
 
     def _of_another_run(self, step: ModelStep, call: Call) -> Ending | None:
         """Return the result of another run, for as long as the tool says, in the same stretch of
@@ -411,7 +300,8 @@ class Interpreter:
         """
         part = self._part
         is_changed = bool(part.chain) and part.chain[0][1]
-        if not TOOLS[step.tool].is_cached or step.id in self._anew or is_changed:
+        is_new = step.id in self._anew or step.supersedes is not None
+        if not step.rules.is_cached or is_new or is_changed:
             return None
         for kept in part.kept:
             ending = Ending("success", kept.output)
@@ -423,66 +313,76 @@ class Interpreter:
         return None
 
     def _attempts(self, step: ModelStep, call: Call, made: list[MadeCall]) -> Ending | None:
-        if not made and self._part.is_complete:
-            raise NotAllowedError(f"{call} was not made")
+        """Return how a call ended that was made, as its last attempt."""
+        repeats = {"transient"}
+        if step.retries_late and step.rules.is_repeatable:
+            repeats.add("late")
         for number, one in enumerate(made, 1):
-            is_last = number == len(made)
             if one.outcome == "cut":
                 return None
-            again = number < step.attempts and (
-                one.outcome == "transient"
-                or (one.outcome == "late" and step.retries_late and TOOLS[step.tool].is_repeatable)
-            )
-            if not is_last and not again:
+            may_repeat = one.outcome in repeats and number < step.attempts
+            if number < len(made) and not may_repeat:
                 raise NotAllowedError(f"{call} was made again after {one.outcome}")
-            if not is_last:
-                continue
-            if one.outcome in ("ok", "null"):
-                return Ending("success", one.output)
-            if again and self._part.is_complete:
-                raise NotAllowedError(f"{call} was not made again after {one.outcome}")
-            if again:
-                return None
-            is_unclear = one.outcome == "late" and not TOOLS[step.tool].is_repeatable
-            return Ending("unclear" if is_unclear else "failed")
-        return None
+        if not made or (made[-1].outcome in repeats and len(made) < step.attempts):
+            if self._part.is_complete:
+                raise NotAllowedError(f"{call} was made {len(made)} times, and not again")
+            return None
+        if made[-1].outcome in ("ok", "null"):
+            return Ending("success", _output(step, made[-1]))
+        is_unclear = made[-1].outcome == "late" and not step.rules.is_repeatable
+        return Ending("unclear" if is_unclear else "failed")
 
     # -- equal calls of deterministic tools
 
     def _of_an_equal_call(self, step: ModelStep, call: Call) -> Ending | None:
         """Return the ending of an equal call that has succeeded in this run."""
-        if not self._may_share(step.id):
+        if not self._may_share(step):
             return None
-        for known in (self._past.calls, self.calls):
-            for other, ending in known.items():
-                if other.x == call.x and self._may_serve(other, ending):
-                    return ending
+        for other, ending in (*self._past.calls.items(), *self.calls.items(), *self._later()):
+            if (self._tool(other), other.x) == (step.tool, call.x) and self._serves(other, ending):
+                return ending
         for one in self._part.made:
-            if (one.x, one.outcome) == (call.x, "ok") and self._may_share(one.step):
-                return Ending("success", one.output)
+            its = self.steps[one.step]
+            is_equal = (its.tool, _asked(its, one)) == (step.tool, call.x)
+            if is_equal and one.outcome == "ok" and self._may_share(its):
+                return Ending("success", _output(its, one))
         return None
+
+    def _later(self) -> Iterator[tuple[Call, Ending]]:
+        """Yield the calls that are taken over, of steps that are not interpreted yet, too."""
+        for call in {call for past, _ in self._part.chain for call in past.calls}:
+            step = self.steps.get(call.step)
+            if step is not None and (ending := self._taken_over(step, call)) is not None:
+                yield call, ending
 
     def _deterministic_calls_are_made_once(self) -> None:
         done = {
-            call.x for call, ending in self._past.calls.items() if self._may_serve(call, ending)
+            (self._tool(call), call.x)
+            for call, ending in self._past.calls.items()
+            if self._serves(call, ending)
         }
         for one in self._part.made:
-            if not self._may_share(one.step):
-                continue
-            if one.x in done:
+            step = self.steps[one.step]
+            asked = (step.tool, _asked(step, one))
+            if self._may_share(step) and asked in done:
                 raise NotAllowedError(f"{one} was made although an equal call had succeeded")
-            if one.outcome == "ok":
-                done.add(one.x)
+            if self._may_share(step) and one.outcome == "ok":
+                done.add(asked)
 
-    def _may_serve(self, call: Call, ending: Ending) -> bool:
+    def _tool(self, call: Call) -> str:
+        return self.steps[call.step].tool
+
+    def _serves(self, call: Call, ending: Ending) -> bool:
         """Whether a call that has ended may serve others."""
-        is_readable = self._can_read(self.steps[call.step], ending)
-        return ending.kind == "success" and self._may_share(call.step) and is_readable
+        step = self.steps[call.step]
+        return ending.kind == "success" and self._may_share(step) and self._can_read(step, ending)
 
-    def _may_share(self, name: str) -> bool:
-        """Whether a step's call may serve another: what asks a person serves nobody else."""
-        step = self.steps[name]
-        return step.tool != GATHER and TOOLS[step.tool].deterministic and not step.approval
+    def _may_share(self, step: ModelStep) -> bool:
+        """Whether a step's call may serve another: what asks a person serves nobody else, and what
+        a patch adds is asked anew.
+        """
+        is_own = step.tool == GATHER or step.approval or step.supersedes is not None
+        return not is_own and step.rules.deterministic
 
     # -- people
 
@@ -493,10 +393,9 @@ class Interpreter:
             NotAllowedError: a person was asked again what they had answered.
         """
         replies = dict(self._past.replies)
-        if self._past.questions:
-            last = self._past.questions[-1]
-            is_open = last.shown not in replies
-            if is_open and last.answer is not None and self._part.begins - last.at < ANSWER_SECONDS:
+        for last in self._past.questions[-1:]:
+            is_open = last.shown not in replies and self._part.begins - last.at < ANSWER_SECONDS
+            if is_open and last.answer is not None:
                 replies[last.shown] = last.answer
         for shown, reply in self._part.replies:
             if shown in replies:
@@ -508,23 +407,55 @@ class Interpreter:
     def _reply(self, step: ModelStep, calls: Sequence[Call]) -> bool | None:
         """Return what people said to calls; None where they have not answered.
 
-        They are asked about all calls that no retried run has made, and where there is none nobody
-        is asked.
+        They are asked about all calls that can be made and are not taken over, and where there is
+        none nobody is asked.
         """
-        asked = [call.x for call in calls if self._taken_over(step, call) is None]
+        asked = [
+            call.x
+            for call in calls
+            if self._kept(step, call) is None and self._taken_over(step, call) is None
+        ]
         if not step.approval or not asked:
             return True
         return self._replies.get(Shown(step.id, tuple(asked)))
 
-    def _forbid(self, step: ModelStep, why: str) -> None:
-        if any(one.step == step.id for one in self._part.made):
-            raise NotAllowedError(f"{step.id} was called, but {why}")
+
+def _can_be_made(step: ModelStep, asked: Asked) -> bool:
+    """Whether a call is one of the tools that data may choose."""
+    return not isinstance(asked, Chosen) or asked.tool in step.tools
+
+
+def _became(past: Past, call: Call, *, begins: bool = True) -> Iterator[Ending]:
+    """Yield what became of a call in a run, where it came so far."""
+    if begins and call in past.begun:
+        yield Ending("unclear")
+    elif (ending := past.undone.get(call) or past.calls.get(call)) is not None:
+        yield ending
+
+
+def _last(endings: Iterator[Ending], *, writes: bool) -> Ending | None:
+    """Return the ending that counts of the same call, the newest first: of a write one that
+    succeeded, or else the newest.
+    """
+    known = [*endings] if writes else [*endings][:1]
+    return next((ending for ending in known if ending.kind == "success"), next(iter(known), None))
+
+
+def _asked(step: ModelStep, made: MadeCall) -> Asked:
+    assert not step.tools or made.x is not None
+    return Chosen(made.tool, made.x or 0) if step.tools else made.x
+
+
+def _output(step: ModelStep, made: MadeCall) -> Json:
+    return {"tool": made.tool, "output": made.output} if step.tools else made.output
 
 
 def _number_of(output: Json) -> Number:
     """Return the number that is read of an output: its own, or how many there are."""
     if isinstance(output, list):
         return len(output)
+    if isinstance(output, dict) and "tool" in output:
+        return _number_of(output["output"])
     value = output.get("v") if isinstance(output, dict) else output
     return value if isinstance(value, int) else None
 

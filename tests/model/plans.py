@@ -6,9 +6,41 @@ Names of `let`, sub-plans and `stop` are put into the steps by the rules of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple, TypeAlias
+
+
+class ToolRules(NamedTuple):
+    """What a tool says of itself."""
+
+    writes: bool = False
+    idempotent: bool = True
+    deterministic: bool = False
+    is_cached: bool = False
+    """Whether other runs may reuse a result for an hour."""
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a call may be made again without another effect."""
+        return not self.writes or self.idempotent
+
+
+TOOLS: Final[Mapping[str, ToolRules]] = {
+    "look": ToolRules(),
+    "compute": ToolRules(deterministic=True),
+    "fetch": ToolRules(is_cached=True),
+    "post": ToolRules(writes=True, idempotent=False),
+    "put": ToolRules(writes=True, idempotent=True),
+}
+
+
+class Chosen(NamedTuple):
+    """A call that data chooses, of `dispatch`."""
+
+    tool: str
+    x: int
+
 
 Value: TypeAlias = int | str | tuple[str, ...]
 """A number, a name, or steps of which the last one that is there is read.
@@ -60,7 +92,7 @@ class ModelStep:
     tool: str
     x: Value = ITEM
     conditions: tuple[Condition, ...] = ()
-    items: tuple[int, ...] | None = None
+    items: tuple[int | Chosen, ...] | None = None
     optional: bool = False
     attempts: int = 1
     retries_late: bool = False
@@ -70,6 +102,23 @@ class ModelStep:
     after: tuple[str, ...] = ()
     """Steps that it waits for and does not read."""
     sub_plan: SubPlan | None = None
+    tools: tuple[str, ...] = ()
+    """Of `dispatch`: the tools that data may choose; its items are such calls."""
+    supersedes: str | None = None
+    """The step in whose place a patch put this one."""
+    only_failed: bool = False
+    """With that: what succeeded there, and failed no gate, is kept."""
+
+    @property
+    def rules(self) -> ToolRules:
+        """What its tool says of itself, or all of them."""
+        rules = [TOOLS[tool] for tool in self.tools or (self.tool,)]
+        return ToolRules(
+            writes=any(tool.writes for tool in rules),
+            idempotent=all(tool.idempotent for tool in rules),
+            deterministic=all(tool.deterministic for tool in rules),
+            is_cached=all(tool.is_cached for tool in rules),
+        )
 
     @property
     def reads(self) -> set[str]:
@@ -90,6 +139,57 @@ class ModelPlan:
     """The step at whose even number the run ends early."""
     result: str | None = None
     """The step whose number is the result; the outputs of the terminal steps where absent."""
+
+
+@dataclass(frozen=True)
+class BoundPlan:
+    """A plan as it is executed: its plain steps, each after those that it reads."""
+
+    steps: tuple[ModelStep, ...]
+    stop: str | None
+    result: str | None
+
+    def patched(
+        self, names: Sequence[str], finished: Collection[str], *, only_failed: bool
+    ) -> BoundPlan:
+        """Return the plan with a further step in the place of each of these; of the first one, the
+        items that did not fail may be kept. What has finished is as it was.
+        """
+        new = {name: f"{name}_2" for name in names}
+        past = {*finished, *names, *(step.supersedes for step in self.steps)}
+        steps = list[ModelStep]()
+        for step in self.steps:
+            steps.append(step if step.id in past else _repointed(step, new))
+            if step.id in new:
+                again = replace(
+                    _repointed(step, new),
+                    id=new[step.id],
+                    supersedes=step.id,
+                    only_failed=only_failed and step.id == names[0],
+                )
+                steps.append(again)
+        ends = [None if name is None else new.get(name, name) for name in (self.stop, self.result)]
+        return BoundPlan(tuple(steps), *ends)
+
+
+def _repointed(step: ModelStep, new: Mapping[str, str]) -> ModelStep:
+    """Return a step that reads others in the place of some."""
+    x = step.x
+    if isinstance(x, tuple):
+        x = tuple(new.get(name, name) for name in x)
+    elif isinstance(x, str):
+        x = new.get(x, x)
+    conditions = tuple(
+        condition._replace(step=new.get(condition.step, condition.step))
+        for condition in step.conditions
+    )
+    after = tuple(new.get(name, name) for name in step.after)
+    return replace(step, x=x, conditions=conditions, after=after)
+
+
+def bound(plan: ModelPlan) -> BoundPlan:
+    """Return a plan with names, sub-plans and `stop` put into its steps."""
+    return BoundPlan(steps_of(plan), plan.stop, plan.result)
 
 
 def steps_of(plan: ModelPlan) -> tuple[ModelStep, ...]:

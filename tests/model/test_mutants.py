@@ -4,7 +4,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +13,16 @@ import pytest
 
 from tests.model import driver
 from tests.model.driver import DrawnCase, DrawnPart, hold_against_model
-from tests.model.interpreter import NotAllowedError, Outcome
-from tests.model.plans import Condition, ModelGate, ModelPlan, ModelStep, SubPlan
+from tests.model.facts import NotAllowedError, Outcome
+from tests.model.plans import (
+    TOOLS,
+    Chosen,
+    Condition,
+    ModelGate,
+    ModelPlan,
+    ModelStep,
+    SubPlan,
+)
 from wavewright.engine.run.decisions import approvals
 from wavewright.engine.run.read_job import steps_to_repeat
 from wavewright.executor.events.state import SUCCESSES, RunState
@@ -29,11 +37,14 @@ from wavewright.executor.store.journal import StoredOutput
 from wavewright.planner.language.hashing import cache_key
 from wavewright.planner.language.plan import Plan, Repeat, Step
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans import let_and_stop, sub_plans
+from wavewright.planner.plans import dispatch, let_and_stop, sub_plans
+from wavewright.planner.plans.dispatch import dispatch_signature
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import CallContent, JsonObject, StepId, StepKey
 from wavewright.reviewer.gates import verifier
 from wavewright.reviewer.review.results import ReviewedRun
+from wavewright.tools.functions.dispatch import dispatch_tool
+from wavewright.tools.functions.tool import Tool
 
 Patch = pytest.MonkeyPatch
 
@@ -44,6 +55,10 @@ def _always(*_: object, **__: object) -> bool:
 
 def _never(*_: object, **__: object) -> None:
     return None
+
+
+def _nothing(*_: object) -> tuple[()]:
+    return ()
 
 
 def _equal_calls_of_every_reading_tool_are_made_once(patch: Patch) -> None:
@@ -316,6 +331,49 @@ def _a_loop_gives_the_result_of_its_first_run(patch: Patch) -> None:
     patch.setattr(sub_plans, "_last_result", first)
 
 
+def _data_chooses_among_all_tools(patch: Patch) -> None:
+    def known(names: Collection[str], tools: Mapping[str, Tool]) -> dict[str, Tool]:
+        parts = {name: tool for name, tool in tools.items() if name in TOOLS}
+        union = dispatch_signature("any", [tool.signature for tool in parts.values()])
+        return {
+            name: dispatch_tool(union.model_copy(update={"name": name}), parts) for name in names
+        }
+
+    patch.setattr(driver, "dispatch_tools", known)
+
+
+def _a_chosen_write_is_taken_for_a_read(patch: Patch) -> None:
+    made = dispatch.dispatch_signature
+
+    def reading(name: str, tools: Sequence[ToolSignature]) -> ToolSignature:
+        return made(name, tools).model_copy(update={"effects": frozenset({"read"})})
+
+    patch.setattr(dispatch, "dispatch_signature", reading)
+
+
+def _a_patch_keeps_no_items(patch: Patch) -> None:
+    patch.setattr(driver, "kept_items", _nothing)
+
+
+def _a_patch_repeats_writes(patch: Patch) -> None:
+    patch.setattr(rules.CallRules, "_write_of_superseded", _never)
+
+
+def _a_retry_does_not_see_what_a_patch_did(patch: Patch) -> None:
+    def alone(_: rules.RetriedRun, step: StepId) -> list[StepId]:
+        return [step]
+
+    patch.setattr(rules.RetriedRun, "line_of", alone)
+
+
+def _people_are_asked_about_what_a_patch_keeps(patch: Patch) -> None:
+    def is_taken_over(call_rules: rules.CallRules, call: ScheduledCall) -> bool:
+        past = call_rules._taken_over(call)  # pyright: ignore[reportPrivateUsage]
+        return past is not None and past.ending is not None
+
+    patch.setattr(rules.CallRules, "is_taken_over", is_taken_over)
+
+
 def _gates_block_nothing(patch: Patch) -> None:
     patch.setattr(GateRecord, "has_failed", property(lambda _: False))
 
@@ -369,6 +427,17 @@ def _gated(gate: ModelGate) -> ModelStep:
     """Return a step whose number is odd."""
     return replace(_LOOKING, gate=gate)
 
+
+_CHOSEN = ModelStep(
+    "a",
+    "dispatch.look.post",
+    items=(Chosen("look", 1), Chosen("post", 2), Chosen("fetch", 3)),
+    min_ok=1,
+    tools=("look", "post"),
+)
+_CHARGES = ModelStep("a", "post", items=(1, 2))
+_LATE_LOOK = ModelStep("b", "look", "a")
+_PATCH_OF_FAILED = DrawnPart(kind="recover", named="a", only_failed=True)
 
 CASES: dict[str, tuple[Callable[[Patch], None], DrawnCase]] = {
     "equal calls of every reading tool are made once": (
@@ -627,6 +696,40 @@ CASES: dict[str, tuple[Callable[[Patch], None], DrawnCase]] = {
                     ModelStep("b", "look", 1, (_IS_EVEN,)),
                 )
             )
+        ),
+    ),
+    "data chooses among all tools": (
+        _data_chooses_among_all_tools,
+        _case((_CHOSEN,), (), (DrawnPart(),)),
+    ),
+    "a chosen write is taken for a read": (
+        _a_chosen_write_is_taken_for_a_read,
+        _case((replace(_CHOSEN, attempts=3, retries_late=True),), ("ok", "late"), (DrawnPart(),)),
+    ),
+    "a patch keeps no items": (
+        _a_patch_keeps_no_items,
+        _case((replace(_CHARGES, tool="look"),), ("ok", "fail"), (DrawnPart(), _PATCH_OF_FAILED)),
+    ),
+    "a patch repeats writes": (
+        _a_patch_repeats_writes,
+        _case(
+            (_CHARGES,), ("ok", "fail"), (DrawnPart(), replace(_PATCH_OF_FAILED, only_failed=False))
+        ),
+    ),
+    "a retry does not see what a patch did": (
+        _a_retry_does_not_see_what_a_patch_did,
+        _case(
+            (_CHARGES, _LATE_LOOK),
+            ("ok", "fail", "ok", "fail"),
+            (DrawnPart(), _PATCH_OF_FAILED, DrawnPart(kind="retry")),
+        ),
+    ),
+    "people are asked about what a patch keeps": (
+        _people_are_asked_about_what_a_patch_keeps,
+        _case(
+            (replace(_CHARGES, tool="look", approval=True),),
+            ("ok", "fail"),
+            (DrawnPart(), _PATCH_OF_FAILED),
         ),
     ),
 }

@@ -649,8 +649,7 @@ class CallRunner:
         calls = [fan.call(item) for item in fan.chosen]
         prepared = Counter[CallContent]()
         for call in calls:
-            if self._prepare(call, fan.compiled, prepared) is not None:
-                return None
+            self._prepare(call, fan.compiled, prepared)
         key = fan_out_key([call.key for call in calls])
         return self._rules.fan_out_ending(fan, key)
 
@@ -661,7 +660,8 @@ class CallRunner:
         calls = [fan.call(item) for item in fan.chosen]
         prepared = Counter[CallContent]()
         asked = [call.params for call in calls if self._is_to_be_asked_about(call, prepared)]
-        if not asked:
+        has_ended = all(call.key is None or self._rules.has_ended(call) for call in calls)
+        if not asked or has_ended:
             self._push_items(fan, outcome)
             return
         fan.head.key = fan_out_key([call.key for call in calls])

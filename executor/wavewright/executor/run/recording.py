@@ -295,13 +295,11 @@ def fan_out_items(fan: FanOut) -> list[tuple[int, Json]]:
     ]
 
 
-def fan_out_key(keys: Sequence[StepKey | None]) -> StepKey | None:
-    """Return the key of a `for_each` step from those of its items; None where an item has none."""
+def fan_out_key(keys: Sequence[StepKey | None]) -> StepKey:
+    """Return the key of a `for_each` step from those of its items; one that cannot be made has none."""
     digest = hashlib.sha256()
     for key in keys:
-        if key is None:
-            return None
-        digest.update(key.encode())
+        digest.update(b"none" if key is None else key.encode())
     return StepKey(f"items-{digest.hexdigest()}")
 
 

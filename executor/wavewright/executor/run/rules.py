@@ -393,7 +393,11 @@ class CallRules:
         )
 
     def is_taken_over(self, call: ScheduledCall) -> bool:
-        """Whether a call is not made because a retried run made it, and its whole output is known."""
+        """Whether a call is not made because a retried run or a superseded step made it, and its
+        whole output is known.
+        """
+        if self._endings.is_kept_item(call):
+            return True
         past = self._taken_over(call)
         return past is not None and past.ending is not None and not past.ending.withheld
 
@@ -556,16 +560,23 @@ class PastEndings:
         if not items:
             return None
         at_place = items.get(call.item)
-        # An item that was kept from the step before was called with that step's parameters.
-        is_kept = step == call.step.id and call.step.only == "failed" and at_place is not None
-        if at_place is not None and (
-            _is_of(at_place, key) or (is_kept and at_place.status == "reused")
-        ):
+        is_here = step == call.step.id and self.is_kept_item(call)
+        if at_place is not None and (is_here or _is_of(at_place, key)):
             return at_place
         # The list was in another order when that run was made.
         if step not in self._items:
             self._items[step] = {item.key: item for item in items.values() if item.key is not None}
         return self._items[step].get(key)
+
+    def is_kept_item(self, call: ScheduledCall) -> bool:
+        """Whether a patch took an item over from the step before, whose parameters it was called
+        with.
+        """
+        items = self._state.items.get(call.step.id)
+        if call.item is None or call.step.only != "failed" or items is None:
+            return False
+        ending = items.get(call.item)
+        return ending is not None and ending.status == "reused" and ending.key != call.key
 
 
 def _is_of(ending: FinishedCall, key: StepKey) -> bool:
