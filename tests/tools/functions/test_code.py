@@ -164,6 +164,11 @@ CHANGES = {
         "k=3",
         "k=4",
     ),
+    "attribute of a function": (
+        "def rate(): return rate.k\nrate.k = 3\ndef tool(x): return rate()",
+        "k = 3",
+        "k = 4",
+    ),
     "fraction": (
         "from fractions import Fraction\nR = Fraction(1, 3)\ndef tool(x): return R",
         "(1, 3)",

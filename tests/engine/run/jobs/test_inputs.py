@@ -167,6 +167,30 @@ def test_a_name_that_nothing_reads_is_refused_where_none_is_alike(
 
 
 @pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1e400", "the number '1e400' is too large"),
+        ("[-1e999]", "is too large"),
+        ('{"a": 1, "a": 2}', "a key stands twice in one object"),
+        (r'["\ud800"]', "half a character"),
+        (r'{"\udc00": 1}', "half a character"),
+    ],
+)
+def test_a_value_of_which_a_part_would_be_lost_is_refused(text: str, said: str) -> None:
+    with pytest.raises(DocumentError, match=said):
+        InputOverrides(assignments=(f"v={text}",)).applied({}, {})
+
+
+@pytest.mark.parametrize("text", ["NaN", "-Infinity"])
+def test_what_json_has_no_number_for_is_a_text(text: str) -> None:
+    overrides = InputOverrides(assignments=(f"v={text}",))
+
+    assert overrides.applied({}, {}) == {"v": text}
+    with pytest.raises(DocumentError, match="is not of type number"):
+        overrides.applied({"v": 1}, {})
+
+
+@pytest.mark.parametrize(
     ("reader", "known"),
     [
         ({"params": {"x": "all of the inputs: ${inputs.far}"}}, frozenset({"near", "far"})),

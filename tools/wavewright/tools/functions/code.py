@@ -172,6 +172,9 @@ class _CodeReader:
         if isinstance(registry := getattr(function, "registry", None), types.MappingProxyType):
             # Of `functools.singledispatch`: what it chooses from.
             yield from self._data(cast("object", registry), home)
+        else:
+            own = {name: part for name, part in vars(function).items() if name != "__wrapped__"}
+            yield from self._data(own, home) if own else ()
         yield from _instructions(function.__code__)
         yield from self.parts(function.__defaults__, function.__module__)
         yield from self.parts(function.__kwdefaults__, function.__module__)

@@ -11,6 +11,8 @@ silent, the type of the value in its place counts; where there is none, whatever
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -198,7 +200,7 @@ class _TypedValue:
         if wanted == ["string"]:
             return self.text
         try:
-            found: Json = json.loads(self.text)
+            found = self._as_json()
         except ValueError:
             found = self.text
         if wanted and not any(_has_type(found, name) for name in wanted):
@@ -208,9 +210,53 @@ class _TypedValue:
             raise self.error(f"{self.text!r} is not of type {' or '.join(wanted)}", hint)
         return found
 
+    def _as_json(self) -> Json:
+        """Return the value of a text that is JSON.
+
+        Raises:
+            ValueError: it is none; NaN and infinities are no JSON.
+            DocumentError: a part of it would be lost.
+        """
+
+        def finite(text: str) -> float:
+            if math.isinf(number := float(text)):
+                raise self.error(f"the number {text!r} is too large", "give it as a text")
+            return number
+
+        def distinct(pairs: list[tuple[str, Json]]) -> JsonObject:
+            members = dict(pairs)
+            if len(members) < len(pairs):
+                raise self.error("a key stands twice in one object", "give each key once")
+            return members
+
+        def refuse(text: str) -> float:
+            raise ValueError(text)
+
+        value: Json = json.loads(
+            self.text, parse_float=finite, parse_constant=refuse, object_pairs_hook=distinct
+        )
+        if any(_HALF_CHARACTER.search(text) for text in _all_texts(value)):
+            raise self.error("a text holds half a character", "write the whole character")
+        return value
+
     def error(self, message: str, hint: str) -> DocumentError:
         """Return the error of this value, to be raised."""
         return _input_fault(self.whole, len(self.whole) - len(self.text), message, hint)
+
+
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+
+
+def _all_texts(value: Json) -> Iterator[str]:
+    """Yield the texts in a value, and the names of its members."""
+    if isinstance(value, dict):
+        yield from value
+        value = [*value.values()]
+    if isinstance(value, list):
+        for item in value:
+            yield from _all_texts(item)
+    elif isinstance(value, str):
+        yield value
 
 
 def _with_value(value: Json, names: list[str], new: _TypedValue, schema: Json) -> Json:
