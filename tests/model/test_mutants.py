@@ -23,7 +23,7 @@ from tests.model.plans import (
     ModelStep,
     SubPlan,
 )
-from wavewright.engine.run.decisions import approvals
+from wavewright.engine.run.decisions import approvals, step_questions
 from wavewright.engine.run.read_job import steps_to_repeat
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import GateRecord, ItemFinished, Noted, StepFinished
@@ -208,7 +208,7 @@ def _unclear_writes_are_refused_before_a_person_is_asked(patch: Patch) -> None:
 
 
 def _answers_are_forgotten(patch: Patch) -> None:
-    patch.setattr(approvals, "answer_to_binding", _never)
+    patch.setattr(step_questions, "answer_to_binding", _never)
 
 
 def _an_answer_to_another_question_counts(patch: Patch) -> None:
@@ -217,21 +217,21 @@ def _an_answer_to_another_question_counts(patch: Patch) -> None:
         is_there = approvals.APPROVAL_GIVEN in topics
         return approvals.GivenAnswer(approvals.APPROVE) if is_there else None
 
-    patch.setattr(approvals, "recorded_answer", any_answer)
+    patch.setattr(step_questions, "recorded_answer", any_answer)
 
 
 def _an_answer_counts_for_ever(patch: Patch) -> None:
     def has_expired(_: Noted, __: float) -> bool:
         return False
 
-    patch.setattr(approvals, "has_expired", has_expired)
+    patch.setattr(step_questions, "has_expired", has_expired)
 
 
 def _an_answer_is_bound_to_the_step_alone(patch: Patch) -> None:
     def binding(state: RunState, ready: ReadyCalls) -> JsonObject:
         return {"run": state.run, "plan_hash": state.plan_hash, "step": ready.step.id}
 
-    patch.setattr(approvals, "step_binding", binding)
+    patch.setattr(step_questions, "step_binding", binding)
 
 
 def _a_result_of_other_code_is_reused(patch: Patch) -> None:
