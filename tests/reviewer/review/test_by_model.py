@@ -188,6 +188,23 @@ async def test_a_review_that_contradicts_itself_is_asked_for_once_more_and_read_
     assert "contradicts itself" in kept.opinion.notes[-1]
 
 
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"action": "none", "hint": "Nothing has to be done."},
+        {"action": "configure", "hint": "A key would make it faster."},
+        {"action": "refetch"},
+    ],
+)
+async def test_an_action_that_wants_no_change_of_the_plan_contradicts_nothing(
+    action: JsonObject,
+) -> None:
+    found, models, _ = await review(simple_run(), {**GOOD, "recovery_actions": [action]})
+
+    assert len(models.asked) == 1
+    assert found.goal_achieved
+
+
 async def test_a_review_that_contradicts_itself_counts_where_it_cannot_be_asked_for_again() -> None:
     found, _, _ = await review(
         simple_run(), {**GOOD, "confidence": 0.1}, ModelError("overloaded", "later")

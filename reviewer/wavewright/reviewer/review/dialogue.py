@@ -356,7 +356,7 @@ def contradictions(answer: ReviewAnswer) -> tuple[str, ...]:
                 f"`goal_achieved` is true and `missing_data` names {shorten(missing[0], 80)!r}: what the goal "
                 "asks for is there, or it is not achieved"
             )
-        demands = [action for action in answer.recovery_actions if action.step or action.hint]
+        demands = [action for action in answer.recovery_actions if _asks_for_a_patch(action)]
         if demands:
             asked = demands[0].hint or f"step {demands[0].step!r}"
             found.append(
@@ -375,6 +375,12 @@ def contradictions(answer: ReviewAnswer) -> tuple[str, ...]:
             "achieved with this result, so it is low here"
         )
     return tuple(found)
+
+
+def _asks_for_a_patch(action: ReviewAction) -> bool:
+    """Whether an action wants the plan changed; `none` and advice to a person do not."""
+    named, _ = _vocabulary(action)
+    return named in {"refetch", "add_step", "replace_step"} and bool(action.step or action.hint)
 
 
 def stricter_reading(answer: ReviewAnswer) -> ReviewAnswer:
