@@ -17,6 +17,7 @@ from tests.support.served_models import models_over, question
 from wavewright.engine.rehearsal.fake_model.replies import (
     Answer,
     ClaimedUsage,
+    Reply,
     broken_arguments,
     calling_tool,
     cut_at_length,
@@ -37,7 +38,7 @@ from wavewright.engine.rehearsal.fake_model.replies import (
 from wavewright.engine.rehearsal.fake_model.request import WIRES, Wire
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.planner.ports.model_port import LoopLimits, LoopTool, ModelError, Turn
-from wavewright.planner.types import Json, JsonObject, RunId
+from wavewright.planner.types import Json, JsonObject, JsonSchema, RunId
 
 pytestmark = pytest.mark.anyio
 
@@ -505,3 +506,25 @@ async def test_a_loop_that_outgrows_the_model_goes_on_with_less_of_what_tools_re
     sizes = [one.request.character_count for one in model_server.ledger]
     assert answer.text == "done"
     assert sizes[2] < sizes[1] - 15_000
+
+
+@every_wire
+async def test_a_form_that_a_provider_refuses_is_asked_for_in_words(
+    wire: Wire, model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    form: JsonSchema = {
+        "type": "object",
+        "properties": {"size of it": {"type": "string"}},
+        "required": ["size of it"],
+    }
+    model_server.answer(
+        failing(400),
+        when=lambda request: bool(request.tools) or "json_schema" in json.dumps(request.body),
+    )
+    model_server.answer(Reply(text='{"size of it": "XL"}'))
+
+    async with models_over(model_server, tmp_path, wire) as asking:
+        answer = await asking.models.ask(question(schema=form, schema_name="size"))
+
+    assert answer.text == '{"size of it": "XL"}'
+    assert "size of it" in model_server.requests[-1].instructions
