@@ -18,13 +18,14 @@ from wavewright.engine.run.project.tools import (
     with_tools_of,
 )
 from wavewright.engine.run.recording import record_refusal
+from wavewright.engine.run.retry_outlook import retry_outlook
 from wavewright.engine.run.services import remaining_allowance
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.feasibility import check_readiness
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ASK_PERSON, ToolSignature, asks_approval
 from wavewright.planner.ports.budgets import Allowance
 from wavewright.planner.types import StepId
 from wavewright.tools.functions.tool import Tool
@@ -91,13 +92,14 @@ async def _check_draft(
     if not all(step.tool in tools for step in draft.plan.steps):
         # The plan names tools that are not allowed; the diagnostics say whether they exist.
         tools = signatures_to_check(draft.plan, context.goal, means.settings)
+    has_answers = _has_all_answers(context, candidate)
     faults = check(
         candidate,
         context.goal,
         tools,
         allowance=await _plan_allowance(context, candidate, means),
-        can_ask=people.can_ask,
-        can_answer=people.can_answer,
+        can_ask=people.can_ask or has_answers,
+        can_answer=people.can_answer or has_answers,
     )
     unready = _unready_steps(candidate, tools, means)
     diagnostics = draft.origin.place([*faults, *unready])
@@ -111,6 +113,21 @@ async def _check_draft(
         await record_end(attempt, context, "failed", str(error))
         raise
     return replace(context, diagnostics=tuple(diagnostics))
+
+
+def _has_all_answers(context: RunContext, plan: Plan) -> bool:
+    """Whether a retry takes over every step that would ask a person, so that nobody is needed."""
+    if context.request.retry is None or context.donor is None:
+        return False
+    donors = [context.donor, *context.donors_before]
+    steps = retry_outlook(context.request.retry, donors, context.tools)
+    taken_over = {step.step for step in steps if step.fate == "reused"}
+    return all(
+        step.id in taken_over
+        for step in plan.steps
+        if step.tool == ASK_PERSON
+        or (step.tool in context.tools and asks_approval(step, context.signatures[step.tool]))
+    )
 
 
 def _unready_steps(

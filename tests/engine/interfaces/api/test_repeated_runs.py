@@ -90,6 +90,27 @@ async def test_a_retry_makes_only_the_calls_that_have_not_succeeded(
     assert readings.calls == [3]
 
 
+async def test_a_retry_whose_answers_are_all_there_needs_no_person(journal: Path) -> None:
+    paid = list[str]()
+
+    def pay(who: str) -> str:
+        """Pay."""
+        paid.append(who)
+        return who
+
+    def approve(_: object) -> bool:
+        return True
+
+    tool = make_tool(pay, effects=["write"], needs_approval=True)
+    async with Wavewright(tools=[tool], journal=journal, approve=approve) as asked:
+        plan = asked.new_plan().step("p", "pay", {"who": "ann"}).returns("${steps.p}")
+        first = await asked.run(plan)
+    async with Wavewright(tools=[tool], journal=journal) as alone:
+        again = await alone.retry(first.id)
+
+    assert (again.result, paid) == ("ann", ["ann"])
+
+
 async def test_a_retry_may_begin_at_a_step_with_other_inputs(
     ww: Wavewright, readings: Readings
 ) -> None:
