@@ -86,8 +86,10 @@ def _user_supplied_plan_report(order: ResolvedJob, settings: Settings) -> PlanRe
     tools = signatures_to_check(draft.plan, order.goal, settings)
     bound = bind_plan(draft.plan, order.goal, tools)
     allowance = read_remaining_allowance(draft.plan, order.goal, settings, job=order.goal.job)
-    found = draft.origin.place(check(bound, order.goal, tools, allowance=allowance))
-    planned = PlanningResult(draft.plan, draft.rung, found, (), (), document=draft.origin.document)
+    diagnostics = draft.origin.place(check(bound, order.goal, tools, allowance=allowance))
+    planned = PlanningResult(
+        draft.plan, draft.rung, diagnostics, (), (), document=draft.origin.document
+    )
     return PlanReport(order.goal, planned, bound, (), _estimate_tokens(bound, tools))
 
 
@@ -108,8 +110,10 @@ async def _planned(
         and kept.is_exact
         and (template_plan is None or services.models is not None)
     ):
-        found = tuple(check(bind_plan(kept.plan, order.goal, tools), order.goal, tools))
-        return PlanningResult(kept.plan, kept.draft.rung, found, (), (), kept_template=kept.name)
+        diagnostics = tuple(check(bind_plan(kept.plan, order.goal, tools), order.goal, tools))
+        return PlanningResult(
+            kept.plan, kept.draft.rung, diagnostics, (), (), kept_template=kept.name
+        )
     # Planning is held to the budgets of a run, and its plan to what such a run would have left.
     run = new_run_id(time.time())
     if services.budget_store is not None:

@@ -105,19 +105,19 @@ def _recorded_approval(
     context: RunContext, request: ApprovalRequest, now: float
 ) -> Approval | None:
     """Return the journaled answer to exactly this request."""
-    wanted = _pending_request(context, request, now)
-    answer = None if wanted is None else recorded_answer(context.state, wanted)
+    request_note = _pending_request(context, request, now)
+    answer = None if request_note is None else recorded_answer(context.state, request_note)
     return None if answer is None else Approval(answer.text == APPROVE, by=answer.by)
 
 
 def _pending_request(context: RunContext, request: ApprovalRequest, now: float) -> Noted | None:
     """Return the journaled request for exactly this approval, unless it has expired."""
-    wanted = pending_approval(context.state)
-    if wanted is None or has_expired(wanted, now):
+    request_note = pending_approval(context.state)
+    if request_note is None or has_expired(request_note, now):
         return None
-    if not matches_binding(wanted.body.get("binding"), request.binding):
+    if not matches_binding(request_note.body.get("binding"), request.binding):
         return None
-    return wanted
+    return request_note
 
 
 async def _wait_for_approval(

@@ -119,7 +119,7 @@ class EarlySteps:
     def _start(self, prefix: Plan | None) -> None:
         if prefix is None:
             return
-        bound, found = startable_steps(
+        bound, startable = startable_steps(
             prefix,
             self._context.goal,
             self._context.signatures,
@@ -127,7 +127,7 @@ class EarlySteps:
             passes_effects=self._settings.planner.stream == "on",
         )
         steps = {step.id: step for step in bound.steps}
-        new = [name for name in found if name not in self._started]
+        new = [name for name in startable if name not in self._started]
         if not new:
             return
         self._prefix = prefix

@@ -148,8 +148,8 @@ def permitted_tools(context: RunContext) -> Mapping[str, Tool]:
         return tools
     from wavewright.engine.run.permitted_calls import CallAllowance, PermittedCall
 
-    made = sum(step.attempts for step in context.state.steps.values())
-    allowance = CallAllowance(permits, made)
+    calls_made = sum(step.attempts for step in context.state.steps.values())
+    allowance = CallAllowance(permits, calls_made)
     return {
         name: replace(tool, call=PermittedCall(tool, allowance)) for name, tool in tools.items()
     }

@@ -16,9 +16,9 @@ from wavewright.tools.functions.tool import Tool, ToolCall
 class CallAllowance:
     """What is left of the calls that a run may make."""
 
-    def __init__(self, permits: Permits, made: int) -> None:
+    def __init__(self, permits: Permits, calls_made: int) -> None:
         self.permits = permits
-        self.made = made
+        self.made = calls_made
 
     def take(self, tool: Tool, call: ToolCall) -> None:
         """Count a call.

@@ -134,12 +134,12 @@ async def runs_repeated_by(donor: RunState | None, journal: Journal) -> tuple[Ru
     """Return the runs that a run repeats, directly or through others, as far as the journal has
     them, the newest first.
     """
-    found = list[RunState]()
+    runs = list[RunState]()
     while donor is not None and donor.started is not None and donor.started.retry is not None:
         donor = fold(await journal.load(donor.started.retry.run))
         if donor.started is not None:
-            found.append(donor)
-    return tuple(found)
+            runs.append(donor)
+    return tuple(runs)
 
 
 def steps_to_repeat(donor: RunState, start: StepId | None) -> tuple[StepId, ...]:

@@ -62,7 +62,7 @@ def retry_outlook(
     read_anew = _steps_that_read(plan, _changed_inputs(request, newest))
     runs = [RetriedRun(state.run or request.run, state) for state in donors]
     outlook = _Outlook(request, runs, tools, frozenset(anew))
-    found = list[RetriedStep]()
+    steps = list[RetriedStep]()
     called = set[StepId]()
     graph = PlanGraph.of(plan)
     for step in plan.steps:
@@ -74,8 +74,8 @@ def retry_outlook(
             fate, reason = "called", f"where {', '.join(sorted(before))} gives something else"
         if fate == "called":
             called.add(step.id)
-        found.append(RetriedStep(step.id, step.tool, fate, reason))
-    return tuple(found)
+        steps.append(RetriedStep(step.id, step.tool, fate, reason))
+    return tuple(steps)
 
 
 def first_plan(donors: Sequence[RunState]) -> Plan | None:

@@ -166,11 +166,11 @@ class _TargetRuns:
             now=(context.goal.as_of or now).timestamp(),
             versions={"wavewright": __version__, "python": platform.python_version()},
         )
-        given = () if order.draft is None else (draft_note(order.draft, now.timestamp()),)
+        notes = () if order.draft is None else (draft_note(order.draft, now.timestamp()),)
         wanted: JsonObject = {"targets": waves.targets.model_dump(mode="json"), "text": order.text}
         # One append: a root run without this note would be resumed as a run without targets.
         permitted = permits_notes(context, now.timestamp())
-        events = (started, *given, *permitted, Noted(now.timestamp(), TARGETS_WANTED, wanted))
+        events = (started, *notes, *permitted, Noted(now.timestamp(), TARGETS_WANTED, wanted))
         return await record(self.ports.attempt, context, *events, run=run)
 
     async def _run_wave(self, root: TargetRoot, wave: list[Target]) -> None:
@@ -255,9 +255,11 @@ class _TargetRuns:
         body = _body(root, target)
         review = None if package is None else package.review
         if review is not None and review.invalid_because:
-            found, _ = self._found_targets(root, target, state)
+            found_targets, _ = self._found_targets(root, target, state)
             reason = "; ".join(review.invalid_because)
-            await root.note(TARGET_FAILED, {**body, "reason": reason, "found": targets_json(found)})
+            await root.note(
+                TARGET_FAILED, {**body, "reason": reason, "found": targets_json(found_targets)}
+            )
         elif state.finished is None:
             await root.note(TARGET_FAILED, {**body, "reason": "it has no end"})
         elif package is None:
@@ -272,14 +274,14 @@ class _TargetRuns:
     async def _complete(
         self, root: TargetRoot, target: Target, state: RunState, finished: RunFinished
     ) -> None:
-        found, reason = self._found_targets(root, target, state)
+        found_targets, reason = self._found_targets(root, target, state)
         await root.note(
             TARGET_COMPLETED,
             {
                 **_body(root, target),
                 "reason": reason,
                 "status": finished.status,
-                "found": targets_json(found),
+                "found": targets_json(found_targets),
             },
         )
 
@@ -389,8 +391,8 @@ def _raise_journal_error(fault: Exception) -> None:
     if isinstance(fault, JournalError):
         raise fault
     if isinstance(fault, ExceptionGroup):
-        for one in cast("ExceptionGroup[Exception]", fault).exceptions:
-            _raise_journal_error(one)
+        for inner in cast("ExceptionGroup[Exception]", fault).exceptions:
+            _raise_journal_error(inner)
 
 
 def _failure_reason(fault: Exception) -> str:

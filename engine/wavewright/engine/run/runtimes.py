@@ -67,10 +67,10 @@ def _named_runtime(settings: Settings) -> OpenRuntime:
     if not isinstance(given, str):
         return cast("OpenRuntime", given)
     module, _, name = given.partition(":")
-    found = getattr(import_project_module(module, settings.root), name, None)
-    if not callable(found):
+    runtime = getattr(import_project_module(module, settings.root), name, None)
+    if not callable(runtime):
         raise RuntimeNotOpened(
             f"setting 'runtime': the module {module!r} has no function {name!r}",
             "name one as `module:function`; it is given the settings and opens a runtime",
         )
-    return cast("OpenRuntime", found)
+    return cast("OpenRuntime", runtime)

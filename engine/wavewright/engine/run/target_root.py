@@ -118,10 +118,10 @@ def found_targets(
     goal = Goal.model_validate(state.started.goal)
     subject = CheckContext(plan, goal, signatures_to_check(plan, goal, settings), goal.limits)
     is_untrusted = untrusted_names(subject, expand)
-    found = [replace(target, is_untrusted=is_untrusted) for target in read_targets(value)]
-    left_out = len(value) - len(found)
+    targets = [replace(target, is_untrusted=is_untrusted) for target in read_targets(value)]
+    left_out = len(value) - len(targets)
     said = f"{left_out} of {len(value)} that were found can be no target" if left_out else ""
-    return list(dict.fromkeys(found)), said
+    return list(dict.fromkeys(targets)), said
 
 
 @dataclass(slots=True)

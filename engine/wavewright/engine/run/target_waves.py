@@ -152,8 +152,8 @@ class TargetWaves:
             if target.name not in self.runs and target.name not in self.chosen
         ]
         for name, end in self.ends.items():
-            found = {target.name for target in end.found}
-            options = tuple(other for other in waiting if other in found)
+            names = {target.name for target in end.found}
+            options = tuple(other for other in waiting if other in names)
             if len(options) > 1 and name not in self.asked:
                 return name, options
         return None
@@ -202,8 +202,8 @@ class TargetWaves:
 
     def _left_out(self, known: Iterable[Target]) -> int:
         """Return how many targets were found that are too many."""
-        found = {one.name for end in self.ends.values() for one in end.found}
-        return len(found - {target.name for target in known})
+        names = {one.name for end in self.ends.values() for one in end.found}
+        return len(names - {target.name for target in known})
 
     def _has_failed(self, target: Target) -> bool:
         end = self.ends.get(target.name)

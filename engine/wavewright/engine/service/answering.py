@@ -183,15 +183,15 @@ class UnjudgedPackage:
 
 async def list_unjudged(journal: Journal, jobs: JobStore) -> list[UnjudgedPackage]:
     """Return the packages that wait for a verdict, job by job."""
-    found = list[UnjudgedPackage]()
+    unjudged = list[UnjudgedPackage]()
     for job in await jobs.list_jobs(OPEN_STATES):
         if job.sent:
-            found += await _of_targets(journal, job)
+            unjudged += await _of_targets(journal, job)
         elif job.state == "validating" and job.package is not None:
-            found.append(
+            unjudged.append(
                 UnjudgedPackage(job.package, job.job, job_name(job), job.iteration, job.run)
             )
-    return found
+    return unjudged
 
 
 async def _of_targets(journal: Journal, job: JobRow) -> list[UnjudgedPackage]:
@@ -204,25 +204,27 @@ async def _of_targets(journal: Journal, job: JobRow) -> list[UnjudgedPackage]:
 
     def named(sent: SentPackage) -> UnjudgedPackage:
         target = next(
-            one for one in runs if package_id(job.job, sent.iteration, one) == sent.package
+            run for run in runs if package_id(job.job, sent.iteration, run) == sent.package
         )
         return UnjudgedPackage(sent.package, job.job, target, sent.iteration, runs[target])
 
     return [named(sent) for sent in job.sent]
 
 
-def choose_unjudged(found: Sequence[UnjudgedPackage], prefix: str) -> UnjudgedPackage:
+def choose_unjudged(unjudged: Sequence[UnjudgedPackage], prefix: str) -> UnjudgedPackage:
     """Return the package whose id, job or run starts with a prefix.
 
     Raises:
         AnswerRejected: there is none, or there are several.
     """
     fitting = [
-        one for one in found if any(name.startswith(prefix) for name in (one.id, one.job, one.run))
+        package
+        for package in unjudged
+        if any(name.startswith(prefix) for name in (package.id, package.job, package.run))
     ]
     if len(fitting) == 1:
         return fitting[0]
-    listed = ", ".join(f"{one.id} ({one.about})" for one in fitting)
+    listed = ", ".join(f"{package.id} ({package.about})" for package in fitting)
     raise AnswerRejected(
         f"{len(fitting)} packages that wait for a verdict begin with {prefix!r}: {listed}"
         if fitting

@@ -30,13 +30,13 @@ async def list_questions(journal: Journal, jobs: JobStore, now: float) -> list[O
     """
     asked = await jobs.list_decisions()
     rows = {name: await jobs.find_job(name) for name in {decision.job for decision in asked}}
-    found = [
+    questions = [
         _job_question(decision, row)
         for decision in asked
         if (row := rows[decision.job]) is not None and _is_waited_for(decision, row, now)
     ]
     # Of each run only the last question is open; it has replaced those before.
-    last = {question.run: question for question in found}
+    last = {question.run: question for question in questions}
     at_work = {row.run for row in await jobs.list_jobs(OPEN_STATES)} | {
         decision.run for decision in asked
     }

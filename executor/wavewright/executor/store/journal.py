@@ -138,12 +138,12 @@ def match_run(prefix: str, runs: Iterable[RunId], *, place: str = "") -> RunId:
         )
     if prefix in known:
         return RunId(prefix)
-    found = [run for run in known if prefix and _starts(run, prefix)]
-    if len(found) == 1:
-        return found[0]
-    if found:
+    matching = [run for run in known if prefix and _starts(run, prefix)]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
         raise RunNotFound(
-            f"{len(found)} runs start with {prefix!r}: {_some_ids(found)}",
+            f"{len(matching)} runs start with {prefix!r}: {_some_ids(matching)}",
             place=place,
             hint="type more of the id",
         )
@@ -153,8 +153,8 @@ def match_run(prefix: str, runs: Iterable[RunId], *, place: str = "") -> RunId:
 
 
 def _starts(run: RunId, prefix: str) -> bool:
-    wanted = prefix.lower()
-    return run.lower().startswith(wanted) or run.lower().rpartition("-")[2].startswith(wanted)
+    start = prefix.lower()
+    return run.lower().startswith(start) or run.lower().rpartition("-")[2].startswith(start)
 
 
 def _some_ids(runs: list[RunId], most: int = 5) -> str:

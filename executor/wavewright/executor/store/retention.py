@@ -178,10 +178,10 @@ def _links_in(rows: Iterable[Row]) -> list[RunLink]:
 
 def _linked_run(kind: str, body: bytes) -> RunId | None:
     try:
-        found: Json = json.loads(body)
+        value: Json = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    part = found.get("body" if kind == "noted" else "retry") if isinstance(found, dict) else None
+    part = value.get("body" if kind == "noted" else "retry") if isinstance(value, dict) else None
     run = part.get("run") if isinstance(part, dict) else None
     return RunId(run) if isinstance(run, str) else None
 

@@ -271,12 +271,14 @@ async def _run_rows(
         *values,
     )
     counts = await count_steps(transaction, [row[-1] for row in rows if row[14] is None])
-    found = [_run_row(row, counts.get(row[-1], (0, 0, 0)), transaction) for row in rows]
-    numbers = {run.run: row[-1] for run, row in zip(found, rows, strict=True)}
+    rows_found = [_run_row(row, counts.get(row[-1], (0, 0, 0)), transaction) for row in rows]
+    numbers = {run.run: row[-1] for run, row in zip(rows_found, rows, strict=True)}
     planned = await _count_planned(
-        transaction, [numbers[run.run] for run in found if run.status not in REVIEWED_STATUSES]
+        transaction, [numbers[run.run] for run in rows_found if run.status not in REVIEWED_STATUSES]
     )
-    return [replace(run, steps=max(run.steps, planned.get(numbers[run.run], 0))) for run in found]
+    return [
+        replace(run, steps=max(run.steps, planned.get(numbers[run.run], 0))) for run in rows_found
+    ]
 
 
 async def _count_planned(statements: Statements, runs: Sequence[int]) -> dict[int, int]:

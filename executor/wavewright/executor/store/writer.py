@@ -169,14 +169,14 @@ class WriterThread(Generic[_Item]):
 
         def execute() -> None:
             try:
-                found = self._runner.run(answer())
+                answered = self._runner.run(answer())
             except JournalError as error:
                 reject(error)
             except BaseException as error:
                 reject(self.internal_error(error))
                 raise
             else:
-                call_on_loop(loop, set_result, waiting, found)
+                call_on_loop(loop, set_result, waiting, answered)
 
         self._enqueue(_Query(execute, reject))
         return await waiting

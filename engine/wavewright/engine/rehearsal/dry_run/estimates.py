@@ -52,8 +52,8 @@ def known_value(text: str, plan: Plan, now: dt.datetime, outputs: Mapping[StepId
     expressions = embedded or [text]
     for expression in expressions:
         if any(
-            not (one.root in {"inputs", "previous"} or _is_known_output(one, outputs))
-            for one in reads(expression)
+            not (read.root in {"inputs", "previous"} or _is_known_output(read, outputs))
+            for read in reads(expression)
         ):
             return None
     steps: JsonObject = {str(step): output for step, output in outputs.items()}
@@ -257,9 +257,9 @@ class BudgetVerdict:
         """The worst of the rows."""
         if self.refusals:
             return "over"
-        found = {row.verdict for row in self.rows}
+        verdicts = {row.verdict for row in self.rows}
         for verdict in _WORST_FIRST:
-            if verdict in found:
+            if verdict in verdicts:
                 return verdict
         return "none"
 

@@ -50,7 +50,7 @@ def dry_run_json(dry_run: PlanFacts) -> dict[str, object]:
         "gates": list(dry_run.gates),
         "caps": list(dry_run.caps),
         "approvals": list(dry_run.approvals),
-        "egress": [asdict(one) for one in dry_run.trust.egress],
+        "egress": [asdict(entry) for entry in dry_run.trust.egress],
         "untrusted": [
             {
                 "step": flow.step,
@@ -64,8 +64,8 @@ def dry_run_json(dry_run: PlanFacts) -> dict[str, object]:
         "rerun": _rerun_json(dry_run),
         "notes": list(dry_run.notes),
         "warnings": [
-            {"code": found.code, "message": found.message, "pointer": found.pointer}
-            for found in dry_run.warnings
+            {"code": warning.code, "message": warning.message, "pointer": warning.pointer}
+            for warning in dry_run.warnings
         ],
     }
 
@@ -299,5 +299,5 @@ def _tool_json(name: str, signature: ToolSignature | None) -> dict[str, object]:
 
 def _definitions(signature: ToolSignature) -> JsonSchema:
     """Return the definitions that the types of parameters may refer to."""
-    found = signature.input_schema.get("$defs")
-    return {} if found is None else {"$defs": found}
+    definitions = signature.input_schema.get("$defs")
+    return {} if definitions is None else {"$defs": definitions}

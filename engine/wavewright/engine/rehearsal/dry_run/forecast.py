@@ -116,14 +116,17 @@ def forecast(
         can_ask=can_ask,
         can_answer=can_ask if can_answer is None else can_answer,
     )
-    found = draft.origin.place([*checked, *check_readiness(plan, outlook.obstacles)])
+    diagnostics = draft.origin.place([*checked, *check_readiness(plan, outlook.obstacles)])
     source = draft.origin.document.source
-    if any(each.severity == "error" and each.code not in _OVER_BUDGET_CODES for each in found):
-        raise PlanError(found, source)
+    if any(
+        diagnostic.severity == "error" and diagnostic.code not in _OVER_BUDGET_CODES
+        for diagnostic in diagnostics
+    ):
+        raise PlanError(diagnostics, source)
     if outlook.has_models and draft.rung == "template":
         note = _TEMPLATE_PLAN if draft.is_saved else _PLANNER_FIRST
         outlook = replace(outlook, notes=(note, *outlook.notes))
-    return _Forecaster(plan, goal, tools, outlook, now).record(draft.rung, found, source)
+    return _Forecaster(plan, goal, tools, outlook, now).record(draft.rung, diagnostics, source)
 
 
 class _Forecaster:
@@ -154,7 +157,7 @@ class _Forecaster:
             for name in dict.fromkeys(s.tool for s in plan.steps)
         }
 
-    def record(self, rung: str, found: Sequence[Diagnostic], source: Source) -> DryRun:
+    def record(self, rung: str, diagnostics: Sequence[Diagnostic], source: Source) -> DryRun:
         plan, goal, tools = self._plan, self._goal, self._tools
         steps = tuple(self._step(step) for step in plan.steps)
         path = self._graph.critical_path({step.id: step.seconds for step in steps})
@@ -180,10 +183,12 @@ class _Forecaster:
             ),
             caps=tuple(_cap_text(cap) for cap in plan.caps),
             approvals=self._approvals(),
-            warnings=tuple(each for each in found if each.severity != "error"),
+            warnings=tuple(
+                diagnostic for diagnostic in diagnostics if diagnostic.severity != "error"
+            ),
             source=source,
             estimate=estimate,
-            budget=self._budget(steps, estimate, error_diagnostics(found)),
+            budget=self._budget(steps, estimate, error_diagnostics(diagnostics)),
             trust=judge_trust(
                 CheckContext(plan, goal, tools, goal.limits),
                 skipped=frozenset(step.id for step in steps if step.is_skipped),
@@ -235,16 +240,16 @@ class _Forecaster:
             reuse=self._inputs.reuse.get(step.id),
             rerun_status=rerun.statuses.get(step.id) if rerun is not None else None,
         )
-        made = bare.calls_made
+        calls = bare.calls_made
         seconds = call.seconds.times(
-            math.ceil(made / max_parallel_calls(step, tool, self._goal.limits))
+            math.ceil(calls / max_parallel_calls(step, tool, self._goal.limits))
         )
         return replace(
             bare,
             seconds=seconds.expected,
             p90_seconds=seconds.p90,
-            tokens=call.tokens.times(made),
-            usd=call.usd.times(made) if call.usd is not None else None if made else ZERO_RANGE,
+            tokens=call.tokens.times(calls),
+            usd=call.usd.times(calls) if call.usd is not None else None if calls else ZERO_RANGE,
         )
 
     def _estimate(self, steps: Sequence[StepForecast]) -> PlanForecast:
@@ -305,7 +310,7 @@ class _Forecaster:
                 for step, one in zip(self._plan.steps, steps, strict=True)
                 if step.budget is not None and one.calls_made
             ],
-            refusals=tuple(f"{each.code} {each.message}" for each in errors),
+            refusals=tuple(f"{error.code} {error.message}" for error in errors),
         )
 
 

@@ -84,27 +84,31 @@ def rerun_statuses(plan: Plan, state: RunState) -> dict[StepId, RerunStatus]:
     What has ended is kept, also where the code of its tool has changed since.
     """
     graph = PlanGraph.of(plan)
-    found: dict[StepId, RerunStatus] = {}
+    statuses: dict[StepId, RerunStatus] = {}
     for step_id in graph.order():
         step = graph.steps[step_id]
-        found[step_id] = _rerun_status(step, graph, state, found)
-    return found
+        statuses[step_id] = _rerun_status(step, graph, state, statuses)
+    return statuses
 
 
 def _rerun_status(
     step: Step,
     graph: PlanGraph,
     state: RunState,
-    found: Mapping[StepId, RerunStatus],
+    statuses: Mapping[StepId, RerunStatus],
 ) -> RerunStatus:
     again = next(
-        (name for name in graph.reads[step.id] if name in found and found[name].kind in CALLING),
+        (
+            name
+            for name in graph.reads[step.id]
+            if name in statuses and statuses[name].kind in CALLING
+        ),
         None,
     )
     ended = state.steps.get(step.id)
     if ended is not None and ended.status in {*SUCCESSES, "failed"} and again is None:
         return _kept_status(ended)
-    stopped = _blocking_reason(step, graph, state, found)
+    stopped = _blocking_reason(step, graph, state, statuses)
     if stopped is not None:
         return RerunStatus("blocked", stopped)
     if ended is not None and ended.status == "skipped" and again is None:
@@ -141,11 +145,11 @@ def _kept_status(ended: StepFinished) -> RerunStatus:
 
 
 def _blocking_reason(
-    step: Step, graph: PlanGraph, state: RunState, found: Mapping[StepId, RerunStatus]
+    step: Step, graph: PlanGraph, state: RunState, statuses: Mapping[StepId, RerunStatus]
 ) -> str | None:
     """Return why a step cannot start; None if it can."""
     for name in dict.fromkeys((*step.depends_on, *graph.reads[step.id])):
-        standing = found.get(name)
+        standing = statuses.get(name)
         if standing is None or graph.steps[name].optional:
             continue
         if standing.kind in _STOPPING:
@@ -203,8 +207,8 @@ def find_reuse(
         for step in plan.steps
         if _may_reuse(step, tools.get(step.tool))
     }
-    wanted = {key for found in keys.values() for key in found}
-    stored = find(wanted) if wanted else dict[StepKey, StoredCall]()
+    all_keys = {key for keys_of_step in keys.values() for key in keys_of_step}
+    stored = find(all_keys) if all_keys else dict[StepKey, StoredCall]()
     reused: dict[StepId, StepReuse] = {}
     for step in plan.steps:
         kept_for = tools[step.tool].cache_for if step.id in keys else None
@@ -254,7 +258,7 @@ def _has_known_params(step: Step, goal: Goal) -> bool:
         if text.role == "when":
             continue
         for use, read in text.reads.items():
-            if isinstance(read, ExpressionError) or any(one.root == "steps" for one in read):
+            if isinstance(read, ExpressionError) or any(name.root == "steps" for name in read):
                 return False
             if "now" in use.expression and goal.as_of is None:
                 return False

@@ -239,7 +239,7 @@ def _model_prices(
 ) -> tuple[dict[str, ModelPrice], tuple[str, ...]]:
     """Return the model that each tool would ask, with notes on why a run could not ask it."""
     own = _worker_preferences(settings) if asking else {}
-    found: dict[str, ModelPrice] = {}
+    prices: dict[str, ModelPrice] = {}
     notes: dict[str, None] = {}
     for tool in asking:
         preference = own.get(tool.name, goal.model_preference)
@@ -247,8 +247,8 @@ def _model_prices(
         if isinstance(price, str):
             notes[f"a run would stop: {price}"] = None
             price = ModelPrice(settings.model or preference, None)
-        found[tool.name] = price
-    return found, tuple(notes)
+        prices[tool.name] = price
+    return prices, tuple(notes)
 
 
 def _worker_preferences(settings: Settings) -> dict[str, str]:

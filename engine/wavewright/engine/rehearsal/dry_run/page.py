@@ -151,8 +151,8 @@ def _best_aspect(sizes: Sequence[int]) -> tuple[int, float]:
         widths = [_wave_width(size, deep) for size in sizes]
         whole = sum(widths) + _GAP * len(widths)
         high = _TITLE + min(deep, max(sizes, default=1)) * _ROW + _PAD
-        for wanted in (rows for rows in _ROWS if rows <= len(sizes)):
-            sheet = max(whole / wanted, *widths) + _PAD
+        for rows_of_sizes in (rows for rows in _ROWS if rows <= len(sizes)):
+            sheet = max(whole / rows_of_sizes, *widths) + _PAD
             rows, wide = _rows_filled(widths, sheet)
             area = wide * rows * high
             # Balances the aspect ratio against wasted area; waves in one row are easiest to follow.

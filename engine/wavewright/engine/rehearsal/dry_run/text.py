@@ -54,13 +54,13 @@ def _all_sections(dry_run: PlanFacts) -> Iterator[Section]:
     ]
     yield "side effects", effects
     yield "approvals", dry_run.approvals
-    yield "egress", [_egress_entry(one) for one in dry_run.trust.egress]
+    yield "egress", [_egress_entry(entry) for entry in dry_run.trust.egress]
     yield "untrusted text", [_untrusted_entry(flow) for flow in dry_run.trust.untrusted]
     yield "names", dry_run.names
     yield "stop", [dry_run.stop] if dry_run.stop else []
     yield "gates", dry_run.gates
     yield "caps", dry_run.caps
-    yield "warnings", [f"{found.code} {found.message}" for found in dry_run.warnings]
+    yield "warnings", [f"{warning.code} {warning.message}" for warning in dry_run.warnings]
 
 
 def _budget_entry(row: BudgetRow) -> str:
@@ -83,11 +83,13 @@ def _amount_text(measure: BudgetMeasure, figure: float) -> str:
             return tokens_text(figure)
 
 
-def _egress_entry(one: Egress) -> str:
-    sent = [f"input {name}" for name in one.inputs] + [f"output of {name}" for name in one.steps]
+def _egress_entry(egress: Egress) -> str:
+    sent = [f"input {name}" for name in egress.inputs] + [
+        f"output of {name}" for name in egress.steps
+    ]
     what = ", ".join(sent) or "what its parameters say"
-    mark = "; with untrusted text" if one.carries_untrusted else ""
-    return f"{one.step} ({one.tool}) to {one.to}: {what}{mark}"
+    mark = "; with untrusted text" if egress.carries_untrusted else ""
+    return f"{egress.step} ({egress.tool}) to {egress.to}: {what}{mark}"
 
 
 def _untrusted_entry(flow: UntrustedFlow) -> str:
@@ -171,7 +173,7 @@ def _summary_lines(dry_run: PlanFacts) -> Iterator[tuple[str, str]]:
     )
     asked = len(dry_run.approvals)
     yield "approvals", f"asked when ready, for {counted(asked, 'step')}" if asked else "none"
-    sending = [one.step for one in trust.egress]
+    sending = [egress.step for egress in trust.egress]
     yield "egress", f"data of {_names_text(sending)}" if sending else "none"
     yield "untrusted", _names_text([flow.step for flow in trust.untrusted])
 

@@ -107,8 +107,8 @@ def _untrusted_flow(
     held: Collection[str],
     acting: Collection[StepId],
 ) -> UntrustedFlow:
-    reached = {found.step.id for found in arrivals}.union(held)
-    readers = {found.step.id for found in arrivals if found.origin == source.id}
+    reached = {arrival.step.id for arrival in arrivals}.union(held)
+    readers = {arrival.step.id for arrival in arrivals if arrival.origin == source.id}
     return UntrustedFlow(
         step=source.id,
         tool=source.tool,
@@ -134,9 +134,13 @@ def _egress_of(
 
 
 def _inputs_read(step: Step) -> tuple[str, ...]:
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for text in step_texts(step, 0):
         for read in text.reads.values():
             if not isinstance(read, ExpressionError):
-                found |= {one.name or "all": None for one in read if one.root == "inputs"}
-    return tuple(found)
+                names |= {
+                    read_input.name or "all": None
+                    for read_input in read
+                    if read_input.root == "inputs"
+                }
+    return tuple(names)

@@ -116,13 +116,13 @@ AnswerLike: TypeAlias = str | JsonObject | Answer
 AnswerMaker: TypeAlias = Callable[[FakeModelRequest], AnswerLike]
 
 
-def answer_of(given: AnswerLike) -> Answer:
+def answer_of(answer: AnswerLike) -> Answer:
     """Return what a test wrote down as an answer."""
-    if isinstance(given, str):
-        return Reply(text=given)
-    if isinstance(given, dict):
-        return structured(given)
-    return given
+    if isinstance(answer, str):
+        return Reply(text=answer)
+    if isinstance(answer, dict):
+        return structured(answer)
+    return answer
 
 
 def structured(value: Json) -> Reply:

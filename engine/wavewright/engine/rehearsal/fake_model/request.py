@@ -153,7 +153,8 @@ def _chat(body: JsonObject) -> _Read:
             as_object(as_object(call).get("function")) for call in as_list(item.get("tool_calls"))
         ]
         calls = tuple(
-            FakeToolCall(_str(one.get("name")), _str(one.get("arguments"))) for one in functions
+            FakeToolCall(_str(function.get("name")), _str(function.get("arguments")))
+            for function in functions
         )
         messages.append(
             ConversationMessage(_role(item.get("role")), _content(item.get("content")), calls)

@@ -266,9 +266,11 @@ class FakeModelServer:
         has_form = bool(request.tools) or "response_format" in (request.body or {})
         return self._over_forms if has_form else Reply(text="Blue.")
 
-    def _resolve_answer(self, given: AnswerLike | AnswerMaker, request: FakeModelRequest) -> Answer:
+    def _resolve_answer(
+        self, answer: AnswerLike | AnswerMaker, request: FakeModelRequest
+    ) -> Answer:
         try:
-            return answer_of(given(request) if callable(given) else given)
+            return answer_of(answer(request) if callable(answer) else answer)
         except Exception as error:  # noqa: BLE001 - the rule is the user's code: kept for the owner, and an error for the client
             self.broken.append(error)
             return ApiError(500, f"a rule of the fake model broke: {error!r}", "broken_rule")
@@ -282,8 +284,8 @@ class FakeModelServer:
 
 def _condition(when: RuleTest | str | None) -> RuleTest:
     if when is None or isinstance(when, str):
-        wanted = when or ""
-        return lambda request: wanted in request.text
+        condition = when or ""
+        return lambda request: condition in request.text
     return when
 
 

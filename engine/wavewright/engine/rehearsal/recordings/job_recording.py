@@ -172,10 +172,10 @@ def read_recording(file: Path) -> Recording:
         ) from error
     except (ValueError, RecursionError) as error:
         raise RecordingError(f"the recording {file} is damaged: {error}", _RERECORD_HINT) from error
-    found = content.get("format") if isinstance(content, dict) else None
-    if not isinstance(content, dict) or found != FORMAT:
+    known_format = content.get("format") if isinstance(content, dict) else None
+    if not isinstance(content, dict) or known_format != FORMAT:
         raise RecordingError(
-            f"{file} is no recording that this program reads: its format is {found!r}, not {FORMAT!r}",
+            f"{file} is no recording that this program reads: its format is {known_format!r}, not {FORMAT!r}",
             "name another file, or record it anew",
         )
     try:

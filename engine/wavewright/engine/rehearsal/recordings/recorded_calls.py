@@ -267,10 +267,10 @@ class _RenderedPlan:
         items = (
             compile_render(step.for_each)(visible, self._now) if step.for_each is not None else []
         )
-        found = (compile_render(step.params), visible, items if isinstance(items, list) else [])
+        renderer = (compile_render(step.params), visible, items if isinstance(items, list) else [])
         if step.for_each is not None:
-            self._spread[step.id] = found
-        return found
+            self._spread[step.id] = renderer
+        return renderer
 
 
 def _object(value: Json) -> JsonObject:

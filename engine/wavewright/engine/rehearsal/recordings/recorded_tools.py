@@ -102,7 +102,7 @@ class CallMiss:
 def describe_call_miss(
     step: StepId,
     index: int | None,
-    wanted: RecordedCall,
+    asked: RecordedCall,
     recorded: Sequence[RecordedCall],
     *,
     because: str = "",
@@ -113,36 +113,36 @@ def describe_call_miss(
     Where many calls are missed, comparing each with all that was recorded would take longer than
     the run did: without `is_thorough` only the call of the same step and item is compared.
     """
-    of_tool = [call for call in recorded if call.tool == wanted.tool]
-    of_tool.sort(key=lambda call: (call.step != wanted.step, call.index != wanted.index))
-    nearest = _nearest(wanted, of_tool[: _MAX_SCANNED if is_thorough else 1])
+    of_tool = [call for call in recorded if call.tool == asked.tool]
+    of_tool.sort(key=lambda call: (call.step != asked.step, call.index != asked.index))
+    nearest = _nearest(asked, of_tool[: _MAX_SCANNED if is_thorough else 1])
     if nearest is None:
-        return CallMiss(step, wanted.tool, wanted.params, index, not_live_reason=because)
-    found = list(_all_differences(nearest, wanted))
-    shown = found[:_MAX_DIFFERENCES]
-    if len(found) > len(shown):
-        shown.append(f"and {len(found) - len(shown)} differences more")
-    return CallMiss(step, wanted.tool, wanted.params, index, nearest.place, tuple(shown), because)
+        return CallMiss(step, asked.tool, asked.params, index, not_live_reason=because)
+    differences = list(_all_differences(nearest, asked))
+    shown = differences[:_MAX_DIFFERENCES]
+    if len(differences) > len(shown):
+        shown.append(f"and {len(differences) - len(shown)} differences more")
+    return CallMiss(step, asked.tool, asked.params, index, nearest.place, tuple(shown), because)
 
 
-def _nearest(wanted: RecordedCall, calls: Sequence[RecordedCall]) -> RecordedCall | None:
+def _nearest(asked: RecordedCall, calls: Sequence[RecordedCall]) -> RecordedCall | None:
     if not calls:
         return None
-    text = _text(wanted)
+    text = _text(asked)
     matcher: difflib.SequenceMatcher[str] = difflib.SequenceMatcher(autojunk=False)
     matcher.set_seq2(text)
     rough: list[tuple[float, int]] = []
     for place, call in enumerate(calls):
         matcher.set_seq1(_text(call))
         # The same step and item go before an equally near call of another.
-        bonus = 0.001 * (call.step == wanted.step) + 0.0005 * (call.index == wanted.index)
+        bonus = 0.001 * (call.step == asked.step) + 0.0005 * (call.index == asked.index)
         rough.append((matcher.quick_ratio() + bonus, place))
-    rough.sort(key=lambda one: (-one[0], one[1]))
+    rough.sort(key=lambda ranked: (-ranked[0], ranked[1]))
     best, likeness = calls[rough[0][1]], -1.0
     for _, place in rough[:_CANDIDATES]:
         call = calls[place]
         matcher.set_seq1(_text(call))
-        ratio = matcher.ratio() + 0.001 * (call.step == wanted.step)
+        ratio = matcher.ratio() + 0.001 * (call.step == asked.step)
         if ratio > likeness:
             best, likeness = call, ratio
     return best
@@ -152,11 +152,11 @@ def _text(call: RecordedCall) -> str:
     return json.dumps([call.params, call.config], sort_keys=True)[:_MAX_COMPARED_CHARS]
 
 
-def _all_differences(recorded: RecordedCall, wanted: RecordedCall) -> Iterator[str]:
+def _all_differences(recorded: RecordedCall, asked: RecordedCall) -> Iterator[str]:
     if recorded.status == "cancelled":
         yield "the recorded run was cut off before it ended"
-    yield from _differences(recorded.params, wanted.params)
-    yield from _differences(recorded.config, wanted.config, "config")
+    yield from _differences(recorded.params, asked.params)
+    yield from _differences(recorded.config, asked.config, "config")
 
 
 def _differences(old: Json, new: Json, *above: str) -> Iterator[str]:
@@ -231,10 +231,10 @@ class RecordedTools(Runtime):
             RecordedFailure: it failed when it was recorded, or was never made.
         """
         del goal
-        wanted = self._requested_call(call)
-        recorded = self._next_answer(wanted)
+        asked = self._requested_call(call)
+        recorded = self._next_answer(asked)
         if recorded is None:
-            return await self._unrecorded(tool, call, wanted)
+            return await self._unrecorded(tool, call, asked)
         for event in recorded.emitted:
             call.emit(_replayed_emission(event))
         if recorded.error is not None:
@@ -254,32 +254,34 @@ class RecordedTools(Runtime):
         )
         return wanted if self.redactor is None else wanted.without_secrets(self.redactor)
 
-    def _next_answer(self, wanted: RecordedCall) -> RecordedCall | None:
+    def _next_answer(self, asked: RecordedCall) -> RecordedCall | None:
         """Return the answer to a call: its own step's, or else the next that was not given, or the
         last.
         """
-        known = self._by_question.get(_call_key(wanted.tool, wanted.params, wanted.config), [])
+        known = self._by_question.get(_call_key(asked.tool, asked.params, asked.config), [])
         if not known:
             return None
-        own = [call for call in known if (call.step, call.index) == (wanted.step, wanted.index)]
+        own = [call for call in known if (call.step, call.index) == (asked.step, asked.index)]
         candidates = own or known
-        found = next((call for call in candidates if id(call) not in self._given), candidates[-1])
-        self._given.add(id(found))
-        return found
+        recorded = next(
+            (call for call in candidates if id(call) not in self._given), candidates[-1]
+        )
+        self._given.add(id(recorded))
+        return recorded
 
-    async def _unrecorded(self, tool: Tool, request: ToolCall, wanted: RecordedCall) -> Json:
+    async def _unrecorded(self, tool: Tool, request: ToolCall, asked: RecordedCall) -> Json:
         because = _why_not_live(tool.signature) if self.calls_live else ""
         if self.calls_live and not because:
             if request.attempt == 1:
                 self.unrecorded_calls.append(
-                    UnrecordedCall(request.step, request.tool, wanted.params, request.index)
+                    UnrecordedCall(request.step, request.tool, asked.params, request.index)
                 )
             return await tool.call(request)
         is_thorough = len(self.misses) < _MAX_DETAILED_MISSES
         miss = describe_call_miss(
             request.step,
             request.index,
-            wanted,
+            asked,
             self.calls,
             because=because,
             is_thorough=is_thorough,

@@ -102,16 +102,16 @@ class RecordedRespondents:
 
     async def approve(self, request: ApprovalRequest) -> bool:
         """Return whether it was approved; whatever was not asked is approved."""
-        given = self._approvals.get(request.needs)
-        return given.popleft() if given else True
+        answer = self._approvals.get(request.needs)
+        return answer.popleft() if answer else True
 
     async def ask(self, question: UserQuestion) -> str | None:
         """Return what was answered to the same question of the same step."""
-        given = self._answers.get((question.asked_by, question.question))
-        if given is None:
+        answer = self._answers.get((question.asked_by, question.question))
+        if answer is None:
             # A planner's question is asked by no step.
-            given = self._answers.get(("", question.question))
-        return given.popleft() if given else None
+            answer = self._answers.get(("", question.question))
+        return answer.popleft() if answer else None
 
 
 _FAILED_OUTCOMES: Final[frozenset[ModelOutcome]] = frozenset({"failed", "timeout", "over_budget"})
@@ -239,7 +239,9 @@ async def _replay(
             raise
         # That there is no valid plan is the outcome of the replay.
         state = fold(await ports.attempt.journal.load(replay))
-        first = next((found for found in error.diagnostics if found.severity == "error"), None)
+        first = next(
+            (diagnostic for diagnostic in error.diagnostics if diagnostic.severity == "error"), None
+        )
         because = f": {first.code}: {first.message}" if first is not None else ""
         return ComparedRun(state, None, f"there is no valid plan{because}"), {}
     context = ended.context

@@ -285,7 +285,10 @@ class _AnswerReader:
         if said:
             self._found.add(
                 asker,
-                [RecordedAnswer(tuple(cost), one) for cost, one in zip(costs, said, strict=True)],
+                [
+                    RecordedAnswer(tuple(cost), answer)
+                    for cost, answer in zip(costs, said, strict=True)
+                ],
             )
 
 

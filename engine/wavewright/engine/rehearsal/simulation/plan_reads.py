@@ -271,11 +271,11 @@ def _macro_place(node: Macro, scope: _Scope) -> ReadShape | None:
     whole = _place(node.range, scope) or ReadShape()
     element = whole if node.function == "bind" else whole.each()
     inner = {**scope, **{name: ReadShape() for name in node.variables}, node.variables[-1]: element}
-    made = [_place(argument, inner) for argument in node.arguments][-1]
+    places = [_place(argument, inner) for argument in node.arguments][-1]
     if node.function == "bind":
-        return made
-    if node.function in ("map", "transformList") and made is not None:
-        return ReadShape(entries=made)
+        return places
+    if node.function in ("map", "transformList") and places is not None:
+        return ReadShape(entries=places)
     return whole if node.function in _ENTRY_PRESERVING else None
 
 

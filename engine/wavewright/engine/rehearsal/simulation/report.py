@@ -110,21 +110,21 @@ class SimulationReport:
     @property
     def faults(self) -> int:
         """How many findings are faults of the plan."""
-        return sum(found.is_fault for found in self.unreached) + sum(
-            found.is_fault for found in self.failures
+        return sum(entry.is_fault for entry in self.unreached) + sum(
+            entry.is_fault for entry in self.failures
         )
 
 
 def as_json(report: SimulationReport) -> JsonObject:
     """Return the report as JSON."""
     now = report.now.isoformat().replace("+00:00", "Z")
-    found = {
+    document = {
         **asdict(report),
         "now": now,
         "faults": report.faults,
         "format": "wavewright/simulation/1",
     }
-    return cast("JsonObject", found)
+    return cast("JsonObject", document)
 
 
 _WIDTH = 80
@@ -156,13 +156,13 @@ def _lines(report: SimulationReport) -> Iterator[str]:
     )
     if report.failures:
         yield from ("", "Failures over valid outputs")
-    for found in report.failures:
-        yield from _failure_lines(found)
+    for entry in report.failures:
+        yield from _failure_lines(entry)
     unreached = (
-        f"{found.text}{' (mandatory)' if found.is_fault else ''}{f': {found.why}' if found.why else ''}"
-        for found in report.unreached
+        f"{entry.text}{' (mandatory)' if entry.is_fault else ''}{f': {entry.why}' if entry.why else ''}"
+        for entry in report.unreached
     )
-    effects = (f"{one.step}: {one.tool} ({one.effects})" for one in report.effects)
+    effects = (f"{effect.step}: {effect.tool} ({effect.effects})" for effect in report.effects)
     yield from _listed("Branches that no try reached", unreached)
     yield from _listed("Gates that no try made fail", report.always_passed)
     yield from _listed("Gates that no try made pass", report.always_failed)
@@ -176,14 +176,18 @@ def _lines(report: SimulationReport) -> Iterator[str]:
     yield from _listed("Scenarios", map(_scenario_text, report.scenarios))
 
 
-def _failure_lines(found: FailureReport) -> Iterator[str]:
-    what = f"step {found.step} fails ({found.kind})" if found.step else "the result cannot be made"
-    what = f"gate {found.gate} cannot be evaluated" if found.gate else what
-    reason = f" [{found.why_not}]" if found.why_not else ""
-    yield from _wrapped(
-        f"{'fault' if found.is_fault else 'note'}: {what}: {found.message}{reason}", "  "
+def _failure_lines(failure: FailureReport) -> Iterator[str]:
+    what = (
+        f"step {failure.step} fails ({failure.kind})"
+        if failure.step
+        else "the result cannot be made"
     )
-    for step, output in found.outputs.items():
+    what = f"gate {failure.gate} cannot be evaluated" if failure.gate else what
+    reason = f" [{failure.why_not}]" if failure.why_not else ""
+    yield from _wrapped(
+        f"{'fault' if failure.is_fault else 'note'}: {what}: {failure.message}{reason}", "  "
+    )
+    for step, output in failure.outputs.items():
         text = json.dumps(output, ensure_ascii=False)
         if len(text) > _MAX_OUTPUT_LENGTH:
             text = f"{text[:_MAX_OUTPUT_LENGTH]}… ({len(text):,} characters in all)"
@@ -209,10 +213,10 @@ def _scenario_text(scenario: ScenarioReport) -> str:
 
 
 def _listed(title: str, entries: Iterable[str]) -> Iterator[str]:
-    found = list(entries)
-    if found:
+    listed = list(entries)
+    if listed:
         yield from ("", title)
-    for entry in found:
+    for entry in listed:
         yield from _wrapped(entry, "  ")
 
 

@@ -251,12 +251,12 @@ def failures_of(
     state: RunState, failing: Collection[StepId], plan: Plan, now: dt.datetime
 ) -> dict[FailureKey, str]:
     """Return the messages of what failed in a run in which the steps `failing` were made to fail."""
-    found: dict[FailureKey, str] = {}
+    messages: dict[FailureKey, str] = {}
 
     def add(step: str, kind: str, message: str, gate: str = "") -> None:
         # Without the values found: those in quotes, and what there is in place of a field.
         cause = _FOUND_VALUE.sub("…", message.partition("; it ")[0])[:_MAX_CAUSE_LENGTH]
-        found[FailureKey(StepId(step), kind, gate, cause)] = message
+        messages[FailureKey(StepId(step), kind, gate, cause)] = message
 
     for step, ended in sorted(state.steps.items()):
         if ended.error is not None and ended.error.kind in _KINDS and step not in failing:
@@ -270,7 +270,7 @@ def failures_of(
                 evaluate(expression, plan_scope(plan, state), now)
             except ExpressionError as error:
                 add("", "result", error.message)
-    return found
+    return messages
 
 
 BranchKind: TypeAlias = Literal["step", "when", "items", "gate", "failure", "recipe"]

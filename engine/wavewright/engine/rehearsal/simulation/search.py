@@ -196,7 +196,7 @@ class ScenarioSearch:
             self.best[key] for name in names if (key := Branch("step", name, "ok")) in self.best
         ]
         # The step that is hardest to reach decides; what the happy path reaches was met with it.
-        return max(found, key=lambda one: one[0])[1] if found else happy
+        return max(found, key=lambda candidate: candidate[0])[1] if found else happy
 
     async def explore(self, happy: Scenario) -> None:
         """Try outputs that the steps, gates and the result which read them may not handle."""

@@ -71,8 +71,8 @@ def simulate(
         NoStubOutput: no output can be made for a tool.
     """
     simulated = _simulated_plan(order, settings, now)
-    given = {} if fixtures is None else read_fixtures(fixtures, simulated)
-    outputs = StubOutputSource(simulated, seed, given)
+    stubs = {} if fixtures is None else read_fixtures(fixtures, simulated)
+    outputs = StubOutputSource(simulated, seed, stubs)
     search = ScenarioSearch(simulated, outputs, seed, bounds or SearchBounds())
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(_Simulation(search, seed).run())
@@ -92,9 +92,9 @@ def _simulated_plan(
     unready = check_readiness(
         plan, find_obstacles(plan, tools_of_goal(goal, settings).signatures, settings)
     )
-    found = draft.origin.place([*check(plan, goal, signatures), *unready])
-    if error_diagnostics(found):
-        raise PlanError(found, draft.origin.document.source)
+    diagnostics = draft.origin.place([*check(plan, goal, signatures), *unready])
+    if error_diagnostics(diagnostics):
+        raise PlanError(diagnostics, draft.origin.document.source)
     today = dt.datetime.now(dt.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return SimulatedPlan(goal, draft, plan, tools, unmodelled, goal.as_of or now or today)
 
@@ -191,9 +191,9 @@ class _Simulation:
             StepId(""): len(self._plan.steps)
         }
         # Steps that a recovery adds are not the plan's.
-        found = [key for key in self._search.failures if key.step in places]
+        keys = [key for key in self._search.failures if key.step in places]
         reported: Counter[StepId] = Counter()
-        for key in sorted(found, key=lambda one: (places[one.step], one))[:_MAX_FAILURES]:
+        for key in sorted(keys, key=lambda key_: (places[key_.step], key_))[:_MAX_FAILURES]:
             reported[key.step] += 1
             is_declared = self._outputs.undeclared.isdisjoint(self._sources(key))
             if reported[key.step] <= (_MAX_FAILURES_PER_STEP if is_declared else 1):

@@ -59,7 +59,7 @@ def read_fixtures(file: Path, simulated: SimulatedPlan) -> dict[StepId, StubOutp
     tool_of: dict[str, str] = {step.id: step.tool for step in simulated.plan.steps}
     faults: list[DocumentFault] = []
     found: dict[str, StubOutputs] = {}
-    for name, given in document.value.items():
+    for name, written in document.value.items():
         pointer = pointer_token(name)
         if name not in tool_of and name not in tool_of.values():
             similar = suggest_name(
@@ -70,7 +70,7 @@ def read_fixtures(file: Path, simulated: SimulatedPlan) -> dict[StepId, StubOutp
             )
             continue
         tool = simulated.tools[tool_of.get(name, name)].signature
-        outputs = _outputs(given, tool, pointer)
+        outputs = _outputs(written, tool, pointer)
         if not outputs:
             faults.append(
                 _fault(document, pointer, f"{name!r} is given no output", "give one at least")
@@ -86,14 +86,14 @@ def read_fixtures(file: Path, simulated: SimulatedPlan) -> dict[StepId, StubOutp
     }
 
 
-def _outputs(given: Json, tool: ToolSignature, pointer: str) -> dict[str, Json]:
+def _outputs(written: Json, tool: ToolSignature, pointer: str) -> dict[str, Json]:
     """Return what is given as outputs, by place."""
     schema = tool.output_schema
-    if not isinstance(given, list) or (schema and validator_of(schema).accepts(given)):
-        return {pointer: given}
-    if schema.get("type") == "array" and not any(isinstance(entry, list) for entry in given):
-        return {pointer: given}
-    return {pointer + pointer_token(number): entry for number, entry in enumerate(given)}
+    if not isinstance(written, list) or (schema and validator_of(schema).accepts(written)):
+        return {pointer: written}
+    if schema.get("type") == "array" and not any(isinstance(entry, list) for entry in written):
+        return {pointer: written}
+    return {pointer + pointer_token(number): entry for number, entry in enumerate(written)}
 
 
 def _schema_faults(
@@ -166,23 +166,23 @@ class StubOutputSource:
     def plausible(self, step: Step, size: int = 2) -> StubOutputs:
         """Return outputs with all that may be there; lists are of that size where they may be."""
         calls = 1 if step.for_each is None else _OUTPUTS_PER_FAN_OUT
-        given = self.fixtures.get(step.id)
-        return given or tuple(self._generated(step, "full", size) for _ in range(calls))
+        fixture = self.fixtures.get(step.id)
+        return fixture or tuple(self._generated(step, "full", size) for _ in range(calls))
 
     def minimal(self, step: Step) -> StubOutputs:
         """Return an output that has only what it must."""
-        given = self.fixtures.get(step.id)
+        fixture = self.fixtures.get(step.id)
         return (
-            min(given, key=lambda one: len(json.dumps(one)))
-            if given
+            min(fixture, key=lambda output: len(json.dumps(output)))
+            if fixture
             else self._generated(step, "sparse"),
         )
 
     def varied(self, step: Step, outputs: StubOutputs, focus: frozenset[str]) -> StubOutputs:
         """Return outputs of which one differs from these, most often in what the focus names."""
-        if given := self.fixtures.get(step.id):
-            start = self._random.randrange(len(given))
-            return (*given[start:], *given[:start])
+        if fixture := self.fixtures.get(step.id):
+            start = self._random.randrange(len(fixture))
+            return (*fixture[start:], *fixture[:start])
         place = self._random.randrange(len(outputs))
         varied = self._generator.vary(
             outputs[place], self._schemas[step.id], time_field=self._time_field(step), focus=focus

@@ -246,22 +246,22 @@ class ValueGenerator:
 
     def _object(self, view: SchemaView, path: Path, depth: int) -> Json:
         properties, required = s.field_schemas(view), s.required_fields(view)
-        made: JsonObject = {}
+        members: JsonObject = {}
         for name in dict.fromkeys((*properties, *required)):
             if name in required or self._pick((True, True, False), depth):
-                made[name] = self._value(
+                members[name] = self._value(
                     s.field_schema(view, name) or s.OPEN, (*path, name), depth + 1
                 )
         rest = view.schema.get("additionalProperties", {})
         if rest is False:
-            return made
+            return members
         others = 0 if properties else self._pick((1, 2, 0), depth)
         wanted = max(others, int(_count_of(view.schema.get("minProperties"))))
         words = (*self._vocabulary.texts, *(f"key_{number}" for number in range(1, wanted + 1)))
-        while len(made) < wanted:
-            name = self._pick([word for word in reversed(words) if word not in made], depth)
-            made[name] = self._value(s.subschema(rest, view.root), (*path, name), depth + 1)
-        return made
+        while len(members) < wanted:
+            name = self._pick([word for word in reversed(words) if word not in members], depth)
+            members[name] = self._value(s.subschema(rest, view.root), (*path, name), depth + 1)
+        return members
 
     def _array(self, view: SchemaView, path: Path, depth: int) -> Json:
         first = as_list(view.schema.get("prefixItems"))
@@ -273,13 +273,13 @@ class ValueGenerator:
             sizes[1:1] = [3, self._random.choice(self._vocabulary.sizes)]
         size = int(min(max(self._pick(sizes, depth), least, len(first)), max(most, least)))
         is_set = view.schema.get("uniqueItems") is True
-        made: list[Json] = []
+        elements: list[Json] = []
         for number in range(size):
             part = first[number] if number < len(first) else view.schema.get("items", {})
             entry = self._value(s.subschema(part, view.root), path, depth + 1)
-            if not is_set or entry not in made:
-                made.append(entry)
-        return made
+            if not is_set or entry not in elements:
+                elements.append(entry)
+        return elements
 
     def _text(self, schema: JsonSchema, path: Path, depth: int) -> Json:
         least, most = (
@@ -336,9 +336,9 @@ class ValueGenerator:
         """Return a value with one of its parts as it is in another value of the same schema."""
         if isinstance(value, dict) and isinstance(other, dict) and (value or other):
             names = list(dict.fromkeys((*value, *other)))
-            wanted = [name for name in names if name in focus]
+            in_focus = [name for name in names if name in focus]
             name = self._random.choice(
-                wanted if wanted and self._random.random() < _FOCUS_PROBABILITY else names
+                in_focus if in_focus and self._random.random() < _FOCUS_PROBABILITY else names
             )
             if name not in other:
                 return {key: member for key, member in value.items() if key != name}

@@ -42,11 +42,13 @@ ANSWER: Final = "answer"
 _NONCE_FIELD: Final = "nonce"
 
 
-def approval_question(wanted: Noted) -> tuple[Literal["step", "patch"], str]:
+def approval_question(request: Noted) -> tuple[Literal["step", "patch"], str]:
     """Return whether a step or a patch needs approval, and the question."""
-    needs = wanted.body.get("needs")
+    needs = request.body.get("needs")
     reasons = "; ".join(map(str, needs)) if isinstance(needs, list) else ""
-    subject: Literal["step", "patch"] = "patch" if wanted.body.get("subject") == "patch" else "step"
+    subject: Literal["step", "patch"] = (
+        "patch" if request.body.get("subject") == "patch" else "step"
+    )
     return subject, f"May this {subject} go ahead? {reasons}".rstrip()
 
 
@@ -167,16 +169,16 @@ def answer_to_binding(state: RunState, binding: JsonObject) -> GivenAnswer | Non
     return None
 
 
-def has_expired(wanted: Noted, now: float) -> bool:
+def has_expired(request: Noted, now: float) -> bool:
     """Whether a question for an approval has expired."""
-    return now >= wanted.at + APPROVAL_SECONDS
+    return now >= request.at + APPROVAL_SECONDS
 
 
-def recorded_answer(state: RunState, wanted: Noted) -> GivenAnswer | None:
+def recorded_answer(state: RunState, request: Noted) -> GivenAnswer | None:
     """Return the answer to a request for an approval from the run's journal; None where there is
     none.
     """
-    nonce = nonce_of(wanted)
+    nonce = nonce_of(request)
     if not nonce:
         return None
     for noted in reversed(state.notes):
@@ -189,14 +191,14 @@ def recorded_answer(state: RunState, wanted: Noted) -> GivenAnswer | None:
     return None
 
 
-def approval_answer_note(wanted: Noted, choice: str, by: str) -> JsonObject:
+def approval_answer_note(request: Noted, choice: str, by: str) -> JsonObject:
     """Return the body of the note of a person's answer."""
-    return {_NONCE_FIELD: nonce_of(wanted), "choice": choice, **Identity.parse(by).fields}
+    return {_NONCE_FIELD: nonce_of(request), "choice": choice, **Identity.parse(by).fields}
 
 
-def nonce_of(wanted: Noted) -> str:
+def nonce_of(request: Noted) -> str:
     """Return the nonce of a question."""
-    binding = wanted.body.get("binding")
+    binding = request.body.get("binding")
     nonce = binding.get(_NONCE_FIELD) if isinstance(binding, dict) else None
     return nonce if isinstance(nonce, str) else ""
 

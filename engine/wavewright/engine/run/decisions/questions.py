@@ -106,8 +106,8 @@ async def find_question_of_run(journal: Journal, run: RunId, now: float) -> Open
     state = fold(await journal.load(run))
     question = pending_question(state, now)
     if question is None:
-        if (given := _last_answer(state)) is not None:
-            raise answered_already(f"the question of run {run}", *given)
+        if (answer := _last_answer(state)) is not None:
+            raise answered_already(f"the question of run {run}", *answer)
         raise AnswerRejected(f"run {run} waits for no answer", f"`wavewright show {run}` shows it")
     own = [one for one in await questions_of_runs(journal, frozenset(), now) if one.run == run]
     return own[0] if own else question
@@ -260,8 +260,8 @@ def run_now(state: RunState, status: RunStatus, at: float) -> RunNow | None:
 
 def _planned_steps(state: RunState) -> int:
     """Return the number of steps of the plan to approve, or else of the current plan."""
-    wanted = pending_approval(state)
-    asked = None if wanted is None else wanted.body.get("steps")
+    request = pending_approval(state)
+    asked = None if request is None else request.body.get("steps")
     if isinstance(asked, int):
         return asked
     followed = None if state.plan is None else state.plan.get("steps")

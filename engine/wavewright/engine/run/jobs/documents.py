@@ -114,26 +114,27 @@ class JobErrors:
             raise combine_errors(unreadable)
         by_source: dict[str, tuple[Source, list[Diagnostic]]] = {}
         for error in self._errors:
-            for source, found in _by_source(error):
-                by_source.setdefault(source.name, (source, []))[1].extend(found)
+            for source, diagnostics in _by_source(error):
+                by_source.setdefault(source.name, (source, []))[1].extend(diagnostics)
         first, *others = [
-            PlanError(_in_order(found), source) for source, found in by_source.values()
+            PlanError(_in_order(diagnostics), source) for source, diagnostics in by_source.values()
         ]
         raise PlanError(first.diagnostics, first.source, tuple(others))
 
 
 def _by_source(error: PlanError | DocumentError) -> Iterator[tuple[Source, tuple[Diagnostic, ...]]]:
-    for one in (error, *error.others):
-        if isinstance(one, PlanError):
-            yield one.source, one.diagnostics
+    for part in (error, *error.others):
+        if isinstance(part, PlanError):
+            yield part.source, part.diagnostics
         else:
-            yield one.source, tuple(diagnostic_from_fault(fault) for fault in one.faults)
+            yield part.source, tuple(diagnostic_from_fault(fault) for fault in part.faults)
 
 
-def _in_order(found: Iterable[Diagnostic]) -> list[Diagnostic]:
+def _in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Return diagnostics of one text in its order, each once."""
     return sorted(
-        dict.fromkeys(found), key=lambda each: each.span.start if each.span is not None else -1
+        dict.fromkeys(diagnostics),
+        key=lambda diagnostic: diagnostic.span.start if diagnostic.span is not None else -1,
     )
 
 
@@ -178,10 +179,10 @@ def refuse_unknown_preference(
     settings: Settings,
 ) -> None:
     """Raise an error if a model preference is neither a known word nor a model's name."""
-    given = job.overrides.get("model_preference")
+    preference = job.overrides.get("model_preference")
     place_in, pointer, word = (
-        (document, "/overrides/model_preference", given)
-        if isinstance(given, str)
+        (document, "/overrides/model_preference", preference)
+        if isinstance(preference, str)
         else (template_document, "/model_preference", template.model_preference)
     )
     if word == "auto" or ":" in word:
@@ -203,8 +204,14 @@ def refuse_unknown_preference(
 def misuse_error(error: PlanError) -> DocumentError:
     """Return the faults of a document that a plan is checked against, as an error of that document."""
     faults = (
-        DocumentFault(found.kind, found.message, found.span, found.pointer, found.hint)
-        for found in error.diagnostics
+        DocumentFault(
+            diagnostic.kind,
+            diagnostic.message,
+            diagnostic.span,
+            diagnostic.pointer,
+            diagnostic.hint,
+        )
+        for diagnostic in error.diagnostics
     )
     return DocumentError(error.source, tuple(faults))
 
@@ -315,5 +322,5 @@ def is_foreign(text: str, name: str) -> bool:
 
 
 def _named_schema(document: Document) -> str | None:
-    found = _SCHEMA.match(document.source.text)
-    return found[1] if found is not None else None
+    comment = _SCHEMA.match(document.source.text)
+    return comment[1] if comment is not None else None

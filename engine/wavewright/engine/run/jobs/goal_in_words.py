@@ -92,15 +92,15 @@ def _tool_names(asked: Sequence[str], settings: Settings) -> list[str]:
     known = list(all_tools(settings))
     if not asked:
         return [name for name in known if name not in {AGENT, ASK_PERSON}]
-    found = dict[str, None]()
+    names = dict[str, None]()
     for name in asked:
         if name in known:
-            found[name] = None
+            names[name] = None
         elif name in pack_names():
             brought = sorted(
                 pack_tool_names(name, as_object(settings.packs.get(name)), settings.root)
             )
-            found |= dict.fromkeys(
+            names |= dict.fromkeys(
                 tool if tool in known else full_name(name, tool) for tool in brought
             )
         else:
@@ -108,7 +108,7 @@ def _tool_names(asked: Sequence[str], settings: Settings) -> list[str]:
             raise WavewrightError(
                 f"there is no tool and no pack {name!r}", hint, exit_code=exit_codes.MISUSE
             )
-    return [*found]
+    return [*names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,8 @@ def find_templates(goal: str, settings: Settings, *, is_kept: bool = False) -> l
         index.executemany(
             "INSERT INTO template (rowid, name, goal) VALUES (?, ?, ?)",
             [
-                (number, found.template.name.replace("_", " "), found.template.goal)
-                for number, found in enumerate(templates)
+                (number, template.template.name.replace("_", " "), template.template.goal)
+                for number, template in enumerate(templates)
             ],
         )
         query = " OR ".join(f'"{word}"' for word in sorted(words))
@@ -237,7 +237,11 @@ def _generalised_value(value: Json, paths: Sequence[tuple[str, Json]]) -> Json:
     if value is None or isinstance(value, bool) or value in ("", [], {}):
         return value
     text = canonical_json(value)
-    equal = [path for path, given in paths if canonical_json(escape_references(given)) == text]
+    equal = [
+        path
+        for path, value_of_input in paths
+        if canonical_json(escape_references(value_of_input)) == text
+    ]
     # An input goes before a part of one; of two that are equal none is sure to be meant.
     whole_inputs = [path for path in equal if "[" not in path and path.count(".") == 1]
     candidates = whole_inputs or equal
@@ -318,12 +322,12 @@ def inputs_that_may_be_given(schema: JsonSchema, inputs: JsonObject) -> Iterator
     sizes = range(len(optional) + 1) if len(optional) <= _MAX_COMBINED else (0, 1, len(optional))
     for size in sizes:
         for absent in combinations(optional, size):
-            given = {name: value for name, value in inputs.items() if name not in absent}
+            present = {name: value for name, value in inputs.items() if name not in absent}
             for name in absent:
                 declaration = declared[name]
                 if isinstance(declaration, dict) and "default" in declaration:
-                    given[name] = declaration["default"]
-            yield given
+                    present[name] = declaration["default"]
+            yield present
 
 
 def _inputs_schema(plan: Plan, inputs: JsonObject) -> JsonSchema:
@@ -383,12 +387,12 @@ def find_kept_plan(
 
     A kept plan that the checker refuses for this goal is passed over.
     """
-    found = [
+    plans = [
         kept
-        for one in find_templates(goal.text, settings, is_kept=True)
-        if (kept := _kept_plan(one, goal, tools)) is not None
+        for template in find_templates(goal.text, settings, is_kept=True)
+        if (kept := _kept_plan(template, goal, tools)) is not None
     ]
-    return next((kept for kept in found if kept.is_exact), found[0] if found else None)
+    return next((kept for kept in plans if kept.is_exact), plans[0] if plans else None)
 
 
 def _kept_plan(

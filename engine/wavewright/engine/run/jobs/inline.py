@@ -109,9 +109,9 @@ def _raised_limits(document: Document, most: MaxLimitsSection) -> Iterator[Docum
         "/targets": whole.get("targets"),
     }
     for parent, limits in by_pointer.items():
-        given = as_object(limits)
+        raised = as_object(limits)
         for name, bound in most.model_dump().items():
-            value = given.get(name)
+            value = raised.get(name)
             if isinstance(value, int) and value > bound:
                 pointer = parent + pointer_token(name)
                 limit = f"{parent.rpartition('/')[2]}.{name}"

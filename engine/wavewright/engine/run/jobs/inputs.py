@@ -196,19 +196,19 @@ class _TypedValue:
 
     def typed(self, schema: Json, old: Json) -> Json:
         """Return the value as its schema, or else the value in its place, has it."""
-        wanted = _types_in(schema) or _types_like(old)
-        if wanted == ["string"]:
+        types = _types_in(schema) or _types_like(old)
+        if types == ["string"]:
             return self.text
         try:
-            found = self._as_json()
+            value = self._as_json()
         except ValueError:
-            found = self.text
-        if wanted and not any(_has_type(found, name) for name in wanted):
-            if "string" in wanted:
+            value = self.text
+        if types and not any(_has_type(value, name) for name in types):
+            if "string" in types:
                 return self.text
-            hint = f"write it as in JSON, as {_EXAMPLES[wanted[0]]}"
-            raise self.error(f"{self.text!r} is not of type {' or '.join(wanted)}", hint)
-        return found
+            hint = f"write it as in JSON, as {_EXAMPLES[types[0]]}"
+            raise self.error(f"{self.text!r} is not of type {' or '.join(types)}", hint)
+        return value
 
     def _as_json(self) -> Json:
         """Return the value of a text that is JSON.
@@ -294,8 +294,8 @@ def _schema_below(schema: Json, name: str) -> Json:
 
 
 def _types_in(schema: Json) -> list[str]:
-    given = _schema_below(schema, "type")
-    names = given if isinstance(given, list) else [given]
+    types = _schema_below(schema, "type")
+    names = types if isinstance(types, list) else [types]
     return [name for name in names if isinstance(name, str) and name in _TYPES]
 
 
@@ -333,8 +333,8 @@ def _unknown_input(
 
 
 def _input_fault(text: str, start: int, message: str, hint: str) -> DocumentError:
-    found = DocumentFault("bad_value", message, Span(start, max(len(text), start + 1)), hint=hint)
-    return DocumentError(Source("--set", text), (found,))
+    fault = DocumentFault("bad_value", message, Span(start, max(len(text), start + 1)), hint=hint)
+    return DocumentError(Source("--set", text), (fault,))
 
 
 TARGET = "target"

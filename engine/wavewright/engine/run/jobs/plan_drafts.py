@@ -70,7 +70,9 @@ class PlanOrigin:
     def place(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
         """Return the diagnostics of the plan with their places in the document."""
         own = diagnostics if self.expanded is None else map(self.expanded.place, diagnostics)
-        moved = [replace(found, pointer=f"{self.pointer}{found.pointer}") for found in own]
+        moved = [
+            replace(diagnostic, pointer=f"{self.pointer}{diagnostic.pointer}") for diagnostic in own
+        ]
         return tuple(locate_diagnostics(moved, self.document))
 
 
@@ -198,11 +200,11 @@ def allowed_sub_plans(
     Raises:
         PlanError: one of them is faulty; with the place in the template that names it.
     """
-    found: dict[str, Plan] = {}
+    plans: dict[str, Plan] = {}
     faults: list[Diagnostic] = []
     for name, path in template.sub_plans.items():
         try:
-            found[name] = _whole_sub_plan(path, Path(document.source.name).parent, settings)
+            plans[name] = _whole_sub_plan(path, Path(document.source.name).parent, settings)
         except (PlanError, DocumentError) as error:
             faults += [
                 make_diagnostic(
@@ -215,7 +217,7 @@ def allowed_sub_plans(
             ]
     if faults:
         raise PlanError(tuple(locate_diagnostics(faults, document)), document.source)
-    return found
+    return plans
 
 
 def _whole_sub_plan(name: str, folder: Path, settings: Settings) -> Plan:

@@ -188,9 +188,9 @@ _MAX_DIFFERENCES = 3
 
 def _differences(before: Json, after: Json) -> list[str]:
     """Return the first few differences between two values."""
-    found = [_change_text(change) for change in json_changes(before, after)]
-    more = len(found) - _MAX_DIFFERENCES
-    return [*found[:_MAX_DIFFERENCES], *([f"and {more} more"] if more > 0 else [])]
+    changes = [_change_text(change) for change in json_changes(before, after)]
+    more = len(changes) - _MAX_DIFFERENCES
+    return [*changes[:_MAX_DIFFERENCES], *([f"and {more} more"] if more > 0 else [])]
 
 
 def _change_text(change: JsonChange) -> str:

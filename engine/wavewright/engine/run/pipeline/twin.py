@@ -144,12 +144,13 @@ class TwinSettings(DocumentModel):
             raise WavewrightError(
                 f"the module {module!r} has no function {name!r}", hint=_SETTING_HINT
             )
-        made: object = function(*args)
-        if not issubclass(type(made), Pipeline):
+        settings: object = function(*args)
+        if not issubclass(type(settings), Pipeline):
             raise WavewrightError(
-                f"{self.pipeline} returns {type(made).__name__} and no pipeline", hint=_SETTING_HINT
+                f"{self.pipeline} returns {type(settings).__name__} and no pipeline",
+                hint=_SETTING_HINT,
             )
-        return cast("Pipeline[Any, Any]", made)
+        return cast("Pipeline[Any, Any]", settings)
 
 
 _SETTING_HINT: Final = (

@@ -276,9 +276,9 @@ def find_prompt_defects(
     contexts = sample_contexts(name, workers)
     if not contexts and any(agent.prompt == name for agent in agents):
         contexts = ({"inputs": UnknownValue()},)
-    found = _name_defects(name, prompts, contexts)
-    if found:
-        return found
+    defects = _name_defects(name, prompts, contexts)
+    if defects:
+        return defects
     rendered = _rendering_defect(name, prompts, contexts)
     return () if rendered is None else (rendered,)
 
@@ -308,7 +308,7 @@ def _name_defects(
 ) -> tuple[PromptDefect, ...]:
     """Return the names of a prompt that none of its branches can read."""
     try:
-        found = [
+        defects = [
             PromptDefect(*fault)
             for context in contexts
             for fault in find_name_faults(prompts, name, context)
@@ -316,7 +316,7 @@ def _name_defects(
     except TemplateSyntaxError:
         # Of a template that it includes: rendering names its place.
         return ()
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(defects))
 
 
 def _rendering_defect(

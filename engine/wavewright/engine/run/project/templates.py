@@ -81,8 +81,8 @@ def template_names(settings: Settings) -> list[str]:
 
 def template_files(settings: Settings) -> list[Path]:
     """Return the files of the goal templates of the project and of the packs, each name once."""
-    found = {name: template_path(name, Path(), settings) for name in template_names(settings)}
-    return [path for path in found.values() if path is not None]
+    files = {name: template_path(name, Path(), settings) for name in template_names(settings)}
+    return [path for path in files.values() if path is not None]
 
 
 def template_path(name: str, folder: Path, settings: Settings) -> Path | None:

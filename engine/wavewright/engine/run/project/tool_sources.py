@@ -106,12 +106,15 @@ class ToolSources:
         return self._loaded[pack]
 
     def _add_catalog(self, pack: str | None, agents: Iterable[AgentSpec]) -> AgentCatalog | None:
-        given = {spec.name: spec for spec in agents}
+        agents_by_name = {spec.name: spec for spec in agents}
         if pack is not None:
             self._packs_of_agents.update(
-                {name: pack for name in given if name not in self._packs_of_agents}
+                {name: pack for name in agents_by_name if name not in self._packs_of_agents}
             )
-        specs = {**given, **{spec.name: spec for spec in own_agents(self.settings).values()}}
+        specs = {
+            **agents_by_name,
+            **{spec.name: spec for spec in own_agents(self.settings).values()},
+        }
         if not specs:
             return None
         from wavewright.tools.workers.named_agents import AgentCatalog
@@ -141,9 +144,9 @@ class ToolSources:
         Raises:
             ToolDefinitionError: one has; names the places of both.
         """
-        found = [*self._own_tool(agent), *self._server_tools(agent)]
-        found += self._pack_candidates(agent, is_found=True)
-        owners = [one.owner for one in found]
+        candidates = [*self._own_tool(agent), *self._server_tools(agent)]
+        candidates += self._pack_candidates(agent, is_found=True)
+        owners = [candidate.owner for candidate in candidates]
         if pack is not None and self._own_of_pack(pack, agent) is not None:
             owners.append(f"pack {pack!r}")
         if owners:
@@ -180,14 +183,14 @@ class ToolSources:
                 may not be called.
         """
         self._add_catalog(None, ())
-        found: dict[str, NamedAgent] = {}
+        agents: dict[str, NamedAgent] = {}
         known = None if tools is None else {*tools, *(name.rpartition(".")[2] for name in tools)}
         for pack, catalog in self._catalogs.items():
             for name, spec in catalog.specs.items():
                 is_own = self._packs_of_agents.get(name) == pack
                 if is_own and (known is None or {*spec.tools} <= {*known, *catalog.specs}):
-                    found[name] = catalog.agent(name)
-        return found
+                    agents[name] = catalog.agent(name)
+        return agents
 
     def check_agent(self, spec: AgentSpec) -> None:
         """Check that an agent of a file that is no part of the project could be one.
@@ -205,9 +208,9 @@ class ToolSources:
     def server_tools(self) -> dict[str, Tool]:
         """Return the tools of MCP servers by their full names."""
         return {
-            one.full_name: one.make()
-            for one in self._server_tools(None)
-            if one.full_name is not None
+            candidate.full_name: candidate.make()
+            for candidate in self._server_tools(None)
+            if candidate.full_name is not None
         }
 
     def _own_tool(self, name: str) -> Iterator[_ToolCandidate]:
@@ -301,8 +304,12 @@ def full_name(source: str, tool: str) -> str:
 
 
 def _ambiguous(name: str, candidates: list[_ToolCandidate]) -> ToolDefinitionError:
-    full = [repr(one.full_name) for one in candidates if one.full_name not in (None, name)]
-    owners = " and of ".join(one.owner for one in candidates)
+    full = [
+        repr(candidate.full_name)
+        for candidate in candidates
+        if candidate.full_name not in (None, name)
+    ]
+    owners = " and of ".join(candidate.owner for candidate in candidates)
     if not full:
         hint = "give the MCP server another name"
     elif len(full) < len(candidates):
@@ -327,27 +334,29 @@ def open_sources(packs: JsonObject, settings: Settings, services: Services) -> T
         PackError: the settings name a pack that is not installed.
     """
     refuse_unknown_packs(settings)
-    found = {tool.signature.name: tool for tool in load_user_tools(settings.tools, settings.root)}
+    own_tools = {
+        tool.signature.name: tool for tool in load_user_tools(settings.tools, settings.root)
+    }
     for function in settings.functions:
         tool = function if isinstance(function, Tool) else make_tool(cast("UserFunction", function))
-        if tool.signature.name in found:
+        if tool.signature.name in own_tools:
             raise ToolDefinitionError(
                 f"{tool.signature.name!r} is given twice as a tool",
                 hint="give one of the two another name",
             )
-        found[tool.signature.name] = tool
+        own_tools[tool.signature.name] = tool
     for worker in own_workers(settings):
         name = worker.spec.name
-        if name in found:
+        if name in own_tools:
             raise ToolDefinitionError(
                 f"{name!r} is a function and a worker of this project",
                 hint="give one of the two another name",
             )
-        found[name] = _worker_tool(worker, services)
+        own_tools[name] = _worker_tool(worker, services)
     for file, spec in own_agents(settings).items():
-        if spec.name in found:
+        if spec.name in own_tools:
             raise _shared_name(spec.name, str(file), _place_of_tool(spec.name, settings))
-    return ToolSources(found, packs, settings, services)
+    return ToolSources(own_tools, packs, settings, services)
 
 
 def _place_of_tool(name: str, settings: Settings) -> str:

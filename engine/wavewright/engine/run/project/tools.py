@@ -198,9 +198,9 @@ def project_workers(settings: Settings, names: Collection[str]) -> dict[str, Wor
     Raises:
         ToolDefinitionError, PackError: as in `tools_of_goal`.
     """
-    found = {worker.spec.name: worker for worker in own_workers(settings)}
+    workers = {worker.spec.name: worker for worker in own_workers(settings)}
     for pack in pack_names():
-        missing = set(names) - found.keys()
+        missing = set(names) - workers.keys()
         if not missing:
             break
         given = as_object(settings.packs.get(pack))
@@ -208,10 +208,10 @@ def project_workers(settings: Settings, names: Collection[str]) -> dict[str, Wor
         if missing.isdisjoint([*brought, *(full_name(pack, one) for one in brought)]):
             continue  # it is not made to look for what it does not bring
         for worker in load_pack(pack, given, settings.root).workers:
-            found |= dict.fromkeys(
+            workers |= dict.fromkeys(
                 missing & {worker.spec.name, full_name(pack, worker.spec.name)}, worker
             )
-    return found
+    return workers
 
 
 def load_named_pack(name: str, settings: Settings) -> None:
@@ -300,27 +300,27 @@ def _named_tools(
     named = (names | parts) - unions - {SUB_PLAN}
     if AGENT not in sources.own:
         named -= {AGENT}
-    found = dict[str, Tool]()
+    tools = dict[str, Tool]()
     for name in sorted(named):
         tool = sources.find(name)
         if tool is not None:
-            found[name] = tool
+            tools[name] = tool
     # A project's own tool goes before the built-in one of its name.
     if ASK_PERSON in names:
-        found.setdefault(ASK_PERSON, ask_person_tool())
+        tools.setdefault(ASK_PERSON, ask_person_tool())
     if SUB_PLAN in names:
-        found[SUB_PLAN] = Tool(SUB_PLAN_SIGNATURE, _result_of_sub_plan)
-    if ASK_MODEL in names and ASK_MODEL not in found:
-        found[ASK_MODEL] = _question_tool(sources, found)
-    if all_if_missing and named - found.keys():
-        found = {**sources.own, **sources.server_tools(), **found}
+        tools[SUB_PLAN] = Tool(SUB_PLAN_SIGNATURE, _result_of_sub_plan)
+    if ASK_MODEL in names and ASK_MODEL not in tools:
+        tools[ASK_MODEL] = _question_tool(sources, tools)
+    if all_if_missing and named - tools.keys():
+        tools = {**sources.own, **sources.server_tools(), **tools}
     # Last, since it may call any of the others.
-    if AGENT in names and AGENT not in found:
-        found[AGENT] = _agent_tool(sources, found, goal)
-    found |= _unions(unions, found)
+    if AGENT in names and AGENT not in tools:
+        tools[AGENT] = _agent_tool(sources, tools, goal)
+    tools |= _unions(unions, tools)
     if not settings.reuses_results:
-        return Registry(replace(tool, takes_stored=False) for tool in found.values())
-    return Registry(found.values())
+        return Registry(replace(tool, takes_stored=False) for tool in tools.values())
+    return Registry(tools.values())
 
 
 def with_tools_of(plan: Plan, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
@@ -433,5 +433,9 @@ def _prompt_defects(
             for prompt in used
             if own.file_of(prompt) is not None
         )
-        if (defect := next((one for one in defects if one is not None), None)) is not None:
+        if (
+            defect := next(
+                (defect_found for defect_found in defects if defect_found is not None), None
+            )
+        ) is not None:
             yield name, defect

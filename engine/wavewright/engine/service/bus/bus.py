@@ -135,8 +135,8 @@ class _Connections:
             raise group.exceptions[0] from group.exceptions[0].__cause__
 
     async def close(self) -> None:
-        for one in (self.incoming, self.outgoing):
-            await one.close()
+        for connection in (self.incoming, self.outgoing):
+            await connection.close()
 
 
 class Bus:

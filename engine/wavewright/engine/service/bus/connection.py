@@ -118,10 +118,10 @@ def _options(parts: SplitResult, shown: str) -> dict[str, str]:
     for name, value in options.items():
         _check_option(name, value, shown)
     if parts.scheme == "amqp" and (
-        found := [name for name in (*FILE_OPTIONS, "capath") if name in options]
+        file_options := [name for name in (*FILE_OPTIONS, "capath") if name in options]
     ):
         raise BusMisconfigured(
-            f"the option {found[0]!r} has no effect: amqp:// is not encrypted",
+            f"the option {file_options[0]!r} has no effect: amqp:// is not encrypted",
             place=shown,
             hint="begin the address with amqps://",
         )

@@ -167,8 +167,8 @@ class Relay:
         published.
         """
         while True:
-            found, settled = await self.send_batch(outbox)
-            if not found or not settled:
+            pending, settled = await self.send_batch(outbox)
+            if not pending or not settled:
                 return
 
     async def run(self, outbox: JobStore) -> None:
@@ -189,10 +189,10 @@ class Relay:
         pause = FIRST_RETRY_PAUSE
         while True:
             await self._publisher.wait_connected()
-            found, sent = await self._send_next(outbox)
+            pending, sent = await self._send_next(outbox)
             if sent:
                 pause = FIRST_RETRY_PAUSE
-            elif found:
+            elif pending:
                 await anyio.sleep(pause)
                 pause = min(pause * 2, MAX_RETRY_PAUSE)
             else:
@@ -247,8 +247,10 @@ class Relay:
         self._in_flight = [outgoing.message for outgoing in waiting]
         sending = PublishBatch(
             [
-                RoutedMessage(message_of(one, self._user), one.exchange, one.routing_key)
-                for one in waiting
+                RoutedMessage(
+                    message_of(message, self._user), message.exchange, message.routing_key
+                )
+                for message in waiting
             ]
         )
         try:

@@ -317,11 +317,11 @@ def _pattern_of(*names: str, watches: str | None = None) -> str:
 
 
 def _passwords(users: tuple[BrokerUser, ...], environment: Mapping[str, str]) -> dict[str, str]:
-    found = {user.name: environment.get(password_variable(user.name), "") for user in users}
-    missing = [password_variable(name) for name, password in found.items() if not password]
+    passwords = {user.name: environment.get(password_variable(user.name), "") for user in users}
+    missing = [password_variable(name) for name, password in passwords.items() if not password]
     if missing:
         raise NoPasswordError(
             f"these variables hold no password: {', '.join(missing)}",
             "set each to a password of its own; `openssl rand -hex 24` makes one",
         )
-    return found
+    return passwords

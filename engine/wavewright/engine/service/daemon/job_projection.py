@@ -344,8 +344,8 @@ def _target_field(projection: JobProjection) -> dict[str, Json]:
 
 def _max_iterations(goal: JsonObject) -> int | None:
     limits = goal.get("limits")
-    found = limits.get("iterations") if isinstance(limits, dict) else None
-    return found if isinstance(found, int) else None
+    iterations = limits.get("iterations") if isinstance(limits, dict) else None
+    return iterations if isinstance(iterations, int) else None
 
 
 def _count_steps(plan: JsonObject) -> int:
@@ -355,7 +355,7 @@ def _count_steps(plan: JsonObject) -> int:
 
 def _first_fault(body: JsonObject) -> str:
     diagnostics: Json = body.get("diagnostics")
-    for found in diagnostics if isinstance(diagnostics, list) else []:
-        if isinstance(found, dict) and found.get("severity", "error") == "error":
-            return str(found.get("message", ""))
+    for diagnostic in diagnostics if isinstance(diagnostics, list) else []:
+        if isinstance(diagnostic, dict) and diagnostic.get("severity", "error") == "error":
+            return str(diagnostic.get("message", ""))
     return ""

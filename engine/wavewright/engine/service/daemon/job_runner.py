@@ -120,11 +120,11 @@ class StoredAnswers:
         """Return the answer to the run's open question; None where there is none yet, or it is
         another question.
         """
-        wanted = self.journal.open_decision_of(self.run)
+        decision = self.journal.open_decision_of(self.run)
         asked = question.question[:MAX_QUESTION_LENGTH]
-        if wanted is None or wanted.subject != "question" or wanted.question != asked:
+        if decision is None or decision.subject != "question" or decision.question != asked:
             return None
-        answered = await self._stored_answer(wanted)
+        answered = await self._stored_answer(decision)
         return None if answered is None else answered.choice
 
     async def approve(self, request: ApprovalRequest) -> Approval | None:
@@ -135,28 +135,28 @@ class StoredAnswers:
             return Approval(
                 approved=False, reason="nobody answers here: `daemon.decisions` is false"
             )
-        wanted = self.journal.open_decision_of(self.run)
+        decision = self.journal.open_decision_of(self.run)
         if (
-            wanted is None
-            or wanted.subject != request.subject
-            or not matches_binding(wanted.binding, request.binding)
+            decision is None
+            or decision.subject != request.subject
+            or not matches_binding(decision.binding, request.binding)
         ):
             return None
-        answered = await self._stored_answer(wanted)
+        answered = await self._stored_answer(decision)
         if answered is None:
             return None
         return Approval(answered.choice == APPROVE, by=answered.by or "")
 
     async def find_answer(self, run: RunId, nonce: str) -> LeftAnswer | None:
         """Return the answer to the run's open question, as far as there is one."""
-        wanted = self.journal.open_decision_of(run)
-        answered = None if wanted is None else await self._stored_answer(wanted)
+        decision = self.journal.open_decision_of(run)
+        answered = None if decision is None else await self._stored_answer(decision)
         if answered is None or answered.choice is None:
             return None
         return LeftAnswer(nonce, answered.choice, answered.by or "")
 
-    async def _stored_answer(self, wanted: Decision) -> Decision | None:
-        known = await self.jobs.find_decision(wanted.id)
+    async def _stored_answer(self, decision: Decision) -> Decision | None:
+        known = await self.jobs.find_decision(decision.id)
         if known is None or known.used is not None or self._has_expired(known):
             return None
         return None if known.choice is None else known
@@ -165,17 +165,17 @@ class StoredAnswers:
         """Return whether the answer came too late; one that came in time counts however long its
         job waited for a slot.
         """
-        given = self.clock() if decision.answered is None else decision.answered
-        return decision.expires is not None and given >= decision.expires
+        answered = self.clock() if decision.answered is None else decision.answered
+        return decision.expires is not None and answered >= decision.expires
 
 
 async def discard_stale_answers(jobs: JobStore, journal: OutboxJournal) -> None:
     """Mark answers to questions that are not open any more as used, since an unused answer would
     queue the job.
     """
-    wanted = {decision.id for decision in journal.open_decisions}
+    open_ids = {decision.id for decision in journal.open_decisions}
     for decision in await jobs.list_decisions(is_open=False, job=journal.job):
-        if decision.used is None and decision.id not in wanted:
+        if decision.used is None and decision.id not in open_ids:
             await jobs.take_answer(decision.id)
 
 

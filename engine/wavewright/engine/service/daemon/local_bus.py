@@ -47,9 +47,9 @@ class LocalRelay:
 
     async def flush(self, outbox: JobStore) -> None:
         """Mark all messages as sent."""
-        while found := await outbox.pending():
-            await outbox.mark_sent([message.message for message in found])
-            for message in found:
+        while pending := await outbox.pending():
+            await outbox.mark_sent([message.message for message in pending])
+            for message in pending:
                 self._on_sent(message)
 
     async def run(self, outbox: JobStore) -> None:

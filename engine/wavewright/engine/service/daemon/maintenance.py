@@ -73,14 +73,14 @@ class ApprovalRenewal:
         once for it, and not again each time that the job waits for another question.
         """
         now, renewed = self.clock(), 0
-        found = await self.jobs.list_decisions()
-        if any(_is_expired(decision, now) for decision in found):
+        decisions = await self.jobs.list_decisions()
+        if any(_is_expired(decision, now) for decision in decisions):
             # Their answers may have come in time and wait at the broker.
             await self.drained()
-            found = await self.jobs.list_decisions()
-        self._renewed.intersection_update([decision.id for decision in found])
+            decisions = await self.jobs.list_decisions()
+        self._renewed.intersection_update([decision.id for decision in decisions])
         # Questions before the last one of a run are not waited for.
-        for decision in {decision.run: decision for decision in found}.values():
+        for decision in {decision.run: decision for decision in decisions}.values():
             if (
                 _is_expired(decision, now)
                 and decision.id not in self._renewed

@@ -79,7 +79,7 @@ class ModelCircuitBreaker:
         """Of the circuits that are not closed, the one that is probed last; None where all are
         closed.
         """
-        return max(self._open.values(), key=lambda one: one.until, default=None)
+        return max(self._open.values(), key=lambda circuit: circuit.until, default=None)
 
     @property
     def is_available(self) -> bool:

@@ -58,10 +58,12 @@ def requested_decision(job: JobRow, asked: Noted, target: str | None = None) -> 
     return replace(decision, context=f"{about}\n{decision.context}" if decision.context else about)
 
 
-def answered_decision(wanted: Decision | None, answer: Noted) -> DecisionId | None:
+def answered_decision(decision: Decision | None, answer: Noted) -> DecisionId | None:
     """Return the id of the open decision where the note uses its answer; else None."""
-    is_used = wanted is not None and (wanted.subject == "question") == (answer.topic == "answer")
-    return wanted.id if wanted is not None and is_used else None
+    is_used = decision is not None and (decision.subject == "question") == (
+        answer.topic == "answer"
+    )
+    return decision.id if decision is not None and is_used else None
 
 
 def _question_decision(job: JobRow, asked: Noted) -> Decision:

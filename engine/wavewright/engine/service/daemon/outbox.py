@@ -73,7 +73,11 @@ class OutboxJournal:
     def open_decisions(self) -> list[Decision]:
         """The decisions that the job waits for, its own run's first and then those of targets."""
         projections = (self._projection, *self._target_projections.values())
-        return [one.open_decision for one in projections if one.open_decision is not None]
+        return [
+            projection.open_decision
+            for projection in projections
+            if projection.open_decision is not None
+        ]
 
     @property
     def awaits_verdicts(self) -> bool:
@@ -201,7 +205,11 @@ class OutboxJournal:
         if known is not None:
             return replace(known, job=job)
         waves = self._projection.waves
-        names = [] if waves is None else [name for name, one in waves.runs.items() if one == run]
+        names = (
+            []
+            if waves is None
+            else [name for name, run_of_target in waves.runs.items() if run_of_target == run]
+        )
         return JobProjection(job, target=names[0] if names else None)
 
     def _drop_ended(self, events: Sequence[Event]) -> None:

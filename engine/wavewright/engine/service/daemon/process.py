@@ -73,8 +73,8 @@ def handling_signals(stopping: ShutdownRequest) -> Generator[None]:
     def end(number: int, _frame: FrameType | None) -> None:
         exit_at_once(number)
 
-    wanted = dict.fromkeys(GRACEFUL_SIGNALS, stop) | {signal.SIGQUIT: end}
-    before = {number: signal.signal(number, action) for number, action in wanted.items()}
+    handlers = dict.fromkeys(GRACEFUL_SIGNALS, stop) | {signal.SIGQUIT: end}
+    before = {number: signal.signal(number, action) for number, action in handlers.items()}
     # A handler in C: it prints the stack of each thread, and then the signal ends the process.
     faulthandler.register(signal.SIGPROF, chain=True)
     stopping.owns_process = True

@@ -305,13 +305,13 @@ class Reporter:
         if kind == "package":
             return self.redactor
         # The store's writer thread and the event loop both call this, and each may clear the cache.
-        found = self._redactors.get(job.job)
-        if found is None:
-            found = self.redactor.with_secrets(named_secrets(job.request))
+        redactor = self._redactors.get(job.job)
+        if redactor is None:
+            redactor = self.redactor.with_secrets(named_secrets(job.request))
             if len(self._redactors) >= _MAX_CACHED_REDACTORS:
                 self._redactors.clear()
-            self._redactors[job.job] = found
-        return found
+            self._redactors[job.job] = redactor
+        return redactor
 
     def _message(
         self,

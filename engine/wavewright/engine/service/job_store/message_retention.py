@@ -52,7 +52,7 @@ def _is_awaited(kept: str, package: str | None, sent: str | None) -> bool:
     request = read_deferred(kept)
     if not isinstance(request, VerdictGiven) or package is None or sent is None:
         return False
-    return request.package in {package, *(one.package for one in read_sent(sent))}
+    return request.package in {package, *(sent_package.package for sent_package in read_sent(sent))}
 
 
 def _last_number(rows: _Rows, otherwise: int) -> int:

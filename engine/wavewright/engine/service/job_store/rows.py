@@ -139,12 +139,14 @@ def _read_feedback(text: str) -> tuple[VerdictGiven, ...]:
 
 def sent_text(packages: Sequence[SentPackage]) -> str:
     """Return the packages that await their verdicts, as a text."""
-    return to_json_text([[one.package, one.iteration] for one in packages], place="a package's id")
+    return to_json_text(
+        [[package.package, package.iteration] for package in packages], place="a package's id"
+    )
 
 
 def read_sent(text: str) -> tuple[SentPackage, ...]:
     """Return the packages in a text."""
-    return tuple(SentPackage(*one) for one in json.loads(text))
+    return tuple(SentPackage(*fields) for fields in json.loads(text))
 
 
 def job_of_request(request: Request) -> JobId | None:

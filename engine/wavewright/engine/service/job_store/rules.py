@@ -106,7 +106,7 @@ def receipt_for_answer(
 
     An answer that came in time counts, however late it is read.
     """
-    given = view.now if arrived is None else min(arrived, view.now)
+    answered = view.now if arrived is None else min(arrived, view.now)
     decision = view.decision
     if decision is None:
         return Receipt("defer", "unknown_correlation", "no such decision is known here yet")
@@ -116,7 +116,7 @@ def receipt_for_answer(
         )
     if view.job is not None and view.job.state in FINAL_STATES:
         return Receipt("ignore_stale", "stale", f"the job of this decision is {view.job.state}")
-    if decision.expires is not None and given >= decision.expires:
+    if decision.expires is not None and answered >= decision.expires:
         return Receipt("ignore_stale", "stale", "the time for this decision is over")
     if decision.subject != "question" and not made.is_vouched_for:
         return Receipt(
@@ -166,7 +166,7 @@ def _receipt_for_verdict(verdict: VerdictGiven, view: ReceptionView) -> Receipt:
     if job.state in FINAL_STATES:
         return Receipt("ignore_stale", "stale", f"the job is {job.state}")
     if (
-        sent := next((one for one in job.sent if one.package == verdict.package), None)
+        sent := next((package for package in job.sent if package.package == verdict.package), None)
     ) is not None:
         if verdict.iteration == sent.iteration:
             return Receipt("accept")
@@ -281,14 +281,14 @@ def dead_letter(job: JobRow, now: float) -> JobRow:
 
 def can_apply_verdict(job: JobRow, verdict: VerdictGiven) -> bool:
     """Whether a valid verdict takes effect now; while the job runs it is deferred."""
-    is_of_target = any(one.package == verdict.package for one in job.sent)
+    is_of_target = any(package.package == verdict.package for package in job.sent)
     # Verdicts on several targets may arrive before the job continues with the first.
     return job.state == "validating" or (is_of_target and job.state in {"waiting", "queued"})
 
 
 def apply_verdict(job: JobRow, verdict: VerdictGiven, now: float) -> JobRow:
     """Return the job after a verdict that it awaited; one with several targets always continues."""
-    sent = tuple(one for one in job.sent if one.package != verdict.package)
+    sent = tuple(package for package in job.sent if package.package != verdict.package)
     is_of_target = sent != job.sent
     job = replace(
         job,
@@ -335,7 +335,7 @@ def change_job(job: JobRow, change: JobChange, now: float) -> JobRow:
         reason=change.reason,
         iteration=job.iteration if change.iteration is None else change.iteration,
         package=job.package if change.package is None else change.package,
-        sent=(*job.sent, *(one for one in change.sent if one not in job.sent)),
+        sent=(*job.sent, *(package for package in change.sent if package not in job.sent)),
         not_before=change.not_before if change.state == "queued" else None,
         attempts=_attempts_after(job, change),
         failures=_failures_after(job, change),

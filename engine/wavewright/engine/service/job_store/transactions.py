@@ -184,20 +184,18 @@ class JobClaims:
 
     async def may_claim(self, transaction: StoreTransaction, most_weight: float | None) -> bool:
         """Return whether `claim` could find a job, by a query without a commit."""
-        found = await JobTables(transaction).find_work(_max_weight(most_weight))
-        return (
-            found.has_ripe_message or found.has_due_job or bool(_abandoned_jobs(transaction, found))
-        )
+        work = await JobTables(transaction).find_work(_max_weight(most_weight))
+        return work.has_ripe_message or work.has_due_job or bool(_abandoned_jobs(transaction, work))
 
     async def claim(
         self, transaction: StoreTransaction, most_weight: float | None, project: ProjectJob
     ) -> JobRow | None:
         """Start the next job and acquire the lease of its run."""
         tables, now, most = JobTables(transaction), transaction.now, _max_weight(most_weight)
-        found = await tables.find_work(most)
-        if found.has_ripe_message:
+        work = await tables.find_work(most)
+        if work.has_ripe_message:
             await _apply_deferred(transaction, project)
-        begun = _abandoned_jobs(transaction, found)
+        begun = _abandoned_jobs(transaction, work)
         waiting = await tables.next_waiting(most, now, None)
         while begun or waiting is not None:
             if waiting is None or (begun and begun[0] < waiting[0]):
@@ -247,9 +245,9 @@ class JobClaims:
             self._lease_probes.note(run, probe)
 
 
-def _abandoned_jobs(transaction: StoreTransaction, found: FoundWork) -> list[WaitingJob]:
+def _abandoned_jobs(transaction: StoreTransaction, work: FoundWork) -> list[WaitingJob]:
     """Return started jobs that are held neither here nor by another living owner."""
-    return [one.place for one in found.begun if _may_take(transaction, one, found.now)]
+    return [begun.place for begun in work.begun if _may_take(transaction, begun, work.now)]
 
 
 def _may_take(transaction: StoreTransaction, begun: BegunJob, now: float) -> bool:
@@ -293,10 +291,10 @@ async def cancel_waiting(
     transaction: StoreTransaction, job: JobId, reason: str, project: ProjectJob
 ) -> JobRow:
     """Cancel a job that no daemon works on, and return it; any other is returned unchanged."""
-    found = await require_job(JobTables(transaction), job)
-    if found.state == "running" or found.state in FINAL_STATES:
-        return found
-    ended = change_job(found, JobChange(job, "cancelled", reason=reason), transaction.now)
+    row = await require_job(JobTables(transaction), job)
+    if row.state == "running" or row.state in FINAL_STATES:
+        return row
+    ended = change_job(row, JobChange(job, "cancelled", reason=reason), transaction.now)
     await _save(transaction, ended, project)
     return ended
 
@@ -314,12 +312,12 @@ async def changed_job(tables: JobTables, job: JobRow, wanted: JobChange, now: fl
 
 
 async def require_job(tables: JobTables, job: JobId) -> JobRow:
-    found = await tables.find_job(job, locked=True)
-    if found is None:
+    row = await tables.find_job(job, locked=True)
+    if row is None:
         raise JournalError(
             f"there is no job {job}", hint="a job is made by the message that asks for it"
         )
-    return found
+    return row
 
 
 # Questions
@@ -327,16 +325,16 @@ async def require_job(tables: JobTables, job: JobId) -> JobRow:
 
 async def find_job(transaction: StoreTransaction, job: JobId) -> JobRow | None:
     """Return one job with its owner."""
-    found = await JobTables(transaction).find_job(job)
-    return None if found is None else await _with_owner(transaction, found)
+    row = await JobTables(transaction).find_job(job)
+    return None if row is None else await _with_owner(transaction, row)
 
 
 async def list_jobs(
     transaction: StoreTransaction, states: Sequence[JobState], newest: int | None
 ) -> list[JobRow]:
     """Return jobs in the order of arrival, or so many newest, these first."""
-    found = await JobTables(transaction).list_jobs(states, newest)
-    return [await _with_owner(transaction, job) for job in found]
+    rows = await JobTables(transaction).list_jobs(states, newest)
+    return [await _with_owner(transaction, job) for job in rows]
 
 
 async def count_states(transaction: StoreTransaction) -> dict[JobState, int]:
@@ -357,14 +355,14 @@ async def find_decision(transaction: StoreTransaction, prefix: str) -> Decision 
     Raises:
         JournalError: several decisions have it.
     """
-    found = await JobTables(transaction).match_decisions(prefix) if prefix else []
-    if len(found) > 1:
+    decisions = await JobTables(transaction).match_decisions(prefix) if prefix else []
+    if len(decisions) > 1:
         raise JournalError(
-            f"{len(found)} decisions start with {prefix!r}",
+            f"{len(decisions)} decisions start with {prefix!r}",
             place=transaction.place,
             hint="type more of the id; `wavewright decisions` lists them",
         )
-    return found[0] if found else None
+    return decisions[0] if decisions else None
 
 
 async def take_answer(transaction: StoreTransaction, decision: DecisionId) -> Decision | None:

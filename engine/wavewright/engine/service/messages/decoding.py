@@ -152,7 +152,7 @@ def _check_content(delivery: Delivery, rules: AcceptanceRules) -> None:
         )
     kind, *parameters = (part.strip().lower() for part in (delivery.content_type or "").split(";"))
     if kind != "application/json" or any(
-        one not in {"charset=utf-8", 'charset="utf-8"'} for one in parameters
+        parameter not in {"charset=utf-8", 'charset="utf-8"'} for parameter in parameters
     ):
         raise MessageRejected("bad_content_type", "the content type must be application/json")
     if (delivery.content_encoding or "utf-8").lower() not in {"utf-8", "identity"}:
@@ -278,8 +278,8 @@ def document_target(job: JsonObject) -> str | None:
     first = targets.get("first") if isinstance(targets, dict) else None
     of_inputs = [inputs.get("target")] if isinstance(inputs, dict) else []
     own = variables if isinstance(variables, list) and len(variables) == 1 else []
-    for one in (*as_list(first), *of_inputs, *own):
-        name = one.get("name") if isinstance(one, dict) else one
+    for item in (*as_list(first), *of_inputs, *own):
+        name = item.get("name") if isinstance(item, dict) else item
         if isinstance(name, str) and name:
             return name
     return None
@@ -301,13 +301,15 @@ def _verdict(envelope: Envelope, rules: AcceptanceRules) -> VerdictGiven:
     sent = envelope.payload
     if "job_id" in sent or "package_id" in sent:
         named = _read(ValidationResult, sent, "payload")
-        given = VerdictGiven(JobId(named.job_id), named.package_id, named.iteration, named.accepted)
-        return replace(given, feedback=tuple(map(str, named.feedback)))
+        verdict = VerdictGiven(
+            JobId(named.job_id), named.package_id, named.iteration, named.accepted
+        )
+        return replace(verdict, feedback=tuple(map(str, named.feedback)))
     own = rules.target_field
     renamed = {("target" if name == own else name): value for name, value in sent.items()}
-    found = _read(CorrelatedValidationResult, renamed, "payload")
-    given = VerdictGiven(JobId(envelope.correlation_id), "", found.iteration, found.accepted)
-    return replace(given, feedback=tuple(map(str, found.feedback)), target=found.target)
+    result = _read(CorrelatedValidationResult, renamed, "payload")
+    verdict = VerdictGiven(JobId(envelope.correlation_id), "", result.iteration, result.accepted)
+    return replace(verdict, feedback=tuple(map(str, result.feedback)), target=result.target)
 
 
 def resolved_verdict(verdict: VerdictGiven, jobs: Sequence[JobRow]) -> VerdictGiven:
@@ -343,8 +345,8 @@ def _requested_goal(kind: str, envelope: Envelope, rules: AcceptanceRules) -> Jo
     if isinstance(payload, RequestPayload):
         job = JobId(payload.job_id)
         sent = {**sent, "job_id": job}
-    given: JsonObject = {name: value for name, value in asdict(goal).items() if value is not None}
-    stored: JsonObject = {TYPE_KEY: kind, PAYLOAD_KEY: sent, GOAL_KEY: given}
+    fields: JsonObject = {name: value for name, value in asdict(goal).items() if value is not None}
+    stored: JsonObject = {TYPE_KEY: kind, PAYLOAD_KEY: sent, GOAL_KEY: fields}
     return JobRequested(
         job=job,
         request={**stored, **_origin(envelope)},

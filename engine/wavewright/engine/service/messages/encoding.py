@@ -164,7 +164,9 @@ def _renamed(content: JsonObject, contract: MessageContract) -> JsonObject:
     if "status" in content:
         renamed["status"] = statuses.get(str(content["status"]), content["status"])
     if isinstance(failed := content.get("targets_failed"), list):
-        failures: list[Json] = [_renamed(one, contract) for one in failed if isinstance(one, dict)]
+        failures: list[Json] = [
+            _renamed(failure, contract) for failure in failed if isinstance(failure, dict)
+        ]
         renamed[fields.get("targets_failed", "targets_failed")] = failures
     return renamed
 
@@ -308,7 +310,9 @@ def _read(form: PackageForm, payload: JsonObject) -> Payload:
         return form.payload.model_validate(payload)
     except ValidationError as error:
         faults = error.errors(include_url=False, include_context=False, include_input=False)
-        shown = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in faults[:_MAX_FAULTS]]
+        shown = [
+            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults[:_MAX_FAULTS]
+        ]
         more = [f"and {len(faults) - _MAX_FAULTS} more"] * (len(faults) > _MAX_FAULTS)
         listed = shorten("; ".join([*shown, *more]), 400)
         kind = form.payload.message_type

@@ -40,18 +40,18 @@ async def find_events(
     budgets: BudgetsSection,
 ) -> list[NoticeEvent]:
     """Return what there is to tell of these kinds since an instant."""
-    found = list[NoticeEvent]()
+    events = list[NoticeEvent]()
     if "decision_waits" in kinds:
-        found += [event async for event in _decisions(transaction, since)]
+        events += [event async for event in _decisions(transaction, since)]
     if {"run_failed", "run_not_achieved"} & {*kinds}:
-        found += [event async for event in _runs(transaction, kinds, since)]
+        events += [event async for event in _runs(transaction, kinds, since)]
     if {"run_failed", "job_dead"} & {*kinds}:
-        found += [event async for event in _jobs(transaction, kinds, since)]
+        events += [event async for event in _jobs(transaction, kinds, since)]
     if "budget_reached" in kinds:
-        found += [event async for event in _budgets(transaction, budgets, since, now)]
+        events += [event async for event in _budgets(transaction, budgets, since, now)]
     if "schedule_missed" in kinds:
-        found += [event async for event in _missed(transaction, since)]
-    return found
+        events += [event async for event in _missed(transaction, since)]
+    return events
 
 
 async def _decisions(transaction: StoreTransaction, since: float) -> AsyncIterator[NoticeEvent]:

@@ -335,7 +335,7 @@ class RunLog:
                     "target": event.body["target"],
                     "iteration": event.body.get("iteration"),
                 }
-                feedback = [str(one) for one in as_list(event.body.get("feedback"))]
+                feedback = [str(line) for line in as_list(event.body.get("feedback"))]
                 accepted = event.body.get("accepted") is True
                 log_verdict(self.log, about, feedback, accepted=accepted)
             case "target_interrupted":

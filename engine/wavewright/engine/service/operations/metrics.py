@@ -304,19 +304,23 @@ class TwinLog:
     def __call__(self, report: TwinReport) -> None:
         """Write the line of a report."""
         places = [
-            f"{one.phase}.{change.dotted_path}"
-            for one in report.differences
-            for change in one.changes
+            f"{difference.phase}.{change.dotted_path}"
+            for difference in report.differences
+            for change in difference.changes
         ]
         fields: JsonObject = {
             "first": report.first,
             "second": report.second,
             "places": [*places[:MAX_PLACES]],
             "phases_only_first": [
-                one.phase for one in report.differences if one.kind == "only_first"
+                difference.phase
+                for difference in report.differences
+                if difference.kind == "only_first"
             ],
             "phases_only_second": [
-                one.phase for one in report.differences if one.kind == "only_second"
+                difference.phase
+                for difference in report.differences
+                if difference.kind == "only_second"
             ],
             "effects_only_first": len(report.effects_only_first),
             "effects_only_second": len(report.effects_only_second),

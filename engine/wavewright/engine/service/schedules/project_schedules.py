@@ -59,8 +59,8 @@ def inputs_at(terms: ScheduleTerms, instant: float) -> JsonObject:
 
 def project_schedules(settings: Settings) -> list[ProjectSchedule]:
     """Return the schedules of a project, by name; files are read anew each time."""
-    found = [*schedules_of_settings(settings), *_of_files(settings)]
-    return sorted(found, key=lambda schedule: schedule.name)
+    schedules = [*schedules_of_settings(settings), *_of_files(settings)]
+    return sorted(schedules, key=lambda schedule: schedule.name)
 
 
 class ScheduleUnknown(WavewrightError):

@@ -182,8 +182,8 @@ async def _cancel(
         transaction, job, f"the next run of {by} has taken its place", project
     )
     if ended.state == "running":
-        wanted = CancelRequest(by, transaction.now)
-        await run_queries.request_cancel(transaction, run=ended.run, wanted=wanted)
+        request = CancelRequest(by, transaction.now)
+        await run_queries.request_cancel(transaction, run=ended.run, wanted=request)
 
 
 async def _forget_old(transaction: StoreTransaction, name: str) -> None:
