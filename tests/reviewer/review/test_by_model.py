@@ -282,7 +282,8 @@ async def test_what_a_model_asks_for_outside_of_goal_plan_and_vocabulary_is_refu
         {"action": "delete_all", "step": "a", "hint": "x"},
         {"action": "refetch", "step": "a", "hint": "again"},
     ]
-    rejection = {**GOOD, "goal_achieved": False, "confidence": 0.2, "recovery_actions": wanted}
+    rejection: JsonObject = {**GOOD, "goal_achieved": False, "confidence": 0.2}
+    rejection["recovery_actions"] = wanted
     found, _, _ = await review(simple_run(), rejection)
 
     assert [action.hint for action in found.recovery_actions] == ["again"]

@@ -71,7 +71,8 @@ _OF_DIRECTION: Final[Mapping[Direction, frozenset[str]]] = {
     "flat": _LEXICON.flat,
     "none": frozenset(),
 }
-_MOVES: Final = _LEXICON.up | _LEXICON.down | _LEXICON.of_returns
+_DIRECTIONS: Final = _LEXICON.up | _LEXICON.down
+_MOVES: Final = _DIRECTIONS | _LEXICON.of_returns
 """Words by which a text says that a number is a return."""
 _RATE: Final = _LEXICON.told_by["annual_growth"]
 _RETURNS: Final[frozenset[Figure]] = frozenset(
@@ -374,18 +375,20 @@ def _speaks_of_it_alone(text: str, stated: StatedFigure) -> bool:
 def _is_told(
     text: str, words: AbstractSet[str], numbers: Sequence[re.Match[str]], stated: StatedFigure
 ) -> bool:
-    """Whether a text tells the figure: by its name and with its number; of a return, that it is one,
-    and of a fall without a sign, that it is a fall.
+    """Whether a text tells the figure: by its name and with its number, or of a return which way it
+    goes; with a number of a return, that it is one, and of a fall without a sign, that it is a fall.
     """
     if not _LEXICON.told_by[stated.figure].search(text):
         return False
     if stated.figure == "trend":
         return True
+    if not numbers:
+        # Which way a return goes is a figure, too: it is the direction that was checked.
+        return stated.figure in _RETURNS and not _DIRECTIONS.isdisjoint(words)
     is_signed = all(match["sign"] for match in numbers)
     if stated.direction == "down" and stated.figure != "max_drawdown":
-        return bool(numbers) and (is_signed or not _LEXICON.down.isdisjoint(words))
-    is_return = stated.figure in _RETURNS
-    return bool(numbers) and (not is_return or is_signed or not _MOVES.isdisjoint(words))
+        return is_signed or not _LEXICON.down.isdisjoint(words)
+    return stated.figure not in _RETURNS or is_signed or not _MOVES.isdisjoint(words)
 
 
 def _has_its_period(text: str, stated: StatedFigure) -> bool:

@@ -57,7 +57,8 @@ def check_caps(subject: CheckContext) -> Iterator[Diagnostic]:
 def _idle_shares(subject: CheckContext) -> Iterator[Diagnostic]:
     """Yield the plan's own gates of which `blocks_from` decides nothing: it is a share of calls."""
     goal = subject.goal
-    of_goal = set() if goal is None else {gate.id for gate in mandatory_gates(subject.plan, goal)}
+    goal_gates = () if goal is None else mandatory_gates(subject.plan, goal)
+    of_goal = {gate.id for gate in goal_gates}
     for number, gate in enumerate(subject.plan.gates):
         why = _why_not_shared(subject, gate)
         if gate.blocks_from > 0 and gate.id not in of_goal and why is not None:
