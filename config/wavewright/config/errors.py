@@ -7,7 +7,6 @@ The command line prints any of them in one place, and ends with the exit code th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from itertools import islice
 from typing import ClassVar, cast
 
@@ -86,6 +85,9 @@ def similar_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
         for other in islice(known, _MAX_NAMES_COMPARED)
         if len(other) <= _MAX_LENGTH_COMPARED
     }
+    # Imported here: who reads a document that is right asks for no similar name.
+    from difflib import get_close_matches
+
     near = get_close_matches(name.casefold(), folded, n=count, cutoff=0.6)
     return [folded[other] for other in near if folded[other] != name]
 

@@ -18,7 +18,6 @@ from wavewright.engine.run.project.tools import (
     with_tools_of,
 )
 from wavewright.engine.run.recording import record_refusal
-from wavewright.engine.run.retry_outlook import retry_outlook
 from wavewright.engine.run.services import remaining_allowance
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.planner.checks.checker import check
@@ -119,6 +118,9 @@ def _has_all_answers(context: RunContext, plan: Plan) -> bool:
     """Whether a retry takes over every step that would ask a person, so that nobody is needed."""
     if context.request.retry is None or context.donor is None:
         return False
+    # Imported here: most runs retry none.
+    from wavewright.engine.run.retry_outlook import retry_outlook
+
     donors = [context.donor, *context.donors_before]
     steps = retry_outlook(context.request.retry, donors, context.tools)
     taken_over = {step.step for step in steps if step.fate == "reused"}

@@ -140,7 +140,7 @@ def test_a_condition_that_held_is_reached_also_where_the_parameters_have_no_valu
         "steps:\n"
         "  - {id: verdict, tool: check_order, params: {id: a}}\n"
         "  - {id: last, tool: note, when: '!steps.verdict.is_large',\n"
-        "     params: {text: '${string(double(steps.verdict.note) / 0.0)}'}}\n"
+        "     params: {text: '${string(int(\"x\" + string(steps.verdict.note)))}'}}\n"
     )
 
     report = simulation.simulate()

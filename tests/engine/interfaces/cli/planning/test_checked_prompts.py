@@ -42,7 +42,7 @@ def write_prompt(folder: Path, name: str, text: str) -> None:
         ("{% for x in missing %}y{% else %}{{ mising }}{% endfor %}", 1, "'mising'", "missing"),
         ("{% for o in outputs %}{% if false %}{{ o.nmae }}{% endif %}{% endfor %}", 1, "'nmae'", "name"),
         ("{% if false %}{% include 'reviewer/instrctions.md.j2' %}{% endif %}", 1, "template", "instructions"),
-        ("{% macro m(a) %}{{ b }}{% endmacro %}{{ goal }}", 1, "'b' is undefined", "given: gates"),
+        ("{% macro m(a) %}{{ b }}{% endmacro %}{{ goal }}", 1, "'b' is undefined", "given: formulas, gates"),
         ("{% if false %}{{ gaol }}{% endif %}", 1, "'gaol' is undefined", "goal"),
     ],
 )  # fmt: skip
