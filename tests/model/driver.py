@@ -646,7 +646,7 @@ def _compare(run: _Run, part: Part, result: Json) -> None:
         _hold(step.id, real, expected.get(step.id), part, run.endings.get(step.id))
         if real is not None:
             run.endings[step.id] = real
-        if step.items is not None and real is not None and real.kind in ("success", "failed"):
+        if step.items is not None and real is not None and _has_items(run, step):
             known.lists[step.id] = real._replace(is_stopped=False)
     for call, index in model.places.items():
         step = model.steps[call.step]
@@ -674,6 +674,16 @@ def _compare(run: _Run, part: Part, result: Json) -> None:
         raise NotAllowedError(f"the result is {result}, but should be {model.result()}")
     _keep_questions(run, known)
     run.past = known
+
+
+def _has_items(run: _Run, step: ModelStep) -> bool:
+    """Whether a list came to its items: one of which nothing can be computed is tried again, as what
+    it reads may have another outcome then.
+    """
+    ended = run.state.steps[StepId(step.id)]
+    if ended.status == "failed":
+        return ended.error is None or ended.error.kind != "expression"
+    return ended.status in SUCCESSES
 
 
 def _is_announced(run: _Run, step: ModelStep, call: Call) -> bool:
