@@ -225,21 +225,21 @@ def find_object(text: str, keys: Collection[str]) -> Document:
             unambiguously.
     """
     answer = find_json(text, _SOURCE_NAME)
-    found = [
+    objects = [
         (value, inner)
         for value in answer.values
         if not value.is_inside_broken
         for inner in _objects(value.value, frozenset(keys))
     ]
-    wanted = " or ".join(repr(key) for key in keys)
-    if not found:
+    names = " or ".join(repr(key) for key in keys)
+    if not objects:
         unread = [fault.message for fault in answer.unreadable[:_MAX_FAULTS]]
-        raise AnswerMisfit(f"the answer holds no JSON object with {wanted}", *unread)
-    if len({canonical_json(inner) for _value, inner in found}) > 1:
+        raise AnswerMisfit(f"the answer holds no JSON object with {names}", *unread)
+    if len({canonical_json(inner) for _value, inner in objects}) > 1:
         raise AnswerMisfit(
-            f"the answer holds several objects with {wanted}, and they differ: answer once"
+            f"the answer holds several objects with {names}, and they differ: answer once"
         )
-    value, inner = found[0]
+    value, inner = objects[0]
     if not value.is_certain:
         raise AnswerMisfit(
             "the JSON of the answer is not closed, says one thing twice or holds a number that is none: "
@@ -323,8 +323,8 @@ def _truncate_value(
             return _truncate_list(value, room, [at for at in first if at < len(value)], words)
         case dict():
             named = [at for at, name in enumerate(value) if name.lower() in words]
-            wanted = dict.fromkeys([*(at for at in first if at < len(value)), *named])
-            return _truncate_object(value, room, [*wanted], words)
+            places = dict.fromkeys([*(at for at in first if at < len(value)), *named])
+            return _truncate_object(value, room, [*places], words)
         case _:
             return value
 

@@ -154,8 +154,8 @@ class Calibration(DocumentModel):
 
     def measured(self, gate: Gate) -> Measurement | None:
         """Return the latest measurement of a gate with its rubric as it is."""
-        found = [measurement for measurement in self.gates if measurement.is_of(gate)]
-        return max(found, key=lambda measurement: measurement.date, default=None)
+        measurements = [measurement for measurement in self.gates if measurement.is_of(gate)]
+        return max(measurements, key=lambda measurement: measurement.date, default=None)
 
     def may_block(self, gate: Gate, model: str) -> bool:
         """Whether a verdict of this model on this gate may stop what depends on the step."""
@@ -163,17 +163,15 @@ class Calibration(DocumentModel):
 
     def warning_reason(self, gate: Gate, model: str) -> str | None:
         """Return why a judge may not block; None if it may."""
-        found = self.measured(gate)
-        if found is None:
+        measurement = self.measured(gate)
+        if measurement is None:
             return "no calibration speaks of this gate with this rubric"
-        if found.model != model:
-            return f"the calibration is of {found.model}"
-        if found.agreement < self.demands.agreement:
-            return (
-                f"its agreement is {found.agreement:g}, and {self.demands.agreement:g} is asked for"
-            )
-        if found.cases < self.demands.cases:
-            return f"it was measured on {found.cases} cases, and {self.demands.cases} are asked for"
+        if measurement.model != model:
+            return f"the calibration is of {measurement.model}"
+        if measurement.agreement < self.demands.agreement:
+            return f"its agreement is {measurement.agreement:g}, and {self.demands.agreement:g} is asked for"
+        if measurement.cases < self.demands.cases:
+            return f"it was measured on {measurement.cases} cases, and {self.demands.cases} are asked for"
         return None
 
 
@@ -384,8 +382,8 @@ def _verdict_reader(output: Json) -> Callable[[str], _JudgeAnswer]:
         if missing:
             raise AnswerMisfit(
                 *(
-                    f"this quote does not stand in the output: {shorten(each, 120)!r}"
-                    for each in missing
+                    f"this quote does not stand in the output: {shorten(name, 120)!r}"
+                    for name in missing
                 )
             )
         if answer.verdict == "pass" and not quotes and not is_empty(output):

@@ -115,9 +115,9 @@ def make_condition_check(condition: str, now: dt.datetime) -> GateCheck:
         evaluate = compile_expression(expression)
     except ExpressionError as fault:
         return make_unevaluable_check(condition, f"not an expression: {fault.message}")
-    wanted = reads(expression)
-    names = frozenset(read.name for read in wanted if read.root == "steps")
-    roots = frozenset(read.root for read in wanted)
+    reads_of_check = reads(expression)
+    names = frozenset(read.name for read in reads_of_check if read.root == "steps")
+    roots = frozenset(read.root for read in reads_of_check)
     paths = tuple(_paths_of(expression))[:_MAX_VALUES]
     shown = shorten(expression, 160)
 
@@ -175,11 +175,13 @@ def make_freshness_check(seconds: Seconds, context: GateContext) -> GateCheck:
     def ask(call: GateSubject) -> GateFinding:
         worst: GateFinding | None = None
         oldest = -1.0
-        for place, value, found in look_up(call.output, path):
-            inspected = f"{place} = {brief(value) if found else ABSENT}, now = {iso(now)}"
-            span = read_time(value) if found else None
+        for place, value, is_there in look_up(call.output, path):
+            inspected = f"{place} = {brief(value) if is_there else ABSENT}, now = {iso(now)}"
+            span = read_time(value) if is_there else None
             if span is None:
-                return GateFinding("fail", inspected, _no_time_message(place, value, found=found))
+                return GateFinding(
+                    "fail", inspected, _no_time_message(place, value, found=is_there)
+                )
             if span.is_after(now, context.leeway):
                 ahead = duration_text((span.begin - now).total_seconds())
                 return GateFinding(
@@ -202,11 +204,11 @@ def make_required_check(fields: tuple[str, ...]) -> GateCheck:
         missing: list[str] = []
         shown: list[str] = []
         for field in fields:
-            for place, value, found in look_up(call.output, field.split(".")):
-                if found and not is_empty(value):
+            for place, value, is_there in look_up(call.output, field.split(".")):
+                if is_there and not is_empty(value):
                     shown.append(f"{place} = {brief(value, 30)}")
                 else:
-                    missing.append(f"{place} ({brief(value) if found else ABSENT})")
+                    missing.append(f"{place} ({brief(value) if is_there else ABSENT})")
         inspected = listing([*missing, *shown], _MAX_VALUES + 2)
         if missing:
             return GateFinding("fail", inspected, f"missing: {listing(missing, 6)}")
@@ -236,8 +238,8 @@ def _variables(
     variables: JsonObject = {"inputs": call.view.inputs, "previous": call.view.previous}
     if "steps" in roots:
         present = call.view.steps
-        wanted = present if None in names else [name for name in names if name in present]
-        steps: JsonObject = {name: present[name] for name in wanted}
+        needed = present if None in names else [name for name in names if name in present]
+        steps: JsonObject = {name: present[name] for name in needed}
         steps[call.step] = call.whole
         variables["steps"] = steps
     else:
@@ -265,8 +267,8 @@ _DOTTED_PATH = re.compile(
 def _paths_of(expression: str) -> Iterator[str]:
     """Yield each dotted path that an expression reads, once, without the methods called on it."""
     seen: set[str] = set()
-    for found in _DOTTED_PATH.finditer(_STRING_LITERAL.sub('""', expression)):
-        path = found.group()
+    for match in _DOTTED_PATH.finditer(_STRING_LITERAL.sub('""', expression)):
+        path = match.group()
         if path not in seen and path not in {"steps", "inputs"}:
             seen.add(path)
             yield path
@@ -275,8 +277,8 @@ def _paths_of(expression: str) -> Iterator[str]:
 def _found_values(paths: tuple[str, ...], variables: Mapping[str, Json]) -> str:
     values: list[str] = []
     for path in paths:
-        for _place, value, found in look_up(dict(variables), path.split(".")):
-            values.append(f"{path} = {brief(value) if found else ABSENT}")
+        for _place, value, is_there in look_up(dict(variables), path.split(".")):
+            values.append(f"{path} = {brief(value) if is_there else ABSENT}")
             break
     return ", ".join(values)
 

@@ -94,13 +94,13 @@ async def _evaluate_with_judge(
     """Return the records of all gates, in their order; a judge is asked about several items
     concurrently.
     """
-    found: list[GateRecords] = []
+    judged: list[GateRecords] = []
     for gate in gates:
         if gate.is_judged:
-            found.append(tuple(await _judge_records(judge, gate, step, output, view)))
+            judged.append(tuple(await _judge_records(judge, gate, step, output, view)))
         else:
-            found.append(tuple(_evaluate(gate, step, output, view)))
-    return tuple(record for records in found for record in records)
+            judged.append(tuple(_evaluate(gate, step, output, view)))
+    return tuple(record for records in judged for record in records)
 
 
 async def _judge_records(

@@ -107,14 +107,14 @@ def collect_artifacts(
     tool_warnings = [
         f"{', '.join(steps)}: {warning}" for warning, steps in collected.tool_warnings.items()
     ]
-    results_first = sorted(collected.documents, key=lambda found: not found.is_result)
+    results_first = sorted(collected.documents, key=lambda document: not document.is_result)
     return Artifacts(
         documents=_unique(
-            results_first, lambda found: found.model_dump_json(exclude={"step", "is_result"})
+            results_first, lambda document: document.model_dump_json(exclude={"step", "is_result"})
         ),
-        sources=_unique(collected.sources, lambda found: found.model_dump_json(exclude={"step"})),
-        charts=_unique(collected.charts, lambda found: found.model_dump_json(exclude={"step"})),
-        conflicts=_unique(conflicts, lambda found: found.model_dump_json()),
+        sources=_unique(collected.sources, lambda source: source.model_dump_json(exclude={"step"})),
+        charts=_unique(collected.charts, lambda chart: chart.model_dump_json(exclude={"step"})),
+        conflicts=_unique(conflicts, lambda conflict: conflict.model_dump_json()),
         warnings=tuple(dict.fromkeys((*tool_warnings, *collected.warnings))),
     )
 
@@ -144,43 +144,43 @@ class _ArtifactCollector:
     def add(self, step: StepId, carrier: JsonObject) -> None:
         if _is_document(carrier):
             self._add_document(step, carrier)
-        for found in _entries_under(carrier, "document"):
+        for entry in _entries_under(carrier, "document"):
             # A name alone refers to a document in another output.
-            if isinstance(found, dict):
-                self._add_document(step, found)
-                for source in _entries_under(found, "source"):
-                    self._add_source(step, source, found)
-        for found in _entries_under(carrier, "source"):
-            self._add_source(step, found, carrier)
-        for found in _entries_under(carrier, "chart"):
-            self._add_chart(step, found)
-        for found in _entries_under(carrier, "conflict"):
-            self._add_conflict(step, found)
+            if isinstance(entry, dict):
+                self._add_document(step, entry)
+                for source in _entries_under(entry, "source"):
+                    self._add_source(step, source, entry)
+        for entry in _entries_under(carrier, "source"):
+            self._add_source(step, entry, carrier)
+        for entry in _entries_under(carrier, "chart"):
+            self._add_chart(step, entry)
+        for entry in _entries_under(carrier, "conflict"):
+            self._add_conflict(step, entry)
         for warning in as_list(carrier.get("warnings")):
             if isinstance(warning, str) and warning:
                 self.tool_warnings.setdefault(warning, {})[step] = None
 
-    def _add_document(self, step: StepId, found: JsonObject) -> None:
-        markdown, content = found.get("markdown"), found.get("content")
+    def _add_document(self, step: StepId, entry: JsonObject) -> None:
+        markdown, content = entry.get("markdown"), entry.get("content")
         if markdown is None and isinstance(content, str):
             markdown, content = content, None
         if not isinstance(markdown, str):
             markdown = None
         if not markdown and content is None:
             self.warnings.append(
-                f"step {step!r} brought a document without content: {brief(found)}"
+                f"step {step!r} brought a document without content: {brief(entry)}"
             )
             return
         name = (
-            _first_text(found, "id")
+            _first_text(entry, "id")
             or f"{step}_{sum(1 for other in self.documents if other.step == step) + 1}"
         )
-        tags = as_list(found.get("tags"))
+        tags = as_list(entry.get("tags"))
         self.documents.append(
             OutputDocument(
                 id=name,
                 step=step,
-                title=_first_text(found, "title") or name,
+                title=_first_text(entry, "title") or name,
                 tags=tuple(tag for tag in tags if isinstance(tag, str)),
                 markdown=markdown,
                 content=content,
@@ -188,36 +188,36 @@ class _ArtifactCollector:
             )
         )
 
-    def _add_source(self, step: StepId, found: Json, carrier: JsonObject) -> None:
+    def _add_source(self, step: StepId, entry: Json, carrier: JsonObject) -> None:
         """Add a source; a nameless object in the field `source` means something else, such as an
         origin.
         """
-        if isinstance(found, str) and found:
-            self.sources.append(SourceReference(name=shorten(found, 500), step=step))
+        if isinstance(entry, str) and entry:
+            self.sources.append(SourceReference(name=shorten(entry, 500), step=step))
             return
-        name = _first_text(as_object(found), "name", "title", "id", "location", "url", "path")
-        if not isinstance(found, dict) or name is None:
-            if not isinstance(found, dict) or found is not carrier.get("source"):
-                self.warnings.append(f"step {step!r} named a source without a name: {brief(found)}")
+        name = _first_text(as_object(entry), "name", "title", "id", "location", "url", "path")
+        if not isinstance(entry, dict) or name is None:
+            if not isinstance(entry, dict) or entry is not carrier.get("source"):
+                self.warnings.append(f"step {step!r} named a source without a name: {brief(entry)}")
             return
         self.sources.append(
             SourceReference(
                 name=name,
-                location=_first_text(found, "location", "url", "path"),
+                location=_first_text(entry, "location", "url", "path"),
                 step=step,
-                as_of=_first_text(found, "as_of", "date", "published"),
-                accessed=_first_text(found, "accessed", "accessed_at", "retrieved_at"),
-                tier=_first_text(found, "tier"),
+                as_of=_first_text(entry, "as_of", "date", "published"),
+                accessed=_first_text(entry, "accessed", "accessed_at", "retrieved_at"),
+                tier=_first_text(entry, "tier"),
             )
         )
-        source_id = _first_text(found, "id")
+        source_id = _first_text(entry, "id")
         if source_id is not None:
-            self.mentions.setdefault(source_id, []).append(_SourceMention(step, found))
+            self.mentions.setdefault(source_id, []).append(_SourceMention(step, entry))
 
-    def _add_chart(self, step: StepId, found: Json) -> None:
-        series = as_object(found).get("series")
-        if not isinstance(found, dict) or not isinstance(series, list):
-            self.warnings.append(f"step {step!r} brought a chart without series: {brief(found)}")
+    def _add_chart(self, step: StepId, written: Json) -> None:
+        series = as_object(written).get("series")
+        if not isinstance(written, dict) or not isinstance(series, list):
+            self.warnings.append(f"step {step!r} brought a chart without series: {brief(written)}")
             return
         lines = [
             line for entry in series if isinstance(entry, dict) for line in _chart_series(entry)
@@ -231,22 +231,22 @@ class _ArtifactCollector:
             self.charts.append(
                 Chart(
                     step=step,
-                    title=_first_text(found, "title") or step,
+                    title=_first_text(written, "title") or step,
                     series=tuple(lines),
-                    normalise=found.get("normalise") is True,
+                    normalise=written.get("normalise") is True,
                 )
             )
 
-    def _add_conflict(self, step: StepId, found: Json) -> None:
-        if isinstance(found, str) and found:
-            self.conflicts.append(Conflict(subject=step, message=found, steps=(step,)))
+    def _add_conflict(self, step: StepId, entry: Json) -> None:
+        if isinstance(entry, str) and entry:
+            self.conflicts.append(Conflict(subject=step, message=entry, steps=(step,)))
             return
-        fields = as_object(found)
+        fields = as_object(entry)
         message = _first_text(fields, "message", "description", "note")
         subject = _first_text(fields, "subject", "data_point", "field", "name", "id")
         if message is None and subject is None:
             self.warnings.append(
-                f"step {step!r} reported a conflict that says nothing: {brief(found)}"
+                f"step {step!r} reported a conflict that says nothing: {brief(entry)}"
             )
             return
         values = fields.get("values")
@@ -299,13 +299,13 @@ def _first_text(carrier: JsonObject, *names: str) -> str | None:
 
 
 def _chart_series(entry: JsonObject) -> Iterator[ChartSeries]:
-    dated = [point for found in as_list(entry.get("points")) for point in _chart_point(found)]
+    dated = [point for written in as_list(entry.get("points")) for point in _chart_point(written)]
     if dated:
         yield ChartSeries(name=_first_text(entry, "name") or "series", points=tuple(sorted(dated)))
 
 
-def _chart_point(found: Json) -> Iterator[tuple[str, float]]:
-    match found:
+def _chart_point(entry: Json) -> Iterator[tuple[str, float]]:
+    match entry:
         case [str(date), int() | float() as figure] if not isinstance(figure, bool):
             if read_time(date) and math.isfinite(figure):
                 yield date, float(figure)
@@ -314,9 +314,9 @@ def _chart_point(found: Json) -> Iterator[tuple[str, float]]:
 
 
 def _disagreeing_sources(mentions: dict[str, list[_SourceMention]]) -> Iterator[Conflict]:
-    for source_id, found in mentions.items():
+    for source_id, carriers in mentions.items():
         for fact in _SOURCE_FACTS:
-            stating = [mention for mention in found if fact in mention.source]
+            stating = [mention for mention in carriers if fact in mention.source]
             values = _distinct([mention.source[fact] for mention in stating])
             if len(values) > 1:
                 yield Conflict(
@@ -329,13 +329,13 @@ def _disagreeing_sources(mentions: dict[str, list[_SourceMention]]) -> Iterator[
 
 
 def _disagreeing_documents(documents: list[OutputDocument]) -> Iterator[Conflict]:
-    for document_id, found in grouped(documents, lambda document: document.id).items():
-        contents = _distinct([[document.content, document.markdown] for document in found])
+    for document_id, same_id in grouped(documents, lambda document: document.id).items():
+        contents = _distinct([[document.content, document.markdown] for document in same_id])
         if len(contents) > 1:
             yield Conflict(
                 subject=document_id,
                 message=f"{len(contents)} documents of different content share the id {document_id!r}",
-                steps=tuple(dict.fromkeys(document.step for document in found)),
+                steps=tuple(dict.fromkeys(document.step for document in same_id)),
                 origin="code",
             )
 

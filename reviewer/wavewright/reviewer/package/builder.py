@@ -127,7 +127,7 @@ def build_package(
     counted = (
         step.id for step in best.plan.steps if step.id in outputs and step.id not in best.replaced
     )
-    found = collect_artifacts(
+    artifacts = collect_artifacts(
         ((step_id, outputs[step_id]) for step_id in counted), terminal_steps(best.plan)
     )
     caps = () if review is None else review.caps
@@ -143,14 +143,14 @@ def build_package(
         result=shown.value(_capped_result(best.plan, read_result(best), review)),
         documents=tuple(
             document.model_copy(update={"content": cap_stated_confidence(document.content, caps)})
-            for document in found.documents
+            for document in artifacts.documents
         ),
-        sources=found.sources,
-        charts=found.charts,
-        conflicts=found.conflicts,
-        warnings=tuple(dict.fromkeys((*_warnings(run, now), *found.warnings))),
+        sources=artifacts.sources,
+        charts=artifacts.charts,
+        conflicts=artifacts.conflicts,
+        warnings=tuple(dict.fromkeys((*_warnings(run, now), *artifacts.warnings))),
         review=review,
-        earlier_reviews=tuple(each for each in reviews.values() if each is not review),
+        earlier_reviews=tuple(earlier for earlier in reviews.values() if earlier is not review),
         round=number,
         rounds=summarize_rounds(run, reviews, number),
         gates=state.gates,
@@ -373,9 +373,9 @@ def _note_messages(note: Noted) -> list[str]:
             return [_note_message(body)]
         case "patch_refused", {"diagnostics": list(found)}:
             return [
-                f"the recovery patch was refused: {_note_message(each)}"
-                for each in found
-                if isinstance(each, dict)
+                f"the recovery patch was refused: {_note_message(action)}"
+                for action in found
+                if isinstance(action, dict)
             ]
         case "approval", {"subject": "patch", "approved": False, "needs": list(needs)}:
             return [f"the recovery patch was not approved: {'; '.join(map(str, needs))}"]
@@ -385,7 +385,7 @@ def _note_messages(note: Noted) -> list[str]:
             named = ", ".join(repr(step) for step in steps)
             return [f"the goal let a recovery patch act without approval (recovery.allow): {named}"]
         case "review", {"refused_actions": list(refused)}:
-            return [_refused_action_text(each) for each in refused if isinstance(each, dict)]
+            return [_refused_action_text(action) for action in refused if isinstance(action, dict)]
         case _:
             return []
 
@@ -408,7 +408,7 @@ def _note_message(body: JsonObject) -> str:
 
 def _patches(state: RunState, tools: Mapping[str, ToolSignature]) -> list[PatchReport]:
     reports: list[PatchReport] = []
-    for (before, accepted), made in zip(pairwise(state.plans), patch_rungs(state), strict=True):
+    for (before, accepted), record in zip(pairwise(state.plans), patch_rungs(state), strict=True):
         if accepted.patch is None:
             continue
         reason = accepted.patch.get("reason")
@@ -419,7 +419,7 @@ def _patches(state: RunState, tools: Mapping[str, ToolSignature]) -> list[PatchR
                 patch=accepted.patch,
                 diff=_diff(before, accepted, tools),
                 plan_hash=accepted.plan_hash,
-                rung=made.rung if made is not None else None,
+                rung=record.rung if record is not None else None,
             )
         )
     return reports

@@ -239,8 +239,8 @@ def list_rungs(state: RunState) -> tuple[RungReport, ...]:
 
 def list_loop_calls(state: RunState) -> tuple[LoopCallReport, ...]:
     """Return the tools that agents called inside their steps, step by step."""
-    steps = (made for _, made in sorted(state.loop_calls.items()))
-    return tuple(_loop_call_report(one) for made in steps for one in made[:_MAX_LOOP_CALLS])
+    steps = (calls for _, calls in sorted(state.loop_calls.items()))
+    return tuple(_loop_call_report(call) for calls in steps for call in calls[:_MAX_LOOP_CALLS])
 
 
 def cost_lines(uses: ModelUses, orchestrator: int, workers: int) -> Iterator[str]:
@@ -263,8 +263,8 @@ def calls_text(cost: Cost) -> str:
     notes = [f"{silent} without an answer"] if silent else []
     if cost.over_budget:
         notes.append(f"{cost.over_budget} over budget and never made")
-    made = counted(cost.made, "call") if cost.made else "no call"
-    return f"{made} ({', '.join(notes)})" if notes else made
+    calls = counted(cost.made, "call") if cost.made else "no call"
+    return f"{calls} ({', '.join(notes)})" if notes else calls
 
 
 def money_text(cost: Cost) -> str:
@@ -288,15 +288,15 @@ def _costs_by(
     )
 
 
-def _loop_call_report(made: LoopToolCalled) -> LoopCallReport:
+def _loop_call_report(call: LoopToolCalled) -> LoopCallReport:
     return LoopCallReport(
-        step=made.step,
-        index=made.index,
-        tool=made.call.tool,
-        params=_summarized_params(made.call.params),
-        status=made.call.status,
-        seconds=made.call.seconds,
-        message=shorten(made.call.message, _MAX_TEXT),
+        step=call.step,
+        index=call.index,
+        tool=call.call.tool,
+        params=_summarized_params(call.call.params),
+        status=call.call.status,
+        seconds=call.call.seconds,
+        message=shorten(call.call.message, _MAX_TEXT),
     )
 
 

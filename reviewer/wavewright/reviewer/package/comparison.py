@@ -202,7 +202,11 @@ def _confidences(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
 
 
 def _by_field(side: ComparedRun) -> Mapping[str, Confidence]:
-    return {} if side.review is None else {each.field: each for each in side.review.confidences}
+    return (
+        {}
+        if side.review is None
+        else {confidence.field: confidence for confidence in side.review.confidences}
+    )
 
 
 def _caps(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
@@ -221,7 +225,7 @@ def _caps(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
 
 def _cap_records(side: ComparedRun) -> Mapping[tuple[str, str, str], CapRecord]:
     caps = side.review.caps if side.review is not None else ()
-    return {(each.field, each.origin, each.because): each for each in caps}
+    return {(cap.field, cap.origin, cap.because): cap for cap in caps}
 
 
 def _review(before: ComparedRun, after: ComparedRun) -> Iterator[str]:

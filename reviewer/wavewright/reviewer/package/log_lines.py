@@ -84,7 +84,7 @@ def log_lines(
     events: Iterable[Event], shown: ShownLines = NOTHING_SHOWN
 ) -> tuple[list[LogLine], ShownLines]:
     """Return the lines of events, and what is to be given with the events that follow."""
-    found: list[LogLine] = []
+    lines_found: list[LogLine] = []
     place: _Place
     lines: list[str]
     for event in events:
@@ -93,7 +93,7 @@ def log_lines(
             lines = event.text.splitlines()
             count, last = shown.get(place, _NO_LINE)
             shown = shown.set(place, (count + len(lines), lines[-1] if lines else last))
-            found += _lines(event, event.stream, lines)
+            lines_found += _lines(event, event.stream, lines)
         elif isinstance(event, AttemptLogged):
             for stream in _STREAMS:
                 place = (event.step, event.index, event.attempt, stream)
@@ -101,8 +101,8 @@ def log_lines(
                 count, last = shown.get(place, _NO_LINE)
                 if place in shown:
                     shown = shown.delete(place)
-                found += _lines(event, stream, _after(lines, count, last))
-    return found, shown
+                lines_found += _lines(event, stream, _after(lines, count, last))
+    return lines_found, shown
 
 
 def _after(lines: list[str], count: int, last: str) -> list[str]:

@@ -217,10 +217,10 @@ def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterat
     if review:
         yield ""
         yield "Confidence"
-        for found in review.confidences:
-            raw = f"   raw {found.raw:.2f}" if found.raw > found.capped else ""
-            yield f"  {shorten(found.field, 30):<30} {found.capped:.2f}{raw}"
-            for why in found.why:
+        for confidence in review.confidences:
+            raw = f"   raw {confidence.raw:.2f}" if confidence.raw > confidence.capped else ""
+            yield f"  {shorten(confidence.field, 30):<30} {confidence.capped:.2f}{raw}"
+            for why in confidence.why:
                 yield from _wrapped(why, width, "      ")
         if review.data is not None and review.data.capped != review.confidence:
             yield f"  {'of the data alone':<30} {review.data.capped:.2f}"
@@ -261,22 +261,22 @@ def _reason(package: Package) -> str:
     return package.reason or "The run ended before its review."
 
 
-def _round_line(found: RoundSummary) -> str:
-    passed, mandatory = found.mandatory_gates
-    verdict = "achieved" if found.goal_achieved else "not achieved"
+def _round_line(summary: RoundSummary) -> str:
+    passed, mandatory = summary.mandatory_gates
+    verdict = "achieved" if summary.goal_achieved else "not achieved"
     gates = f", {passed} of {mandatory} mandatory gates" if mandatory else ""
-    chosen = " (this is the result above)" if found.is_packaged else ""
+    chosen = " (this is the result above)" if summary.is_packaged else ""
     return (
-        f"round {found.round}: {verdict}, confidence {found.confidence:.2f}{gates}, "
-        f"coverage {found.coverage:.2f}, result {found.result}{chosen}"
+        f"round {summary.round}: {verdict}, confidence {summary.confidence:.2f}{gates}, "
+        f"coverage {summary.coverage:.2f}, result {summary.result}{chosen}"
     )
 
 
 def _patched_by(package: Package) -> Iterator[str]:
     """Yield the rungs that made the patches, if they were recorded."""
-    made = [patch.rung for patch in package.patches if patch.rung is not None]
-    if made:
-        yield f"patched by {', then '.join(made)}"
+    rungs = [patch.rung for patch in package.patches if patch.rung is not None]
+    if rungs:
+        yield f"patched by {', then '.join(rungs)}"
 
 
 def _result(package: Package, width: int) -> Iterator[str]:
@@ -345,15 +345,15 @@ def _failures(package: Package, width: int) -> Iterator[str]:
 
 
 def _section(title: str, lines: Iterable[str], width: int) -> Iterator[str]:
-    found = list(lines)
-    if not found:
+    listed = list(lines)
+    if not listed:
         return
     yield ""
     yield title
-    for line in found[:_MAX_ENTRIES]:
+    for line in listed[:_MAX_ENTRIES]:
         yield from _wrapped(line, width, "  - ", "    ")
-    if len(found) > _MAX_ENTRIES:
-        yield f"  and {len(found) - _MAX_ENTRIES} more"
+    if len(listed) > _MAX_ENTRIES:
+        yield f"  and {len(listed) - _MAX_ENTRIES} more"
 
 
 def _document_line(title: str, tags: tuple[str, ...]) -> str:
@@ -472,8 +472,8 @@ def timed_messages(events: Iterable[Event]) -> list[ModelMessage]:
     messages: list[ModelMessage] = []
     for event in answered:
         assert event.question is not None
-        made = uses.get((event.question.role, event.question.step, event.question.index))
-        first = made.pop(0) if made else None
+        timed = uses.get((event.question.role, event.question.step, event.question.index))
+        first = timed.pop(0) if timed else None
         messages.append(ModelMessage(event.at, event.question, _answer_text(event.answer), first))
     return messages
 
@@ -494,7 +494,11 @@ def reviewed_fields(package: Package, review: ReviewResult) -> list[str]:
         result = package.result
     members = [name for name in result if name != "confidence"] if isinstance(result, dict) else []
     reached = [name for cap in review.caps for name in (*cap.ways, *cap.spares)]
-    return [*dict.fromkeys((*(found.field for found in review.confidences), *members, *reached))]
+    return [
+        *dict.fromkeys(
+            (*(confidence.field for confidence in review.confidences), *members, *reached)
+        )
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -518,27 +522,29 @@ class ConfidenceProof:
         """Yield the proof: the raw figure, the caps that hold, the caps that do not, the
         conclusion.
         """
-        found = self.found
-        yield f"{found.field} {found.capped:.2f}"
+        confidence = self.found
+        yield f"{confidence.field} {confidence.capped:.2f}"
         yield from (f"  from {provenance_text(origin)}" for origin in self._origins())
-        yield f"  raw {found.raw:.2f}: {found.why[0]}"
-        yield from (f"    {line}" for line in found.why[1:] if not line.startswith("at most "))
+        yield f"  raw {confidence.raw:.2f}: {confidence.why[0]}"
+        yield from (f"    {line}" for line in confidence.why[1:] if not line.startswith("at most "))
         for cap in self.caps:
             yield f"  at most {cap.max:.2f}: {cap.because}"
             yield from (f"    {line}" for line in self._way_lines(cap))
             if cap.fault:
                 yield f"    its condition could not be evaluated, so it holds: {cap.fault}"
         for cap in self.review.caps:
-            if cap not in self.caps and (cap.field == found.field or found.field in cap.spares):
+            if cap not in self.caps and (
+                cap.field == confidence.field or confidence.field in cap.spares
+            ):
                 why = (
                     "nothing of it leads here"
                     if cap.applied
                     else f"its condition is false: {cap.when}"
                 )
                 yield f"  not at most {cap.max:.2f}: {cap.because} ({why})"
-        lowest = self.caps[-1] if self.caps and self.caps[-1].max < found.raw else None
+        lowest = self.caps[-1] if self.caps and self.caps[-1].max < confidence.raw else None
         why = ", as no cap lowers it" if lowest is None else f": {lowest.because}"
-        yield f"so {found.field} is {found.capped:.2f}{why}"
+        yield f"so {confidence.field} is {confidence.capped:.2f}{why}"
 
     def _origins(self) -> Iterator[FieldProvenance]:
         """Yield where the field comes from, and what holds it or is inside it."""
@@ -552,7 +558,7 @@ class ConfidenceProof:
         reads.
         """
         log = {entry.id: entry for entry in self.package.execution_log}
-        below = {each.step: each for each in self.review.steps}
+        below = {entry.step: entry for entry in self.review.steps}
         for name in self._way(cap):
             figure = below[name].confidence if name in below else 1.0
             tool = log[name].tool if name in log else "?"
@@ -582,7 +588,7 @@ class ConfidenceProof:
                 }
                 for cap in self.caps
             ],
-            "steps": [each.model_dump(mode="json") for each in self.review.steps],
+            "steps": [entry.model_dump(mode="json") for entry in self.review.steps],
         }
 
 

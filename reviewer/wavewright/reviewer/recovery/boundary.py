@@ -177,16 +177,16 @@ def view_for_recovery(
     gates = {gate.id: gate for gate in plan.gates}
     gate_views = tuple(
         FailedGateView(
-            found.gate,
-            found.template_gate,
-            found.step,
-            gates[found.gate].kind,
-            _failed_items(state, found.step, found.gate),
-            tuple(_missing_fields(gates[found.gate], state, found.step)),
-            gates[found.gate].check or "",
+            failed.gate,
+            failed.template_gate,
+            failed.step,
+            gates[failed.gate].kind,
+            _failed_items(state, failed.step, failed.gate),
+            tuple(_missing_fields(gates[failed.gate], state, failed.step)),
+            gates[failed.gate].check or "",
         )
-        for found in failed_gates(ReviewedRun(plan, goal, state, {}))
-        if found.severity == "block" and found.gate in gates
+        for failed in failed_gates(ReviewedRun(plan, goal, state, {}))
+        if failed.severity == "block" and failed.gate in gates
     )
     return RecoveryView(
         state.round,
@@ -225,12 +225,12 @@ def _earlier_patches(plan: Plan, state: RunState) -> Iterator[EarlierPatchView]:
 
 def _failed_items(state: RunState, step: StepId, gate: GateId) -> tuple[int, ...]:
     records = state.steps[step].gates
-    found = [
+    items = [
         entry.index
         for entry in records
         if entry.gate == gate and entry.has_failed and entry.index is not None
     ]
-    return tuple(found[:_MAX_ITEMS])
+    return tuple(items[:_MAX_ITEMS])
 
 
 def _missing_fields(gate: Gate, state: RunState, step: StepId) -> Iterator[str]:
@@ -239,9 +239,9 @@ def _missing_fields(gate: Gate, state: RunState, step: StepId) -> Iterator[str]:
     outputs: list[Json] = output if isinstance(output, list) else [output]
     for name in gate.required or ():
         if any(
-            not found or is_empty(value)
+            not is_there or is_empty(value)
             for entry in outputs
-            for _place, value, found in look_up(entry, name.split("."))
+            for _place, value, is_there in look_up(entry, name.split("."))
         ):
             yield name
 
@@ -254,7 +254,7 @@ def _requested_actions(
     steps = {step.id for step in plan.steps}
     # A model may repeat in a field's name what it has read; only the plan's own words pass.
     known = {*_NAME.findall(plan.model_dump_json()), *_NAME.findall(str(goal.output_schema))}
-    wanted = [action for action in review.recovery_actions if action.origin == "model"]
+    requested = [action for action in review.recovery_actions if action.origin == "model"]
     views = (
         RequestedActionView(
             action.action,
@@ -264,7 +264,7 @@ def _requested_actions(
             tuple(field for field in action.fields if known.issuperset(_NAME.findall(field))),
             action.gate,
         )
-        for action in wanted
+        for action in requested
     )
     for view in dict.fromkeys(views):
         if (view.step is None or view.step in steps) and (

@@ -151,11 +151,11 @@ def _expected_gate(gate: FailedGateView, plan: Plan, refetched: dict[StepId, Ste
     derived anew.
     """
     new = refetched.get(gate.step)
-    made = f"{gate.template_gate}{GATE_ID_SEPARATOR}{gate.step}"
+    bound_id = f"{gate.template_gate}{GATE_ID_SEPARATOR}{gate.step}"
     if (
         new is None
         or gate.template_gate is None
-        or gate.gate != made
+        or gate.gate != bound_id
         or any(known.id == gate.template_gate for known in plan.gates)
     ):
         return gate.gate
@@ -192,7 +192,7 @@ def patch_from_feedback(
     if not (again or added):
         return None
     reason = "; ".join(
-        dict.fromkeys([*([reason] if takers else []), *(one.reason for one in recipes)])
+        dict.fromkeys([*([reason] if takers else []), *(chosen.reason for chosen in recipes)])
     )
     taken |= {step.id.lower() for step in added}
     reference = f"${{inputs.{feedback_input(feedback.package)}}}"
@@ -217,7 +217,7 @@ def _params_by_step(
     it changes any.
     """
     origins = superseding_origins(plan)
-    found: dict[StepId, JsonObject] = {}
+    by_step: dict[StepId, JsonObject] = {}
     for step in live:
         named = {step.id, origins.get(step.id, step.id)}
         params: JsonObject = {}
@@ -225,8 +225,8 @@ def _params_by_step(
             if recipe.step in named:
                 params |= recipe.set_params
         if any(step.params.get(name) != value for name, value in params.items()):
-            found[step.id] = params
-    return found
+            by_step[step.id] = params
+    return by_step
 
 
 def _takes_feedback(step: Step, tools: Mapping[str, ToolSignature]) -> bool:
@@ -238,10 +238,10 @@ def _takes_feedback(step: Step, tools: Mapping[str, ToolSignature]) -> bool:
 def _with_readers(steps: set[StepId], plan: Plan, live: set[StepId]) -> set[StepId]:
     """Return the steps with all live steps that depend on them, directly or not."""
     graph = PlanGraph.of(plan)
-    found, waiting = set[StepId](), [*steps]
+    reached, waiting = set[StepId](), [*steps]
     while waiting:
         step = waiting.pop()
-        if step in live and step not in found:
-            found.add(step)
+        if step in live and step not in reached:
+            reached.add(step)
             waiting += graph.dependants.get(step, ())
-    return found
+    return reached

@@ -250,7 +250,7 @@ def recovery_call(
         "plan": shown(_plan_as_json(plan), _MAX_PLAN_CHARS),
         "steps": shown(steps, prompt_size(steps)),
         "failed_gates": [_as_json(asdict(gate)) for gate in view.failed_gates],
-        "wanted": [_as_json(asdict(wanted)) for wanted in view.wanted],
+        "wanted": [_as_json(asdict(demand)) for demand in view.wanted],
         "missing": view.missing,
         "earlier": [_as_json(asdict(patch)) for patch in view.earlier],
         "gated": sorted({gate.step for gate in view.failed_gates}),
@@ -397,7 +397,9 @@ class _PatchChecker:
         kept = tuple(gate for gate in patch.expect if gate in known)
         return CheckedPatch(patch.model_copy(update={"expect": kept}), checked)
 
-    def _misfit(self, found: Collection[Diagnostic], name: str) -> AnswerMisfit:
-        self.refused[:] = found
-        bare = [replace(each, span=None) for each in list(found)[:_MAX_DIAGNOSTICS]]
-        return AnswerMisfit(*(render_text([each], Source(name, "")) for each in bare))
+    def _misfit(self, diagnostics: Collection[Diagnostic], name: str) -> AnswerMisfit:
+        self.refused[:] = diagnostics
+        bare = [
+            replace(diagnostic, span=None) for diagnostic in list(diagnostics)[:_MAX_DIAGNOSTICS]
+        ]
+        return AnswerMisfit(*(render_text([diagnostic], Source(name, "")) for diagnostic in bare))

@@ -172,7 +172,9 @@ def _values(
     failed = defaultdict[StepId, str](str, failed_gate_steps(gates))
     review = package.review
     overall = (
-        next((found for found in review.confidences if found.field == "overall"), None)
+        next(
+            (confidence for confidence in review.confidences if confidence.field == "overall"), None
+        )
         if review
         else None
     )
@@ -470,9 +472,9 @@ def pretty_json(value: Json) -> str:
     return f"{text[:_MAX_JSON]}\n… {len(text) - _MAX_JSON:,} more characters are in the package"
 
 
-def _joined_list(found: re.Match[str]) -> str:
-    line = "[" + " ".join(found.group(1).split()) + "]"
-    return line if len(line) <= _WIDEST_LIST else found.group()
+def _joined_list(match: re.Match[str]) -> str:
+    line = "[" + " ".join(match.group(1).split()) + "]"
+    return line if len(line) <= _WIDEST_LIST else match.group()
 
 
 def _diff_lines(text: str) -> Iterator[tuple[str, str]]:

@@ -198,10 +198,10 @@ def _layers(
 
 
 def _link_neighbours(chain: Sequence[_Slot]) -> None:
-    for one, next_one in pairwise(chain):
-        if next_one.layer == one.layer + 1 and next_one not in one.after:
-            one.after.append(next_one)
-            next_one.before.append(one)
+    for node, next_one in pairwise(chain):
+        if next_one.layer == node.layer + 1 and next_one not in node.after:
+            node.after.append(next_one)
+            next_one.before.append(node)
 
 
 def implied_edges(log: Sequence[StepReport]) -> set[tuple[StepId, StepId]]:
@@ -278,9 +278,9 @@ def _place(layers: list[list[_Slot]], *, gap: float) -> None:
 def _spread_centres(layer: Sequence[_Slot], requests: Sequence[float], gap: float) -> list[float]:
     """Return the centres nearest to the requests, by least squares, that keep order and gaps."""
     offsets = [0.0]
-    for one, next_one in pairwise(layer):
-        tight = gap / 2 if one.step is None and next_one.step is None else gap
-        offsets.append(offsets[-1] + (one.size + next_one.size) / 2 + tight)
+    for node, next_one in pairwise(layer):
+        tight = gap / 2 if node.step is None and next_one.step is None else gap
+        offsets.append(offsets[-1] + (node.size + next_one.size) / 2 + tight)
     blocks: list[tuple[float, int]] = []
     for request, offset in zip(requests, offsets, strict=False):
         total, count = request - offset, 1

@@ -118,7 +118,7 @@ def group_gates(
     """
     by_gate = grouped(records, lambda record: (record.gate, record.step))
     groups = [
-        _group(found, is_replaced=step in replaced) for (_gate, step), found in by_gate.items()
+        _group(gates, is_replaced=step in replaced) for (_gate, step), gates in by_gate.items()
     ]
     rank = {"s-failed": 0, "s-blocked": 1, "s-ok": 2}
     return sorted(groups, key=lambda group: (group.is_replaced, rank[group.colour]))
@@ -345,8 +345,8 @@ def draw_relations(content: Json) -> RelationPicture | None:
             if name not in labelled
             else _anchor(places[name][0], is_centre=name == first),
             quotes=tuple(
-                NodeQuote(_text(one, "quote"), _text(one, "source"))
-                for one in _objects(node.get("evidence"))
+                NodeQuote(_text(entry, "quote"), _text(entry, "source"))
+                for entry in _objects(node.get("evidence"))
             ),
         )
         for name, node in shown.items()
@@ -366,8 +366,10 @@ def draw_relations(content: Json) -> RelationPicture | None:
     )
 
 
-def _objects(found: Json) -> list[JsonObject]:
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+def _objects(values: Json) -> list[JsonObject]:
+    return (
+        [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+    )
 
 
 def _ring(
@@ -391,5 +393,5 @@ def _text(node: JsonObject, field: str) -> str:
 
 def _title(edge: JsonObject, start: JsonObject, end: JsonObject) -> str:
     return " ".join(
-        str(one) for one in (start.get("label"), edge.get("label"), end.get("label")) if one
+        str(label) for label in (start.get("label"), edge.get("label"), end.get("label")) if label
     )

@@ -98,14 +98,14 @@ def _fold_sub_plans(
 
 def _callers(log: Sequence[StepReport]) -> dict[StepId, StepId]:
     ids = {entry.id for entry in log}
-    found: dict[StepId, StepId] = {}
+    callers: dict[StepId, StepId] = {}
     for entry in log:
         parts = entry.id.split(".")
         above = (StepId(".".join(parts[:length])) for length in range(1, len(parts)))
         caller = next((name for name in above if name in ids), None)
         if caller is not None:
-            found[entry.id] = caller
-    return found
+            callers[entry.id] = caller
+    return callers
 
 
 def _folded(

@@ -146,7 +146,7 @@ def assess(run: ReviewedRun) -> Assessment:
         stopping_gates=stopping,
         failing_problems=tuple(end for end in ends if _fails_the_run(end)),
         absent_steps=_absent_steps(gates, ends, optional),
-        dropped=tuple(found for found in dropped_items(run) if not found.is_allowed),
+        dropped=tuple(dropped for dropped in dropped_items(run) if not dropped.is_allowed),
         standing=_standing(run, result, stopping, optional),
         provenance=provenance,
     )
@@ -251,7 +251,7 @@ def _field_value(value: Json, field: str) -> Json:
 
 def settle_confidences(
     run: ReviewedRun,
-    found: Assessment,
+    assessment: Assessment,
     *,
     ceiling: Ceiling | None,
     is_achieved: bool,
@@ -261,14 +261,14 @@ def settle_confidences(
 
     Args:
         run: The run.
-        found: What code finds for and against it.
+        assessment: What code finds for and against it.
         ceiling: The ceiling of the review's own rung.
         is_achieved: Whether the goal counts as achieved, by code and by the model where one was
             asked.
         claims: Further claims of the overall confidence, by source; the lowest counts, and none
             raises a figure.
     """
-    state, result = run.state, found.result
+    state, result = run.state, assessment.result
     stated = stated_confidence(confidence_claims(result.terminal, state, result.value))
     claimants: dict[str, list[StepId]] = {field: [] for field in stated if field != OVERALL}
     for step in result.terminal:
@@ -278,8 +278,8 @@ def settle_confidences(
     feeders = field_feeders(run.plan, claimants, data_writers(run), run.tools)
     caps = (
         *evaluate_caps(run, review=ceiling, feeders=feeders),
-        *written_caps(found.provenance, run.goal),
-        *verdict_caps(found.standing, is_achieved=is_achieved),
+        *written_caps(assessment.provenance, run.goal),
+        *verdict_caps(assessment.standing, is_achieved=is_achieved),
     )
     if claims:
         stated[OVERALL] = {**stated.get(OVERALL, {}), **claims}
@@ -302,54 +302,58 @@ def _absent_steps(
 _MAX_LABELS = 8
 
 
-def missing_data(found: Assessment) -> tuple[str, ...]:
+def missing_data(assessment: Assessment) -> tuple[str, ...]:
     """Return what is missing or wrong, one line each, by the plan's names."""
     lines = [
         f"{_step_label(gate.step, gate.labels)}: {gate.message} (gate {gate.gate!r})"
-        for gate in found.gates
+        for gate in assessment.gates
     ]
     # The cause of a blocked step has a line of its own.
-    listed = [end for end in found.problems if end.status != "blocked"]
+    listed = [end for end in assessment.problems if end.status != "blocked"]
     lines += [f"{_step_label(end.step, end.labels)}: {_problem_text(end)}" for end in listed]
-    named = {end.step for end in listed} | {gate.step for gate in found.gates}
-    lines += [f"{dropped.step}: {dropped.text}" for dropped in found.dropped]
-    lacking = (*found.result.missing, *found.result.absent)
+    named = {end.step for end in listed} | {gate.step for gate in assessment.gates}
+    lines += [f"{dropped.step}: {dropped.text}" for dropped in assessment.dropped]
+    lacking = (*assessment.result.missing, *assessment.result.absent)
     lines += [line for line in lacking if line.partition(":")[0] not in named]
-    lines += found.faults
+    lines += assessment.faults
     return tuple(dict.fromkeys(lines))
 
 
-def invalid_because(found: Assessment) -> tuple[str, ...]:
+def invalid_because(assessment: Assessment) -> tuple[str, ...]:
     """Return why a run has no valid result, one line each, without text from tools.
 
     A failed gate alone leaves a result valid. Of what is missing because a step failed, only that
     step is listed.
     """
-    failing = [end for end in found.failing_problems if end.status != "blocked"]
+    failing = [end for end in assessment.failing_problems if end.status != "blocked"]
     lines = [f"step {end.step!r}: {_status_text(end)}" for end in failing]
-    if found.failing_problems and not failing:
-        lines = [f"gate {gate.gate!r} stopped step {gate.step!r}" for gate in found.stopping_gates]
-    return (*lines,) or (*found.result.missing, *found.faults)
+    if assessment.failing_problems and not failing:
+        lines = [
+            f"gate {gate.gate!r} stopped step {gate.step!r}" for gate in assessment.stopping_gates
+        ]
+    return (*lines,) or (*assessment.result.missing, *assessment.faults)
 
 
-def success_clause(found: Assessment) -> str:
+def success_clause(assessment: Assessment) -> str:
     """Return what code finds of a run that has reached its goal, without a full stop."""
-    evaluated = " that was evaluated" if any(gate.is_unevaluated for gate in found.gates) else ""
+    evaluated = (
+        " that was evaluated" if any(gate.is_unevaluated for gate in assessment.gates) else ""
+    )
     return f"every mandatory gate{evaluated} passed and everything that the result needs is there"
 
 
-def failure_sentences(found: Assessment) -> Iterator[str]:
+def failure_sentences(assessment: Assessment) -> Iterator[str]:
     """Yield sentences on why the goal is not achieved."""
-    for gate in found.stopping_gates[:5]:
+    for gate in assessment.stopping_gates[:5]:
         yield with_full_stop(
             f"Gate {gate.gate!r} stopped {_step_label(gate.step, gate.labels)}: {gate.message}"
         )
-    for end in [end for end in found.failing_problems if end.status != "blocked"][:5]:
+    for end in [end for end in assessment.failing_problems if end.status != "blocked"][:5]:
         yield with_full_stop(f"Step {_step_label(end.step, end.labels)!r} {_problem_text(end)}")
-    for dropped in found.dropped[:5]:
+    for dropped in assessment.dropped[:5]:
         yield with_full_stop(f"By step {dropped.step!r} {dropped.text}")
-    blocked = [end for end in found.problems if end.status == "blocked"]
-    lacking = (*found.result.missing, *found.faults)
+    blocked = [end for end in assessment.problems if end.status == "blocked"]
+    lacking = (*assessment.result.missing, *assessment.faults)
     if blocked:
         names = listing([end.step for end in blocked], _MAX_LABELS)
         yield f"Steps that depend on it did not run: {names}."
@@ -357,17 +361,17 @@ def failure_sentences(found: Assessment) -> Iterator[str]:
         yield with_full_stop(f"Lacking: {'; '.join(lacking[:4])}")
 
 
-def remark_sentences(found: Assessment) -> Iterator[str]:
+def remark_sentences(assessment: Assessment) -> Iterator[str]:
     """Yield sentences on problems that do not fail the run."""
-    if found.absent_steps:
-        yield f"Absent, but optional: {', '.join(found.absent_steps)}."
-    if found.warnings:
-        yield f"{counted(found.warnings, 'gate')} left a warning."
+    if assessment.absent_steps:
+        yield f"Absent, but optional: {', '.join(assessment.absent_steps)}."
+    if assessment.warnings:
+        yield f"{counted(assessment.warnings, 'gate')} left a warning."
 
 
-def fix_sentences(found: Assessment, goal: Goal) -> Iterator[str]:
+def fix_sentences(assessment: Assessment, goal: Goal) -> Iterator[str]:
     """Yield a sentence with the fixes of what keeps the goal from being achieved, if any is known."""
-    actions = recovery_actions(found.stopping_gates, found.failing_problems, goal)
+    actions = recovery_actions(assessment.stopping_gates, assessment.failing_problems, goal)
     hints = list(dict.fromkeys(action.hint for action in actions))
     if hints:
         yield with_full_stop(f"What would fix it: {'; '.join(hints[:4])}")
@@ -428,39 +432,41 @@ def review_by_code(
     True
     """
     run = ReviewedRun(plan, goal, state, tools)
-    found = assess(run)
+    assessment = assess(run)
     settled = settle_confidences(
-        run, found, ceiling=CODE_REVIEW_CEILING, is_achieved=found.is_achieved
+        run, assessment, ceiling=CODE_REVIEW_CEILING, is_achieved=assessment.is_achieved
     )
     return ReviewResult(
-        goal_achieved=found.is_achieved,
+        goal_achieved=assessment.is_achieved,
         confidence=settled.overall.capped,
-        summary=" ".join(_summary_sentences(found, settled, goal)),
-        missing_data=missing_data(found),
-        invalid_because=invalid_because(found),
-        recovery_actions=recovery_actions(found.gates, found.problems, goal),
+        summary=" ".join(_summary_sentences(assessment, settled, goal)),
+        missing_data=missing_data(assessment),
+        invalid_because=invalid_because(assessment),
+        recovery_actions=recovery_actions(assessment.gates, assessment.problems, goal),
         reviewer="code",
         confidences=settled.confidences,
         caps=settled.caps,
         steps=_step_confidences(run),
         round=state.round,
-        mandatory_gates=(found.standing.passed, found.standing.mandatory),
-        coverage=found.standing.coverage,
-        has_result=found.standing.has_result,
+        mandatory_gates=(assessment.standing.passed, assessment.standing.mandatory),
+        coverage=assessment.standing.coverage,
+        has_result=assessment.standing.has_result,
         data=data_confidence(measure_evidence(run)),
-        provenance=found.provenance,
+        provenance=assessment.provenance,
     )
 
 
-def _summary_sentences(found: Assessment, settled: SettledConfidences, goal: Goal) -> Iterator[str]:
-    if found.is_achieved:
-        yield f"Goal achieved: {success_clause(found)}."
+def _summary_sentences(
+    assessment: Assessment, settled: SettledConfidences, goal: Goal
+) -> Iterator[str]:
+    if assessment.is_achieved:
+        yield f"Goal achieved: {success_clause(assessment)}."
     else:
         yield "Goal not achieved."
-        yield from failure_sentences(found)
-    yield from remark_sentences(found)
-    if not found.is_achieved:
-        yield from fix_sentences(found, goal)
+        yield from failure_sentences(assessment)
+    yield from remark_sentences(assessment)
+    if not assessment.is_achieved:
+        yield from fix_sentences(assessment, goal)
     yield confidence_sentence(settled.overall)
     yield "Reviewed by code from the gates and the steps' ends; no model read the result."
 
@@ -471,7 +477,7 @@ def _step_confidences(run: ReviewedRun) -> tuple[StepConfidence, ...]:
     """
     plan, waves = run.plan, PlanGraph.of(run.plan).wave_of()
     sources, ceilings = confidence_sources(plan, run.tools), step_ceilings(run)
-    found: dict[StepId, StepConfidence] = {}
+    confidences: dict[StepId, StepConfidence] = {}
     present = (each.id for each in plan.steps if run.state.is_present(each.id))
     for step in sorted(present, key=waves.__getitem__):
         own = (
@@ -482,16 +488,16 @@ def _step_confidences(run: ReviewedRun) -> tuple[StepConfidence, ...]:
         handed_on = (
             StepConfidence(
                 step=step,
-                confidence=found[source].confidence,
-                because=found[source].because,
-                way=(*found[source].way, step),
+                confidence=confidences[source].confidence,
+                because=confidences[source].because,
+                way=(*confidences[source].way, step),
             )
-            for source in sorted(sources[step] & found.keys())
+            for source in sorted(sources[step] & confidences.keys())
         )
         least = min((*own, *handed_on), key=lambda each: each.confidence, default=None)
         if least is not None and least.confidence < 1:
-            found[step] = least
-    return tuple(found[step.id] for step in plan.steps if step.id in found)
+            confidences[step] = least
+    return tuple(confidences[step.id] for step in plan.steps if step.id in confidences)
 
 
 _NO_JUDGE_HINT = "configure a model, so that the rubric can be judged"

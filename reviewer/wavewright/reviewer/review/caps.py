@@ -93,15 +93,15 @@ def patch_rungs(state: RunState) -> tuple[RungRecord | None, ...]:
     """Return, for each patch that was applied, the record of the rung that made it; None where
     there is none.
     """
-    found: list[RungRecord | None] = []
+    rungs: list[RungRecord | None] = []
     since = state.plans[0].at if state.plans else 0.0
     for accepted in state.plans[1:]:
-        made = [
+        records = [
             taken.rung for taken in _rungs_of(state, _RECOVERY) if since <= taken.at <= accepted.at
         ]
-        found.append(made[-1] if made else None)
+        rungs.append(records[-1] if records else None)
         since = accepted.at
-    return tuple(found)
+    return tuple(rungs)
 
 
 def _plan_ceilings(state: RunState) -> Iterator[Ceiling]:
@@ -126,10 +126,16 @@ def _worker_ceilings(run: ReviewedRun) -> Iterator[Ceiling]:
         if step.id in run.replaced or not run.state.is_present(step.id):
             continue
         records = latest.get(step.id, {})
-        for record in dict.fromkeys(_comparable_record(each) for each in records.values()):
+        for record in dict.fromkeys(
+            _comparable_record(record_of_call) for record_of_call in records.values()
+        ):
             ceiling = ceiling_of(record)
             if ceiling is not None:
-                count = sum(1 for each in records.values() if _comparable_record(each) == record)
+                count = sum(
+                    1
+                    for record_of_call in records.values()
+                    if _comparable_record(record_of_call) == record
+                )
                 of = f", in {count} of {len(records)} calls" if len(records) > 1 else ""
                 why = f"step {step.id!r}{of}: {ceiling.because}"
                 yield Ceiling(ceiling.max, why, step.id, frozenset(record.data))
@@ -201,36 +207,40 @@ def written_caps(provenance: Sequence[FieldProvenance], goal: Goal) -> Iterator[
 
     What only chooses data or stands around it is there to be read, so it lowers nothing else.
     """
-    written = [found for found in provenance if found.is_by_planner and is_written(found)]
-    for found in written:
-        is_allowed = is_allowed_field(found.field, goal.allow_literals)
+    written = [
+        written_field
+        for written_field in provenance
+        if written_field.is_by_planner and is_written(written_field)
+    ]
+    for written_field in written:
+        is_allowed = is_allowed_field(written_field.field, goal.allow_literals)
         is_all = len(written) == len(provenance)
-        name = "the result" if found.field == "result" else repr(found.field)
-        because = f"{name} was {_writing(found)} by the planner"
-        if is_all or (found.literals and not is_allowed):
+        name = "the result" if written_field.field == "result" else repr(written_field.field)
+        because = f"{name} was {_writing(written_field)} by the planner"
+        if is_all or (written_field.literals and not is_allowed):
             fields = [EVERY_FIELD]
-        elif is_allowed or not (found.literals or found.factors):
-            fields = [found.field]
+        elif is_allowed or not (written_field.literals or written_field.factors):
+            fields = [written_field.field]
         else:
-            fields = [found.field, OVERALL]
+            fields = [written_field.field, OVERALL]
         for field in fields:
             yield CapRecord(
                 field=field, max=_WRITTEN_MAX, because=because, applied=True, origin="engine"
             )
 
 
-def is_written(found: FieldProvenance) -> bool:
+def is_written(provenance: FieldProvenance) -> bool:
     """Whether the author of the plan has written a field, or something that shapes it."""
-    return bool(found.literals or found.factors or found.choices)
+    return bool(provenance.literals or provenance.factors or provenance.choices)
 
 
-def _writing(found: FieldProvenance) -> str:
+def _writing(provenance: FieldProvenance) -> str:
     """Return what the planner did to a field, with what it wrote where the field is made of data."""
-    if found.literals:
+    if provenance.literals:
         return "written"
-    if found.factors:
-        return f"made another value ({listing(found.factors, _MAX_SHOWN)})"
-    what = listing(found.choices, _MAX_SHOWN)
+    if provenance.factors:
+        return f"made another value ({listing(provenance.factors, _MAX_SHOWN)})"
+    what = listing(provenance.choices, _MAX_SHOWN)
     return f"chosen or worded ({what}, which neither the goal nor an input names)"
 
 
@@ -266,7 +276,7 @@ def confidence_in(field: str, review: ReviewResult) -> Confidence:
     """Return the confidence in a field; where a review holds no figure of it, `overall` stands for
     it.
     """
-    known = {found.field: found for found in review.confidences}
+    known = {confidence.field: confidence for confidence in review.confidences}
     if field in known:
         return known[field]
     return _capped(_field_confidence(field, None, known[OVERALL].raw), review.caps)
@@ -299,7 +309,7 @@ def cap_stated_confidence(
     the value also never exceeds the settled figure of its field.
     """
     holding = [cap for cap in caps if cap.applied]
-    figures = {found.field: found.capped for found in settled}
+    figures = {confidence.field: confidence.capped for confidence in settled}
 
     def of_value(node: Json, fields: tuple[str, ...]) -> Json:
         if isinstance(node, dict):
@@ -458,15 +468,15 @@ def _matches(parts: Sequence[str], fields: Sequence[str]) -> bool:
 def _overall_confidence(
     evidence: tuple[StepEvidence, ...], stated: Mapping[str, float], field: str = OVERALL
 ) -> Confidence:
-    found = raw_overall(evidence)
+    raw = raw_overall(evidence)
     whole = sum(1 for part in evidence if part.share == 1.0)
-    why = [f"{whole} of {len(evidence)} steps complete, weighted share {found:.2f}"]
+    why = [f"{whole} of {len(evidence)} steps complete, weighted share {raw:.2f}"]
     why += [f"{part.step}: {part.why}, counts {part.share:.2f}" for part in evidence if part.why]
     lowest = min(stated.items(), key=lambda claim: claim[1], default=None)
-    if lowest is not None and lowest[1] < found:
+    if lowest is not None and lowest[1] < raw:
         why.append(f"{lowest[0]} states {lowest[1]:.2f}")
-        found = lowest[1]
-    return Confidence(field=field, raw=found, capped=found, why=tuple(why))
+        raw = lowest[1]
+    return Confidence(field=field, raw=raw, capped=raw, why=tuple(why))
 
 
 def data_confidence(evidence: tuple[StepEvidence, ...]) -> Confidence:

@@ -87,10 +87,10 @@ class Digest:
 
 def digest_run(run: ReviewedRun, result: RunResult, *, tokens: int) -> Digest:
     """Return what a model is shown of a run; the outputs take about `tokens` tokens at most."""
-    ends, given = run.state.steps, run.plan.steps
-    steps = tuple(_step(step, ends.get(step.id), run.replaced.get(step.id)) for step in given)
+    ends, plan_steps = run.state.steps, run.plan.steps
+    steps = tuple(_step(step, ends.get(step.id), run.replaced.get(step.id)) for step in plan_steps)
     with_items = [
-        step.id for step in given if step.for_each and (end := ends.get(step.id)) and end.items
+        step.id for step in plan_steps if step.for_each and (end := ends.get(step.id)) and end.items
     ]
     labels = {step_id: item_labels(run, step_id) for step_id in with_items}
     gates = tuple(_gates(run, labels))
@@ -145,17 +145,17 @@ def _ranked_outputs(
     ]
     ends = {step_id: state.steps[step_id] for step_id in counted}
     outputs = {step_id: end.output for step_id, end in ends.items() if end.status in SUCCESSES}
-    found: list[_RankedOutput] = []
+    ranked: list[_RankedOutput] = []
     if plan.result is not None and not any(
         result.value == outputs.get(name) for name in result.terminal
     ):
-        found.append(_RankedOutput("result", 1, result.value))
+        ranked.append(_RankedOutput("result", 1, result.value))
     judged = {gate.on for gate in plan.gates if gate.judge is not None}
     for step_id, output in outputs.items():
         failed = [gate for gate in state.steps[step_id].gates if gate.has_failed]
         rank = 0 if failed or step_id in judged else 1 if step_id in result.terminal else 2
-        found.append(_candidate(step_id, rank, output, failed, state, labels.get(step_id, ())))
-    yield from sorted(found, key=lambda candidate: candidate.rank)
+        ranked.append(_candidate(step_id, rank, output, failed, state, labels.get(step_id, ())))
+    yield from sorted(ranked, key=lambda candidate: candidate.rank)
 
 
 def _candidate(
@@ -173,13 +173,16 @@ def _candidate(
     positions = [index for index in sorted(items) if items[index].status != "failed"]
     if len(positions) != len(output):
         return _RankedOutput(step_id, rank, output)
-    wanted = {gate.index for gate in failed}
+    failed_items = {gate.index for gate in failed}
     named: JsonObject = {
         f"{index} {labels[index]}" if index < len(labels) else str(index): entry
         for index, entry in zip(positions, output, strict=True)
     }
     return _RankedOutput(
-        step_id, rank, named, tuple(at for at, index in enumerate(positions) if index in wanted)
+        step_id,
+        rank,
+        named,
+        tuple(at for at, index in enumerate(positions) if index in failed_items),
     )
 
 
@@ -342,39 +345,39 @@ def read_review(text: str) -> ReviewAnswer:
 
 def contradictions(answer: ReviewAnswer) -> tuple[str, ...]:
     """Return where a review contradicts itself, in the words of the question."""
-    found: list[str] = []
+    contradictions_found: list[str] = []
     figure = f"confidence {answer.confidence:g}"
     if answer.goal_achieved:
         if answer.confidence < _LEAST_ACHIEVED:
-            found.append(
+            contradictions_found.append(
                 f"`goal_achieved` is true and {figure}: confidence is how sure you are that the goal is "
                 "achieved with this result"
             )
         missing = [line for line in answer.missing_data if line.strip()]
         if missing:
-            found.append(
+            contradictions_found.append(
                 f"`goal_achieved` is true and `missing_data` names {shorten(missing[0], 80)!r}: what the goal "
                 "asks for is there, or it is not achieved"
             )
         demands = [action for action in answer.recovery_actions if _asks_for_a_patch(action)]
         if demands:
             asked = demands[0].hint or f"step {demands[0].step!r}"
-            found.append(
+            contradictions_found.append(
                 f"`goal_achieved` is true and `recovery_actions` asks for {shorten(asked, 80)!r}: what is "
                 "achieved needs no recovery"
             )
         denial = _DENIAL.search(answer.summary)
         if denial is not None:
-            found.append(
+            contradictions_found.append(
                 f"`goal_achieved` is true and `summary` says {shorten(denial[0], 80)!r}: where it is so, the "
                 "goal is not achieved"
             )
     elif answer.confidence > _MOST_NOT_ACHIEVED:
-        found.append(
+        contradictions_found.append(
             f"`goal_achieved` is false and {figure}: confidence is how sure you are that the goal is "
             "achieved with this result, so it is low here"
         )
-    return tuple(found)
+    return tuple(contradictions_found)
 
 
 def _asks_for_a_patch(action: ReviewAction) -> bool:
@@ -428,11 +431,11 @@ class ReviewReader:
                 recovery_actions=answer.recovery_actions,
                 notes=(*first.notes, "it named its actions when it was asked for them"),
             )
-        if found := contradictions(answer):
+        if reasons := contradictions(answer):
             if first is not None:
                 return stricter_reading(answer)
             self.asked_again, self._is_contradictory = answer, True
-            raise AnswerMisfit(*found)
+            raise AnswerMisfit(*reasons)
         leads = self._leads_somewhere
         if first is None and leads is not None and not leads(answer):
             self.asked_again = answer
@@ -498,16 +501,16 @@ def _in_usual_form(value: Json) -> Json:
     return fields
 
 
-def _figure(given: Json) -> float | None:
+def _figure(value: Json) -> float | None:
     """Return a confidence from 0 to 1; from 2 to 100 it is taken for percents."""
     is_percent = False
-    if isinstance(given, str):
-        written = _PERCENT.fullmatch(given.strip())
+    if isinstance(value, str):
+        written = _PERCENT.fullmatch(value.strip())
         if written is None:
             return None
         number, is_percent = float(written[1].replace(",", ".")), bool(written[2])
-    elif isinstance(given, (int, float)) and not isinstance(given, bool):
-        number = float(given)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        number = float(value)
     else:
         return None
     is_percent = is_percent or _LEAST_PERCENT <= number <= _HUNDRED
@@ -519,8 +522,8 @@ _LEAST_PERCENT = 2
 _HUNDRED = 100
 
 
-def _truth(given: Json) -> bool | None:
-    word = given.strip().lower() if isinstance(given, str) else ""
+def _truth(value: Json) -> bool | None:
+    word = value.strip().lower() if isinstance(value, str) else ""
     if word in _TRUE_WORDS:
         return True
     return False if word in _FALSE_WORDS else None
@@ -547,15 +550,15 @@ def accept_actions(
     steps = {step.id for step in plan.steps}
     accepted: list[RecoveryAction] = []
     refused: list[RefusedAction] = []
-    for wanted in answer.recovery_actions[:_MAX_LINES]:
-        action, kind = _vocabulary(wanted)
-        why = _refusal_reason(wanted, steps, goal.tool_names)
+    for demanded in answer.recovery_actions[:_MAX_LINES]:
+        action, kind = _vocabulary(demanded)
+        why = _refusal_reason(demanded, steps, goal.tool_names)
         if action is None or why is not None:
             refused.append(
                 RefusedAction(
-                    action=shorten(wanted.action, 60),
-                    step=wanted.step and shorten(wanted.step, 80),
-                    tool=wanted.tool and shorten(wanted.tool, 80),
+                    action=shorten(demanded.action, 60),
+                    step=demanded.step and shorten(demanded.step, 80),
+                    tool=demanded.tool and shorten(demanded.tool, 80),
                     why=why or f"there is no such action; there are {', '.join(ACTIONS)}",
                 )
             )
@@ -563,13 +566,13 @@ def accept_actions(
         accepted.append(
             RecoveryAction(
                 action=action,
-                step=StepId(wanted.step) if wanted.step else None,
-                tool=wanted.tool or None,
+                step=StepId(demanded.step) if demanded.step else None,
+                tool=demanded.tool or None,
                 kind=kind,
                 fields=tuple(
-                    name for name in wanted.fields[:_MAX_FIELDS] if _FIELD.fullmatch(name)
+                    name for name in demanded.fields[:_MAX_FIELDS] if _FIELD.fullmatch(name)
                 ),
-                hint=shorten(wanted.hint, _MAX_LINE)
+                hint=shorten(demanded.hint, _MAX_LINE)
                 or f"{action.replace('_', ' ')}, as the model asks",
                 origin="model",
             )
@@ -577,9 +580,9 @@ def accept_actions(
     return tuple(dict.fromkeys(accepted)), tuple(dict.fromkeys(refused))
 
 
-def _vocabulary(wanted: ReviewAction) -> tuple[Action | None, DemandKind | None]:
+def _vocabulary(demanded: ReviewAction) -> tuple[Action | None, DemandKind | None]:
     """Return an action and a kind of the vocabulary; either may stand in the place of the other."""
-    words = (wanted.kind, wanted.action)
+    words = (demanded.kind, demanded.action)
     kind: DemandKind | None = next((known for known in KINDS if known in words), None)
     action: Action | None = next((known for known in ACTIONS if known in words), None)
     if action is None and kind is not None:
@@ -640,10 +643,10 @@ def review_schema(steps: Sequence[StepId], tools: Collection[str]) -> JsonSchema
 
 
 def _refusal_reason(
-    wanted: ReviewAction, steps: Collection[str], tools: Collection[str]
+    action: ReviewAction, steps: Collection[str], tools: Collection[str]
 ) -> str | None:
-    if wanted.step is not None and wanted.step not in steps:
+    if action.step is not None and action.step not in steps:
         return "the plan has no such step"
-    if wanted.tool and wanted.tool not in tools:
+    if action.tool and action.tool not in tools:
         return "the goal does not allow this tool"
     return None

@@ -133,12 +133,12 @@ class DroppedItems:
 
 def dropped_items(run: ReviewedRun) -> tuple[DroppedItems, ...]:
     """Return what the steps left out that stand for others, the most of each."""
-    found: dict[StepId, DroppedItems] = {}
+    by_step: dict[StepId, DroppedItems] = {}
     for old, new in run.replaced.items():
         dropped = _dropped(run, old, new)
-        if dropped is not None and (new not in found or dropped.kept < found[new].kept):
-            found[new] = dropped
-    return tuple(found.values())
+        if dropped is not None and (new not in by_step or dropped.kept < by_step[new].kept):
+            by_step[new] = dropped
+    return tuple(by_step.values())
 
 
 def _dropped(run: ReviewedRun, old: StepId, new: StepId) -> DroppedItems | None:
@@ -221,14 +221,14 @@ def failed_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
     order.
     """
     ends = run.state.steps
-    found: list[FailedGate] = []
+    of_steps: list[FailedGate] = []
     for end in (ends[step.id] for step in run.plan.steps if step.id in ends):
         failed = (
             entry for entry in end.gates if entry.has_failed and not _is_asked_again(entry, run)
         )
         by_gate = grouped(failed, lambda entry: entry.gate)
-        found += [_failed_gate(run, entries) for entries in by_gate.values()]
-    return tuple(sorted(found, key=lambda gate: gate.severity != "block"))
+        of_steps += [_failed_gate(run, entries) for entries in by_gate.values()]
+    return tuple(sorted(of_steps, key=lambda gate: gate.severity != "block"))
 
 
 def unchecked_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
@@ -238,7 +238,7 @@ def unchecked_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
     step that failed or never ran, the step's own end is the finding.
     """
     steps = {step.id: step for step in run.plan.steps}
-    found: list[FailedGate] = []
+    unchecked: list[FailedGate] = []
     for gate in run.plan.gates:
         if (
             gate.on is None
@@ -252,7 +252,7 @@ def unchecked_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
             continue
         if any(entry.gate == gate.id for entry in end.gates):
             continue
-        found.append(
+        unchecked.append(
             FailedGate(
                 gate=gate.id,
                 step=gate.on,
@@ -265,7 +265,7 @@ def unchecked_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
                 asked=False,
             )
         )
-    return tuple(found)
+    return tuple(unchecked)
 
 
 def step_problems(run: ReviewedRun) -> tuple[StepProblem, ...]:
@@ -387,19 +387,20 @@ def confidence_sources(
 
 def data_writers(run: ReviewedRun) -> Writers:
     """Return the writers of the fields that tools declare, as the run has written them."""
-    graph, found = PlanGraph.of(run.plan), dict[StepId, dict[str, list[StepId]]]()
+    graph, writers = PlanGraph.of(run.plan), dict[StepId, dict[str, list[StepId]]]()
     for step in run.plan.steps:
         made_of = run.tools[step.tool].output_data if step.tool in run.tools else {}
         before = sorted(graph.ancestors(step.id)) if made_of else []
         written = {
-            one: {name for part in written_data(run.state, one) for name in part} for one in before
+            step_id: {name for part in written_data(run.state, step_id) for name in part}
+            for step_id in before
         }
         if made_of:
-            found[step.id] = {
-                field: [one for one, names in written.items() if names & made]
+            writers[step.id] = {
+                field: [step_id for step_id, names in written.items() if names & made]
                 for field, made in made_of.items()
             }
-    return found
+    return writers
 
 
 def field_feeders(
@@ -421,7 +422,7 @@ def field_feeders(
     result = plan.result
     members = as_object(result)
     stated = members.get("confidence")
-    found: dict[str, Feeders] = {}
+    by_field: dict[str, Feeders] = {}
     declared = [field for fields in writers.values() for field in fields]
     for field in dict.fromkeys((*members, *claimants, *declared)):
         if field == "confidence":
@@ -430,17 +431,17 @@ def field_feeders(
         told_by = value_reads(claim)
         if field in members:
             feeders = _ways(plan, sources, value_reads(members[field]))
-            found[field] = {**dict.fromkeys(told_by, None), **feeders}
+            by_field[field] = {**dict.fromkeys(told_by, None), **feeders}
         elif result is not None and not members:
             is_output = [f"${{steps.{step}}}" for step in value_reads(result)] == [result]
-            found[field] = _ways_to_field(
+            by_field[field] = _ways_to_field(
                 plan, sources, value_reads(result), field, writers if is_output else _NO_WRITERS
             )
         elif told_by:
-            found[field] = _ways(plan, sources, told_by)
+            by_field[field] = _ways(plan, sources, told_by)
         elif claimants.get(field):
-            found[field] = _ways_to_field(plan, sources, claimants[field], field, writers)
-    return found
+            by_field[field] = _ways_to_field(plan, sources, claimants[field], field, writers)
+    return by_field
 
 
 def way_of(feeders: Feeders, step: StepId) -> tuple[StepId, ...]:
@@ -467,11 +468,11 @@ def _ways_to_field(
         for step, fields in writers.items()
         if (made_by := fields.get(field, fields.get(field.partition(".")[0]))) is not None
     }
-    found = dict(_ways(plan, sources, read, makers))
-    for step in makers.keys() & found.keys():
-        if found[step] is None:
-            found = {**dict.fromkeys(writers[step].get("confidence", ()), step), **found}
-    return found
+    ways = dict(_ways(plan, sources, read, makers))
+    for step in makers.keys() & ways.keys():
+        if ways[step] is None:
+            ways = {**dict.fromkeys(writers[step].get("confidence", ()), step), **ways}
+    return ways
 
 
 def _ways(
@@ -486,19 +487,19 @@ def _ways(
     To one of these that has `makers`, only those lead; to others, what `sources` says.
     """
     stand_ins = superseded_by(plan)
-    found: dict[StepId, StepId | None] = {}
+    ways: dict[StepId, StepId | None] = {}
     waiting: list[tuple[StepId, StepId | None]] = [(step, None) for step in read]
     # The nearest first, so that each way is a shortest one.
     while waiting:
         further: list[tuple[StepId, StepId | None]] = []
         for step, after in waiting:
-            if step in found or step not in sources:
+            if step in ways or step not in sources:
                 continue
-            found[step] = after
+            ways[step] = after
             if step in stand_ins:
                 further.append((stand_ins[step], after))
             made_by = makers.get(step) if after is None else None
             before = sources[step] if made_by is None else made_by
-            further += [(one, step) for one in before]
+            further += [(before_it, step) for before_it in before]
         waiting = further
-    return found
+    return ways

@@ -138,14 +138,16 @@ class StepEvidence:
 
 def measure_evidence(run: ReviewedRun) -> tuple[StepEvidence, ...]:
     """Return the evidence of every step that counts, in the plan's order."""
-    found: list[StepEvidence] = []
+    evidence: list[StepEvidence] = []
     for step in run.plan.steps:
         end = run.state.steps.get(step.id)
         if step.id in run.replaced or (end is not None and end.status == "skipped"):
             continue
         share, why = _present_share(end, run.tools.get(step.tool))
-        found.append(StepEvidence(step.id, _OPTIONAL_WEIGHT if step.optional else 1.0, share, why))
-    return tuple(found)
+        evidence.append(
+            StepEvidence(step.id, _OPTIONAL_WEIGHT if step.optional else 1.0, share, why)
+        )
+    return tuple(evidence)
 
 
 def raw_overall(evidence: tuple[StepEvidence, ...]) -> float:

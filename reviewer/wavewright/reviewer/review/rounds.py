@@ -81,12 +81,12 @@ def summarize_rounds(
     """Return what came of each round, where there are several."""
     if len(reviews) < 2:
         return ()
-    found: list[RoundSummary] = []
+    summaries: list[RoundSummary] = []
     for number, review in reviews.items():
         state = state_as_of(run.state, number)
         plan = run.plan if state.plan is None else Plan.model_validate_json(json.dumps(state.plan))
         result = read_result(ReviewedRun(plan, run.goal, state, run.tools))
-        found.append(
+        summaries.append(
             RoundSummary(
                 round=number,
                 goal_achieved=review.goal_achieved,
@@ -97,7 +97,7 @@ def summarize_rounds(
                 is_packaged=number == packaged,
             )
         )
-    return tuple(found)
+    return tuple(summaries)
 
 
 def was_rejected(state: RunState) -> bool:
@@ -144,24 +144,30 @@ def _changes(state: RunState, number: int) -> list[str]:
 
 
 def _plan_of_round(state: RunState, number: int) -> Plan:
-    accepted = next(each for each in reversed(state.plans) if each.round == number)
+    accepted = next(
+        accepted_plan for accepted_plan in reversed(state.plans) if accepted_plan.round == number
+    )
     return Plan.model_validate_json(json.dumps(accepted.plan))
 
 
-def provenance_text(found: FieldProvenance) -> str:
+def provenance_text(provenance: FieldProvenance) -> str:
     """Return a field of the result and where it comes from, in words."""
-    return f"{found.field}: {origins_text(found)}"
+    return f"{provenance.field}: {origins_text(provenance)}"
 
 
-def origins_text(found: FieldProvenance) -> str:
+def origins_text(provenance: FieldProvenance) -> str:
     """Return where a field of the result comes from, in words."""
-    author = "the planner" if found.is_by_planner else "the plan's author"
+    author = "the planner" if provenance.is_by_planner else "the plan's author"
     parts = [
-        f"data of {listing(found.data, 4)}" if found.data else "",
-        f"inputs {listing(found.inputs, 4)}" if found.inputs else "",
-        f"a model's answer in {listing(found.models, 4)}" if found.models else "",
-        f"written by {author}: {listing(found.literals, 4)}" if found.literals else "",
-        f"made another value by {author}: {listing(found.factors, 4)}" if found.factors else "",
-        f"chosen or worded by {author}: {listing(found.choices, 4)}" if found.choices else "",
+        f"data of {listing(provenance.data, 4)}" if provenance.data else "",
+        f"inputs {listing(provenance.inputs, 4)}" if provenance.inputs else "",
+        f"a model's answer in {listing(provenance.models, 4)}" if provenance.models else "",
+        f"written by {author}: {listing(provenance.literals, 4)}" if provenance.literals else "",
+        f"made another value by {author}: {listing(provenance.factors, 4)}"
+        if provenance.factors
+        else "",
+        f"chosen or worded by {author}: {listing(provenance.choices, 4)}"
+        if provenance.choices
+        else "",
     ]
     return ", ".join(part for part in parts if part) or "nothing"

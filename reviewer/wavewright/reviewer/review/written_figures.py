@@ -58,7 +58,7 @@ class WrittenParts:
             words = " ".join(text for _, text in iterate_strings(dict(step.params)))
             told[step.id] = {*numbers_in(value)} & {*figures_in(words)}
             for choices in self._choices_of(step):
-                named = [each for each in choices if re.search(rf"\b{each}\b", _plain(words))]
+                named = [choice for choice in choices if re.search(rf"\b{choice}\b", _plain(words))]
                 if len(choices) > 1 and len(named) == 1 and named[0] in texts:
                     found.add(f"{named[0]!r}, alone in the words of {step.id}")
         unknown = self._without_evidence(
@@ -72,15 +72,15 @@ class WrittenParts:
         """Return the words in a value that a model gave to a computing step as an option."""
         said = f" {_plain(self._run.goal.text)} "
         texts = [f" {_plain(text)} " for _, text in iterate_strings(value)]
-        found = set[str]()
+        words = set[str]()
         for step in self._steps:
             for text in step.params.values() if self._provenance.computes(step) else ():
                 if not isinstance(text, str) or "${" in text or not _plain(text):
                     continue
                 word = f" {_plain(text)} "
                 if word not in said and any(word in other for other in texts):
-                    found.add(text)
-        return frozenset(found)
+                    words.add(text)
+        return frozenset(words)
 
     def _repeated_figures(self, value: Json) -> Iterator[str]:
         """Yield the figures of a value that stand in the parameters of steps, and in no evidence."""
