@@ -22,8 +22,13 @@ from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, Holds
 from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.types import JsonSchema
 from wavewright.tools.models.endpoints import Endpoint
-from wavewright.tools.models.known_servers import KnownServer, probe
-from wavewright.tools.models.messages import OutputMode
+from wavewright.tools.models.known_servers import (
+    KEPT_AFTER_FAULT_SECONDS,
+    KEPT_SECONDS,
+    KnownServer,
+    ProbedMode,
+    probe,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -78,7 +83,7 @@ async def test_a_server_is_probed_once(
 ) -> None:
     probes: list[str] = []
 
-    async def counting(endpoint: Endpoint, model: Model) -> OutputMode | None:
+    async def counting(endpoint: Endpoint, model: Model) -> ProbedMode | None:
         probes.append(endpoint.name)
         return await probe(endpoint, model)
 
@@ -119,6 +124,19 @@ async def test_a_server_that_fails_over_a_form_is_asked_in_the_next_way(
     assert request.output_tool == "verdict"
     [kept] = json.loads((cache_home / "wavewright" / "model-servers.json").read_text()).values()
     assert kept["mode"] == "tool"
+    assert kept["has_failed"]
+
+
+@pytest.mark.parametrize(
+    ("has_failed", "lasts"), [(False, KEPT_SECONDS), (True, KEPT_AFTER_FAULT_SECONDS)]
+)
+def test_a_way_in_place_of_one_over_which_a_server_failed_holds_for_less(
+    *, has_failed: bool, lasts: float
+) -> None:
+    known = KnownServer(mode="tool", has_failed=has_failed, at=1_000.0)
+
+    assert known.knows_mode(1_000.0 + lasts - 1)
+    assert not known.knows_mode(1_000.0 + lasts)
 
 
 async def test_a_server_that_fails_over_every_form_is_asked_in_words(tmp_path: Path) -> None:

@@ -4,8 +4,9 @@ form, and how fast they are.
 Such a server may hold an answer to a schema (`native`), know only tools, or neither; some accept a
 schema and ignore it. So it is found out by a *probe*: a question of at most 30 tokens whose right
 answer nobody would give unasked. What was found is kept in the user's cache folder
-(`$XDG_CACHE_HOME/wavewright`, else `~/.cache/wavewright`) for a week, with the server's *pace*: the
-tokens that it reads and writes in a second, by which its clock is set. A probe is charged to nobody.
+(`$XDG_CACHE_HOME/wavewright`, else `~/.cache/wavewright`) for a week, or for an hour where the
+server failed over a better way, with the server's *pace*: the tokens that it reads and writes in a
+second, by which its clock is set. A probe is charged to nobody.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import anyio
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -42,6 +43,8 @@ PROBE_TOKENS: Final = 30
 PROBE_SECONDS: Final = 60.0
 KEPT_SECONDS: Final = 7 * 86_400.0
 """How long what was found holds: a server may learn more by an upgrade."""
+KEPT_AFTER_FAULT_SECONDS: Final = 3_600.0
+"""How long it holds where the server failed over a better way: that may have been for a moment."""
 MAX_KEPT: Final = 200
 """Servers that the file names, the latest."""
 PATIENCE: Final = 5.0
@@ -67,6 +70,13 @@ class KnownServer(BaseModel):
     """Tokens of an answer."""
     at: float = 0.0
     """When the mode was found, in seconds of the epoch."""
+    has_failed: bool = False
+    """Whether it failed over a better mode, and did not refuse it."""
+
+    def knows_mode(self, now: float) -> bool:
+        """Whether the mode that was found still holds."""
+        lasts = KEPT_AFTER_FAULT_SECONDS if self.has_failed else KEPT_SECONDS
+        return self.mode is not None and now - self.at < lasts
 
     def silent_seconds(self, tokens: int) -> float | None:
         """Return how long it may be silent over a question of so many tokens; None where its pace
@@ -104,13 +114,15 @@ class ServerKnowledge:
         """
         async with self._lock:
             known = self.known
-            if known.mode is not None and time.time() - known.at < KEPT_SECONDS:
+            if known.mode is not None and known.knows_mode(time.time()):
                 return known.mode
             found = await probe(self.endpoint, self.model)
             if found is None:
                 return "native"
-            self._keep(replace_known(known, mode=found, at=time.time()))
-            return found
+            self._keep(
+                replace_known(known, mode=found.mode, has_failed=found.has_failed, at=time.time())
+            )
+            return found.mode
 
     def measure(self, read: int, read_seconds: float, written: int, written_seconds: float) -> None:
         """Note how long an answer took: until it began, and from there to its end."""
@@ -141,7 +153,15 @@ def replace_known(known: KnownServer, **changes: object) -> KnownServer:
     return known.model_copy(update=changes)
 
 
-async def probe(endpoint: Endpoint, model: Model) -> OutputMode | None:
+class ProbedMode(NamedTuple):
+    """The best way to ask a server for a form."""
+
+    mode: OutputMode
+    has_failed: bool = False
+    """Whether the server failed over a better way, as it may for a moment."""
+
+
+async def probe(endpoint: Endpoint, model: Model) -> ProbedMode | None:
     """Return the best way to ask a server for a form; None where it gave no answer at all."""
     has_failed = False
     for mode in OUTPUT_MODES:
@@ -166,11 +186,11 @@ async def probe(endpoint: Endpoint, model: Model) -> OutputMode | None:
             has_failed |= fault.is_of_provider
             continue
         if _is_held(response, mode):
-            return mode
+            return ProbedMode(mode, has_failed)
         if _is_undecided(response):
             # The form was accepted, and all tokens went into thinking.
             return None
-    return "prompted"
+    return ProbedMode("prompted", has_failed)
 
 
 def _is_held(response: ModelResponse, mode: OutputMode) -> bool:
