@@ -295,22 +295,26 @@ class Interpreter:
         return is_unclear or call in self._past.begun
 
     def _of_another_run(self, step: ModelStep, call: Call) -> Ending | None:
-        """Return the result of another run, for as long as the tool says, in the same stretch of
-        the clock and of the same code.
+        """Return the newest result of another run, for as long as the tool says, in the same stretch
+        of the clock and of the same code.
         """
         part = self._part
         is_changed = bool(part.chain) and part.chain[0][1]
         is_new = step.id in self._anew or step.supersedes is not None
         if not step.rules.is_cached or is_new or is_changed:
             return None
-        for kept in part.kept:
-            ending = Ending("success", kept.output)
-            is_same = (kept.tool, kept.x, kept.version) == (step.tool, call.x, part.version)
-            is_of_stretch = kept.now // CACHE_SECONDS == part.now // CACHE_SECONDS
-            is_young = part.begins - kept.at <= CACHE_SECONDS
-            if is_same and is_of_stretch and is_young and self._can_read(step, ending):
-                return ending
-        return None
+        equal = [
+            kept
+            for kept in part.kept
+            if (kept.tool, kept.x, kept.version) == (step.tool, call.x, part.version)
+            and kept.now // CACHE_SECONDS == part.now // CACHE_SECONDS
+        ]
+        if not equal:
+            return None
+        newest = max(equal, key=lambda kept: kept.at)
+        ending = Ending("success", newest.output)
+        is_young = part.begins - newest.at <= CACHE_SECONDS
+        return ending if is_young and self._can_read(step, ending) else None
 
     def _attempts(self, step: ModelStep, call: Call, made: list[MadeCall]) -> Ending | None:
         """Return how a call ended that was made, as its last attempt."""
