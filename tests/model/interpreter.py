@@ -223,11 +223,13 @@ class Interpreter:
         return before if self._can_read(step, before) else Ending("failed")
 
     def _kept(self, step: ModelStep, call: Call) -> Ending | None:
-        """Return the ending of an item that a patch does not call again: it failed no gate."""
+        """Return the ending of an item that a patch does not call again: it failed no gate, and other
+        code could read it.
+        """
         if not step.only_failed or step.supersedes is None:
             return None
         old = call._replace(step=step.supersedes)
-        ending = self._past.undone.get(old) or self._past.calls.get(old)
+        ending = self._past.calls.get(old)
         if ending is None or ending.kind != "success":
             return None
         is_gated = step.gate is not None and self._past.lists[step.supersedes].kind == "success"
