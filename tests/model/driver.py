@@ -580,7 +580,7 @@ class _Session:
             )
             for of in run.chain
         )
-        return ReuseSource(chain, anew | again, again)
+        return ReuseSource(chain, anew, again)
 
     def _result(self, plan: Plan, tools: Mapping[str, Tool]) -> Json:
         signatures = {name: tool.signature for name, tool in tools.items()}

@@ -40,7 +40,7 @@ class Interpreter:
         self._part = part
         self._unexplained = list(part.made)
         self._replies = self._known_replies()
-        self._anew = self._made_anew() | part.again
+        self._anew = self._made_anew()
         self._ended: dict[str, Ending] = {}
         self.calls: dict[Call, Ending] = {}
         """How the calls of this part ended, or were kept or reused."""
@@ -240,8 +240,9 @@ class Interpreter:
         in a run that is retried.
         """
         before = _last(self._of_superseded(step, call), writes=True)
-        if before is None and step.id not in self._anew:
-            before = _last(self._in_chain(step, call), writes=step.rules.writes)
+        is_repeated = step.id in self._part.again and step.rules.is_repeatable
+        if before is None and step.id not in self._anew and not is_repeated:
+            before = self._before(step, call)
         if before is None or before.kind != "success":
             return None
         if self._can_read(step, before):
@@ -276,6 +277,15 @@ class Interpreter:
             for name in line:
                 yield from _became(past, call._replace(step=name), begins=step.rules.writes)
 
+    def _before(self, step: ModelStep, call: Call) -> Ending | None:
+        """Return what counts of the call in the runs that are retried: the newest where that is
+        unclear and the retry names it to be made again.
+        """
+        newest = _last(self._in_chain(step, call), writes=False)
+        if step.id in self._part.again and newest is not None and newest.kind == "unclear":
+            return newest
+        return _last(self._in_chain(step, call), writes=step.rules.writes)
+
     def _made_anew(self) -> set[str]:
         """Return the step that a retry names, of a sub-plan all of its steps, and what depends on
         them.
@@ -292,7 +302,7 @@ class Interpreter:
             return False
         known = [_last(self._of_superseded(step, call), writes=True)]
         if step.id not in self._part.again:
-            known.append(_last(self._in_chain(step, call), writes=step.rules.writes))
+            known.append(self._before(step, call))
         is_unclear = any(before is not None and before.kind == "unclear" for before in known)
         return is_unclear or call in self._past.begun
 
@@ -302,7 +312,8 @@ class Interpreter:
         """
         part = self._part
         is_changed = bool(part.chain) and part.chain[0][1]
-        is_new = step.id in self._anew or step.supersedes is not None
+        is_named = step.id in self._anew or step.id in part.again
+        is_new = is_named or step.supersedes is not None
         if not step.rules.is_cached or is_new or is_changed:
             return None
         equal = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.executor.execution_harness import plan_of
-from wavewright.engine.run.read_job import steps_to_repeat
+from wavewright.engine.run.read_job import steps_called_again, steps_to_repeat
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import PlanAccepted
 from wavewright.planner.language.hashing import plan_hash
@@ -30,3 +30,10 @@ def test_a_retry_from_a_step_repeats_it_and_all_that_depend_on_it() -> None:
 
 def test_a_retry_from_a_sub_plan_repeats_its_steps() -> None:
     assert repeated("loop") == ["loop.1.score", "loop.2.score", "loop", "joined"]
+
+
+def test_a_sub_plan_that_is_called_again_names_its_steps() -> None:
+    accepted = PlanAccepted(1.0, EXPANDED.model_dump(mode="json"), plan_hash(EXPANDED), "given")
+    named = steps_called_again(fold([accepted]), [StepId("loop")])
+
+    assert [*named] == ["loop.1.score", "loop.2.score", "loop"]

@@ -55,10 +55,18 @@ def test_a_write_whose_outcome_is_unknown_is_left() -> None:
     }
 
 
-def test_a_write_that_is_named_is_called_whatever_became_of_it() -> None:
+def test_an_unclear_write_that_is_named_is_called() -> None:
     request = RetryRequest(FIRST, again=(StepId("paid"),))
 
     assert fates(request, run(FIRST, begun("paid")))["paid"] == "called"
+
+
+def test_a_write_that_is_named_and_has_succeeded_is_reused() -> None:
+    request = RetryRequest(FIRST, again=(StepId("paid"), StepId("told")))
+
+    ended = run(FIRST, step_finished("paid"), step_finished("told"))
+
+    assert fates(request, ended) == {"paid": "reused", "told": "called"}
 
 
 def test_a_write_that_succeeded_in_any_run_of_the_chain_is_reused() -> None:

@@ -55,7 +55,7 @@ class Shop:
         donor = None
         if self.runs:
             named = frozenset(map(StepId, again))
-            donor = ReuseSource(tuple(self.runs), frozenset(map(StepId, anew)) | named, named)
+            donor = ReuseSource(tuple(self.runs), frozenset(map(StepId, anew)), named)
         run = RunId(f"run_{len(self.runs)}")
         journal = MemoryJournal()
         await execute(
@@ -218,6 +218,38 @@ async def test_a_retry_repeats_an_unclear_write_only_where_it_is_named() -> None
     assert error.kind == "interrupted"
     assert statuses(named) == {"c": "ok"}
     assert len(shop.charges) == 1
+
+
+async def test_of_a_list_that_is_named_only_unclear_writes_are_repeated() -> None:
+    shop = Shop()
+    clock = VirtualClock()
+    charge = shop.bench.tools["work"]
+    plan = plan_of({"id": "c", "for_each": ["a", "b"], "min_ok": 1, "params": {"n": "${item}"}})
+
+    async def slow_for_b(call: ToolCall) -> Json:
+        return await late(clock, call) if call.params["n"] == "b" else echo(call)
+
+    slow = ExecutionHarness().add(slow_for_b, timeout=1, **CHARGE)
+    shop.runs.insert(0, RetriedRun(RUN, await slow.run(plan, clock=clock)))
+    shop.bench.tools["work"] = charge
+
+    await shop.run(plan, again=("c",))
+    await shop.run(plan, again=("c",))
+
+    assert shop.charges == [{"n": "b"}]
+
+
+async def test_a_write_that_is_unclear_since_it_succeeded_is_repeated_where_it_is_named() -> None:
+    shop = Shop()
+    clock = VirtualClock()
+    plan = plan_of({"id": "c"})
+    await shop.run(plan)
+    slow = ExecutionHarness().add(lambda call: late(clock, call), timeout=1, **CHARGE)
+    shop.runs.insert(0, RetriedRun(RunId("run_1"), await slow.run(plan, clock=clock)))
+
+    await shop.run(plan, again=("c",))
+
+    assert len(shop.charges) == 2
 
 
 async def test_a_call_that_blocks_the_loop_for_too_long_fails() -> None:

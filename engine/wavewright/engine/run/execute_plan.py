@@ -137,8 +137,7 @@ def _donor(context: PlannedContext) -> ReuseSource | None:
         chain.append(RetriedRun(state.run, state, changed))
     if not chain:
         return None
-    again = frozenset(retry.again)
-    return ReuseSource(tuple(chain), again.union(retry.anew), again)
+    return ReuseSource(tuple(chain), frozenset(retry.anew), frozenset(retry.again))
 
 
 def changed_tools(state: RunState, tools: Mapping[str, Tool]) -> frozenset[str]:

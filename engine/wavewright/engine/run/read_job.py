@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from wavewright.config.settings import Settings
@@ -116,7 +117,7 @@ async def _retried(
         # Keys of writes are those of the first run of the chain, so that servers know the calls.
         origin=retried.run if earlier is None else earlier.origin,
         anew=steps_to_repeat(donor, retried.start),
-        again=retried.again,
+        again=steps_called_again(donor, retried.again),
         only_failed=retried.only_failed,
         by=request.by,
     )
@@ -151,11 +152,22 @@ def steps_to_repeat(donor: RunState, start: StepId | None) -> tuple[StepId, ...]
     plan = Plan.model_validate(donor.plan)
     graph = PlanGraph.of(plan)
     repeated = set[StepId]()
-    for name in graph.steps:
-        # A sub-plan stands in the plan as its steps, whose ids begin with that of the sub-plan.
-        if name == start or name.startswith(f"{start}."):
-            repeated |= {name, *graph.descendants(name)}
+    for name in _steps_of(plan, start):
+        repeated |= {name, *graph.descendants(name)}
     return tuple(step.id for step in plan.steps if step.id in repeated)
+
+
+def steps_called_again(donor: RunState, names: Sequence[StepId]) -> tuple[StepId, ...]:
+    """Return the steps that are named; of a sub-plan or a loop these are all of its steps."""
+    if donor.plan is None:
+        return tuple(names)
+    plan = Plan.model_validate(donor.plan)
+    return tuple(step for name in names for step in _steps_of(plan, name))
+
+
+def _steps_of(plan: Plan, name: StepId) -> list[StepId]:
+    # A sub-plan stands in the plan as its steps, whose ids begin with that of the sub-plan.
+    return [step.id for step in plan.steps if step.id == name or step.id.startswith(f"{name}.")]
 
 
 def _resolved_job(request: RunRequest, settings: Settings) -> ResolvedJob:

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from wavewright.engine.run.context import RetryRequest
 from wavewright.engine.run.execute_plan import changed_tools
-from wavewright.engine.run.read_job import steps_to_repeat
+from wavewright.engine.run.read_job import steps_called_again, steps_to_repeat
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import ItemFinished, StepFinished
 from wavewright.executor.run.rules import RetriedRun, is_unclear
@@ -58,10 +58,11 @@ def retry_outlook(
     plan = first_plan(donors)
     if plan is None:
         return ()
-    anew = {*steps_to_repeat(newest, request.start), *request.again}
+    anew = frozenset(steps_to_repeat(newest, request.start))
+    again = frozenset(steps_called_again(newest, request.again))
     read_anew = _steps_that_read(plan, _changed_inputs(request, newest))
     runs = [RetriedRun(state.run or request.run, state) for state in donors]
-    outlook = _Outlook(request, runs, tools, frozenset(anew))
+    outlook = _Outlook(request, runs, tools, anew, again)
     steps = list[RetriedStep]()
     called = set[StepId]()
     graph = PlanGraph.of(plan)
@@ -92,17 +93,22 @@ class _Outlook:
     runs: Sequence[RetriedRun]
     tools: Mapping[str, Tool]
     anew: frozenset[StepId]
+    again: frozenset[StepId]
 
     def fate_of(self, step: Step) -> tuple[Fate, str]:
         """Return what becomes of a step that is asked what it was asked before, and why."""
-        if step.id in self.request.again:
-            return "called", "--again names it, whether or not its write took effect"
         if step.id in self.anew:
             return "called", f"--from {self.request.start}"
         # See "Unclear, retried" and "Retried" in docs/explanation/semantics.md.
         tool = self.tools.get(step.tool)
         writes = tool is not None and tool.signature.writes
-        if writes and not (tool and tool.signature.idempotent) and self._is_unclear(step.id):
+        takes_effect_again = writes and not (tool and tool.signature.idempotent)
+        is_unclear_write = takes_effect_again and self._is_unclear(step.id)
+        if step.id in self.again and is_unclear_write:
+            return "called", "--again names it, whether or not its write took effect"
+        if step.id in self.again and not takes_effect_again:
+            return "called", "--again names it"
+        if is_unclear_write:
             return "left", f"its write may have taken effect; --again {step.id} repeats it"
         succeeded = self._succeeded_in(step, writes=writes)
         if succeeded is not None:

@@ -302,7 +302,7 @@ class CallRunner:
         # repeat; only what is called anew is another call.
         run = self._facts.run
         retried = self._facts.retried
-        if retried is not None and call.step.id not in retried.anew:
+        if retried is not None and not retried.is_named(call.step.id):
             run = retried.origin
         call.key = placed_key(content, run, call.step.id, call.nth)
         if signature.cache_for is not None and not signature.writes:

@@ -201,7 +201,7 @@ class ReuseSource:
     anew: frozenset[StepId] = frozenset()
     """Steps whose calls are always made."""
     again: frozenset[StepId] = frozenset()
-    """Steps whose calls are made although their outcome is unclear."""
+    """Steps whose calls are made again: of a write only those whose outcome is unclear."""
 
     @property
     def origin(self) -> RunId:
@@ -214,7 +214,25 @@ class ReuseSource:
         A write that succeeded counts even where it was made again since and failed: it has taken
         effect. A read counts only as its tool's present code would make it.
         """
-        return _last_of(self._past_calls(call), writes=_tool_of(call).signature.writes)
+        past = list(self._past_calls(call))
+        newest = _last_of(past, writes=False)
+        if call.step.id in self.again and _is_unclear_past(newest):
+            # It is known to be unclear, and is what is to be made again.
+            return newest
+        return _last_of(past, writes=_tool_of(call).signature.writes)
+
+    def is_named(self, step: StepId) -> bool:
+        """Whether calls of a step are made again because the retry names it."""
+        return step in self.anew or step in self.again
+
+    def may_take_over(self, call: ScheduledCall) -> bool:
+        """Whether a call that succeeded before is not made.
+
+        A step is named in `again` for what is unclear of it; what has taken effect does so once.
+        """
+        if call.step.id in self.anew:
+            return False
+        return call.step.id not in self.again or not _tool_of(call).is_repeatable
 
     def _past_calls(self, call: ScheduledCall) -> Iterator[PastCall]:
         """Yield the same call of each run, the newest first; a step that a patch put in the place
@@ -368,8 +386,7 @@ class CallRules:
     def _taken_over(self, call: ScheduledCall) -> PastCall | None:
         """Return the call whose output is this one's: of a superseded step, or of a retried run."""
         past = self._write_of_superseded(call)
-        is_reusable = self._retried is not None and call.step.id not in self._retried.anew
-        if past is None and self._retried is not None and is_reusable:
+        if past is None and self._retried is not None and self._retried.may_take_over(call):
             past = self._retried.last(call)
         if past is None or past.ending is None or past.ending.status not in SUCCESSES:
             return None
@@ -454,7 +471,7 @@ class CallRules:
         """Whether a result of another run is as good, for as long as the tool says (`cache_for`)."""
         retried = self._retried
         if retried is not None and (
-            call.step.id in retried.anew or retried.is_changed(call.step.tool)
+            retried.is_named(call.step.id) or retried.is_changed(call.step.tool)
         ):
             return False
         # A step that supersedes another was added because the earlier output was not good enough.
