@@ -95,6 +95,16 @@ def test_what_a_step_of_a_patch_made_counts_for_the_step_that_it_superseded() ->
     assert fates(RetryRequest(FIRST), donor) == {"paid": "reused", "told": "called"}
 
 
+def test_a_write_of_a_patch_that_is_named_is_said_to_be_called() -> None:
+    again: JsonObject = {"id": "paid_2", "tool": "pay", "supersedes": "paid"}
+    patched = PlanAccepted(4.0, {"steps": [*STEPS, again]}, PlanHash("h2"), "patch")
+
+    donor = run(FIRST, step_finished("paid"), patched, step_finished("paid_2"))
+
+    assert fates(RetryRequest(FIRST, StepId("paid_2")), donor)["paid"] == "called"
+    assert fates(RetryRequest(FIRST, StepId("paid")), donor)["paid"] == "called"
+
+
 def test_a_run_whose_plan_was_refused_is_shown_by_the_plan_that_it_repeats() -> None:
     first = run(FIRST, step_finished("paid", at=3.0))
     goal = Goal(name="shop", job="shop", text="Pay", inputs={}, tools=())

@@ -145,7 +145,8 @@ async def runs_repeated_by(donor: RunState | None, journal: Journal) -> tuple[Ru
 
 def steps_to_repeat(donor: RunState, start: StepId | None) -> tuple[StepId, ...]:
     """Return a step of the run's plan and all that depend on it, in the plan's order; empty if
-    `start` is None. Of a sub-plan or a loop these are all of its steps.
+    `start` is None. Of a sub-plan or a loop these are all of its steps, and of a step that a patch
+    replaced also those in its place.
     """
     if start is None or donor.plan is None:
         return ()
@@ -158,7 +159,9 @@ def steps_to_repeat(donor: RunState, start: StepId | None) -> tuple[StepId, ...]
 
 
 def steps_called_again(donor: RunState, names: Sequence[StepId]) -> tuple[StepId, ...]:
-    """Return the steps that are named; of a sub-plan or a loop these are all of its steps."""
+    """Return the steps that are named, and those that patches put in their place; of a sub-plan or
+    a loop these are all of its steps.
+    """
     if donor.plan is None:
         return tuple(names)
     plan = Plan.model_validate(donor.plan)
@@ -167,7 +170,13 @@ def steps_called_again(donor: RunState, names: Sequence[StepId]) -> tuple[StepId
 
 def _steps_of(plan: Plan, name: StepId) -> list[StepId]:
     # A sub-plan stands in the plan as its steps, whose ids begin with that of the sub-plan.
-    return [step.id for step in plan.steps if step.id == name or step.id.startswith(f"{name}.")]
+    steps = [step.id for step in plan.steps if step.id == name or step.id.startswith(f"{name}.")]
+    # What a patch put in the place of a step is that step again; see "Replaced by a patch" in
+    # docs/explanation/semantics.md. A patch adds its steps behind those that it replaces.
+    for step in plan.steps:
+        if step.supersedes in steps and step.id not in steps:
+            steps.append(step.id)
+    return steps
 
 
 def _resolved_job(request: RunRequest, settings: Settings) -> ResolvedJob:

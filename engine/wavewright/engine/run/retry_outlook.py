@@ -99,6 +99,11 @@ class _Outlook:
         """Return what becomes of a step that is asked what it was asked before, and why."""
         if step.id in self.anew:
             return "called", f"--from {self.request.start}"
+        if any(name in self.anew for _, name in self._places(step.id)):
+            return (
+                "called",
+                f"as {self.request.start}, where a patch replaces it: --from names that",
+            )
         # See "Unclear, retried" and "Retried" in docs/explanation/semantics.md.
         tool = self.tools.get(step.tool)
         writes = tool is not None and tool.signature.writes
