@@ -250,7 +250,24 @@ class ExpressionOrigins:
         found = [self.of(each, names).deciding(self.plan.said) for each in _conditions(node)]
         if any(each.literals or not each.reads for each in found):
             return None
-        return NOTHING.joined(*found)
+        is_reversed = self.plan.said.asks_whether_there_is and self._answers_reversed(node)
+        return NOTHING.joined(*found, self._choice(node) if is_reversed else NOTHING)
+
+    def _answers_reversed(self, node: Conditional) -> bool:
+        """Whether a condition says `no` where there is something: `x.size() > 0 ? 'no' : 'yes'`."""
+        condition, is_there = without_parens(node.condition), True
+        while isinstance(condition, Unary) and condition.operator == "!":
+            condition, is_there = without_parens(condition.operand), not is_there
+        if isinstance(condition, Binary):
+            if condition.operator not in {">", "!=", "=="}:
+                return False
+            if constant(condition.right) != 0 and self._source(condition.right) not in _NO_VALUES:
+                return False
+            is_there = is_there == (condition.operator != "==")
+        elif not isinstance(condition, Has):
+            return False
+        answer = _text_of(node.yes if is_there else node.no) or ""
+        return answer.casefold().strip() in _REFUSALS
 
     def _with_default(
         self, node: Conditional
@@ -300,6 +317,9 @@ class ExpressionOrigins:
         terms = [*_terms(node)]
         if any(_text_of(term) is not None for term in terms):
             return self._text_of_terms(terms, names)
+        sources = [self._source(term) for term in terms]
+        if left.reads and right.reads and len(set(sources)) < len(sources):
+            return left.joined(right, self._factor(node))
         return left.joined(right)
 
     def _strict_arithmetic(self, node: Binary, names: Locals) -> Origins:
@@ -317,7 +337,10 @@ class ExpressionOrigins:
         operators = frozenset(operator for operator, _ in formula.figures)
         is_lost = any(figure == 0 for _, figure in formula.figures)
         # A unit counts once, also where a name or a function stands between it and another one.
-        if is_lost or not value.reads or operators & value.units:
+        if is_lost:
+            # A decision on it is taken beforehand as well: `x * 0.0 > 0.0`.
+            return value.joined(written, self._factor(node))
+        if not value.reads or operators & value.units:
             return value.joined(written)
         applied = replace(value, units=value.units | operators)
         if self._is_usual(formula, value, names):
@@ -334,8 +357,11 @@ class ExpressionOrigins:
             # Counting on `index`, and on inputs.
             is_counting = all(figure in _COUNTED_ON for _, figure in figures)
             return is_known(figures) and is_counting
-        if is_of_share(figures) and self._is_share(formula.base, names):
+        if figures == _NEXT and _is_counted_from_zero(formula.base):
             return True
+        if is_of_share(figures) and self._is_share(formula.base, names):
+            is_percentage = any(figure == 100 for _, figure in figures)
+            return said.asks_for_share or not is_percentage
         if said.names_formula(figures):
             return True
         is_multiplied = any(operator == "*" for operator, _ in figures)
@@ -367,7 +393,11 @@ class ExpressionOrigins:
         if not isinstance(product, Binary) or product.operator != "*":
             return None
         factor = constant(product.right)
-        is_percentage = factor == 100 * divisor and self._is_share(product.left, names)
+        is_percentage = (
+            factor == 100 * divisor
+            and self.plan.said.asks_for_share
+            and self._is_share(product.left, names)
+        )
         return product.left if factor == divisor > 1 or is_percentage else None
 
     # Words
@@ -509,7 +539,10 @@ class ExpressionOrigins:
         if node.function in _CHOOSERS:
             inner = {**names, **dict.fromkeys(node.variables, Origins(is_read=True))}
             bounds = [self.of(part, inner) for part in node.arguments]
-            chosen = NO_TEXTS.union(*(bound.choices for bound in bounds))
+            # A condition that reads nothing has chosen beforehand: `filter(x, false)`.
+            chosen = NO_TEXTS.union(
+                *(bound.choices if bound.reads else bound.literals for bound in bounds)
+            )
             return over.joined(Origins(choices=chosen)) if node.function == "filter" else over
         inner = {**names, **dict.fromkeys(node.variables, over)}
         if len(node.variables) > 1:
@@ -603,6 +636,12 @@ def _conditions(node: ExpressionNode) -> Iterator[ExpressionNode]:
         yield from _conditions(bare.no)
 
 
+def _is_counted_from_zero(node: ExpressionNode) -> bool:
+    """Whether a node is a part of a date that people count from one."""
+    bare = without_parens(node)
+    return isinstance(bare, FunctionCall) and bare.function in _COUNTED_FROM_ZERO
+
+
 def _is_power_of_ten(figure: float) -> bool:
     return math.log10(figure).is_integer()
 
@@ -635,6 +674,8 @@ _PATH: Final = re.compile(r"[\w.]+(?:\[[^\]]*\][\w.]*)*")
 _BULLET: Final = re.compile(r"\s*[-\u2013*\u2022]\s+")
 _FORMAT_SPECIFIER: Final = re.compile(r"%[-0]*\d*(?:\.\d+)?[a-zA-Z]")
 _WORD: Final = re.compile(r"[^\W_]")
+_NEXT: Final = (("+", 1.0),)
+_COUNTED_FROM_ZERO: Final = frozenset({"getMonth", "getDayOfMonth", "getDayOfYear"})
 _COUNTED_ON: Final = frozenset({1.0, 100.0})
 _NO_VALUES: Final = frozenset({"null", "''", '""'})
 _NOTHING_THERE: Final = frozenset(
@@ -645,6 +686,7 @@ _ANSWERS: Final = frozenset(
     {frozenset({"yes", "no"}), frozenset({"y", "n"}), frozenset({"true", "false"})}
 )
 """A decision in words, whatever was asked."""
+_REFUSALS: Final = frozenset({"no", "n", "false"})
 _FLIPPED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%"})
 _DATE_PARTS: Final = frozenset(

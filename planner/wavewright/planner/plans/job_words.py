@@ -49,6 +49,11 @@ class JobWords:
             for name, value in iterate_strings(text)
             if "unit" in name.casefold()
         }
+        self.asks_for_share: Final = any(_SHARE.search(name) for name in (said, *units))
+        self.asks_whether_there_is: Final = (
+            _EXISTENCE.search(said) is not None and _ABSENCE.search(said) is None
+        )
+        self._is_divided = _DIVIDED.search(said) is not None
         self._conversions = {figures for unit in units for figures in UNITS.get(unit, ())}
 
     def names_figure(self, figure: float) -> bool:
@@ -69,13 +74,13 @@ class JobWords:
         return is_each_once and all(self._asks_to(*applied) for applied in figures)
 
     def _asks_to(self, operator: Operator, figure: float) -> bool:
-        """Whether the job names a figure, and how it is applied: a number of things divides, a
-        percentage is added, taken off or a part; more wants a word that says so.
+        """Whether the job names a figure, and how it is applied: a number of things divides
+        where a mean or a part is wanted, a percentage is added, taken off or a part; more wants a word that says so.
         """
         if (operator, figure) in self._worded_factors:
             return True
         is_amount = figure in self._figures and figure not in self._bounds and figure not in YEARS
-        return operator == "/" and is_amount
+        return operator == "/" and is_amount and self._is_divided
 
     def names_bound(self, operator: str, text: str) -> bool:
         """Whether a day or a month that is compared with (`value operator text`) is named, or bounds
@@ -248,16 +253,23 @@ def _worded_figures(said: str) -> Iterator[float]:
 
 def _factors_in_words(said: str, bounds: Collection[float]) -> Iterator[tuple[Operator, float]]:
     """Yield what a text has values multiplied with or divided by: `19 % VAT`, `half of`, `twice`."""
-    for figure in (float(text.replace(",", "")) for text in _PERCENTAGE.findall(said)):
+    for match in _PERCENTAGE.finditer(said):
+        figure = float(match[1].replace(",", ""))
         if figure in bounds:
             continue
         # Written out, as the doubles of a plan are: 1 + 0.19 is another one than 1.19.
         share, added, taken_off = (
             float(f"{part / 100:.12g}") for part in (figure, 100 + figure, 100 - figure)
         )
-        for factor in (share, added, taken_off):
-            yield ("*", factor)
-        yield ("/", added)
+        before, after = said[: match.start()], said[match.end() :]
+        if _ADDED_BEFORE.search(before):
+            yield ("*", added)
+        elif _TAKEN_OFF_BEFORE.search(before) or _TAKEN_OFF_AFTER.match(after):
+            yield from (("*", share), ("*", taken_off))
+        elif _PART_AFTER.match(after):
+            yield ("*", share)
+        else:
+            yield from (("*", share), ("*", added), ("*", taken_off), ("/", added))
     for operator, applied in _APPLIED.items():
         for text in applied.findall(said):
             yield (operator, float(text.replace(",", "")))
@@ -290,6 +302,29 @@ _BOUND: Final = re.compile(
     r" (?:the |about )?[$€£]?(\d[\d,]*(?:\.\d+)?)"
 )
 """Figures that values are compared with, and not calculated with."""
+_ADDED_BEFORE: Final = re.compile(r"\b(?:plus|add|adding|increased by) (?:a |an |the )?$")
+_TAKEN_OFF_BEFORE: Final = re.compile(
+    r"\b(?:minus|less|discount of|rebate of|reduced by) (?:a |an |the )?$"
+)
+_TAKEN_OFF_AFTER: Final = re.compile(r" (?:off|discount|rebate)\b")
+_PART_AFTER: Final = re.compile(r" of (?!vat\b|tax\b|discount\b|interest\b)")
+_SHARE: Final = re.compile(
+    r"%|\b(?:per ?cent(?:age|ages|s)?|pct|shares?|proportions?|(?<!exchange )rates?|growth|grow(?:s|n)?"
+    r"|grew|change[sd]?|(?:in|de)crease[sd]?|quotas?|margins?|fractions?|portions?|returns?|volatility"
+    r"|yields?|drops?|gains?|loss(?:es)?|rises?|rose|falls?|fell|coverage|utili[sz]ation|usage|load"
+    r"|discounts?|interest|inflation|deviations?|differences?|performance|progress|completion|accuracy"
+    r"|complete|done|how much of)\b"
+)
+"""Words after which a figure may be a percentage."""
+_EXISTENCE: Final = re.compile(r"\b(?:is|are|was|were) there\b")
+_ABSENCE: Final = re.compile(
+    r"\b(?:no|not|none|nothing|without|only|missing|lacks?|free of|absent|un\w+)\b"
+)
+_DIVIDED: Final = re.compile(
+    r"\b(?:means?|averages?|avg|per|each|every|apiece|equal(?:ly)?|divided?|split|shares?|shared|ratios?"
+    r"|rates?|parts?|portions?|daily|weekly|monthly|yearly|by)\b"
+)
+"""Words by which a number of things divides."""
 _PERCENTAGE: Final = re.compile(r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)\s?(?:%|per ?cent\b)")
 _BEFORE_A_RESULTS_UNIT: Final = frozenset({"in", "into", "as", "to", "many", "per"})
 _DEGREES: Final = frozenset({"degree", "degrees", "whole", "full"})
