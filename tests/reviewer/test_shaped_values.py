@@ -415,6 +415,26 @@ def _written(value: str) -> str:
 
 
 @pytest.mark.parametrize(
+    ("text", "first", "then", "confidence"),
+    [
+        ("The way in km", "T / 1000.0", "steps.x / 1000.0", 0.3),
+        ("The total plus 19 % VAT", "T * 1.19", "steps.x * 1.19", 0.3),
+        ("Heat in kelvin", "T + 273.15", "steps.x + 273.15", 0.3),
+        ("How many hours it takes", "T / 60.0", "steps.x / 60.0", 0.8),
+        ("The way in km", "T / 1000.0", "steps.x", 0.8),
+    ],
+)
+def test_a_unit_counts_once_also_where_a_step_stands_between(
+    text: str, first: str, then: str, confidence: float
+) -> None:
+    step: JsonObject = {"id": "x", "tool": "scale", "params": {"value": _written(first)}}
+    ran = run(step, result={"value": _written(then)}, text=text)
+
+    assert ran is not None
+    assert worth(ran, "value") == confidence
+
+
+@pytest.mark.parametrize(
     "value",
     ["T / 1000.0", "T + 273.15", "T * 1.8 + 32.0", "T / 3600.0", "T / 400.0", "T * 2.0"],
 )

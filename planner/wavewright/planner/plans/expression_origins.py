@@ -342,7 +342,11 @@ class ExpressionOrigins:
             return value.joined(written, self._factor(node))
         if not value.reads or operators & value.units:
             return value.joined(written)
-        applied = replace(value, units=value.units | operators)
+        marks = frozenset(f"{operator} {figure}" for operator, figure in formula.figures)
+        applied = replace(value, units=value.units | operators | marks)
+        is_twice = marks & value.units and not self.plan.said.names_conversion(formula.figures * 2)
+        if is_twice:
+            return applied.joined(self._factor(node))
         if self._is_usual(formula, value, names):
             return applied
         is_named = all(self.plan.said.names_figure(figure) for _, figure in formula.figures)
@@ -543,7 +547,13 @@ class ExpressionOrigins:
             chosen = NO_TEXTS.union(
                 *(bound.choices if bound.reads else bound.literals for bound in bounds)
             )
-            return over.joined(Origins(choices=chosen)) if node.function == "filter" else over
+            if node.function == "filter":
+                against = self._against_the_goal(node.arguments[-1])
+                return over.joined(Origins(choices=chosen | against))
+            # A sign only turns an order; a name or a place in a key chooses what comes first.
+            orders = (replace(bound, factors=NO_TEXTS).deciding(self.plan.said) for bound in bounds)
+            named = NO_TEXTS.union(*(order.choices for order in orders))
+            return over.joined(Origins(choices=named))
         inner = {**names, **dict.fromkeys(node.variables, over)}
         if len(node.variables) > 1:
             inner[node.variables[0]] = over.joined(Origins(is_read=True))
@@ -559,6 +569,22 @@ class ExpressionOrigins:
             made = made.joined(self._calculation(body))
         # How many there are follows from the range, so a range of literals is in the value as well.
         return made.settled().joined(Origins(literals=over.literals))
+
+    def _against_the_goal(self, node: ExpressionNode) -> frozenset[str]:
+        """Return the comparisons by which a filter keeps what is on the other side of a bound than the
+        job says: `t.people < 400` where it wants those above 400.
+        """
+        bare = without_parens(node)
+        if isinstance(bare, LogicalOperation):
+            return NO_TEXTS.union(*(self._against_the_goal(side) for side in children(bare)))
+        if not isinstance(bare, Binary) or bare.operator not in _FLIPPED:
+            return NO_TEXTS
+        operator, bound = bare.operator, constant(bare.right)
+        if bound is None:
+            operator, bound = _FLIPPED[operator], constant(bare.left)
+        if bound is None or self.plan.said.allows_side(operator, bound):
+            return NO_TEXTS
+        return self._choice(bare).choices
 
     def _counted(self, node: ExpressionNode, names: Locals) -> Origins | None:
         """Return the origins of what a condition counts, or leaves out, entry by entry:

@@ -31,6 +31,9 @@ class JobWords:
             *(_NUMBERS[word] for word in words if word in _NUMBERS),
         }
         self._bounds = {float(figure.replace(",", "")) for figure in _BOUND.findall(said)}
+        self._lower = {float(figure.replace(",", "")) for figure in _LOWER_BOUND.findall(said)}
+        self._upper = {float(figure.replace(",", "")) for figure in _UPPER_BOUND.findall(said)}
+        self._has_exceptions = _EXCEPTION.search(said) is not None
         self._shares = {
             float(figure.replace(",", "")) / 100 for figure in _PERCENTAGE.findall(said)
         }
@@ -59,6 +62,14 @@ class JobWords:
     def names_figure(self, figure: float) -> bool:
         """Whether a figure is among them; nothing has to name 0."""
         return figure == 0 or figure in self._figures
+
+    def allows_side(self, operator: str, figure: float) -> bool:
+        """Whether values may be on this side of a figure (`value operator figure`): all but the one
+        that the job's words rule out (`above 400`), unless they take something out.
+        """
+        if self._has_exceptions or (figure in self._lower) == (figure in self._upper):
+            return True
+        return operator not in ({"<", "<="} if figure in self._lower else {">", ">="})
 
     def names_place(self, index: Json) -> bool:
         """Whether an ordinal, as in `the second largest`, is the one of an index."""
@@ -302,6 +313,19 @@ _BOUND: Final = re.compile(
     r" (?:the |about )?[$€£]?(\d[\d,]*(?:\.\d+)?)"
 )
 """Figures that values are compared with, and not calculated with."""
+_LOWER_BOUND: Final = re.compile(
+    r"(?<!no )\b(?:above|over|(?:more|greater|higher|larger|bigger) than|at least|exceed(?:s|ing)?)"
+    r" (?:the |about )?[$€£]?(\d[\d,]*(?:\.\d+)?)(?! ?(?:%|per ?cent\b))"
+)
+_UPPER_BOUND: Final = re.compile(
+    r"(?<!no )\b(?:below|under|(?:less|fewer|lower|smaller|cheaper) than|at most)"
+    r" (?:the |about )?[$€£]?(\d[\d,]*(?:\.\d+)?)(?! ?(?:%|per ?cent\b))"
+)
+_EXCEPTION: Final = re.compile(
+    r"\b(?:no|not|none|all|every|each|any|other|others|rest|without|except|exclud\w*|ignor\w*|omit\w*"
+    r"|remov\w*|drop\w*|skip\w*|leav\w*|discard\w*|unless|if|otherwise|or)\b|n't\b"
+)
+"""Words by which what is on the other side of a bound may be wanted."""
 _ADDED_BEFORE: Final = re.compile(r"\b(?:plus|add|adding|increased by) (?:a |an |the )?$")
 _TAKEN_OFF_BEFORE: Final = re.compile(
     r"\b(?:minus|less|discount of|rebate of|reduced by) (?:a |an |the )?$"

@@ -35,7 +35,9 @@ class Origins:
     is_read: bool = False
     """Whether anything but literals is read, as `index` is."""
     units: frozenset[str] = NO_TEXTS
-    """Operators by which a figure was applied: each counts as a unit once."""
+    """Operators by which a figure was applied, each of which counts as a unit once, and what was
+    applied, as in `/ 1000.0`, which steps hand on.
+    """
     factors: frozenset[str] = NO_TEXTS
     """What the author wrote that makes of a value another one: a unit, a sign, an option, the name of
     another field.

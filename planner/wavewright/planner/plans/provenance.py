@@ -205,6 +205,7 @@ class PlanProvenance:
             whole.models,
             is_read=whole.is_read,
             labels=NO_TEXTS.union(*words),
+            units=frozenset(unit for unit in whole.units if " " in unit),
             factors=whole.factors | self._options(step, kind),
             choices=whole.choices,
         ).joined(own)
