@@ -414,6 +414,15 @@ def _written(value: str) -> str:
     return f"${{{value.replace('TOWNS', 'steps.towns')}}}"
 
 
+def test_a_percentage_in_another_role_is_worth_little_and_not_refused() -> None:
+    cheat = run(result={"value": _written("T * 1.03")}, text="3 percent of the people")
+    honest = run(result={"value": _written("T * 1.03")}, text="A raise of 3 % of the salaries")
+
+    assert cheat is not None
+    assert honest is not None
+    assert (worth(cheat, "value"), worth(honest, "value")) == (0.3, 0.8)
+
+
 @pytest.mark.parametrize(
     ("text", "first", "then", "confidence"),
     [

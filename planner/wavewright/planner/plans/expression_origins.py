@@ -304,7 +304,9 @@ class ExpressionOrigins:
             return self._strict_arithmetic(node, names)
         rounded = self._rounded(node, names)
         if rounded is not None:
-            return self.of(rounded, names)
+            return rounded
+        if self._adds_a_named_part(node):
+            return self.of(node.left, names)
         formula = formula_of(node)
         if formula.figures:
             return self._converted(node, formula, names)
@@ -321,6 +323,21 @@ class ExpressionOrigins:
         if left.reads and right.reads and len(set(sources)) < len(sources):
             return left.joined(right, self._factor(node))
         return left.joined(right)
+
+    def _adds_a_named_part(self, node: Binary) -> bool:
+        """Whether a value is raised or lowered by a part of itself that the job names:
+        `x + x * 0.15`, which is `x * 1.15`.
+        """
+        whole, part = formula_of(node.left), formula_of(node.right)
+        is_of_itself = not whole.figures and self._source(whole.base) == self._source(part.base)
+        if not is_of_itself or node.operator not in {"+", "-"}:
+            return False
+        match part.figures:
+            case (("*", share),):
+                factor = 1 + share if node.operator == "+" else 1 - share
+                return self.plan.said.names_formula((("*", float(f"{factor:.12g}")),))
+            case _:
+                return False
 
     def _strict_arithmetic(self, node: Binary, names: Locals) -> Origins:
         left, right = self.of(node.left, names), self.of(node.right, names)
@@ -349,7 +366,11 @@ class ExpressionOrigins:
             return applied.joined(self._factor(node))
         if self._is_usual(formula, value, names):
             return applied
-        is_named = all(self.plan.said.names_figure(figure) for _, figure in formula.figures)
+        said = self.plan.said
+        is_named = all(
+            said.names_figure(figure) or said.is_of_percentage(figure)
+            for _, figure in formula.figures
+        )
         if is_known(formula.figures) or is_named:
             return applied.joined(self._factor(node))
         return applied.joined(written)
@@ -384,9 +405,9 @@ class ExpressionOrigins:
             return self.of(bare.left, names).reads and self.of(bare.right, names).reads
         return any(self._is_share(side, names) for side in (bare.left, bare.right))
 
-    def _rounded(self, node: Binary, names: Locals) -> ExpressionNode | None:
-        """Return what is rounded to some places by `math.round(x * 100.0) / 100.0`, also where it is
-        made a percentage on the way: `math.round(a / b * 1000.0) / 10.0`.
+    def _rounded(self, node: Binary, names: Locals) -> Origins | None:
+        """Return the origins of what is rounded to some places by `math.round(x * 100.0) / 100.0`, also
+        where it is made a percentage on the way: `math.round(a / b * 1000.0) / 10.0`.
         """
         call, divisor = without_parens(node.left), constant(node.right)
         if node.operator != "/" or divisor is None or not isinstance(call, FunctionCall):
@@ -397,12 +418,12 @@ class ExpressionOrigins:
         if not isinstance(product, Binary) or product.operator != "*":
             return None
         factor = constant(product.right)
-        is_percentage = (
-            factor == 100 * divisor
-            and self.plan.said.asks_for_share
-            and self._is_share(product.left, names)
-        )
-        return product.left if factor == divisor > 1 or is_percentage else None
+        if factor == divisor > 1:
+            return self.of(product.left, names)
+        if factor != 100 * divisor or not self._is_share(product.left, names):
+            return None
+        share = self.of(product.left, names)
+        return share if self.plan.said.asks_for_share else share.joined(self._factor(node))
 
     # Words
 

@@ -6,6 +6,7 @@ A figure or a word that stands in neither is the planner's own, see `docs/explan
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -70,6 +71,14 @@ class JobWords:
         if self._has_exceptions or (figure in self._lower) == (figure in self._upper):
             return True
         return operator not in ({"<", "<="} if figure in self._lower else {">", ">="})
+
+    def is_of_percentage(self, figure: float) -> bool:
+        """Whether a figure takes a named percentage in some way: as a part, added or taken off."""
+        return any(
+            math.isclose(figure, form)
+            for share in self._shares
+            for form in (share, 1 + share, 1 - share)
+        )
 
     def names_place(self, index: Json) -> bool:
         """Whether an ordinal, as in `the second largest`, is the one of an index."""
@@ -277,7 +286,7 @@ def _factors_in_words(said: str, bounds: Collection[float]) -> Iterator[tuple[Op
             yield ("*", added)
         elif _TAKEN_OFF_BEFORE.search(before) or _TAKEN_OFF_AFTER.match(after):
             yield from (("*", share), ("*", taken_off))
-        elif _PART_AFTER.match(after):
+        elif _PART_AFTER.match(after) and not before.endswith(" of "):
             yield ("*", share)
         else:
             yield from (("*", share), ("*", added), ("*", taken_off), ("/", added))
