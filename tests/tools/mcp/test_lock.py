@@ -67,6 +67,8 @@ def test_a_damaged_lock_is_refused_with_the_command_that_writes_it(tmp_path: Pat
             "refers to 'https",
         ),
         ({"type": "object", "properties": {"a": {"type": "sentence"}}}, "no valid JSON Schema"),
+        ({"type": "object", "properties": {"a": {"default": float("nan")}}}, "a number that JSON"),
+        ({"type": "object", "properties": {"a": {"maximum": float("inf")}}}, "a number that JSON"),
         (
             {
                 "type": "object",
@@ -75,7 +77,17 @@ def test_a_damaged_lock_is_refused_with_the_command_that_writes_it(tmp_path: Pat
             "larger than 64 KiB",
         ),
     ],
-    ids=["null", "list", "string", "nowhere", "remote", "invalid", "50,000 enums"],
+    ids=[
+        "null",
+        "list",
+        "string",
+        "nowhere",
+        "remote",
+        "invalid",
+        "NaN",
+        "infinity",
+        "50,000 enums",
+    ],
 )
 def test_a_tool_whose_schema_cannot_be_used_is_left_out_and_the_others_are_not(
     schema: Json, reason: str

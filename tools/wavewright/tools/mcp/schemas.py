@@ -7,6 +7,7 @@ the repetition, so a recursive parameter is an `object`. See docs/reference/mcp.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection
 from typing import Final
@@ -66,6 +67,11 @@ def usable_schema(schema: Json, allowance: SchemaAllowance | None = None) -> Jso
             raise
         placed = _place(schema, cyclic, allowance or SchemaAllowance())
     plain: JsonSchema = {"properties": {}, **placed}
+    try:
+        json.dumps(plain, allow_nan=False)
+    except ValueError as error:
+        # Python writes `NaN` and `Infinity`, and `1e400` is read as the latter.
+        raise SchemaRefused("it holds a number that JSON does not have") from error
     try:
         Validator(without_patterns(plain))
     except InvalidSchemaError as error:
