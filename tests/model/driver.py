@@ -717,7 +717,9 @@ def _hold(
     what: str, real: Ending | None, expected: Ending | None, part: Part, before: Ending | None
 ) -> None:
     """Raise where an ending is not what it should be; one of `before` stands until it is reached."""
-    if real is not None and real != expected and (part.is_complete or real != before):
+    # A step that waits for a person has not been reached, also where the rest has ended.
+    is_reached = part.is_complete and expected is not None
+    if real is not None and real != expected and (is_reached or real != before):
         raise NotAllowedError(f"{what} is {real}, but should be {expected}")
     if real is None and expected is not None and part.is_complete:
         raise NotAllowedError(f"{what} has not ended, but should be {expected}")
