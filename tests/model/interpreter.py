@@ -287,13 +287,14 @@ class Interpreter:
         return _last(self._in_chain(step, call), writes=step.rules.writes)
 
     def _made_anew(self) -> set[str]:
-        """Return the step that a retry names, of a sub-plan all of its steps, and what depends on
-        them.
+        """Return the step that a retry names, of a sub-plan all of its steps, what patches have put in
+        their place, and what depends on them.
         """
         name = self._part.named
         own = {
             step for step in self.steps if name and (step == name or step.startswith(f"{name}."))
         }
+        own |= {step.id for step in self.steps.values() if step.supersedes in own}
         return own | descendants([*self.steps.values()], own)
 
     def _is_unclear(self, step: ModelStep, call: Call) -> bool:
