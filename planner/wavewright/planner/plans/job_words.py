@@ -285,11 +285,15 @@ def _factors_in_words(said: str, bounds: Collection[float]) -> Iterator[tuple[Op
         if _ADDED_BEFORE.search(before):
             yield ("*", added)
         elif _TAKEN_OFF_BEFORE.search(before) or _TAKEN_OFF_AFTER.match(after):
-            yield from (("*", share), ("*", taken_off))
+            yield ("*", share)
+            yield ("*", taken_off)
         elif _PART_AFTER.match(after) and not before.endswith(" of "):
             yield ("*", share)
         else:
-            yield from (("*", share), ("*", added), ("*", taken_off), ("/", added))
+            yield ("*", share)
+            yield ("*", added)
+            yield ("*", taken_off)
+            yield ("/", added)
     for operator, applied in _APPLIED.items():
         for text in applied.findall(said):
             yield (operator, float(text.replace(",", "")))
