@@ -486,6 +486,10 @@ class _Session:
         run.plan = run.plan.patched(names, finished, only_failed=is_only)
         run.engine_plan = checked.plan
         run.past.successors.update({name: f"{name}_2" for name in names})
+        run.past.added = frozenset(f"{name}_2" for name in names)
+        run.past.stopped = frozenset(
+            name for name, ending in run.endings.items() if ending.is_stopped
+        )
         replies = run.past.replies.items()
         run.past.replies = {shown: reply for shown, reply in replies if shown.step in finished}
         return [_accepted(checked.plan, at, "patch"), *kept_items(checked.plan, state, at)]
@@ -636,8 +640,14 @@ def _compare(run: _Run, part: Part, result: Json) -> None:
     model = Interpreter(run.plan, run.past, part)
     expected = model.run()
     past = run.past
-    known = Past(
-        dict(past.calls), dict(past.undone), dict(past.lists), set(past.begun), past.successors
+    known = replace(
+        past,
+        calls=dict(past.calls),
+        undone=dict(past.undone),
+        lists=dict(past.lists),
+        begun=set(past.begun),
+        replies={},
+        questions=[],
     )
     for step in model.steps.values():
         real = _ending(run.state.steps.get(StepId(step.id)), step)

@@ -84,9 +84,9 @@ class Interpreter:
     def _step(self, step: ModelStep) -> Ending | None:
         if not step.reads <= self._ended.keys():
             return None
-        if any(self._blocks(name) for name in step.reads):
+        if any(self._blocks(name, step) for name in step.reads):
             return Ending("blocked")
-        answers = [self._holds(condition) for condition in step.conditions]
+        answers = [self._holds(condition, step) for condition in step.conditions]
         if False in answers:
             return Ending("skipped")
         if None in answers:
@@ -134,13 +134,16 @@ class Interpreter:
         has_failed = any(_is_even(_number_of(output)) is not True for output in outputs)
         return has_failed and step.gate.severity == "block"
 
-    def _blocks(self, name: str) -> bool:
-        """Whether what depends on a step cannot run."""
+    def _blocks(self, name: str, reader: ModelStep) -> bool:
+        """Whether a step that depends on another cannot run."""
         was_skipped = self._ended[name].kind == "skipped"
-        return not (self._is_there(name) or was_skipped or self.steps[name].optional)
+        return not (self._is_there(name, reader) or was_skipped or self.steps[name].optional)
 
-    def _is_there(self, name: str) -> bool:
-        return self._ended[name].kind == "success" and not self._ended[name].is_stopped
+    def _is_there(self, name: str, reader: ModelStep | None = None) -> bool:
+        """Whether an output can be read; new steps of a patch read what a gate has stopped, too."""
+        ended, past = self._ended[name], self._past
+        corrects = reader is not None and reader.id in past.added and name in past.stopped
+        return ended.kind == "success" and (corrects or not ended.is_stopped)
 
     def _may_wait(self, step: ModelStep) -> bool:
         """Whether a step, or one that it depends on, may wait for a person, who is asked one
@@ -160,7 +163,7 @@ class Interpreter:
         if isinstance(step.x, int):
             return step.x
         names = step.x if isinstance(step.x, tuple) else (step.x,)
-        there = [name for name in names if self._is_there(name)]
+        there = [name for name in names if self._is_there(name, step)]
         if not there:
             raise _NotThere
         output = self._ended[there[-1]].output
@@ -171,9 +174,9 @@ class Interpreter:
     def _number(self, name: str) -> Number:
         return _number_of(self._ended[name].output)
 
-    def _holds(self, condition: Condition) -> bool | None:
+    def _holds(self, condition: Condition, reader: ModelStep | None = None) -> bool | None:
         """Return what a condition gives; None where it cannot be computed."""
-        is_there = self._is_there(condition.step)
+        is_there = self._is_there(condition.step, reader)
         answer: bool | None = is_there
         if condition.asks == "even" and is_there:
             answer = _is_even(self._number(condition.step))
