@@ -26,7 +26,7 @@ from wavewright.executor.events.types import RetryOf, RunStarted
 from wavewright.executor.store.journal import Journal
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.graph import PlanGraph, superseded_before
 from wavewright.planner.types import StepId
 
 
@@ -165,18 +165,17 @@ def steps_called_again(donor: RunState, names: Sequence[StepId]) -> tuple[StepId
     if donor.plan is None:
         return tuple(names)
     plan = Plan.model_validate(donor.plan)
-    return tuple(step for name in names for step in _steps_of(plan, name))
+    again = set[StepId]().union(*(_steps_of(plan, name) for name in names))
+    return tuple(step.id for step in plan.steps if step.id in again)
 
 
-def _steps_of(plan: Plan, name: StepId) -> list[StepId]:
+def _steps_of(plan: Plan, name: StepId) -> set[StepId]:
     # A sub-plan stands in the plan as its steps, whose ids begin with that of the sub-plan.
-    steps = [step.id for step in plan.steps if step.id == name or step.id.startswith(f"{name}.")]
+    named = {step.id for step in plan.steps if step.id == name or step.id.startswith(f"{name}.")}
     # What a patch put in the place of a step is that step again; see "Replaced by a patch" in
-    # docs/explanation/semantics.md. A patch adds its steps behind those that it replaces.
-    for step in plan.steps:
-        if step.supersedes in steps and step.id not in steps:
-            steps.append(step.id)
-    return steps
+    # docs/explanation/semantics.md.
+    lines = superseded_before(plan)
+    return named | {step for step, older in lines.items() if not named.isdisjoint(older)}
 
 
 def _resolved_job(request: RunRequest, settings: Settings) -> ResolvedJob:

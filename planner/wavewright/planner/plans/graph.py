@@ -214,11 +214,11 @@ class PlanGraph:
 
     def ancestors(self, step_id: StepId) -> set[StepId]:
         """Return everything that a step depends on, directly or not."""
-        return _reached(step_id, self.dependencies)
+        return reached_from([step_id], self.dependencies) - {step_id}
 
     def descendants(self, step_id: StepId) -> set[StepId]:
         """Return everything that depends on a step, directly or not."""
-        return _reached(step_id, self.dependants)
+        return reached_from([step_id], self.dependants) - {step_id}
 
     def priorities(self, seconds: Durations) -> dict[StepId, float]:
         """Return for each step the longest way from its start to the end of the plan.
@@ -248,17 +248,17 @@ class PlanGraph:
         return seconds
 
 
-def _reached(start: StepId, neighbours: Mapping[StepId, Iterable[StepId]]) -> set[StepId]:
-    """Return every other step that neighbours lead to, and theirs."""
+def reached_from(
+    starts: Iterable[StepId], neighbours: Mapping[StepId, Iterable[StepId]]
+) -> set[StepId]:
+    """Return the steps that neighbours of some lead to, and theirs; in a cycle a start, too."""
     reached = set[StepId]()
-    waiting = [*neighbours[start]]
+    waiting = [*starts]
     while waiting:
-        step_id = waiting.pop()
-        if step_id not in reached:
-            reached.add(step_id)
-            waiting += neighbours[step_id]
-    # In a cycle a step leads to itself.
-    return reached - {start}
+        new = set(neighbours[waiting.pop()]) - reached
+        reached |= new
+        waiting += new
+    return reached
 
 
 _GRAPH_CACHE: Final = dict[int, tuple[ref[Plan], PlanGraph]]()

@@ -37,7 +37,7 @@ from wavewright.planner.cel.plain_paths import is_plain_path
 from wavewright.planner.cel.reads import root_mentions
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.plan import Cap, DocumentModel, Gate, Plan, PlanStop, Step
-from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.graph import PlanGraph, reached_from
 from wavewright.planner.plans.uses import asks_each_item, condition_use
 from wavewright.planner.types import RESERVED_IDS, Json, StepId
 
@@ -355,18 +355,8 @@ def _stopped_steps(plan: Plan, read: Collection[StepId]) -> frozenset[StepId]:
     """Return the steps that depend on one of these and that none of these depends on."""
     graph = PlanGraph.of(plan)
     known = {name for name in read if name in graph.steps}
-    needed = known | _reach(known, graph.dependencies)
-    return frozenset(_reach(known, graph.dependants) - needed)
-
-
-def _reach(start: Collection[StepId], edges: Mapping[StepId, tuple[StepId, ...]]) -> set[StepId]:
-    reached: set[StepId] = set()
-    waiting = [*start]
-    while waiting:
-        new = set(edges.get(waiting.pop(), ())) - reached
-        reached |= new
-        waiting += new
-    return reached
+    needed = known | reached_from(known, graph.dependencies)
+    return frozenset(reached_from(known, graph.dependants) - needed)
 
 
 def _step_that_stops(step: Step, goes_on: str, stopped: frozenset[StepId]) -> Step:
