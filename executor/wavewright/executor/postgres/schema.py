@@ -28,7 +28,8 @@ _SCHEDULES_AND_NOTICES: Final = """
         name text NOT NULL, instant double precision NOT NULL, outcome text NOT NULL, job text,
         PRIMARY KEY (name, instant)
     );
-    -- Of a rule of notices: since when it is there, and what was sent; then what it tells.
+    -- Of a rule of notices: since when it is there, and what was sent; then what it tells, and why
+    -- that was refused for good.
     CREATE TABLE IF NOT EXISTS notice_rule (
         name text PRIMARY KEY, begun double precision NOT NULL, seen double precision NOT NULL,
         sent double precision, tries bigint NOT NULL DEFAULT 0, retry double precision
@@ -36,7 +37,7 @@ _SCHEDULES_AND_NOTICES: Final = """
     CREATE TABLE IF NOT EXISTS notice (
         rule text NOT NULL, event text NOT NULL, kind text NOT NULL, said text NOT NULL,
         at double precision NOT NULL, run text NOT NULL,
-        message text, leased double precision, sent double precision, PRIMARY KEY (rule, event)
+        message text, leased double precision, sent double precision, refused text, PRIMARY KEY (rule, event)
     );
 """
 MIGRATIONS: Final[Mapping[int, str]] = {

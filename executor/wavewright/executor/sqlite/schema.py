@@ -23,7 +23,8 @@ _SCHEDULES_AND_NOTICES: Final = (
         name TEXT NOT NULL, instant REAL NOT NULL, outcome TEXT NOT NULL, job TEXT,
         PRIMARY KEY (name, instant)
     )""",
-    # Of a rule of notices: since when it is there, and what was sent; then what it tells.
+    # Of a rule of notices: since when it is there, and what was sent; then what it tells, and why
+    # that was refused for good.
     """
     CREATE TABLE IF NOT EXISTS notice_rule (
         name TEXT PRIMARY KEY, begun REAL NOT NULL, seen REAL NOT NULL,
@@ -33,7 +34,7 @@ _SCHEDULES_AND_NOTICES: Final = (
     CREATE TABLE IF NOT EXISTS notice (
         rule TEXT NOT NULL, event TEXT NOT NULL, kind TEXT NOT NULL, said TEXT NOT NULL,
         at REAL NOT NULL, run TEXT NOT NULL,
-        message TEXT, leased REAL, sent REAL, PRIMARY KEY (rule, event)
+        message TEXT, leased REAL, sent REAL, refused TEXT, PRIMARY KEY (rule, event)
     )""",
 )
 MIGRATIONS: Final[Mapping[int, tuple[str, ...]]] = {

@@ -118,6 +118,49 @@ async def test_what_was_not_taken_is_sent_again_as_the_same_message(site: Site, 
     assert first[0]["X-Wavewright-Message"] == second[0]["X-Wavewright-Message"]
 
 
+@pytest.mark.parametrize("status", [400, 404, 410, 422])
+async def test_what_is_refused_for_good_is_recorded_and_lets_the_next_pass(
+    site: Site, hook: Hook, status: int
+) -> None:
+    daemon = site.daemon(RULES.format(url=hook.url))
+    await daemon.tick()
+    await fail_job(site, "the first")
+    hook.status = status
+    site.now += 10
+    await daemon.tick()
+    [refused] = hook.said
+    hook.status = 200
+    await fail_job(site, "the second")
+    site.now += 11
+    await daemon.tick()
+
+    [_, passed] = hook.said
+    assert passed["message"] != refused["message"]
+    assert passed["count"] == 1
+    assert "the second" in str(passed["text"])
+    assert f"the webhook answered {status}" in site.output.getvalue()
+    rows = await site.journal.read(
+        lambda transaction: transaction.fetch("SELECT refused FROM notice ORDER BY at")
+    )
+    assert [refused for (refused,) in rows] == [f"the webhook answered {status}", None]
+
+
+@pytest.mark.parametrize("status", [408, 425, 429])
+async def test_what_may_pass_later_is_sent_again(site: Site, hook: Hook, status: int) -> None:
+    daemon = site.daemon(RULES.format(url=hook.url))
+    await daemon.tick()
+    await fail_job(site)
+    hook.status = status
+    site.now += 10
+    await daemon.tick()
+    hook.status = 200
+    site.now += 11
+    await daemon.tick()
+
+    first, second = hook.said
+    assert first == second
+
+
 async def test_of_two_daemons_one_tells(site: Site, hook: Hook) -> None:
     async with journal_of(site.settings) as other:
         first = site.daemon(RULES.format(url=hook.url))

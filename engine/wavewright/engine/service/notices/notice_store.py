@@ -2,7 +2,7 @@
 
 A row for each rule and event is written under the rule's lock, so of several daemons one tells it.
 A *batch* is the rows that are sent as one message: its id stays with them until the message was
-taken, so a batch that was cut off is sent again as the same message.
+taken or refused for good, so a batch that was cut off is sent again as the same message.
 """
 
 from __future__ import annotations
@@ -131,17 +131,7 @@ class NoticeStore:
         """Note that a message was not taken; it is sent again after a pause that grows."""
 
         async def mark(transaction: StoreTransaction) -> None:
-            row = await transaction.fetch_one(
-                "SELECT tries FROM notice_rule WHERE name = $1", batch.rule
-            )
-            tries = 0 if row is None else int(row[0])
-            pause = min(FIRST_RETRY_SECONDS * 2.0 ** min(tries, 10), MAX_RETRY_SECONDS)
-            await transaction.execute(
-                "UPDATE notice_rule SET tries = $2, retry = $3 WHERE name = $1",
-                batch.rule,
-                tries + 1,
-                now + pause,
-            )
+            await _pause(transaction, batch.rule, now)
             await transaction.execute(
                 "UPDATE notice SET leased = NULL WHERE rule = $1 AND message = $2",
                 batch.rule,
@@ -149,6 +139,36 @@ class NoticeStore:
             )
 
         await self._journal.transact(mark, order=SEPARATE)
+
+    async def mark_refused(self, batch: NoticeBatch, reason: str, now: float) -> None:
+        """Note that a message was refused for good: it is not sent again, so that what comes later
+        passes. That waits as after a failure, since it may be refused as well.
+        """
+
+        async def mark(transaction: StoreTransaction) -> None:
+            await _pause(transaction, batch.rule, now)
+            await transaction.execute(
+                "UPDATE notice SET sent = $3, refused = $4 WHERE rule = $1 AND message = $2",
+                batch.rule,
+                batch.message,
+                now,
+                reason,
+            )
+
+        await self._journal.transact(mark, order=SEPARATE)
+
+
+async def _pause(transaction: StoreTransaction, rule: str, now: float) -> None:
+    """Have a rule send nothing for a pause that doubles with each failure in a row."""
+    row = await transaction.fetch_one("SELECT tries FROM notice_rule WHERE name = $1", rule)
+    tries = 0 if row is None else int(row[0])
+    pause = min(FIRST_RETRY_SECONDS * 2.0 ** min(tries, 10), MAX_RETRY_SECONDS)
+    await transaction.execute(
+        "UPDATE notice_rule SET tries = $2, retry = $3 WHERE name = $1",
+        rule,
+        tries + 1,
+        now + pause,
+    )
 
 
 async def _write_events(

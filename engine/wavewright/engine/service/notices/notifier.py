@@ -15,7 +15,12 @@ from wavewright.config.redaction import Redactor, known_secrets_redactor
 from wavewright.config.settings import Settings
 from wavewright.engine.service.notices.events import NoticeEvent, missed_event
 from wavewright.engine.service.notices.notice_store import NoticeBatch, NoticeStore
-from wavewright.engine.service.notices.senders import NoticeMessage, NoticeNotSent, send_notice
+from wavewright.engine.service.notices.senders import (
+    NoticeMessage,
+    NoticeNotSent,
+    NoticeRefused,
+    send_notice,
+)
 from wavewright.engine.service.operations.logs import StructuredLog
 from wavewright.executor.store.errors import JournalError
 from wavewright.planner.types import JsonObject
@@ -72,7 +77,9 @@ class Notifier:
         self._unwritten.append(missed_event(schedule, instant))
 
     async def tick(self) -> None:
-        """Send what is to be sent now; what cannot be sent is logged, and sent again later."""
+        """Send what is to be sent now; what cannot be sent is logged, and sent again later unless it
+        was refused for good.
+        """
         await self._write_noted()
         for name, rule in self.settings.notify.items():
             try:
@@ -100,6 +107,11 @@ class Notifier:
     async def _send(self, rule: NoticeRule, batch: NoticeBatch) -> None:
         try:
             refused = await send_notice(rule, self.message(batch), self.settings.hmac_key)
+        except NoticeRefused as fault:
+            await self.store.mark_refused(batch, fault.message, self.clock())
+            self.log.write(
+                "notice_refused", "error", rule=batch.rule, count=batch.count, error=fault
+            )
         except (NoticeNotSent, PromptError) as fault:
             await self.store.mark_failed(batch, self.clock())
             self.log.write("notice_failed", "warning", rule=batch.rule, error=fault)

@@ -13,6 +13,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import EmailMessage
+from http import HTTPStatus
 from typing import Final, Protocol, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -40,6 +41,10 @@ class NoticeNotSent(WavewrightError):
     exit_code = exit_codes.ENVIRONMENT
 
 
+class NoticeRefused(NoticeNotSent):
+    """A message that would be refused again, however often it is sent."""
+
+
 @dataclass(frozen=True, slots=True)
 class NoticeMessage:
     """A message as it goes out; secrets are redacted."""
@@ -56,6 +61,7 @@ async def send_notice(rule: NoticeRule, message: NoticeMessage, key: str | None)
     was: what others have got is not sent again.
 
     Raises:
+        NoticeRefused: it was refused for good.
         NoticeNotSent: it was not taken, or nothing is known of that.
     """
     try:
@@ -104,8 +110,17 @@ async def _post(url: str, message: NoticeMessage, key: str | None) -> None:
             answer = await client.post(url, content=body, headers=dict(headers))
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         raise NoticeNotSent(f"the webhook was not reached: {type(error).__name__}") from error
+    reason = f"the webhook answered {answer.status_code}"
+    if answer.is_client_error and answer.status_code not in _MAY_PASS_LATER:
+        raise NoticeRefused(reason)
     if not answer.is_success:
-        raise NoticeNotSent(f"the webhook answered {answer.status_code}")
+        raise NoticeNotSent(reason)
+
+
+_MAY_PASS_LATER: Final = frozenset(
+    {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+)
+"""Of the errors that HTTP lays to whoever asks (4xx), those that say to ask again."""
 
 
 def signature_of(body: bytes, key: str) -> str:
