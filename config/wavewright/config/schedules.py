@@ -62,7 +62,7 @@ def _valid_timezone(name: str) -> str:
 
 def _valid_every(seconds: float) -> float:
     if seconds < MIN_EVERY:
-        msg = f"a schedule is due every {MIN_EVERY:g} seconds at most"
+        msg = f"a schedule is due once in {MIN_EVERY:g} seconds at most: write `1m` or more"
         raise ValueError(msg)
     return seconds
 

@@ -182,6 +182,15 @@ def test_a_misspelt_option_is_named_with_the_one_that_is_meant(project: Path) ->
     assert refused.value.hint == "did you mean 'effects'?"
 
 
+def test_the_shape_of_an_entry_is_no_hint_for_a_fault_of_one_option(project: Path) -> None:
+    entry: Json = {"path": "tools/mine.py", "functions": {"greet": {"untrusted": True}}}
+
+    with pytest.raises(ToolDefinitionError, match="should be a list, and is true") as refused:
+        load_user_tools([entry], project)
+
+    assert "functions: [" not in (refused.value.hint or "")
+
+
 MODULE = "CALLS = []\n\ndef count() -> int:\n    '''Count.'''\n    CALLS.append(1)\n    return len(CALLS)\n"
 ENTRIES: list[Json] = [{"path": "mine.py"}]
 

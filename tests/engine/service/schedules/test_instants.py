@@ -176,7 +176,7 @@ def test_a_delay_is_within_the_jitter_and_the_same_everywhere() -> None:
         ({"cron": "0 25 * * *"}, "is no cron"),
         ({"cron": "0 0 31 2 *"}, "is no cron"),
         ({"cron": "@reboot"}, "is no cron; there are @hourly, @daily"),
-        ({"every": "10s"}, "every 60 seconds at most"),
+        ({"every": "10s"}, "once in 60 seconds at most"),
         ({"cron": "0 7 * * *", "every": "1h"}, "one of 'cron' and 'every'"),
         ({}, "one of 'cron' and 'every'"),
         ({"cron": "0 7 * * *", "timezone": "Europe/Berlinn"}, "no timezone 'Europe/Berlinn'"),

@@ -122,9 +122,10 @@ def _read_entry(entry: Json, where: str) -> UserModule:
     except ValidationError as error:
         fault = model_faults(error, entry, UserModule)[0]
         place = where + fault.pointer.replace("/", ".")
-        raise ToolDefinitionError(
-            f"setting {place!r}: {fault.message}", hint=fault.hint or _ENTRY_HINT
-        ) from error
+        # The shape of an entry mends only an entry that is wrong as a whole.
+        is_whole_entry = fault.pointer == ""
+        hint = fault.hint or (_ENTRY_HINT if is_whole_entry else None)
+        raise ToolDefinitionError(f"setting {place!r}: {fault.message}", hint=hint) from error
     if (read.path is None) == (read.module is None):
         raise ToolDefinitionError(
             f"setting {where!r} has {'neither' if read.path is None else 'both'} 'path' and 'module'",
