@@ -486,10 +486,8 @@ class _Session:
         run.plan = run.plan.patched(names, finished, only_failed=is_only)
         run.engine_plan = checked.plan
         run.past.successors.update({name: f"{name}_2" for name in names})
-        run.past.added = frozenset(f"{name}_2" for name in names)
-        run.past.stopped = frozenset(
-            name for name, ending in run.endings.items() if ending.is_stopped
-        )
+        stopped = frozenset(name for name, ending in run.endings.items() if ending.is_stopped)
+        run.past.corrects.update({f"{name}_2": stopped for name in names})
         replies = run.past.replies.items()
         run.past.replies = {shown: reply for shown, reply in replies if shown.step in finished}
         return [_accepted(checked.plan, at, "patch"), *kept_items(checked.plan, state, at)]

@@ -93,10 +93,8 @@ class Past:
     """Calls that were made, or whose start is in the journal, and whose end is not."""
     successors: dict[str, str] = field(default_factory=dict[str, str])
     """For each step that a patch superseded, the step in its place."""
-    added: frozenset[str] = frozenset()
-    """The steps of the last patch."""
-    stopped: frozenset[str] = frozenset()
-    """Steps whose outputs a gate had stopped when that patch came."""
+    corrects: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """For each step of a patch, the steps whose outputs a gate had stopped when it came."""
     replies: dict[Shown, bool] = field(default_factory=dict[Shown, bool])
     questions: list[Question] = field(default_factory=list[Question])
 

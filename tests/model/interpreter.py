@@ -141,8 +141,8 @@ class Interpreter:
 
     def _is_there(self, name: str, reader: ModelStep | None = None) -> bool:
         """Whether an output can be read; new steps of a patch read what a gate has stopped, too."""
-        ended, past = self._ended[name], self._past
-        corrects = reader is not None and reader.id in past.added and name in past.stopped
+        ended = self._ended[name]
+        corrects = reader is not None and name in self._past.corrects.get(reader.id, ())
         return ended.kind == "success" and (corrects or not ended.is_stopped)
 
     def _may_wait(self, step: ModelStep) -> bool:

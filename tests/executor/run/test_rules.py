@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -28,6 +29,7 @@ from wavewright.executor.run.rules import RetriedRun, ReuseSource
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import Json, PlanHash, RunId, StepId
+from wavewright.reviewer.gates.verifier import make_verifier
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.tool import ToolCall
 
@@ -444,3 +446,77 @@ async def test_an_unclear_write_is_not_made_again_by_the_step_that_supersedes_it
 
     assert bench.called == []
     assert statuses(state) == {"c": "failed", "c_2": "failed"}
+
+
+# -- what a patch reads that a gate has stopped
+
+STOPPED: Mapping[str, Any] = {"id": "c", "tool": "look"}
+CORRECTED: Mapping[str, Any] = {"id": "d", "params": {"what": "${steps.c}"}}
+SAID: Mapping[str, Any] = {"id": "e", "params": {"what": "${steps.d}"}}
+GATES = [{"id": "g", "on": "c", "check": "false"}]
+
+
+class Corrected:
+    """A run whose gate stops a step, and whose patches read what it gave all the same."""
+
+    def __init__(self, step: Mapping[str, Any]) -> None:
+        self.plans = [plan_of(step, gates=GATES)]
+        self.journal = MemoryJournal()
+        self.bench = ExecutionHarness().add(echo, "look").add(echo)
+
+    async def run(self) -> RunState:
+        """Execute the plan in force, from where the run is."""
+        plan = self.plans[-1]
+        prior = fold(await self.journal.load(RUN))
+        if len(prior.plans) < len(self.plans):
+            document = plan.model_dump(mode="json")
+            accepted = PlanAccepted(time.time(), document, PlanHash("h"), "patch")
+            await self.journal.append(RUN, [accepted])
+            prior = fold([accepted], prior)
+        signatures = {name: tool.signature for name, tool in self.bench.tools.items()}
+        verify = make_verifier(plan, signatures, None, NOW)
+        return await self.bench.run(plan, journal=self.journal, prior=prior, verify=verify)
+
+    def patch(self, *steps: Mapping[str, Any]) -> None:
+        """Add steps to the plan."""
+        before = [step.model_dump(exclude_defaults=True) for step in self.plans[-1].steps]
+        self.plans.append(plan_of(*before, *steps, gates=GATES))
+
+
+_OF_A_LIST: Mapping[str, Any] = {**STOPPED, "for_each": [1, 2], "params": {"by": "${item}"}}
+
+
+@pytest.mark.parametrize(
+    ("stopped", "ending"),
+    [
+        pytest.param(STOPPED, "blocked", id="a call"),
+        pytest.param(_OF_A_LIST, "blocked", id="a list"),
+        pytest.param({**STOPPED, "optional": True}, "failed", id="optional"),
+    ],
+)
+async def test_a_patch_reads_no_output_that_other_code_cannot_read(
+    stopped: Mapping[str, Any], ending: str
+) -> None:
+    corrected = Corrected(stopped)
+    await corrected.run()
+    corrected.patch(CORRECTED)
+    corrected.bench = ExecutionHarness().add(answering("text"), "look", **TEXTS).add(echo)
+
+    state = await corrected.run()
+    resumed_state = await corrected.run()
+
+    assert corrected.bench.called == []
+    assert statuses(state) == statuses(resumed_state) == {"c": "failed", "d": ending}
+
+
+async def test_a_step_of_an_earlier_patch_that_read_what_a_gate_has_stopped_stays_done() -> None:
+    corrected = Corrected(STOPPED)
+    await corrected.run()
+    corrected.patch(CORRECTED)
+    await corrected.run()
+    corrected.patch(SAID)
+
+    state = await corrected.run()
+
+    assert corrected.bench.called == ["c", "d", "e"]
+    assert statuses(state) == {"c": "ok", "d": "ok", "e": "ok"}

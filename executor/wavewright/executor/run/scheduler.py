@@ -18,6 +18,7 @@ import asyncio
 import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
 import anyio
@@ -383,22 +384,22 @@ class Scheduler:
         self._settle(ending)
 
 
-def _added_steps(state: RunState) -> frozenset[StepId]:
-    """Return the steps that the last patch has added."""
-    if len(state.plans) < 2:
-        return frozenset()
-    before, after = (step_ids(accepted.plan) for accepted in state.plans[-2:])
-    return frozenset(map(StepId, after)) - frozenset(map(StepId, before))
-
-
-def _stopped_before(state: RunState) -> dict[StepId, Json]:
-    """Return the outputs that a gate had stopped when the last patch was accepted."""
-    accepted = state.plans[-1].at
-    return {
-        name: end.output
-        for name, end in state.steps.items()
-        if end.status in SUCCESSES and end.at <= accepted and blocking_gate(end.gates) is not None
+def _stopped_before(state: RunState) -> dict[StepId, frozenset[StepId]]:
+    """Return for each step that a patch has added the steps that a gate had stopped before it."""
+    stopped = {
+        name: ending.at
+        for name, ending in state.steps.items()
+        if ending.status in SUCCESSES and blocking_gate(ending.gates) is not None
     }
+    before = dict[StepId, frozenset[StepId]]()
+    if not stopped:
+        return before
+    for earlier, patched in pairwise(state.plans):
+        names = frozenset(name for name, at in stopped.items() if at <= patched.at)
+        known = frozenset(step_ids(earlier.plan))
+        added = [StepId(name) for name in step_ids(patched.plan) if name not in known]
+        before.update(dict.fromkeys(added, names))
+    return before
 
 
 class StepReadiness:
@@ -412,8 +413,9 @@ class StepReadiness:
     def __init__(self, program: CompiledPlan, max_waves: int, state: RunState) -> None:
         self.outputs: dict[StepId, Json] = {}
         """Of the steps that are present."""
-        self._added = _added_steps(state)
-        self._stopped = _stopped_before(state) if self._added else {}
+        self._stopped_before = _stopped_before(state)
+        self._stopped: dict[StepId, Json] = {}
+        """Outputs of the steps that a gate has stopped; only new steps of a patch read them."""
         self.remaining = len(program.graph.steps)
         """Number of steps that have not settled."""
         self._program = program
@@ -449,6 +451,7 @@ class StepReadiness:
                 self.outputs[ending.step] = ending.output
             else:
                 self._failed_gates[ending.step] = failed
+                self._stopped[ending.step] = ending.output
         missing, places = self._missing, self._place
         freed: list[StepId] = []
         for waiting in self._graph.dependants[ending.step]:
@@ -485,12 +488,16 @@ class StepReadiness:
     def readable(self, step_id: StepId) -> Mapping[StepId, Json]:
         """Return the outputs that a step may read, if it depends on them.
 
-        A step that a patch has added may read what a gate had stopped before: it is there to mend
-        it.
+        A step that a patch has added may read what a gate had stopped before: it is there to
+        correct it.
         """
-        if step_id not in self._added or not self._stopped:
+        stopped_before = self._stopped_before.get(step_id)
+        if not stopped_before:
             return self.outputs
-        return {**self._stopped, **self.outputs}
+        # "Unreadable": what ended as failed since, because other code cannot read its output, has
+        # none; so only the outputs of this execution's endings are read.
+        stopped = {name: self._stopped[name] for name in stopped_before & self._stopped.keys()}
+        return {**stopped, **self.outputs}
 
     def unrunnable(self, step_id: StepId) -> tuple[UnrunnableStatus, str] | None:
         """Return how and why a step whose dependencies have ended does not run; None where it does."""
