@@ -66,7 +66,7 @@ from wavewright.executor.events.types import (
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.run.execution import Execution, execute
 from wavewright.executor.run.kept_items import kept_items
-from wavewright.executor.run.rules import RetriedRun, ReuseSource
+from wavewright.executor.run.rules import ReuseSource, RunSoFar
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.journal import Journal, MemoryJournal
 from wavewright.executor.store.transaction import Alongside
@@ -575,7 +575,7 @@ class _Session:
         anew = frozenset(steps_to_repeat(run.retried.state, named))
         again = frozenset(map(StepId, began.again))
         chain = tuple(
-            RetriedRun(
+            RunSoFar(
                 of.id,
                 of.state,
                 frozenset() if began.only_failed else changed_tools(of.state, tools),

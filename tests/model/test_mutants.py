@@ -360,10 +360,10 @@ def _a_patch_repeats_writes(patch: Patch) -> None:
 
 
 def _a_retry_does_not_see_what_a_patch_did(patch: Patch) -> None:
-    def alone(_: rules.RetriedRun, step: StepId) -> list[StepId]:
+    def alone(_: rules.RunSoFar, step: StepId) -> list[StepId]:
         return [step]
 
-    patch.setattr(rules.RetriedRun, "line_of", alone)
+    patch.setattr(rules.RunSoFar, "line_of", alone)
 
 
 def _people_are_asked_about_what_a_patch_keeps(patch: Patch) -> None:

@@ -25,7 +25,7 @@ from wavewright.config.value_types import is_url
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, ItemFinished
 from wavewright.executor.run.ports import LoopClock, Timer
-from wavewright.executor.run.rules import RetriedRun, ReuseSource
+from wavewright.executor.run.rules import ReuseSource, RunSoFar
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.errors import RunLost
 from wavewright.executor.store.leases import LEASE_SECONDS
@@ -176,12 +176,12 @@ class Failing:
         self.bench.calls.clear()
         steps = frozenset(map(StepId, anew))
         return await self.bench.run(
-            plan, donor=ReuseSource((RetriedRun(RunId("run_0"), donor),), steps)
+            plan, donor=ReuseSource((RunSoFar(RunId("run_0"), donor),), steps)
         )
 
     async def fail(self, plan: Plan = CHAIN) -> RunState:
         """Run as `run_0`, whose id is part of the keys, and end with a failure."""
-        empty = ReuseSource((RetriedRun(RunId("run_0"), RunState()),))
+        empty = ReuseSource((RunSoFar(RunId("run_0"), RunState()),))
         return await self.bench.run(plan, donor=empty)
 
 

@@ -12,7 +12,7 @@ from tests.executor.execution_harness import RUN, ExecutionHarness, output_of, p
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, GateRecord, ItemFinished, StepFinished
 from wavewright.executor.run.ports import GateView
-from wavewright.executor.run.rules import RetriedRun, ReuseSource
+from wavewright.executor.run.rules import ReuseSource, RunSoFar
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.language.plan import Plan
@@ -261,7 +261,7 @@ async def test_a_retry_takes_over_what_the_journal_withheld_only_where_nobody_ne
     for again in (plan, reading("${steps.login.token}"), gated):
         tools.calls.clear()
         journal = MemoryJournal()
-        await tools.run(again, donor=ReuseSource((RetriedRun(RUN, past),)), journal=journal)
+        await tools.run(again, donor=ReuseSource((RunSoFar(RUN, past),)), journal=journal)
         called.append(tools.called)
 
     assert called == [[], ["login", "used"], ["login"]]
@@ -271,7 +271,7 @@ async def test_what_a_retry_took_over_still_lacks_what_was_withheld() -> None:
     plan, tools, journal = reading("${steps.login.user}"), bench(), MemoryJournal()
     past = await prior_of(plan, tools)
 
-    await tools.run(plan, donor=ReuseSource((RetriedRun(RUN, past),)), journal=journal)
+    await tools.run(plan, donor=ReuseSource((RunSoFar(RUN, past),)), journal=journal)
     taken = journaled(await journal.load(RUN), "login")
 
     assert (taken.status, taken.withheld) == ("reused", ("token", "password"))

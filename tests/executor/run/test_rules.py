@@ -25,7 +25,7 @@ from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import PlanAccepted
 from wavewright.executor.run.execution import Execution, execute
 from wavewright.executor.run.ports import PersonReply, ReadyCalls
-from wavewright.executor.run.rules import RetriedRun, ReuseSource
+from wavewright.executor.run.rules import ReuseSource, RunSoFar
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import Json, PlanHash, RunId, StepId
@@ -44,7 +44,7 @@ class Shop:
 
     def __init__(self) -> None:
         self.is_failing = True
-        self.runs: list[RetriedRun] = []
+        self.runs: list[RunSoFar] = []
         self.bench = ExecutionHarness().add(echo, **CHARGE).add(self.look, "look")
 
     def look(self, call: ToolCall) -> Json:
@@ -64,7 +64,7 @@ class Shop:
             Execution(plan, self.bench.tools, run, NOW, journal, donor=donor, clock=VirtualClock())
         )
         state = fold(await journal.load(run))
-        self.runs.insert(0, RetriedRun(run, state))
+        self.runs.insert(0, RunSoFar(run, state))
         return state
 
     @property
@@ -159,7 +159,7 @@ async def test_a_write_that_succeeded_in_any_run_of_a_chain_is_not_repeated() ->
 async def test_a_write_is_not_repeated_after_a_retry_that_did_not_come_to_it() -> None:
     shop = Shop()
     await shop.run(CHARGE_THEN_LOOK)
-    shop.runs.insert(0, RetriedRun(RunId("run_x"), RunState()))
+    shop.runs.insert(0, RunSoFar(RunId("run_x"), RunState()))
 
     await shop.run(CHARGE_THEN_LOOK)
 
@@ -209,7 +209,7 @@ async def test_a_retry_repeats_an_unclear_write_only_where_it_is_named() -> None
     charge = shop.bench.tools["work"]
     slow = ExecutionHarness().add(lambda call: late(clock, call), timeout=1, **CHARGE)
     state = await slow.run(plan_of({"id": "c"}), clock=clock)
-    shop.runs.insert(0, RetriedRun(RUN, state))
+    shop.runs.insert(0, RunSoFar(RUN, state))
     shop.bench.tools["work"] = charge
 
     refused = await shop.run(plan_of({"id": "c"}))
@@ -232,7 +232,7 @@ async def test_of_a_list_that_is_named_only_unclear_writes_are_repeated() -> Non
         return await late(clock, call) if call.params["n"] == "b" else echo(call)
 
     slow = ExecutionHarness().add(slow_for_b, timeout=1, **CHARGE)
-    shop.runs.insert(0, RetriedRun(RUN, await slow.run(plan, clock=clock)))
+    shop.runs.insert(0, RunSoFar(RUN, await slow.run(plan, clock=clock)))
     shop.bench.tools["work"] = charge
 
     await shop.run(plan, again=("c",))
@@ -247,7 +247,7 @@ async def test_a_write_that_is_unclear_since_it_succeeded_is_repeated_where_it_i
     plan = plan_of({"id": "c"})
     await shop.run(plan)
     slow = ExecutionHarness().add(lambda call: late(clock, call), timeout=1, **CHARGE)
-    shop.runs.insert(0, RetriedRun(RunId("run_1"), await slow.run(plan, clock=clock)))
+    shop.runs.insert(0, RunSoFar(RunId("run_1"), await slow.run(plan, clock=clock)))
 
     await shop.run(plan, again=("c",))
 
@@ -292,7 +292,7 @@ async def test_a_write_that_was_blocked_after_it_succeeded_is_not_repeated_by_a_
     old, shop.bench = shop.bench, ExecutionHarness().add(echo, **CHARGE)
     shop.bench.add(answering("text"), "look", **TEXTS)
     blocked = await resumed(shop.bench, plan, journal)
-    shop.runs.append(RetriedRun(RUN, blocked))
+    shop.runs.append(RunSoFar(RUN, blocked))
     shop.bench = old
 
     state = await shop.run(plan)
@@ -305,7 +305,7 @@ async def test_a_write_that_was_blocked_after_it_succeeded_is_not_repeated_by_a_
 async def test_an_unclear_write_is_not_repeated_after_a_retry_that_a_person_refused() -> None:
     plan = plan_of({"id": "c", "needs_approval": True})
     bench = ExecutionHarness().add(echo, **CHARGE)
-    runs = [RetriedRun(RunId("run_0"), await _begun(plan))]
+    runs = [RunSoFar(RunId("run_0"), await _begun(plan))]
 
     async def refuse(_: ReadyCalls) -> PersonReply:
         return PersonReply("refuse", is_refused=True)
@@ -315,7 +315,7 @@ async def test_an_unclear_write_is_not_repeated_after_a_retry_that_a_person_refu
 
     donor = ReuseSource(tuple(runs))
     refused = await bench.run(plan, donor=donor, ask=refuse)
-    runs.insert(0, RetriedRun(RunId("run_1"), refused))
+    runs.insert(0, RunSoFar(RunId("run_1"), refused))
     state = await bench.run(plan, donor=ReuseSource(tuple(runs)), ask=allow)
 
     assert bench.calls == []
@@ -352,7 +352,7 @@ async def test_an_unclear_write_that_was_blocked_since_is_not_repeated_by_a_retr
     shop.bench.add(slow, **CHARGE)
     await shop.bench.run(plan, journal=journal, clock=clock)
     unreadable = ExecutionHarness().add(slow, **CHARGE).add(answering("text"), "look", **TEXTS)
-    shop.runs.append(RetriedRun(RUN, await resumed(unreadable, plan, journal)))
+    shop.runs.append(RunSoFar(RUN, await resumed(unreadable, plan, journal)))
     shop.bench.add(echo, **CHARGE)
 
     state = await shop.run(plan)
@@ -371,7 +371,7 @@ async def test_a_write_that_other_code_could_not_read_is_not_repeated_by_a_retry
     await shop.bench.run(plan, journal=journal)
     old = shop.bench
     unreadable = ExecutionHarness().add(answering("text"), **CHARGE, **TEXTS)
-    shop.runs.append(RetriedRun(RUN, await resumed(unreadable, plan, journal)))
+    shop.runs.append(RunSoFar(RUN, await resumed(unreadable, plan, journal)))
     shop.bench = old
 
     state = await shop.run(plan)
@@ -413,7 +413,7 @@ async def test_a_write_that_a_step_of_a_patch_made_is_not_repeated_by_a_retry() 
     bench = _declining_once()
     state = await _patched(bench, MemoryJournal())
 
-    retried = await bench.run(PAYING, donor=ReuseSource((RetriedRun(RUN, state),)))
+    retried = await bench.run(PAYING, donor=ReuseSource((RunSoFar(RUN, state),)))
 
     assert bench.called == ["c", "c_2"]
     assert output_of(retried, "c") == "charged"

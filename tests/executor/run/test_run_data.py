@@ -14,7 +14,7 @@ from tests.executor.execution_harness import NOW, RUN, plan_of, statuses
 from wavewright.executor.events.state import RunState, fold, written_data
 from wavewright.executor.events.types import Event, PlanAccepted, RunStarted, StepFinished
 from wavewright.executor.run.execution import Execution, execute
-from wavewright.executor.run.rules import RetriedRun, ReuseSource
+from wavewright.executor.run.rules import ReuseSource, RunSoFar
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.journal import Journal, MemoryJournal
 from wavewright.planner.language.plan import Plan, Retry
@@ -193,7 +193,7 @@ async def test_a_retried_run_takes_the_values_over_with_the_results() -> None:
     first = await library.run(CHAIN)
     library.called.clear()
 
-    state = await library.run(CHAIN, run="run_2", donor=ReuseSource((RetriedRun(RUN, first),)))
+    state = await library.run(CHAIN, run="run_2", donor=ReuseSource((RunSoFar(RUN, first),)))
 
     assert library.called == []
     assert set(statuses(state).values()) == {"reused"}
@@ -209,7 +209,7 @@ async def test_a_step_is_made_again_where_the_data_that_it_reads_is_another() ->
     state = await library.run(
         CHAIN,
         run="run_2",
-        donor=ReuseSource((RetriedRun(RUN, first),), anew=frozenset({StepId("store_b")})),
+        donor=ReuseSource((RunSoFar(RUN, first),), anew=frozenset({StepId("store_b")})),
     )
 
     assert library.called == ["store b", "count"]

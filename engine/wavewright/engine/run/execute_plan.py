@@ -19,7 +19,7 @@ from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event
 from wavewright.executor.run.execution import Execution, execute
 from wavewright.executor.run.ports import DrainSignal
-from wavewright.executor.run.rules import RetriedRun, ReuseSource
+from wavewright.executor.run.rules import ReuseSource, RunSoFar
 from wavewright.reviewer.gates.verifier import make_verifier
 from wavewright.reviewer.review.results import run_instant
 from wavewright.tools.functions.tool import Tool
@@ -125,7 +125,7 @@ def _donor(context: PlannedContext) -> ReuseSource | None:
     retry = context.retry
     if context.donor is None or retry is None:
         return None
-    chain: list[RetriedRun] = []
+    chain: list[RunSoFar] = []
     for state in (context.donor, *context.donors_before):
         if state.run is None:
             continue
@@ -134,7 +134,7 @@ def _donor(context: PlannedContext) -> ReuseSource | None:
             # Reads of a tool whose code has changed since are made again; see "Retried" in
             # docs/explanation/semantics.md.
             changed = changed_tools(state, context.tools)
-        chain.append(RetriedRun(state.run, state, changed))
+        chain.append(RunSoFar(state.run, state, changed))
     if not chain:
         return None
     return ReuseSource(tuple(chain), frozenset(retry.anew), frozenset(retry.again))

@@ -17,7 +17,7 @@ from wavewright.engine.run.execute_plan import changed_tools
 from wavewright.engine.run.read_job import steps_called_again, steps_to_repeat
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import ItemFinished, StepFinished
-from wavewright.executor.run.rules import RetriedRun, is_unclear
+from wavewright.executor.run.rules import RunSoFar, is_unclear
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.graph import PlanGraph
@@ -61,7 +61,7 @@ def retry_outlook(
     anew = frozenset(steps_to_repeat(newest, request.start))
     again = frozenset(steps_called_again(newest, request.again))
     read_anew = _steps_that_read(plan, _changed_inputs(request, newest))
-    runs = [RetriedRun(state.run or request.run, state) for state in donors]
+    runs = [RunSoFar(state.run or request.run, state) for state in donors]
     outlook = _Outlook(request, runs, tools, anew, again)
     steps = list[RetriedStep]()
     called = set[StepId]()
@@ -90,7 +90,7 @@ class _Outlook:
     """What is known of the runs that are repeated."""
 
     request: RetryRequest
-    runs: Sequence[RetriedRun]
+    runs: Sequence[RunSoFar]
     tools: Mapping[str, Tool]
     anew: frozenset[StepId]
     again: frozenset[StepId]

@@ -9,7 +9,8 @@ its test, in `docs/explanation/semantics.md`.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, TypeAlias
 
 from wavewright.executor.events.state import SUCCESSES, RunState
@@ -19,15 +20,14 @@ from wavewright.executor.run.redacted_events import WithheldCheck
 from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall
 from wavewright.executor.store.journal import StoredOutput
 from wavewright.planner.language.hashing import content_of, placed_key
-from wavewright.planner.language.plan import Gate
+from wavewright.planner.language.plan import Gate, Plan
+from wavewright.planner.plans.graph import superseded_before
 from wavewright.planner.types import (
     CallContent,
     GateId,
-    JsonObject,
     RunId,
     StepId,
     StepKey,
-    as_object,
 )
 
 FinishedCall: TypeAlias = StepFinished | ItemFinished
@@ -154,49 +154,38 @@ class Inquiry:
 NOTHING_ASKED: Final = Inquiry()
 
 
-@dataclass(frozen=True, slots=True)
-class RetriedRun:
-    """A run that is retried, as far as it came."""
+@dataclass(frozen=True)
+class RunSoFar:
+    """A run as far as it came: one that is retried, or the one that goes on."""
 
     run: RunId
     state: RunState
     changed: frozenset[str] = frozenset()
     """Tools whose code is another one now."""
-    endings: PastEndings = field(init=False, repr=False, compare=False)
 
-    successors: Mapping[StepId, StepId] = field(init=False, repr=False, compare=False)
-    """For each step that a patch superseded, the step in its place."""
+    @cached_property
+    def endings(self) -> PastEndings:
+        """How its calls have ended."""
+        return PastEndings(self.state)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "endings", PastEndings(self.state))
-        object.__setattr__(self, "successors", _successors_in(self.state.plan))
+    @cached_property
+    def _superseded(self) -> Mapping[StepId, tuple[StepId, ...]]:
+        plan = self.state.plan
+        return {} if plan is None else superseded_before(Plan.model_validate(plan))
 
     def line_of(self, step: StepId) -> list[StepId]:
         """Return a step and those that were put in its place, one after the other; the newest
         first.
         """
-        line = [step]
-        while (newer := self.successors.get(line[0])) is not None and newer not in line:
-            line.insert(0, newer)
-        return line
-
-
-def _successors_in(plan: JsonObject | None) -> dict[StepId, StepId]:
-    """Return which step of a plan in a journal stands for which."""
-    steps = [] if plan is None else plan["steps"]
-    assert isinstance(steps, list)
-    found = dict[StepId, StepId]()
-    for step in map(as_object, steps):
-        if isinstance(old := step.get("supersedes"), str):
-            found[StepId(old)] = StepId(str(step["id"]))
-    return found
+        newer = [name for name, older in self._superseded.items() if step in older]
+        return [*reversed(newer), step]
 
 
 @dataclass(frozen=True, slots=True)
 class ReuseSource:
     """The runs whose results a retry reuses: the one that it repeats, and those that this repeats."""
 
-    chain: tuple[RetriedRun, ...]
+    chain: tuple[RunSoFar, ...]
     """The newest first; not empty."""
     anew: frozenset[StepId] = frozenset()
     """Steps whose calls are always made."""
@@ -268,7 +257,7 @@ def _was_refused(past: PastCall) -> bool:
 
 
 def _past_call(
-    past: RetriedRun, call: ScheduledCall, step: StepId, runs: Iterable[RunId]
+    past: RunSoFar, call: ScheduledCall, step: StepId, runs: Iterable[RunId]
 ) -> Iterator[PastCall]:
     """Yield the same call as one that is ready, which a step of a run has made or begun; its key is
     of one of the runs.
@@ -318,9 +307,8 @@ class CallRules:
         sharing: Container[StepId],
     ) -> None:
         self.equal_calls = EqualCalls(prior, sharing)
-        self._endings = PastEndings(prior)
         self._prior = prior
-        self._own = RetriedRun(run, prior)
+        self._own = RunSoFar(run, prior)
         self._superseded = superseded
         self._retried = retried
         self._retry_failed = retry_failed
@@ -349,7 +337,7 @@ class CallRules:
         It is the same call where step, item and parameters are: the code of the tool may be another
         one.
         """
-        ending = None if call.key is None else self._endings.find(call, call.key, call.step.id)
+        ending = None if call.key is None else self._own.endings.find(call, call.key, call.step.id)
         if ending is None or not self.stands(ending, _tool_of(call)):
             return None
         if (
@@ -413,7 +401,7 @@ class CallRules:
         """Whether a call is not made because a retried run or a superseded step made it, and its
         whole output is known.
         """
-        if self._endings.is_kept_item(call):
+        if self._own.endings.is_kept_item(call):
             return True
         past = self._taken_over(call)
         return past is not None and past.ending is not None and not past.ending.withheld
