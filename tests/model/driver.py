@@ -641,6 +641,7 @@ def _compare(run: _Run, part: Part, result: Json) -> None:
     known = replace(
         past,
         calls=dict(past.calls),
+        made_at=dict(past.made_at),
         undone=dict(past.undone),
         lists=dict(past.lists),
         begun=set(past.begun),
@@ -674,6 +675,7 @@ def _compare(run: _Run, part: Part, result: Json) -> None:
                 known.undone[call] = before
             known.calls[call] = real
             known.begun.discard(call)
+            known.made_at[call] = _made_at(record)
             continue
         was_made = any((one.step, one.item) == (call.step, index) for one in part.made)
         if was_made or _is_announced(run, step, call):
@@ -682,6 +684,11 @@ def _compare(run: _Run, part: Part, result: Json) -> None:
         raise NotAllowedError(f"the result is {result}, but should be {model.result()}")
     _keep_questions(run, known)
     run.past = known
+
+
+def _made_at(record: StepFinished | ItemFinished | None) -> float:
+    """Return when a call ended that was made and succeeded; 0 for another."""
+    return record.at if record is not None and record.status == "ok" else 0
 
 
 def _has_items(run: _Run, step: ModelStep) -> bool:

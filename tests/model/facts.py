@@ -85,6 +85,8 @@ class Past:
     """What is known of a run: endings and answers that are in the journal, and calls begun."""
 
     calls: dict[Call, Ending] = field(default_factory=dict[Call, Ending])
+    made_at: dict[Call, float] = field(default_factory=dict[Call, float])
+    """When calls ended that succeeded and were made in this run; 0 for others."""
     undone: dict[Call, Ending] = field(default_factory=dict[Call, Ending])
     """Calls that succeeded, and whose output other code could not read since."""
     lists: dict[str, Ending] = field(default_factory=dict[str, Ending])

@@ -356,18 +356,24 @@ class Interpreter:
     # -- equal calls of deterministic tools
 
     def _of_an_equal_call(self, step: ModelStep, call: Call) -> Ending | None:
-        """Return the ending of an equal call that has succeeded in this run."""
+        """Return the ending of an equal call of this run: of those that were made the latest, or
+        else of one that is taken over.
+        """
         if not self._may_share(step):
             return None
-        for other, ending in (*self._past.calls.items(), *self.calls.items(), *self._later()):
-            if (self._tool(other), other.x) == (step.tool, call.x) and self._serves(other, ending):
-                return ending
         for one in self._part.made:
             its = self.steps[one.step]
             is_equal = (its.tool, _asked(its, one)) == (step.tool, call.x)
             if is_equal and one.outcome == "ok" and self._may_share(its):
                 return Ending("success", _output(its, one))
-        return None
+        ended = [*self._past.calls.items(), *self.calls.items(), *self._later()]
+        equal = {
+            other: ending
+            for other, ending in ended
+            if (self._tool(other), other.x) == (step.tool, call.x) and self._serves(other, ending)
+        }
+        newest = max(equal, key=lambda other: self._past.made_at.get(other, 0), default=None)
+        return None if newest is None else equal[newest]
 
     def _later(self) -> Iterator[tuple[Call, Ending]]:
         """Yield the calls that are taken over, of steps that are not interpreted yet, too."""

@@ -18,6 +18,7 @@ from tests.executor.execution_harness import (
     answering,
     echo,
     output_of,
+    outputs,
     plan_of,
     statuses,
 )
@@ -131,6 +132,28 @@ async def test_an_equal_call_whose_output_other_code_cannot_read_is_made() -> No
 
     assert changed.called == ["d"]
     assert statuses(state) == {"c": "failed", "d": "ok"}
+
+
+@pytest.mark.parametrize("is_resumed", [False, True], ids=["at once", "resumed"])
+async def test_of_equal_calls_one_of_this_run_serves_before_one_of_a_run_before(
+    *, is_resumed: bool
+) -> None:
+    def computed(name: str, *before: str) -> Mapping[str, Any]:
+        return {"id": name, "params": {"by": 1}, "depends_on": list(before)}
+
+    old = ExecutionHarness().add(answering("old"), deterministic=True)
+    donor = ReuseSource((RunSoFar(RUN, await old.run(plan_of(computed("c")))),))
+    new = ExecutionHarness().add(answering("new"), deterministic=True)
+    journal, begun = MemoryJournal(), [computed("d"), computed("c", "d")]
+    if is_resumed:
+        await new.run(plan_of(*begun), journal=journal, donor=donor)
+    prior = fold(await journal.load(RUN))
+    whole = plan_of(*begun, computed("e", "c"))
+
+    state = await new.run(whole, journal=journal, prior=prior, donor=donor)
+
+    assert new.called == ["d"]
+    assert outputs(state) == {"d": "new", "c": "old", "e": "new"}
 
 
 async def test_a_write_of_a_retried_run_that_other_code_cannot_read_ends_the_step() -> None:

@@ -196,7 +196,7 @@ def _rules_and_calls(
         superseded=superseded_before(execution.plan),
         is_withheld=journaled.is_withheld,
         gates=gates_by_step(execution.plan.gates),
-        sharing=program.sharing_steps() if prior.steps or prior.items else (),
+        sharing=program.sharing_steps() if prior.steps or prior.items else {},
     )
     facts = RunFacts(
         run=execution.run,

@@ -175,14 +175,16 @@ class CompiledPlan:
             self._asks_of(step, tool),
         )
 
-    def sharing_steps(self) -> frozenset[StepId]:
-        """Return the steps whose output may serve other steps that make an equal call."""
-        found = set[StepId]()
+    def sharing_steps(self) -> dict[StepId, CompiledTool]:
+        """Return the steps whose output may serve other steps that make an equal call, with their
+        tools.
+        """
+        sharing = dict[StepId, CompiledTool]()
         for step in self.plan.steps:
             tool = self.tools.get(step.tool)
             if tool is not None and tool.may_share(step, asks=self._asks_of(step, tool)):
-                found.add(step.id)
-        return frozenset(found)
+                sharing[step.id] = tool
+        return sharing
 
     def _asks_of(self, step: Step, tool: CompiledTool) -> PersonAsk | None:
         return self._asked_before(step, tool) if self._asks_people else None

@@ -8,7 +8,7 @@ its test, in `docs/explanation/semantics.md`.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -304,7 +304,7 @@ class CallRules:
         superseded: Mapping[StepId, tuple[StepId, ...]],
         is_withheld: WithheldCheck,
         gates: Mapping[StepId | None, frozenset[GateId]],
-        sharing: Container[StepId],
+        sharing: Mapping[StepId, CompiledTool],
     ) -> None:
         self.equal_calls = EqualCalls(prior, sharing)
         self._prior = prior
@@ -449,7 +449,7 @@ class CallRules:
         if self.may_share(call) and call.key is not None:
             content = content_of(call.key)
             equal = self.equal_calls.finished(content)
-            if equal is not None and _tool_of(call).fits(equal.output):
+            if equal is not None:
                 return ReuseOutput(FromEqualCall(equal))
             if self.equal_calls.is_in_progress(content):
                 return FollowEqualCall()
@@ -603,17 +603,16 @@ class EqualCalls:
     made themselves.
     """
 
-    def __init__(self, prior: RunState, sharing: Container[StepId]) -> None:
+    def __init__(self, prior: RunState, sharing: Mapping[StepId, CompiledTool]) -> None:
         self._finished: dict[CallContent, FinishedCall] = {}
         self._leaders: dict[CallContent, ScheduledCall] = {}
         self._followers: dict[CallContent, list[ScheduledCall]] = {}
-        for step_id, items in prior.items.items():
-            if step_id in sharing:
-                for item in items.values():
-                    self._remember(item)
-        for step_id, step in prior.steps.items():
-            if step_id in sharing and step.items is None:
-                self._remember(step)
+        for step_id, tool in sharing.items():
+            step = prior.steps.get(step_id)
+            if step is not None and step.items is None:
+                self._remember(step, tool)
+            for item in prior.items.get(step_id, {}).values():
+                self._remember(item, tool)
 
     def finished(self, content: CallContent) -> FinishedCall | None:
         """Return the ending of an equal call that succeeded."""
@@ -633,7 +632,7 @@ class EqualCalls:
 
     def succeed(self, content: CallContent, ending: FinishedCall) -> list[ScheduledCall]:
         """Keep the ending of a call; return its followers."""
-        self._finished[content] = ending
+        self._let_serve(content, ending)
         self._leaders.pop(content, None)
         return self._followers.pop(content, [])
 
@@ -644,9 +643,23 @@ class EqualCalls:
         del self._leaders[content]
         return self._followers.pop(content, [])
 
-    def _remember(self, ending: FinishedCall) -> None:
-        if ending.key is not None and ending.status in SUCCESSES and not ending.withheld:
-            self._finished[content_of(ending.key)] = ending
+    def _remember(self, ending: FinishedCall, tool: CompiledTool) -> None:
+        """Keep an ending of an earlier part of the run that the present code can read."""
+        if ending.key is None or ending.status not in SUCCESSES or ending.withheld:
+            return
+        if tool.fits(ending.output):
+            self._let_serve(content_of(ending.key), ending)
+
+    def _let_serve(self, content: CallContent, ending: FinishedCall) -> None:
+        # "Which of several": one of the present code serves before one of older code. A call that
+        # was made in this run is newer than one of a run before, and the latest is the newest.
+        other = self._finished.get(content)
+        if other is None or _newness(ending) >= _newness(other):
+            self._finished[content] = ending
+
+
+def _newness(ending: FinishedCall) -> tuple[bool, float]:
+    return ending.status != "reused", ending.at
 
 
 def _compiled(call: ScheduledCall) -> CompiledStep:
