@@ -210,7 +210,7 @@ def _mend(expression: str, fit: Fit, use: ExpressionUse) -> str:
         return (
             f"give another value for that case: ${{{expression} != null ? {expression} : {other}}}"
         )
-    return f"ask for its type, or convert it: type({expression}) == …, string({expression})"
+    return f"convert it: string({expression}), double({expression})"
 
 
 def _is_asked(step: Step, expression: str) -> bool:

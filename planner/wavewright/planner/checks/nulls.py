@@ -16,7 +16,6 @@ from wavewright.planner.cel.nodes import (
     ExpressionNode,
     FunctionCall,
     Has,
-    Identifier,
     Index,
     LiteralValue,
     LogicalOperation,
@@ -51,7 +50,6 @@ _NO_FACTS: Facts = frozenset()
 _NULL = view_schema(NULL)
 _LIST_OF_NULL = view_schema(array_schema(NULL))
 _KEEP_ELEMENTS = frozenset({"reverse", "slice", "distinct", "sort"})
-_TAKE_ELEMENT = frozenset({"first", "last"})
 
 
 class NullUse(NamedTuple):
@@ -230,11 +228,7 @@ class _NullUses:
         while isinstance(bare, Select):
             fields = f".{bare.field}{fields}"
             bare = without_parens(bare.operand)
-        if isinstance(bare, Index):
-            return fields in self.element_facts(bare.operand)
-        if isinstance(bare, FunctionCall) and bare.function in _TAKE_ELEMENT and bare.target:
-            return fields in self.element_facts(bare.target)
-        return False
+        return isinstance(bare, Index) and fields in self.element_facts(bare.operand)
 
     def element_facts(self, node: ExpressionNode) -> Facts:
         """Return what is not null of each element of a list: `` for the element, `.a` of it."""
@@ -277,10 +271,7 @@ class _NullUses:
         if operator not in ("==", "!="):
             return _NO_FACTS
         is_equal = (operator == "==") == holds
-        if isinstance(part, FunctionCall) and part.function == "type" and part.arguments:
-            is_null = isinstance(other, Identifier) and other.name == "null_type"
-            part = part.arguments[0]
-        elif isinstance(other, LiteralValue):
+        if isinstance(other, LiteralValue):
             is_null = other.kind == "null"
         else:
             view = self._view(other)
