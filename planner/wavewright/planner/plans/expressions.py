@@ -152,52 +152,40 @@ Renderer: TypeAlias = Callable[[Variables, dt.datetime], Json]
 """Gives a value with its references replaced, for variables by root and the run's instant."""
 
 
-TextCompiler: TypeAlias = Callable[[str], Renderer | None]
-"""Gives the renderer of a text that holds a `${`; none where there is nothing to render."""
-
-
-def compile_render(value: Json, text: TextCompiler | None = None) -> Renderer:
+def compile_render(value: Json) -> Renderer:
     """Return a renderer of a value, prepared for being called often.
 
     It gives what `render` gives; parts without a reference are returned as they are and not copied.
 
-    Args:
-        value: What to render.
-        text: Compiles the texts in it that hold a `${`, where there is a shorter way than reading
-            expressions.
-
     Raises:
         ExpressionError: a reference is not closed, or holds no expression.
     """
-    return _compile_value(value, text or _compile_text) or _constant_renderer(value)
+    return _compile_value(value) or _constant_renderer(value)
 
 
 def _constant_renderer(value: Json) -> Renderer:
     return lambda _variables, _now: value
 
 
-def _compile_value(value: Json, text: TextCompiler) -> Renderer | None:
+def _compile_value(value: Json) -> Renderer | None:
     """Return a renderer, or None where there is nothing to render."""
     if isinstance(value, str):
-        return text(value) if "${" in value else None
+        return _compile_text(value) if "${" in value else None
     if isinstance(value, dict):
-        return _compile_object(value, text)
+        return _compile_object(value)
     if isinstance(value, list):
-        return _compile_list(value, text)
+        return _compile_list(value)
     return None
 
 
-def _compile_object(value: dict[str, Json], text: TextCompiler) -> Renderer | None:
+def _compile_object(value: dict[str, Json]) -> Renderer | None:
     renderers = [
         (key, renderer)
         for key, item in value.items()
-        if (renderer := _compile_value(item, text)) is not None
+        if (renderer := _compile_value(item)) is not None
     ]
     if not renderers:
         return None
-    if len(renderers) == 1 and len(value) == 1:
-        only, sole_renderer = renderers[0]
-        return lambda variables, now: {only: sole_renderer(variables, now)}
 
     def render_object(variables: Variables, now: dt.datetime) -> Json:
         rendered = dict(value)
@@ -208,11 +196,11 @@ def _compile_object(value: dict[str, Json], text: TextCompiler) -> Renderer | No
     return render_object
 
 
-def _compile_list(value: list[Json], text: TextCompiler) -> Renderer | None:
+def _compile_list(value: list[Json]) -> Renderer | None:
     renderers = [
         (place, renderer)
         for place, item in enumerate(value)
-        if (renderer := _compile_value(item, text)) is not None
+        if (renderer := _compile_value(item)) is not None
     ]
     if not renderers:
         return None
@@ -226,7 +214,7 @@ def _compile_list(value: list[Json], text: TextCompiler) -> Renderer | None:
     return render_list
 
 
-def _compile_text(value: str) -> Renderer | None:
+def _compile_text(value: str) -> Renderer:
     parts = split_references(value)
     if len(parts) == 1 and isinstance(parts[0], EmbeddedExpression):
         return compile_expression(parts[0].expression)
