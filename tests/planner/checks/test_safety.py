@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import Any
 
 import pytest
 
 from wavewright.planner.checks.checker import check
-from wavewright.planner.checks.data_flow import holds_free_text
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.schemas.views import scoped_schema
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 
 TEXT: JsonSchema = {"type": "string"}
@@ -648,41 +645,37 @@ def test_a_secret_in_what_is_sent_is_refused(inputs: JsonObject, text: str) -> N
     assert found(step("send", "open_file", params={"note": text}), inputs=inputs, goal=goal) == []
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [r"^[A-Z]{3}$", r"^\d{4}-\d{2}-\d{2}$", r"^v\d{1,3}\.\d{1,3}$", r"^[a-z_]{1,32}$"],
-)
-def test_a_short_pattern_holds_no_free_text(pattern: str) -> None:
-    re.compile(pattern)
-
-    assert not holds_free_text(scoped_schema({"type": "string", "pattern": pattern}))
-
-
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        "[A-Z]{3}",
-        "^.{3}$",
-        r"^\w+$",
-        "^[^a]{2}$",
-        "^[a-z ]{1,99}$",
-        "^(a|b)*$",
-        "^[A-Z]+$",
-        r"^\S{2}$",
-        "^[a-z]{3}|x$",
-        "^[a-z.]{1,40}@[a-z.]{1,40}$",
-        "^[A-Za-z0-9.-]{1,63}$",
-    ],
-)
-def test_any_other_pattern_may(pattern: str) -> None:
-    assert holds_free_text(scoped_schema({"type": "string", "pattern": pattern}))
+def secret_codes(text: str, result: Json = None) -> list[str]:
+    """Return what is found of a plan with a secret input that mails a text."""
+    password: JsonObject = {"type": "string", "format": "password"}
+    goal = Goal(
+        name="g",
+        job="j",
+        text="x",
+        inputs={"password": "hunter2"},
+        inputs_schema={"type": "object", "properties": {"password": password}},
+        tools=tuple(AvailableTool(name=name) for name in TOOLS),
+    )
+    send = step("send", "mail", params={"to": "a@x.org", "text": text})
+    plan = Plan.model_validate({"inputs": goal.inputs, "steps": [send], "result": result})
+    return [one.code for one in check(plan, goal, TOOLS) if one.code == "E603"]
 
 
-@pytest.mark.parametrize(
-    "schema", [{"items": {"type": "integer"}}, {"properties": {}, "additionalProperties": False}]
-)
-def test_a_schema_without_a_type_lets_text_pass(schema: JsonSchema) -> None:
-    assert holds_free_text(scoped_schema(schema))
+@pytest.mark.parametrize("text", ["${inputs.password.split('u').join('-')}", "${inputs}"])
+def test_a_secret_is_followed_through_what_is_made_of_it(text: str) -> None:
+    assert secret_codes(text) == ["E603"]
+
+
+def test_a_secret_is_followed_through_the_result_of_an_earlier_run() -> None:
+    sent = "${has(previous.result) ? previous.result.kept : 'none'}"
+
+    assert secret_codes(sent, {"kept": "${inputs.password}"}) == ["E603"]
+    assert secret_codes(sent, {"kept": "a word"}) == []
+
+
+def test_what_a_secret_only_decides_holds_none_of_it() -> None:
+    assert secret_codes("${inputs.password == 'x' ? 'same' : 'other'}") == []
+    assert secret_codes("${inputs.password != '' ? inputs.password : 'none'}") == ["E603"]
 
 
 EARLIER = {

@@ -1,225 +1,453 @@
-"""Where secrets and private data of one plan go: from some outputs or inputs through expressions,
-items and the outputs of other steps.
+"""Where data goes in one plan, and what it decides there.
 
-A value that can hold no free text (a number, a choice, a short pattern) carries nothing on, nor
-does order without data (`depends_on`). Run data is taken to hold free text always.
+What is followed comes from the outputs of some steps, of some tools in a few fields alone, and from
+some inputs: untrusted text, a secret, private data. The steps are visited in the order of the graph,
+and of each value that a step gets it is computed what the followed data decides of it
+(`influence`): through expressions, `for_each`, conditions, run data, and the outputs of the steps
+between.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Sequence, Set as AbstractSet
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from wavewright.config.sources import pointer_keys
+from wavewright.planner.cel.embedded import EmbeddedExpression, bare_expression, split_references
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.cel.plain_paths import Read
+from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.checks.context import CheckContext
-from wavewright.planner.language.plan import Step
-from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature
-from wavewright.planner.plans.uses import ExpressionText, ExpressionUse
+from wavewright.planner.checks.influence import (
+    NOTHING,
+    TRUSTED,
+    Influence,
+    Level,
+    Value,
+    choice,
+    list_of,
+    object_of,
+    stronger,
+    text,
+)
+from wavewright.planner.checks.influenced_expressions import (
+    RootReader,
+    influenced_value,
+    text_of_parts,
+)
+from wavewright.planner.language.plan import SUB_PLAN, Step
+from wavewright.planner.language.signatures import ASK_PERSON, RUN_INPUTS, ToolSignature
+from wavewright.planner.plans.previous_run import declared_results, reads_previous
 from wavewright.planner.schemas.views import (
-    SchemaView,
     ScopedSchema,
-    allowed_values,
     element_schema,
     field_schema,
     field_schemas,
     scoped_schema,
-    subschema,
     view_schema,
 )
-from wavewright.planner.types import JsonSchema, StepId
+from wavewright.planner.types import Json, StepId
 
-TEXTLESS_KINDS: Final = frozenset({"null", "boolean", "integer", "number", "timestamp", "duration"})
-MAX_DEPTH: Final = 16
-_NARROW_PATTERN: Final = re.compile(
-    r"\^(?:(?:[A-Za-z0-9_:/@,#=-]|\\[.\-/+]|\\d|\[(?:[A-Za-z0-9_.:-]|\\[.\-d])+\])(?:\{\d{1,2}(?:,\d{1,2})?\}|\?)?)+\$"
-)
-"""Patterns of which every part has a bounded length and admits no white space: codes, dates,
-versions.
+Sources: TypeAlias = Mapping[StepId, Collection[str]]
+"""Steps whose outputs are followed, each with the fields that alone hold what is followed; with none
+where all of the output does.
 """
-_PLACE_PATTERN: Final = re.compile(
-    r"\[[^\]]*[.:]|\[[^\]]*(?<!\\)[A-Za-z].*[.@/]|[.@/].*\[[^\]]*(?<!\\)[A-Za-z]"
-)
-"""Patterns that a host, a path or an e-mail address of the writer's choice matches."""
 
 
-def holds_free_text(place: ScopedSchema, depth: int = 0) -> bool:
-    """Whether a value of a schema can hold text that is not one of a few, or of a short fixed form."""
-    return depth > MAX_DEPTH or _view_holds_text(view_schema(place), depth)
-
-
-def _view_holds_text(view: SchemaView, depth: int) -> bool:
-    if view.kind in TEXTLESS_KINDS or allowed_values(view.schema) is not None:
-        return False
-    if view.branches:
-        return any(_view_holds_text(branch, depth + 1) for branch in view.branches)
-    if view.kind == "string":
-        pattern = view.schema.get("pattern")
-        return not (
-            isinstance(pattern, str)
-            and _NARROW_PATTERN.fullmatch(pattern)
-            and not _PLACE_PATTERN.search(pattern)
-        )
-    if view.kind in {"array", "object"} and "type" not in view.schema:
-        return True  # `items` and `properties` alone let any text pass
-    if view.kind == "array":
-        elements = element_schema(view)
-        return elements is None or holds_free_text(elements, depth + 1)
-    if view.kind == "object":
-        if (
-            view.schema.get("additionalProperties") is not False
-            or "patternProperties" in view.schema
-        ):
-            return True
-        fields = field_schemas(view).values()
-        return any(holds_free_text(subschema(part, view.root), depth + 1) for part in fields)
-    return True
-
-
-class Arrival(NamedTuple):
-    """A place where a step reads what is followed."""
+class Reading(NamedTuple):
+    """A place where a step reads what the followed data decides."""
 
     step: Step
     signature: ToolSignature
-    use: ExpressionUse
-    origin: str
-    """The step whose output it reads, or the input (`inputs.NAME`)."""
+    role: Literal["when", "for_each", "params"]
+    pointer: str
     names: Sequence[str]
     """Of a parameter: its name, and the keys that lead to the part which reads it."""
+    influence: Influence
     place: ScopedSchema
     """Of a parameter: the schema of that part."""
 
+    @property
+    def origin(self) -> str:
+        """The step whose output it reads, or the input (`inputs.NAME`)."""
+        return self.influence.origin
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether text of it is in a parameter."""
+        return self.role == "params" and self.influence.level is Level.TEXT
+
+
+PREVIOUS_RESULT: Final = "previous.result"
+WHOLE_RESULT: Final = ""
+"""In place of the name of a field, where a result has no fields that are known by name."""
+_ROUNDS_OF_CHOICES: Final = 3
+"""Runs, each reading the one before, after which choices that still add up are text."""
+
+
+def flow_of(
+    subject: CheckContext, sources: Sources, inputs: Collection[str] = frozenset()
+) -> DataFlow:
+    """Return where data goes in a plan, also by way of its earlier runs.
+
+    A field of `previous.result` holds what this field of the plan's own result holds: from nothing
+    on, what the data decides of the result is what it decides of the next run's `previous.result`,
+    until nothing is added.
+    """
+    flow = DataFlow(subject, sources, inputs)
+    if not reads_previous(subject.plan):
+        return flow
+    held: dict[str, Influence] = {}
+    rounds = 0
+    while (result := flow.influence_on_result()) != held:
+        rounds += 1
+        held = result
+        if rounds > _ROUNDS_OF_CHOICES:
+            held = {name: text(influence.origin) for name, influence in result.items()}
+        flow = DataFlow(subject, sources, inputs, previous=held)
+    return flow
+
 
 class DataFlow:
-    """Where what comes in with some outputs or inputs goes in one plan."""
+    """What some data decides in one plan."""
 
     def __init__(
         self,
         subject: CheckContext,
+        sources: Sources,
+        inputs: Collection[str] = frozenset(),
         *,
-        sources: Collection[StepId] = (),
-        inputs: Collection[str] = (),
-        order: Sequence[StepId] | None = None,
-        is_secret: bool = False,
+        previous: Mapping[str, Influence] | None = None,
+        among: Collection[StepId] | None = None,
     ) -> None:
-        """Follow outputs of `sources` and values of `inputs` through the steps of `order`, all
-        where it is absent.
+        """Follow the outputs of `sources` and the values of `inputs`.
+
+        Args:
+            subject: The plan.
+            sources: Steps, and which of their fields.
+            inputs: Names of inputs.
+            previous: What the data decides of each field of `previous.result`, of the whole under
+                `WHOLE_RESULT`.
+            among: The steps that are visited; all where absent.
         """
         self._subject = subject
-        self._is_secret = is_secret
-        self._before: dict[str, str | None] = dict.fromkeys(
-            [*sources, *(f"inputs.{name}" for name in inputs)]
-        )
+        self._sources = sources
+        self._inputs = frozenset(inputs)
+        order = subject.graph.order()
+        self._order = order if among is None else [step for step in order if step in among]
+        self._outputs: dict[StepId, Value] = {}
+        self._before: dict[str, str | None] = {}
         """Steps and inputs that hold it, each with what it was read from; nothing for a source."""
-        self._items: dict[StepId, str] = {}
-        """Steps whose `item` holds it, with what it was read from."""
-        self._order = subject.graph.order() if order is None else order
         self._data_writers: dict[str, list[StepId]] = {}
         """Steps that write it under a name of run data."""
+        self._before |= dict.fromkeys(f"inputs.{name}" for name in self._inputs)
+        self._previous = previous or {}
+        if self._previous:
+            self._before[PREVIOUS_RESULT] = None
 
-    def arrivals(self) -> Iterator[Arrival]:
-        """Yield each condition and parameter that reads it, in the order of the graph."""
+    @cached_property
+    def readings(self) -> tuple[Reading, ...]:
+        """Each condition, list and parameter that it decides, in the order of the graph."""
+        found: list[Reading] = []
         for step_id in self._order:
             step = self._subject.steps[step_id]
             signature = self._subject.signature(step)
-            if signature is None:
-                continue
-            if (writer := self._data_origin(step_id, signature)) is not None:
-                self._before.setdefault(step_id, writer)
-            for use, origin in self._reading_uses(step):
-                if use.role == "for_each":
-                    self._items.setdefault(step_id, origin)
-                    continue
-                names = pointer_keys(use.pointer)[3:]
-                place = _parameter_schema(signature.input_schema, names)
-                if use.role == "params":
-                    if not self._carries(place):
-                        continue
-                    self._before.setdefault(step_id, origin)
-                yield Arrival(step, signature, use, origin, names, place)
-            if step_id in self._before:
-                for name in signature.writes_data:
-                    self._data_writers.setdefault(name, []).append(step_id)
+            if signature is not None:
+                found += self._visit(step, signature)
+            elif step_id in self._sources:
+                self._before[step_id] = None
+                self._outputs[step_id] = Value(text(step_id))
+        return tuple(found)
+
+    @cached_property
+    def by_step(self) -> dict[StepId, list[Reading]]:
+        """The readings of each step."""
+        found: dict[StepId, list[Reading]] = {}
+        for reading in self.readings:
+            found.setdefault(reading.step.id, []).append(reading)
+        return found
+
+    def gives_text(self, step: StepId) -> bool:
+        """Whether text of it is in the output of a step."""
+        _ = self.readings
+        return self._outputs.get(step, TRUSTED).total().level is Level.TEXT
+
+    def way(self, origin: str) -> list[str]:
+        """Return the steps from the source to what holds it."""
+        way = [origin]
+        while (before := self._before.get(way[0])) is not None and before not in way:
+            way.insert(0, before)
+        return way
+
+    def influence_on(self, expression: str) -> Influence:
+        """Return what it decides of a text beside the steps."""
+        _ = self.readings
+        return self._text_value(expression, None, TRUSTED).total()
+
+    def influence_on_result(self) -> dict[str, Influence]:
+        """Return what it decides of each field of the plan's result, and of the whole under
+        `WHOLE_RESULT`; what is not decided by it is left out.
+
+        More than a choice is text: what a journal keeps is read again as it is written.
+        """
+        _ = self.readings
+        found: dict[str, Influence] = {}
+        for name, value in self._results():
+            influence = self._value(value, None, TRUSTED).total()
+            if influence.level > Level.CHOICE:
+                influence = text(influence.origin)
+            if influence:
+                found[name] = stronger(
+                    influence._replace(origin=PREVIOUS_RESULT), found.get(name, NOTHING)
+                )
+        return found
+
+    def _results(self) -> Iterator[tuple[str, Json]]:
+        plan = self._subject.plan
+        for declared in declared_results(plan):
+            if isinstance(declared, dict) and plan.result is not None:
+                yield from declared.items()
+            else:
+                yield WHOLE_RESULT, declared
+        if plan.result is None:
+            for step in self._subject.graph.terminal:
+                yield WHOLE_RESULT, f"${{steps.`{step}`}}"
+        if plan.stop is not None:
+            # Which of the two results it is, is decided by the condition.
+            yield WHOLE_RESULT, f"${{({bare_expression(plan.stop.when).expression}) ? 1 : 0}}"
+
+    # -- steps
+
+    def _visit(self, step: Step, signature: ToolSignature) -> Iterator[Reading]:
+        number = self._subject.numbers[step.id]
+        pointer = f"/steps/{number}"
+        listed = self._value(step.for_each, step, TRUSTED) if step.for_each is not None else TRUSTED
+        item = listed.key()
+        count = listed.count() if step.for_each is not None else NOTHING
+        if count:
+            yield self._reading(step, signature, "for_each", f"{pointer}/for_each", count)
+        condition = NOTHING
+        if step.when is not None:
+            condition = self._condition(step, item)
+            if condition:
+                yield self._reading(step, signature, "when", f"{pointer}/when", condition)
+        parameters = list[Influence]()
+        for name, value in step.params.items():
+            place = field_schema(view_schema(scoped_schema(signature.input_schema)), name)
+            leaves = self._leaves(
+                value, f"{pointer}/params/{name}", [name], place or scoped_schema({}), step, item
+            )
+            for where, names, influence, leaf in leaves:
+                # A person who reads untrusted text answers in words of their own.
+                if (step.tool, name) != (ASK_PERSON, "question"):
+                    parameters.append(influence)
+                yield Reading(step, signature, "params", where, names, influence, leaf)
+        output = self._output(step, signature, parameters, item)
+        self._outputs[step.id] = self._kept(step, output, listed, count, condition)
+
+    def _reading(
+        self,
+        step: Step,
+        signature: ToolSignature,
+        role: Literal["when", "for_each"],
+        pointer: str,
+        influence: Influence,
+    ) -> Reading:
+        return Reading(step, signature, role, pointer, (), influence, scoped_schema({}))
+
+    def _leaves(
+        self,
+        value: Json,
+        pointer: str,
+        names: list[str],
+        place: ScopedSchema,
+        step: Step,
+        item: Value,
+    ) -> Iterator[tuple[str, list[str], Influence, ScopedSchema]]:
+        """Yield the texts in a parameter that untrusted text decides of."""
+        if isinstance(value, str):
+            influence = self._text_value(value, step, item).within(place).total()
+            if influence:
+                yield pointer, names, influence, place
+            return
+        parts: list[tuple[str, Json]] = []
+        if isinstance(value, dict):
+            parts = [*value.items()]
+        elif isinstance(value, list):
+            parts = [(str(number), part) for number, part in enumerate(value)]
+        view = view_schema(place)
+        for name, part in parts:
+            if isinstance(value, list):
+                inner = element_schema(view, int(name)) if view.kind == "array" else None
+            else:
+                inner = field_schema(view, name)
+            where = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+            yield from self._leaves(
+                part, where, [*names, name], inner or scoped_schema({}), step, item
+            )
+
+    def _output(
+        self, step: Step, signature: ToolSignature, parameters: Sequence[Influence], item: Value
+    ) -> Value:
+        """Return what is known of what one call of a step gives."""
+        place = scoped_schema(self._subject.types.call_output(step))
+        if step.id in self._sources:
+            self._before[step.id] = None
+            return Value(text(step.id), place, frozenset(self._sources[step.id]) or None)
+        if step.tool == SUB_PLAN:
+            result = self._value(step.params.get("result"), step, item)
+            whole = result.total()
+            self._hold(step.id, whole)
+            return _from(result, step.id)
+        written = self._data_origin(step.id, signature)
+        read = stronger(*parameters, NOTHING if written is None else text(written))
+        self._hold(step.id, read)
+        if read.level > Level.CHOICE:
+            # A tool can make a text of a number or a date.
+            return Value(text(step.id), place)
+        return Value(read._replace(origin=step.id) if read else NOTHING, place)
+
+    def _kept(
+        self, step: Step, output: Value, listed: Value, count: Influence, condition: Influence
+    ) -> Value:
+        """Return what is known of what a step gives, with all its calls."""
+        if step.for_each is not None:
+            asks = choice(condition.origin) if condition else NOTHING
+            output = Value(elements=output, shape=stronger(count, asks), size=listed.most())
+            self._hold(step.id, output.shape)
+        elif condition:
+            output = output.raised(choice(condition.origin))
+            self._hold(step.id, condition)
+        if step.id in self._before:
+            signature = self._subject.signature(step)
+            for name in () if signature is None else signature.writes_data:
+                self._data_writers.setdefault(name, []).append(step.id)
+        return _from(output, step.id) if step.id in self._before else output
+
+    def _hold(self, holder: str, influence: Influence) -> None:
+        if influence and influence.origin != holder:
+            self._before.setdefault(holder, influence.origin)
 
     def _data_origin(self, step_id: StepId, signature: ToolSignature) -> str | None:
         """Return an input, or a step before this one, that holds it as run data which this one
         reads.
         """
-        if RUN_INPUTS in signature.reads_data and (found := self._input_origin(None)) is not None:
-            return found
+        if RUN_INPUTS in signature.reads_data and self._inputs:
+            return f"inputs.{min(self._inputs)}"
         writers = [
             step for name in signature.reads_data for step in self._data_writers.get(name, ())
         ]
         seen = self._subject.graph.ancestors(step_id) if writers else ()
         return next((step for step in sorted(writers) if step in seen), None)
 
-    @property
-    def holders(self) -> AbstractSet[str]:
-        """Steps and inputs that hold it, once all arrivals were asked for."""
-        return self._before.keys()
+    # -- values
 
-    def way(self, origin: str) -> list[str]:
-        """Return the steps from the source to what holds it."""
-        way = [origin]
-        while (before := self._before[way[0]]) is not None:
-            way.insert(0, before)
-        return way
+    def _condition(self, step: Step, item: Value) -> Influence:
+        try:
+            tree = parse_expression(bare_expression(step.when or "").expression)
+        except ExpressionError:
+            return NOTHING
+        return influenced_value(tree, self._reader(step, item)).total()
 
-    def _reading_uses(self, step: Step) -> Iterator[tuple[ExpressionUse, str]]:
-        """Yield where a step reads it; the list of a `for_each` comes first, for its items hold
-        what that reads.
-        """
-        texts = self._subject.texts[self._subject.numbers[step.id]]
-        for text in sorted(texts, key=lambda text: text.role != "for_each"):
-            yield from self._uses_in(text, step)
+    def _value(self, value: Json, step: Step | None, item: Value) -> Value:
+        if isinstance(value, str):
+            return self._text_value(value, step, item)
+        if isinstance(value, list):
+            return list_of([self._value(part, step, item) for part in value])
+        if isinstance(value, dict):
+            return object_of({name: self._value(part, step, item) for name, part in value.items()})
+        return TRUSTED
 
-    def _uses_in(self, text: ExpressionText, step: Step) -> Iterator[tuple[ExpressionUse, str]]:
-        for use, found in text.reads.items():
-            if isinstance(found, ExpressionError):
-                continue
-            origin = next((one for read in found if (one := self._origin(step, read))), None)
-            if origin is not None and self._gives_text(use, step):
-                yield use, origin
+    def _text_value(self, value: str, step: Step | None, item: Value) -> Value:
+        """Return what is known of a text with its references replaced."""
+        if "${" not in value:
+            return Value(is_text=True)
+        read = self._reader(step, item)
+        parts: list[Value | str] = []
+        try:
+            for part in split_references(value):
+                if isinstance(part, EmbeddedExpression):
+                    parts.append(influenced_value(parse_expression(part.expression), read))
+                else:
+                    parts.append(part)
+        except ExpressionError:
+            return TRUSTED  # it is reported as what it is
+        only = parts[0]
+        if len(parts) == 1 and isinstance(only, Value):
+            return only
+        return Value(text_of_parts(parts), is_text=True)
 
-    def _input_origin(self, name: str | None) -> str | None:
-        """Return the input, or without a name any input, if it holds it."""
-        held = (one for one in self._before if one.startswith("inputs."))
-        return next((one for one in held if name is None or one == f"inputs.{name}"), None)
+    def _reader(self, step: Step | None, item: Value) -> RootReader:
+        each = item if step is not None and step.for_each is not None else TRUSTED
+        return lambda name, field: self._root(name, field, each)
 
-    def _origin(self, step: Step, read: Read) -> str | None:
-        if read.root == "item":
-            return self._items.get(step.id)
-        if read.root == "inputs":
-            return self._input_origin(read.name)
-        if read.name is None:
-            return None
-        held = (read.name, self._subject.superseded_by.get(StepId(read.name)))
-        return next((one for one in held if read.root == "steps" and one in self._before), None)
+    def _root(self, name: str, field: str | None, item: Value) -> Value:
+        """Return what is known of a root of expressions, or of a field of it."""
+        match name, field:
+            case "item", None:
+                return item
+            case "item", str():
+                return item.field(field)
+            case "steps", str():
+                later = self._subject.superseded_by.get(StepId(field))
+                found = self._outputs.get(StepId(field), TRUSTED)
+                instead = TRUSTED if later is None else self._outputs.get(later, TRUSTED)
+                return found if not instead.total() else instead
+            case "inputs", str():
+                return self._input(field)
+            case "previous", "result":
+                return self._previous_result()
+            case "previous", None:
+                return object_of(
+                    {"result": self._previous_result(), "started": Value(is_text=True)}
+                )
+            case "inputs", None:
+                return object_of({input_: self._input(input_) for input_ in self._inputs})
+            case _:
+                return TRUSTED
 
-    def _gives_text(self, use: ExpressionUse, step: Step) -> bool:
-        """Whether what an expression gives can hold free text; a condition always gives true or
-        false.
-        """
-        if use.role == "when":
-            return True
-        given = self._subject.types.result(use, step)
-        return given is not None and self._carries(scoped_schema(given))
+    def _previous_result(self) -> Value:
+        known = field_schema(view_schema(scoped_schema(self._subject.types.previous)), "result")
+        whole = self._previous.get(WHOLE_RESULT, NOTHING)
+        fields = {name: known for name in self._previous if name != WHOLE_RESULT}
+        if known is None or whole.level is Level.TEXT or not fields:
+            is_text = known is not None and view_schema(known).kind == "string"
+            return Value(whole, known if whole else None, is_text=is_text)
+        view = view_schema(known)
+        parts = {
+            name: self._previous_field(name, field_schema(view, name))
+            for name in {**field_schemas(view), **fields}
+        }
+        return replace(object_of(parts), floor=whole)
 
-    def _carries(self, place: ScopedSchema) -> bool:
-        """Whether a value can hold what is followed; a secret fits a short form, too."""
-        if self._is_secret:
-            return view_schema(place).kind not in TEXTLESS_KINDS
-        return holds_free_text(place)
+    def _previous_field(self, name: str, known: ScopedSchema | None) -> Value:
+        is_text = known is not None and view_schema(known).kind == "string"
+        influence = self._previous.get(name, NOTHING)
+        return Value(influence, known if influence else None, is_text=is_text)
+
+    def _input(self, name: str) -> Value:
+        known = field_schema(view_schema(scoped_schema(self._subject.types.inputs)), name)
+        is_text = known is not None and view_schema(known).kind == "string"
+        if name not in self._inputs:
+            return Value(place=known, is_text=is_text)
+        return Value(text(f"inputs.{name}"), known, is_text=is_text)
 
 
-def _parameter_schema(schema: JsonSchema, names: Sequence[str]) -> ScopedSchema:
-    """Return the schema of a part of the parameters; an open one where nothing is said of it."""
-    place = scoped_schema(schema)
-    for name in names:
-        view = view_schema(place)
-        is_item = name.isdecimal() and view.kind == "array"
-        found = element_schema(view, int(name)) if is_item else field_schema(view, name)
-        place = found or scoped_schema({})
-    return place
+def _from(value: Value, step: StepId) -> Value:
+    """Return a value as the output of a step, which whoever reads it has it from."""
+
+    def moved(influence: Influence) -> Influence:
+        return influence._replace(origin=step) if influence else influence
+
+    fields = value.fields
+    return replace(
+        value,
+        influence=moved(value.influence),
+        floor=moved(value.floor),
+        shape=moved(value.shape),
+        fields=None
+        if fields is None
+        else {name: _from(part, step) for name, part in fields.items()},
+        items=None if value.items is None else tuple(_from(part, step) for part in value.items),
+        elements=None if value.elements is None else _from(value.elements, step),
+    )

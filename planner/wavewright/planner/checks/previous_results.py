@@ -7,16 +7,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.checks.data_flow import WHOLE_RESULT, flow_of
 from wavewright.planner.checks.influence import Level
 from wavewright.planner.checks.types import PlanTypes
-from wavewright.planner.checks.untrusted_text import WHOLE_RESULT, followed
+from wavewright.planner.checks.untrusted_text import untrusted_inputs
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.let_and_stop import with_let, with_stop
 from wavewright.planner.plans.previous_run import declared_results
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
-from wavewright.planner.types import Json, JsonSchema
+from wavewright.planner.types import Json, JsonSchema, StepId
 
 
 def misfit_of_result(
@@ -58,12 +59,14 @@ def _untrusted_results(
 ) -> Collection[str]:
     """Return the fields of a plan's result of which untrusted text decides more than a choice."""
     subject = CheckContext(with_stop(with_let(plan)[0]), goal, tools, LIMITS_OF_OWN_PLANS)
-    sources = {
-        step.id
-        for step in subject.steps.values()
-        if (signature := subject.signature(step)) is None or signature.brings_untrusted
-    }
-    found = followed(subject, sources=sources).influence_on_result()
+    sources = dict[StepId, frozenset[str]]()
+    for step in subject.steps.values():
+        signature = subject.signature(step)
+        if signature is None:
+            sources[step.id] = frozenset()
+        elif signature.brings_untrusted:
+            sources[step.id] = signature.untrusted
+    found = flow_of(subject, sources, untrusted_inputs(subject)).influence_on_result()
     return [name for name, influence in found.items() if influence.level is Level.TEXT]
 
 

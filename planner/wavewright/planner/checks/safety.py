@@ -2,9 +2,8 @@
 
 Untrusted text is followed by `untrusted_text`. A *secret* is an input that its schema declares as
 one (`format: password` or `writeOnly`), or a text that looks like a key; it does harm in any
-parameter of a tool that sends data out. It is followed from where it comes in through expressions,
-`for_each` and the outputs of the steps between (`DataFlow`). What a step's approval covers is no
-fault: the person who approves is shown the values.
+parameter of a tool that sends data out. Both are followed alike (`data_flow`). What a step's
+approval covers is no fault: the person who approves is shown the values.
 
 The calls of an agent are chosen by a model, and no plan shows them. What its tools may do is known:
 an agent that reads untrusted text, that holds private data and that may call a tool with an address
@@ -18,18 +17,18 @@ of. A tool that only computes looks like one that reads a private file, so this 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from wavewright.config.redaction import Redactor
 from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.checks.context import CheckContext
-from wavewright.planner.checks.data_flow import MAX_DEPTH, DataFlow, holds_free_text
-from wavewright.planner.checks.influence import Level
+from wavewright.planner.checks.data_flow import DataFlow, flow_of
+from wavewright.planner.checks.influence import Level, capacity
 from wavewright.planner.checks.untrusted_text import (
-    FlowIntoSink,
     brings_untrusted_text,
-    followed,
     free_addresses,
     untrusted_decisions,
+    untrusted_flow,
     untrusted_parameters,
 )
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
@@ -52,11 +51,14 @@ from wavewright.planner.schemas.views import (
 )
 from wavewright.planner.types import StepId, as_object
 
+_MAX_DEPTH: Final = 4
+"""How deep in a schema a secret is looked for."""
+
 
 def check_safety(subject: CheckContext) -> Iterator[Diagnostic]:
     """Yield what a plan's data could do."""
     if brings_untrusted_text(subject):
-        flow = subject.derive(followed)
+        flow = subject.derive(untrusted_flow)
         yield from untrusted_parameters(subject, flow)
         if subject.goal is not None and subject.goal.untrusted_writes == "approve":
             yield from untrusted_decisions(subject, flow)
@@ -69,7 +71,7 @@ def safety_warnings(subject: CheckContext, *, has_effects: bool) -> Iterator[Dia
     written or sent, and agents that a page could mislead.
     """
     if has_effects and brings_untrusted_text(subject):
-        yield from untrusted_decisions(subject, subject.derive(followed))
+        yield from untrusted_decisions(subject, subject.derive(untrusted_flow))
     yield from misled_agents(subject)
 
 
@@ -77,7 +79,7 @@ def untrusted_names(subject: CheckContext, expansion: str) -> bool:
     """Whether the names of further targets, as an expression gives them over the plan's steps, are
     untrusted text.
     """
-    names = subject.derive(followed).influence_on(expansion)
+    names = subject.derive(untrusted_flow).influence_on(expansion)
     return names.level is Level.TEXT
 
 
@@ -92,12 +94,10 @@ def _signatures(subject: CheckContext) -> Iterator[ToolSignature]:
 
 def _sent_secrets(subject: CheckContext) -> Iterator[Diagnostic]:
     secret_inputs = _secret_inputs(subject)
-    flow = DataFlow(subject, inputs=secret_inputs, is_secret=True)
-    for arrival in flow.arrivals() if secret_inputs else ():
-        if arrival.use.role == "params" and "egress" in arrival.signature.effects:
-            yield _sent_secret(
-                arrival.step, arrival.use.pointer, f"`{flow.way(arrival.origin)[0]}`"
-            )
+    flow = flow_of(subject, {}, secret_inputs)
+    for reading in flow.readings if secret_inputs else ():
+        if reading.reads_text and "egress" in reading.signature.effects:
+            yield _sent_secret(reading.step, reading.pointer, f"`{flow.way(reading.origin)[0]}`")
     for number, step in enumerate(subject.plan.steps):
         signature = subject.signature(step)
         if signature is not None and "egress" in signature.effects:
@@ -131,7 +131,7 @@ def _declares_secret(place: ScopedSchema, depth: int = 0) -> bool:
         parts = [subschema(part, branch.root) for part in field_schemas(branch).values()]
         if branch.kind == "array" and (elements := element_schema(branch)) is not None:
             parts.append(elements)
-        if depth < MAX_DEPTH // 4 and any(_declares_secret(part, depth + 1) for part in parts):
+        if depth < _MAX_DEPTH and any(_declares_secret(part, depth + 1) for part in parts):
             return True
     return False
 
@@ -163,9 +163,9 @@ def misled_agents(subject: CheckContext) -> Iterator[Diagnostic]:
     ]
     if not agents:
         return
-    private = {step.id for step in subject.steps.values() if _brings_private_data(subject, step)}
-    pages = _page_origins(subject.derive(followed), agents)
-    secrets = _origins(DataFlow(subject, sources=private), agents)
+    private = [step.id for step in subject.steps.values() if _brings_private_data(subject, step)]
+    pages = _origins(subject.derive(untrusted_flow), agents)
+    secrets = _origins(DataFlow(subject, dict.fromkeys(private, ())), agents)
     for step in agents:
         tools = agent_tools(subject, step)
         page = _named(tool for tool in tools if tool.untrusted_output) or pages.get(step.id)
@@ -213,27 +213,17 @@ def _is_private(signature: ToolSignature) -> bool:
     # A model has only what it was given, a tool that reads run data what others have written there.
     is_derived = signature.expected_tokens > 0 or bool(signature.reads_data - {RUN_INPUTS})
     is_public = signature.untrusted_output and "egress" in signature.effects
-    return not (is_public or is_derived) and holds_free_text(scoped_schema(signature.output_schema))
-
-
-def _page_origins(flow: FlowIntoSink, agents: Sequence[Step]) -> dict[StepId, str]:
-    """Return where each agent has untrusted text from, in its `task` or `context`."""
-    agent_ids = {step.id for step in agents}
-    origins: dict[StepId, str] = {}
-    for reading in flow.readings:
-        is_text = reading.role == "params" and reading.influence.level is Level.TEXT
-        if is_text and reading.step.id in agent_ids:
-            origins.setdefault(reading.step.id, flow.way(reading.origin)[0])
-    return origins
+    holds_text = capacity(scoped_schema(signature.output_schema)).level is Level.TEXT
+    return holds_text and not (is_public or is_derived)
 
 
 def _origins(flow: DataFlow, agents: Sequence[Step]) -> dict[StepId, str]:
-    """Return where each agent has what is followed from, in its `task` or `context`."""
+    """Return where each agent has text from of what is followed, in its `task` or `context`."""
     agent_ids = {step.id for step in agents}
     origins: dict[StepId, str] = {}
-    for arrival in flow.arrivals():
-        if arrival.step.id in agent_ids and arrival.use.role == "params":
-            origins.setdefault(arrival.step.id, flow.way(arrival.origin)[0])
+    for reading in flow.readings:
+        if reading.reads_text and reading.step.id in agent_ids:
+            origins.setdefault(reading.step.id, flow.way(reading.origin)[0])
     return origins
 
 

@@ -259,12 +259,15 @@ def test_text_from_outside_is_followed_through_steps_that_pass_it_on(
     assert (page["read_by"], page["reaches"]) == (["again"], ["again", "shown"])
 
 
-def test_what_holds_no_text_of_a_page_is_no_untrusted_text(
-    wavewright: CommandLine, board: Path
-) -> None:
+def test_what_a_page_only_decides_holds_no_text_of_it(wavewright: CommandLine, board: Path) -> None:
     steps: list[JsonObject] = [
         {"id": "page", "tool": "read_page", "params": {"url": "u"}},
         {"id": "size", "tool": "post", "params": {"text": "${steps.page.size()} letters"}},
+        {
+            "id": "long",
+            "tool": "post",
+            "params": {"text": "${steps.page.size() > 99 ? 'long' : 'short'}"},
+        },
         {"id": "asked", "tool": "post", "params": {"text": "yes"}, "when": "steps.page == 'go'"},
         {
             "id": "told",
@@ -278,10 +281,13 @@ def test_what_holds_no_text_of_a_page_is_no_untrusted_text(
     told = record(wavewright, "size.plan.json")
 
     [page] = cast("list[JsonObject]", told["untrusted"])
-    assert (page["read_by"], page["reaches"], page["acting"]) == (["asked"], ["asked"], ["asked"])
-    assert [one["carries_untrusted"] for one in cast("list[JsonObject]", told["egress"])] == [
-        False
-    ] * 3
+    # A number in a text can be an account; whether 'told' posts is decided by way of 'asked'.
+    assert page["read_by"] == ["size", "asked"]
+    assert page["reaches"] == page["acting"] == ["size", "asked", "told"]
+    carrying = {
+        one["step"]: one["carries_untrusted"] for one in cast("list[JsonObject]", told["egress"])
+    }
+    assert carrying == {"size": True, "long": False, "asked": False, "told": False}
 
 
 def test_a_skipped_step_sends_nothing_and_costs_nothing(

@@ -3,8 +3,7 @@
 The *trust boundary* is around the project: a step whose tool has the effect `egress` sends data
 over it, and a tool
 with untrusted output brings in text from outside. Where that text goes is what the checker follows
-(`DataFlow`): a value that can hold no free text carries nothing, nor does order without data
-(`depends_on`).
+(`DataFlow`): a number or a choice carries no text on, nor does order without data (`depends_on`).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass, replace
 from wavewright.engine.rehearsal.dry_run.estimates import ModelPrice
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext
-from wavewright.planner.checks.data_flow import Arrival, DataFlow
+from wavewright.planner.checks.data_flow import DataFlow, Reading
 from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.uses import step_texts
 from wavewright.planner.types import StepId
@@ -81,17 +80,14 @@ def judge_trust(
     }
     writing = {step.id for step in steps if subject.tools[step.tool].writes} - {*silent}
     flows, carrying = list[UntrustedFlow](), set[StepId]()
-    order = subject.graph.order()
     for source in steps:
-        if subject.tools[source.tool].untrusted_output:
+        signature = subject.tools[source.tool]
+        if signature.brings_untrusted:
             later = subject.graph.descendants(source.id)
-            flow = DataFlow(
-                subject, sources={source.id}, order=[step for step in order if step in later]
-            )
-            arrivals = [*flow.arrivals()]
-            held = flow.holders - {source.id}
-            carrying |= later & held
-            flows.append(_untrusted_flow(source, steps, arrivals, held, sending | writing))
+            flow = DataFlow(subject, {source.id: signature.untrusted}, among={source.id, *later})
+            held = {step for step in later if flow.gives_text(step)}
+            carrying |= held
+            flows.append(_untrusted_flow(source, steps, flow.readings, held, sending | writing))
     egress = (
         _egress_of(step, subject, prices.get(step.tool), is_untrusted=step.id in carrying)
         for step in steps
@@ -103,12 +99,13 @@ def judge_trust(
 def _untrusted_flow(
     source: Step,
     steps: Sequence[Step],
-    arrivals: Sequence[Arrival],
-    held: Collection[str],
+    readings: Sequence[Reading],
+    held: Collection[StepId],
     acting: Collection[StepId],
 ) -> UntrustedFlow:
-    reached = {arrival.step.id for arrival in arrivals}.union(held)
-    readers = {arrival.step.id for arrival in arrivals if arrival.origin == source.id}
+    read = [reading for reading in readings if reading.role != "params" or reading.reads_text]
+    reached = {reading.step.id for reading in read}.union(held)
+    readers = {reading.step.id for reading in read if reading.origin == source.id}
     return UntrustedFlow(
         step=source.id,
         tool=source.tool,
