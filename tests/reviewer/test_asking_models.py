@@ -7,21 +7,19 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.reviewer.scripted_models import Scripted, ScriptedModels, cut_off
+from wavewright.planner.ports.asking import AnswerRefused, Asking
+from wavewright.planner.ports.conversation import Conversation, FittingAnswer, NoFittingAnswer
 from wavewright.planner.ports.model_port import ModelCall, ModelError
 from wavewright.planner.types import Json, JsonObject, as_object
-from wavewright.prompts import prompt_json
+from wavewright.prompts import Prompts, prompt_json
 from wavewright.reviewer import asking_models as abridging
 from wavewright.reviewer.asking_models import (
     OMITTED_KEY,
-    AnswerDeclined,
-    AnswerMisfit,
     AnswerModel,
-    FittingAnswer,
-    NoFittingAnswer,
     allot_chars,
-    ask_until_fit,
     prompt_size,
     read_answer,
+    read_whole,
     truncate,
 )
 
@@ -85,7 +83,7 @@ def test_an_answer_is_found_in_whatever_stands_around_it(text: str) -> None:
     ],
 )
 def test_what_is_no_answer_is_told_with_the_reason(text: str, fault: str) -> None:
-    with pytest.raises(AnswerMisfit) as told:
+    with pytest.raises(AnswerRefused) as told:
         read(text)
 
     assert fault in str(told.value)
@@ -99,10 +97,13 @@ async def ask(
     *script: Scripted, tries: int = 3
 ) -> tuple[FittingAnswer[Verdict] | NoFittingAnswer, ScriptedModels]:
     models = ScriptedModels(script)
-    answer = await ask_until_fit(
-        models, CALL, read, tries=tries, repair=lambda faults: "mend: " + faults[0]
+    conversation = Conversation(
+        Asking(models=models, prompts=Prompts()),
+        CALL,
+        read_whole(read),
+        lambda _answer, refused: "mend: " + refused.faults[0],
     )
-    return answer, models
+    return await conversation.ask_all(tries), models
 
 
 async def test_what_was_wrong_is_told_and_the_next_answer_counts() -> None:
@@ -148,9 +149,10 @@ async def test_who_gives_up_is_not_asked_again() -> None:
     models = ScriptedModels(["nothing to be done"])
 
     def give_up(text: str) -> Verdict:
-        raise AnswerDeclined(text)
+        raise AnswerRefused([f"it says: {text}"], then="end")
 
-    answer = await ask_until_fit(models, CALL, give_up, tries=3, repair=str)
+    asking = Asking(models=models, prompts=Prompts())
+    answer = await Conversation(asking, CALL, read_whole(give_up), lambda *_: "").ask_all(3)
 
     assert isinstance(answer, NoFittingAnswer)
     assert answer.faults == ("it says: nothing to be done",)

@@ -1,9 +1,8 @@
-"""Asking a model again until its answer is valid, and cutting values to the room that a prompt has
-for them.
+"""Reading the answers of reviewing models, and cutting values to the room that a prompt has for
+them.
 
-An answer *fits* if it holds exactly one JSON object of the required shape. Prose, fences and
-wrappers around it are ignored, but its types are strict: a number in quotes is no number. Faults
-are reported to the model, a bounded number of times.
+An answer can be used if it holds exactly one JSON object of the required shape. Prose, fences and
+wrappers around it are ignored, but its types are strict: a number in quotes is no number.
 
 A value that is too large for its place is *truncated* to valid JSON: it keeps whole entries and
 whole fields as far as there is room, long texts end at a word, and a note says what is left out
@@ -12,35 +11,21 @@ wherever something is. Apart from these notes, the result holds only parts of th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 
-import anyio
 from pydantic import BaseModel, ConfigDict
 
 from wavewright.config.documents import Document
-from wavewright.config.errors import WavewrightError
 from wavewright.config.model_validation import read_as_model
 from wavewright.config.sources import DocumentError
 from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.ports.asking import OnRefused, RefusedAnswer
-from wavewright.planner.ports.budgets import CallHistory
-from wavewright.planner.ports.fallback_ladder import Rung, rung_timeout
-from wavewright.planner.ports.model_port import (
-    ModelAnswer,
-    ModelCall,
-    ModelClient,
-    ModelError,
-    OnUse,
-    Turn,
-)
+from wavewright.planner.ports.asking import AnswerRefused
+from wavewright.planner.ports.model_port import ModelAnswer
 from wavewright.planner.reading.json_extraction import find_json
 from wavewright.planner.types import Json, JsonObject
-from wavewright.prompts import prompt_json
+from wavewright.prompts import Prompts, prompt_json
 from wavewright.reviewer.values import shape
 
 T = TypeVar("T")
@@ -48,9 +33,6 @@ M = TypeVar("M", bound=BaseModel)
 
 _SOURCE_NAME: Final = "<answer>"
 _MAX_FAULTS = 20
-_MIN_SECONDS = 1.0
-_UNUSABLE_KINDS: Final = frozenset({"refused", "bad_answer"})
-"""Errors of a model that answered, but without a usable answer."""
 
 
 class AnswerModel(BaseModel):
@@ -59,148 +41,27 @@ class AnswerModel(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", defer_build=True)
 
 
-class AnswerMisfit(WavewrightError):
-    """An answer does not fit; `faults` are reported to the model."""
+def read_whole(read: Callable[[str], T]) -> Callable[[ModelAnswer, int], T]:
+    """Return what reads an answer as a function reads its text; one that was cut off is refused."""
 
-    def __init__(self, *faults: str) -> None:
-        self.faults = faults
-        super().__init__("; ".join(faults))
+    def read_uncut(answer: ModelAnswer, _tries_left: int) -> T:
+        if answer.is_truncated:
+            raise AnswerRefused(["the answer was cut off before its end: write a shorter one"])
+        return read(answer.text)
 
-
-class AnswerDeclined(WavewrightError):
-    """An answer fits and says that there is no result; the model is not asked again."""
-
-
-@dataclass(frozen=True, slots=True)
-class FittingAnswer(Generic[T]):
-    """An answer that fits."""
-
-    value: T
-    model: str
-    """The model that gave it."""
+    return read_uncut
 
 
-@dataclass(frozen=True, slots=True)
-class NoFittingAnswer:
-    """No answer fits; with the faults of the last one."""
-
-    faults: tuple[str, ...]
-    model: str
-    is_declined: bool = False
-    """Whether the answer fits, and says that there is no result."""
-
-
-async def ask_until_fit(
-    models: ModelClient,
-    call: ModelCall,
-    read: Callable[[str], T],
-    *,
-    tries: int,
-    repair: Callable[[tuple[str, ...]], str],
-    on_use: OnUse | None = None,
-    on_refused: OnRefused | None = None,
-) -> FittingAnswer[T] | NoFittingAnswer:
-    """Ask, and ask again with the faults, at most `tries` times; then ask each fallback model in
-    the same way, until an answer fits. The call's timeout is that of all questions together.
-
-    Args:
-        models: The client that asks models.
-        call: The first question.
-        read: Returns the value of an answer, in a thread; raises `AnswerMisfit` or
-            `AnswerDeclined`.
-        tries: Maximum number of questions to one model.
-        repair: Returns the next question for the faults.
-        on_use: Called with the cost of each question.
-        on_refused: Called with each answer that does not fit.
-
-    Raises:
-        ModelError: no model could be asked. A refusal and an unusable body are answers that do not
-            fit.
-    """
-    until = None if call.timeout is None else time.monotonic() + call.timeout
-    choice = models.choose(call.preference, call.role)
-    ask = partial(
-        _ask_one_until_fit,
-        models,
-        read=read,
-        tries=tries,
-        repair=repair,
-        on_use=on_use,
-        on_refused=on_refused,
-        until=until,
-    )
-    answer = await ask(call)
-    for name in choice.fallbacks:
-        if isinstance(answer, FittingAnswer) or answer.is_declined or answer.model == name:
-            break
-        try:
-            answer = await ask(replace(call, preference=name))
-        except ModelError:
-            break  # what the first model answered says more
-    return answer
-
-
-async def _ask_one_until_fit(
-    models: ModelClient,
-    call: ModelCall,
-    *,
-    read: Callable[[str], T],
-    tries: int,
-    repair: Callable[[tuple[str, ...]], str],
-    on_use: OnUse | None,
-    on_refused: OnRefused | None,
-    until: float | None,
-) -> FittingAnswer[T] | NoFittingAnswer:
-    model = models.choose(call.preference, call.role).model
-    faults: tuple[str, ...] = ("it was never asked",)
-    for _attempt in range(tries):
-        left = None if until is None else until - time.monotonic()
-        if left is not None and left < _MIN_SECONDS and call.turns:
-            return NoFittingAnswer((*faults, "no time was left to ask again"), model)
-        try:
-            answer = await models.ask(replace(call, timeout=left), on_use=on_use)
-        except ModelError as error:
-            if error.kind not in _UNUSABLE_KINDS:
-                raise
-            return NoFittingAnswer((f"the model gave no answer: {error}",), model)
-        model = answer.use.model
-        try:
-            # In a thread: searching an output of megabytes takes a while.
-            return FittingAnswer(
-                await anyio.to_thread.run_sync(_read_complete, answer, read), model
-            )
-        except AnswerMisfit as misfit:
-            faults = misfit.faults
-            if on_refused is not None:
-                on_refused(RefusedAnswer(call.role, call.rung or "", model, answer.text, faults))
-        except AnswerDeclined as given_up:
-            return NoFittingAnswer((f"it says: {given_up}",), model, is_declined=True)
-        call = replace(call, turns=(*call.turns, Turn(answer.text, repair(faults))))
-    return NoFittingAnswer(faults, model)
-
-
-def _read_complete(answer: ModelAnswer, read: Callable[[str], T]) -> T:
-    if answer.is_truncated:
-        raise AnswerMisfit("the answer was cut off before its end: write a shorter one")
-    return read(answer.text)
-
-
-async def rung_seconds(
-    rung: Rung, call: ModelCall, models: ModelClient, history: CallHistory | None
-) -> float | None:
-    """Return the seconds that a rung may take for a question; None if the rung has no clock."""
-    if rung.clock is None:
-        return None
-    model = models.choose(call.preference, call.role).model
-    past = await history.past_seconds(model, call.role) if history is not None else ()
-    return rung_timeout(rung.clock, len(call.instructions) + len(call.prompt), past)
+def repair_reply(prompts: Prompts, template: str) -> Callable[[ModelAnswer, AnswerRefused], str]:
+    """Return what replies to a refused answer with a template of its faults."""
+    return lambda _answer, refused: prompts.render(template, faults=refused.faults)
 
 
 def read_answer(text: str, shape: type[M], keys: Collection[str]) -> M:
     """Return the object of an answer that has one of the keys, in its shape.
 
     Raises:
-        AnswerMisfit: there is none, more than one, or it has another shape.
+        AnswerRefused: there is none, more than one, or it has another shape.
     """
     return read_as_answer(find_object(text, keys), shape)
 
@@ -209,19 +70,19 @@ def read_as_answer(document: Document, shape: type[M]) -> M:
     """Return the object of an answer in its shape.
 
     Raises:
-        AnswerMisfit: it has another shape.
+        AnswerRefused: it has another shape.
     """
     try:
         return read_as_model(document, shape)
     except DocumentError as error:
-        raise AnswerMisfit(*(fault.message for fault in error.faults[:_MAX_FAULTS])) from error
+        raise AnswerRefused([fault.message for fault in error.faults[:_MAX_FAULTS]]) from error
 
 
 def find_object(text: str, keys: Collection[str]) -> Document:
     """Return the one object in an answer that has one of the keys, outermost first.
 
     Raises:
-        AnswerMisfit: there is none, there are several that differ, or it cannot be read
+        AnswerRefused: there is none, there are several that differ, or it cannot be read
             unambiguously.
     """
     answer = find_json(text, _SOURCE_NAME)
@@ -234,17 +95,18 @@ def find_object(text: str, keys: Collection[str]) -> Document:
     names = " or ".join(repr(key) for key in keys)
     if not objects:
         unread = [fault.message for fault in answer.unreadable[:_MAX_FAULTS]]
-        raise AnswerMisfit(f"the answer holds no JSON object with {names}", *unread)
+        raise AnswerRefused([f"the answer holds no JSON object with {names}", *unread])
     if len({canonical_json(inner) for _value, inner in objects}) > 1:
-        raise AnswerMisfit(
-            f"the answer holds several objects with {names}, and they differ: answer once"
+        raise AnswerRefused(
+            [f"the answer holds several objects with {names}, and they differ: answer once"]
         )
     value, inner = objects[0]
     if not value.is_certain:
-        raise AnswerMisfit(
+        fault = (
             "the JSON of the answer is not closed, says one thing twice or holds a number that is none: "
             "write it again, whole"
         )
+        raise AnswerRefused([fault])
     return Document(inner, answer.source, keeps_places=False)
 
 

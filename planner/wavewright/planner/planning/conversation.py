@@ -330,6 +330,7 @@ class PlanningConversation:
         """
         repairs = self._validator.attempts[-1].repairs
         decisive = [repair.message for repair in repairs if repair.decides_content]
+        assert self._asking.ladder is not None
         has_lower_rung = any(lower.name == "repaired" for lower in self._asking.ladder.rungs)
         if not decisive or rung.name != "llm" or not has_lower_rung:
             return candidate

@@ -33,6 +33,7 @@ async def make_plan(request: PlanningRequest, asking: Asking) -> PlanningResult:
         PromptError: one of the planner's templates is faulty.
     """
     validator = PlanValidator(request.goal, request.tools, request.allowance)
+    assert asking.ladder is not None
     ways: dict[str, FallbackStrategy[Candidate]] = {}
     if request.template_plan is not None:
         ways["template"] = _template_strategy(validator, request.template_plan)

@@ -31,12 +31,13 @@ from wavewright.executor.events.types import GateRecord
 from wavewright.executor.run.ports import GateView
 from wavewright.planner.language.hashing import content_hash
 from wavewright.planner.language.plan import DocumentModel, Gate
+from wavewright.planner.ports.asking import AnswerRefused, Asking
+from wavewright.planner.ports.conversation import Conversation, FittingAnswer
 from wavewright.planner.ports.model_port import (
     ModelCall,
     ModelClient,
     ModelError,
     OnUse,
-    ask_with_smaller_prompt,
 )
 from wavewright.planner.reading.reader import read_model_file
 from wavewright.planner.types import (
@@ -51,12 +52,11 @@ from wavewright.planner.types import (
 )
 from wavewright.prompts import PromptError, Prompts
 from wavewright.reviewer.asking_models import (
-    AnswerMisfit,
     AnswerModel,
-    FittingAnswer,
-    ask_until_fit,
     prompt_size,
     read_answer,
+    read_whole,
+    repair_reply,
     truncate,
 )
 from wavewright.reviewer.values import QuoteSource, listing, shorten
@@ -227,18 +227,14 @@ class ModelJudge:
             written = partial(self._call, gate, step, output, view, index, preference)
             room = self.tokens * CHARS_PER_TOKEN
             call = await anyio.to_thread.run_sync(written, room)
-            answer = await ask_with_smaller_prompt(
-                lambda asked: ask_until_fit(
-                    self.models,
-                    asked,
-                    _verdict_reader(output),
-                    tries=_MAX_TRIES,
-                    repair=lambda faults: self.prompts.render("judge/repair", faults=faults),
-                    on_use=self.on_use,
-                ),
+            conversation = Conversation(
+                Asking(models=self.models, prompts=self.prompts, on_use=self.on_use),
                 call,
+                read_whole(_verdict_reader(output)),
+                repair_reply(self.prompts, "judge/repair"),
                 lambda: anyio.to_thread.run_sync(written, min(room, prompt_size(output)) // 2),
             )
+            answer = await conversation.ask_all(_MAX_TRIES)
         except (ModelError, PromptError) as error:
             message = f"the judge could not be asked: {error}"
             hint = error.hint or "see what 'wavewright doctor' says of the model, and run it again"
@@ -380,14 +376,14 @@ def _verdict_reader(output: Json) -> Callable[[str], _JudgeAnswer]:
         quotes = tuple(quote for quote in answer.quotes if quote.strip())[:_MAX_QUOTES]
         missing = quotable.missing(quotes)
         if missing:
-            raise AnswerMisfit(
-                *(
+            raise AnswerRefused(
+                [
                     f"this quote does not stand in the output: {shorten(name, 120)!r}"
                     for name in missing
-                )
+                ]
             )
         if answer.verdict == "pass" and not quotes and not is_empty(output):
-            raise AnswerMisfit("a pass needs at least one quote from the output")
+            raise AnswerRefused(["a pass needs at least one quote from the output"])
         return answer.model_copy(update={"quotes": quotes})
 
     return read

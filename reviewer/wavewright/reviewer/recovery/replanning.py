@@ -28,9 +28,11 @@ from wavewright.planner.planning.goal_schema import goal_patch_schema, without_a
 from wavewright.planner.planning.tool_descriptions import tool_entries
 from wavewright.planner.plans.patch_evidence import idle_step_faults
 from wavewright.planner.plans.patches import PatchCheck, check_patch
-from wavewright.planner.ports.asking import Asking
+from wavewright.planner.ports.asking import AnswerRefused, Asking
+from wavewright.planner.ports.conversation import Conversation, NoFittingAnswer, rung_seconds
 from wavewright.planner.ports.fallback_ladder import (
     FallbackFailure,
+    FallbackStrategy,
     Rung,
     RungRecord,
     run_ladder,
@@ -38,18 +40,14 @@ from wavewright.planner.ports.fallback_ladder import (
 from wavewright.planner.ports.model_port import (
     ModelCall,
     ModelError,
-    ask_with_smaller_prompt,
 )
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.prompts import PromptError, Prompts
 from wavewright.reviewer.asking_models import (
-    AnswerDeclined,
-    AnswerMisfit,
-    NoFittingAnswer,
-    ask_until_fit,
     find_object,
     prompt_size,
-    rung_seconds,
+    read_whole,
+    repair_reply,
     truncate,
 )
 from wavewright.reviewer.records import ReviewResult
@@ -136,7 +134,7 @@ async def replan(
     True
     """
     plan, goal, state, tools = run.plan, run.goal, run.state, run.tools
-    models, prompts = asking.models, asking.prompts
+    prompts = asking.prompts
     view = replace(view_for_recovery(plan, goal, state, review), feedback=feedback)
     why_not = _no_patch_reason(goal, view, review)
     if why_not is not None:
@@ -175,12 +173,9 @@ async def replan(
         return CheckedPatch(patch, checked)
 
     async def by_model(rung: Rung) -> CheckedPatch | FallbackFailure:
-        assert models is not None
         try:
             call = recovery_call(plan, goal, view, tools, prompts, rung=rung.name)
-            call = replace(
-                call, run=state.run, timeout=await rung_seconds(rung, call, models, asking.history)
-            )
+            call = replace(call, run=state.run, timeout=await rung_seconds(asking, rung, call))
             brief = partial(
                 recovery_call, plan, goal, view, tools, prompts, rung=rung.name, is_brief=True
             )
@@ -188,16 +183,14 @@ async def replan(
             async def smaller() -> ModelCall:
                 return replace(call, prompt=(await anyio.to_thread.run_sync(brief)).prompt)
 
-            ask = partial(
-                ask_until_fit,
-                models,
-                read=checker.read,
-                tries=rung.tries,
-                repair=lambda faults: prompts.render("recovery/repair", faults=faults),
-                on_use=asking.on_use,
-                on_refused=asking.on_refused,
+            conversation = Conversation(
+                asking,
+                call,
+                read_whole(checker.read),
+                repair_reply(prompts, "recovery/repair"),
+                smaller,
             )
-            answer = await ask_with_smaller_prompt(ask, call, smaller)
+            answer = await conversation.ask_all(rung.tries)
         except (ModelError, PromptError) as error:
             return FallbackFailure(shorten(f"the model could not be asked: {error}", 300))
         if isinstance(answer, NoFittingAnswer):
@@ -207,7 +200,10 @@ async def replan(
             )
         return answer.value
 
-    ways = {"recipe": by_recipe} if models is None else {"recipe": by_recipe, "model": by_model}
+    ways: dict[str, FallbackStrategy[CheckedPatch]] = {"recipe": by_recipe}
+    if asking.models is not None:
+        ways["model"] = by_model
+    assert asking.ladder is not None
     result = await run_ladder(asking.ladder, ways, on_rung=asking.on_rung)
     reasons = tuple(record.reason for record in result.records if record.outcome == "fallen")
     if result.value is None:
@@ -376,13 +372,14 @@ class _PatchChecker:
         """Return the patch of an answer.
 
         Raises:
-            AnswerMisfit: there is none that can be applied; it lists every fault.
+            AnswerRefused: there is none that can be applied; it lists every fault.
         """
         self.refused.clear()
         document = find_object(text, _KEYS)
         value = document.value
         if isinstance(value, dict) and not value.get("ops") and value.get("cannot_plan"):
-            raise AnswerDeclined(shorten(str(value["cannot_plan"]), 300))
+            reason = shorten(str(value["cannot_plan"]), 300)
+            raise AnswerRefused([f"it says: {reason}"], then="end")
         try:
             patch = self._without_absent_arguments(bind_patch(document, self.plan))
         except PlanError as error:
@@ -397,9 +394,9 @@ class _PatchChecker:
         kept = tuple(gate for gate in patch.expect if gate in known)
         return CheckedPatch(patch.model_copy(update={"expect": kept}), checked)
 
-    def _misfit(self, diagnostics: Collection[Diagnostic], name: str) -> AnswerMisfit:
+    def _misfit(self, diagnostics: Collection[Diagnostic], name: str) -> AnswerRefused:
         self.refused[:] = diagnostics
         bare = [
             replace(diagnostic, span=None) for diagnostic in list(diagnostics)[:_MAX_DIAGNOSTICS]
         ]
-        return AnswerMisfit(*(render_text([diagnostic], Source(name, "")) for diagnostic in bare))
+        return AnswerRefused([render_text([diagnostic], Source(name, "")) for diagnostic in bare])

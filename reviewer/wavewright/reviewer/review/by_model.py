@@ -19,6 +19,12 @@ import anyio
 from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.cel.plain_paths import is_plain_path
 from wavewright.planner.ports.asking import Asking
+from wavewright.planner.ports.conversation import (
+    Conversation,
+    FittingAnswer,
+    NoFittingAnswer,
+    rung_seconds,
+)
 from wavewright.planner.ports.fallback_ladder import (
     FallbackFailure,
     Ladder,
@@ -26,14 +32,12 @@ from wavewright.planner.ports.fallback_ladder import (
     RungRecord,
     run_ladder,
 )
-from wavewright.planner.ports.model_port import ModelCall, ModelClient, ModelError
+from wavewright.planner.ports.model_port import ModelCall, ModelError
 from wavewright.planner.types import Json
 from wavewright.prompts import PromptError
 from wavewright.reviewer.asking_models import (
-    FittingAnswer,
-    NoFittingAnswer,
-    ask_until_fit,
-    rung_seconds,
+    read_whole,
+    repair_reply,
     truncate,
 )
 from wavewright.reviewer.records import Opinion, RecoveryAction, ReviewResult
@@ -113,8 +117,9 @@ async def review_by_model(
     if asking.models is None:
         return by_code
     ladder = asking.ladder
+    assert ladder is not None
     assessed = _AssessedRun(run, assess(run))
-    question = _ReviewQuestion(assessed, by_code, asking, asking.models, tokens)
+    question = _ReviewQuestion(assessed, by_code, asking, tokens)
     unread: list[str] = []
 
     async def by_model(rung: Rung) -> ReviewResult | FallbackFailure:
@@ -260,7 +265,6 @@ class _ReviewQuestion:
     assessed: _AssessedRun
     by_code: ReviewResult
     asking: Asking
-    models: ModelClient
     tokens: int
 
     async def ask(self, rung: Rung) -> FittingAnswer[ReviewAnswer] | NoFittingAnswer:
@@ -274,27 +278,23 @@ class _ReviewQuestion:
         # In a thread: truncating an output of megabytes takes a while.
         call = await anyio.to_thread.run_sync(self._call, rung, tokens)
         while True:
-            timed = replace(
-                call, timeout=await rung_seconds(rung, call, self.models, self.asking.history)
-            )
+            timed = replace(call, timeout=await rung_seconds(self.asking, rung, call))
             reader = ReviewReader(self._leads_somewhere)
+            conversation = Conversation(
+                self.asking,
+                timed,
+                read_whole(reader.read),
+                repair_reply(self.asking.prompts, "reviewer/repair"),
+            )
             try:
-                answer = await ask_until_fit(
-                    self.models,
-                    timed,
-                    reader.read,
-                    tries=rung.tries,
-                    repair=self._repair,
-                    on_use=self.asking.on_use,
-                    on_refused=self.asking.on_refused,
-                )
+                answer = await conversation.ask_all(rung.tries)
                 if isinstance(answer, NoFittingAnswer) and reader.best_so_far is not None:
                     return FittingAnswer(reader.best_so_far, answer.model)
                 return answer
             except ModelError as error:
                 if reader.best_so_far is not None:
                     # What it has said counts, although it could not be asked once more.
-                    model = self.models.choose(timed.preference, timed.role).model
+                    model = conversation.answers[-1].use.model
                     return FittingAnswer(reader.best_so_far, model)
                 if error.kind not in _TOO_LARGE_KINDS:
                     raise
@@ -366,9 +366,6 @@ class _ReviewQuestion:
             "left_out": digest.left_out,
             "tools": sorted(goal.tool_names),
         }
-
-    def _repair(self, faults: tuple[str, ...]) -> str:
-        return self.asking.prompts.render("reviewer/repair", faults=faults)
 
 
 def _formulas(run: ReviewedRun) -> Iterator[str]:

@@ -27,9 +27,9 @@ from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import GateRecord, StepFinished
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.ports.asking import AnswerRefused
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 from wavewright.reviewer.asking_models import (
-    AnswerMisfit,
     AnswerModel,
     allot_chars,
     find_object,
@@ -336,7 +336,7 @@ def read_review(text: str) -> ReviewAnswer:
     """Return the review that an answer holds; figures and lists in other forms are read with a note.
 
     Raises:
-        AnswerMisfit: it holds none, or one that cannot be read.
+        AnswerRefused: it holds none, or one that cannot be read.
     """
     document = find_object(text, _KEYS)
     usual = Document(_in_usual_form(document.value), document.source, keeps_places=False)
@@ -417,7 +417,7 @@ class ReviewReader:
         """Return the review of an answer, in the stricter reading where it still contradicts itself.
 
         Raises:
-            AnswerMisfit: it holds none, or the first one is to be asked for once more.
+            AnswerRefused: it holds none, or the first one is to be asked for once more.
         """
         answer = read_review(text)
         first = self.asked_again
@@ -435,11 +435,11 @@ class ReviewReader:
             if first is not None:
                 return stricter_reading(answer)
             self.asked_again, self._is_contradictory = answer, True
-            raise AnswerMisfit(*reasons)
+            raise AnswerRefused(reasons)
         leads = self._leads_somewhere
         if first is None and leads is not None and not leads(answer):
             self.asked_again = answer
-            raise AnswerMisfit(_NO_ACTION)
+            raise AnswerRefused([_NO_ACTION])
         return answer
 
     @property

@@ -18,13 +18,13 @@ from typing import Annotated, Literal, Protocol, TypeAlias, TypeVar
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from wavewright.config.documents import read_document_file
-from wavewright.config.errors import WavewrightError
 from wavewright.config.model_validation import read_as_model
 from wavewright.config.sources import DocumentError
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.goals import ThinkingLevel
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.language.signatures import CallPolicy
+from wavewright.planner.ports.asking import AnswerRefused as AnswerRefused  # noqa: PLC0414 - for `finish`
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.ports.model_port import ModelAnswer
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
@@ -228,14 +228,6 @@ class AnswerToFinish:
     """Whether this is the last answer there will be: what can be saved of it, should be."""
     rung: Literal["agent", "suggested"] = "agent"
     """Whether it was accepted as it is, or found among the model's words."""
-
-
-class AnswerRefused(WavewrightError):
-    """An answer that fits its schema and still is wrong; `faults` are told to the model."""
-
-    def __init__(self, faults: Sequence[str]) -> None:
-        super().__init__("; ".join(faults))
-        self.faults = tuple(faults)
 
 
 @dataclass(frozen=True, slots=True)
