@@ -5,22 +5,21 @@ name="date">`, `<time datetime="…">`), or in its name (`2010-02-01_AAPL_result
 Text is not trusted: scripts and marks never leave this module, and the tool's output is marked
 untrusted.
 
-Of an HTML page only the words are kept: scripts, styles, templates, frames and forms are dropped
-with all they hold, marks are dropped, entities are read. Every page is read in time that grows with
-its length and no faster, whatever it holds; the standard library's parser does not promise that
-(https://github.com/python/cpython/issues/135462).
+Of an HTML page only the words are kept, as `extraction` reads its blocks; it is parsed in another
+process, because a hostile page may take any time.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import html
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Literal
 
+import anyio
+
+from wavewright.config import install_hint, is_installed
 from wavewright.packs.equities.documents import (
     Announcement,
     AnnouncementsDocument,
@@ -28,18 +27,34 @@ from wavewright.packs.equities.documents import (
     one_line,
 )
 from wavewright.packs.equities.prices import parse_date
+from wavewright.packs.extraction.structure import SourcePage, read_structure
 from wavewright.packs.text.markdown_tables import counted
+from wavewright.packs.web.pages import parsed
 from wavewright.tools import Folder, PathRefused, ToolError
 
 MAX_FILES = 10_000
 MAX_FILE_BYTES = 2 * 2**20
 MAX_TEXT = 20_000
 
-_SUFFIXES = frozenset({".md", ".markdown", ".html", ".htm"})
+_HTML = frozenset({".html", ".htm"})
+_SUFFIXES = _HTML | {".md", ".markdown"}
 _NAME = re.compile(
     r"(?P<date>\d{4}-\d{2}-\d{2})[_-](?P<code>[A-Za-z0-9.^=]+)(?:[_-](?P<title>.+))?"
 )
 _FIELD = re.compile(r"([A-Za-z_]+)\s*:\s*(.*?)\s*")
+_DATE_NAMES = frozenset({"date", "dc.date", "dcterms.date", "article:published_time", "pubdate"})
+_CODE_NAMES = frozenset({"code", "symbol", "ticker"})
+
+
+@dataclass(frozen=True, slots=True)
+class _PageText:
+    """What an announcement says of itself."""
+
+    title: str | None
+    date: str | None
+    code: str | None
+    tags: tuple[str, ...]
+    text: str
 
 
 def read_announcements(
@@ -115,26 +130,60 @@ def _read_folder(configured: str, root: Path) -> tuple[list[tuple[str, Announcem
                 f"{configured}: {len(names):,} announcement files, more than {MAX_FILES:,}",
                 hint="split the folder, one for each job",
             )
-        for name in names:
-            source = f"{configured.rstrip('/')}/{name}"
-            read = _read_file(folder, name, source)
-            if isinstance(read, str):
-                warnings.append(f"{source}: {read}; it is left out")
-            else:
-                found.append(read)
+        texts = {name: _text_of(folder, name) for name in names}
+    pages = anyio.run(_read_pages, texts)
+    for name in names:
+        source = f"{configured.rstrip('/')}/{name}"
+        read = _announcement(name, pages[name], source)
+        if isinstance(read, str):
+            warnings.append(f"{source}: {read}; it is left out")
+        else:
+            found.append(read)
     return found, warnings
 
 
-def _read_file(folder: Folder, name: str, source: str) -> tuple[str, Announcement] | str:
-    """Return the code of a company and what the file says of it, or why it cannot be used."""
+@dataclass(frozen=True, slots=True)
+class _Unreadable:
+    """Why a file cannot be used."""
+
+    reason: str
+
+
+def _text_of(folder: Folder, name: str) -> str | _Unreadable:
     try:
-        text = folder.read(name, max_bytes=MAX_FILE_BYTES).decode("utf-8-sig")
+        return folder.read(name, max_bytes=MAX_FILE_BYTES).decode("utf-8-sig")
     except PathRefused as error:
-        return error.reason
+        return _Unreadable(error.reason)
     except UnicodeDecodeError as error:
-        return f"byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8"
-    is_page = PurePosixPath(name).suffix.lower() in (".html", ".htm")
-    page = _read_page(text) if is_page else _read_markdown(text)
+        return _Unreadable(f"byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8")
+
+
+async def _read_pages(
+    texts: Mapping[str, str | _Unreadable],
+) -> dict[str, _PageText | _Unreadable]:
+    """Return what files say by name, one after the other, those in HTML in another process."""
+    found: dict[str, _PageText | _Unreadable] = {}
+    for name, text in texts.items():
+        if isinstance(text, _Unreadable):
+            found[name] = text
+        elif PurePosixPath(name).suffix.lower() not in _HTML:
+            found[name] = _read_markdown(text)
+        elif is_installed("web"):
+            try:
+                found[name] = await parsed(_read_html, text, what="it")
+            except ToolError as error:
+                found[name] = _Unreadable(error.message)
+        else:
+            found[name] = _Unreadable(f"HTML is read with the extra 'web': {install_hint('web')}")
+    return found
+
+
+def _announcement(
+    name: str, page: _PageText | _Unreadable, source: str
+) -> tuple[str, Announcement] | str:
+    """Return the code of a company and what a file says of it, or why it cannot be used."""
+    if isinstance(page, _Unreadable):
+        return page.reason
     named = _NAME.fullmatch(PurePosixPath(name).stem)
     date_text = page.date or (named["date"] if named else None)
     if date_text is None:
@@ -197,164 +246,25 @@ def _content(code: str, items: list[Announcement]) -> str:
     return "\n".join([f"# {code}", "", *lines, ""])
 
 
-_RAW_TAGS = frozenset({"script", "style", "iframe", "noembed", "noframes", "xmp", "textarea"})
-"""Elements that hold text up to their end mark, whatever that text looks like."""
-
-_DROPPED_TAGS = frozenset({"template", "noscript", "object", "svg", "math", "select", "button"})
-_BLOCK_NAMES = "p div br li tr h1 h2 h3 h4 h5 h6 section article table ul ol header footer blockquote pre hr dt dd"
-_BLOCK_TAGS = frozenset(_BLOCK_NAMES.split())
-_DATE_NAMES = frozenset({"date", "dc.date", "dcterms.date", "article:published_time", "pubdate"})
-_CODE_NAMES = frozenset({"code", "symbol", "ticker"})
-
-_OPENING = re.compile(r"<(?=[A-Za-z/!?])")
-_ELEMENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9:-]*+")
-_REST_OF_TAG = re.compile(r"""(?:[^"'>]++|"[^"]*+"|'[^']*+')*>""")
-_ATTRIBUTE = re.compile(r"""([^\s"'>/=]++)(?:\s*+=\s*+("[^"]*+"|'[^']*+'|[^\s"'>]++))?""")
-_RAW_ENDS = {name: re.compile(rf"</{name}\b[^>]*+>", re.IGNORECASE) for name in _RAW_TAGS}
-
-_MAX_STRAY_QUOTES = 100
-"""Tags whose quotes do not pair; each costs a look to the page's end, so a page with more is read
-no further.
-"""
-
-_MAX_ATTRIBUTES = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class _PageText:
-    """What an announcement says of itself."""
-
-    title: str | None
-    date: str | None
-    code: str | None
-    tags: tuple[str, ...]
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class _HtmlToken:
-    kind: Literal["text", "start", "end"]
-    text: str
-    """The words, or the element's name in lower case."""
-    attributes: str = ""
-
-
-def _read_page(page: str) -> _PageText:
+def _read_html(page: str) -> _PageText:
     """Return the words of a page, with its date and title where it says them."""
-    reader = _PageReader()
-    for token in _tokens(page):
-        reader.feed(token)
-    lines = (" ".join(line.split()) for line in "".join(reader.pieces).split("\n"))
-    named = [value for name, value in reader.metas.items() if name in _DATE_NAMES and value]
-    codes = [value for name, value in reader.metas.items() if name in _CODE_NAMES and value]
+    from selectolax.lexbor import LexborHTMLParser
+
+    tree = LexborHTMLParser(page)
+    structure = read_structure(SourcePage(url="", html=page))
+    metas: dict[str, str] = {}
+    for node in tree.css("meta[content]"):
+        name = node.attributes.get("name") or node.attributes.get("property") or ""
+        metas.setdefault(name.lower(), node.attributes.get("content") or "")
+    dates = [value for name, value in metas.items() if name in _DATE_NAMES and value]
+    dates += [node.attributes.get("datetime") or "" for node in tree.css("time[datetime]")]
+    codes = [value for name, value in metas.items() if name in _CODE_NAMES and value]
+    titled = tree.css_first("title")
+    title = "" if titled is None else " ".join(titled.text().split())
     return _PageText(
-        title=_joined(reader.titles) or _joined(reader.headings),
-        date=next(iter([*named, *reader.dates]), None),
+        title=title or structure.title or None,
+        date=next(filter(None, dates), None),
         code=next(iter(codes), None),
-        tags=tuple(tag.strip() for tag in reader.metas.get("keywords", "").split(",")),
-        text="\n".join(line for line in lines if line),
+        tags=tuple(tag.strip() for tag in metas.get("keywords", "").split(",")),
+        text="\n".join(block.text for block in structure.blocks),
     )
-
-
-class _PageReader:
-    """Collects what of a page's tokens is kept."""
-
-    def __init__(self) -> None:
-        self.pieces: list[str] = []
-        self.titles: list[str] = []
-        self.headings: list[str] = []
-        self.dates: list[str] = []
-        self.metas: dict[str, str] = {}
-        self._dropping: list[str] = []
-        self._inside: str | None = None
-
-    def feed(self, token: _HtmlToken) -> None:
-        match token.kind:
-            case "text":
-                self._on_text(token.text)
-            case "start":
-                self._on_start(token)
-            case "end":
-                self._on_end(token.text)
-
-    def _on_text(self, text: str) -> None:
-        if self._dropping:
-            return
-        words = html.unescape(text)
-        if self._inside == "title":
-            self.titles.append(words)
-            return
-        if self._inside == "h1":
-            self.headings.append(words)
-        self.pieces.append(words)
-
-    def _on_start(self, token: _HtmlToken) -> None:
-        name = token.text
-        if name in _DROPPED_TAGS:
-            self._dropping.append(name)
-        elif name == "meta":
-            given = _attributes(token.attributes)
-            self.metas.setdefault(
-                (given.get("name") or given.get("property") or "").lower(), given.get("content", "")
-            )
-        elif name == "time":
-            self.dates += [date for date in [_attributes(token.attributes).get("datetime")] if date]
-        elif name in ("title", "h1"):
-            self._inside = name
-        if name in _BLOCK_TAGS:
-            self.pieces.append("\n")
-
-    def _on_end(self, name: str) -> None:
-        if self._dropping and name == self._dropping[-1]:
-            self._dropping.pop()
-        if name == self._inside:
-            self._inside = None
-        if name in _BLOCK_TAGS:
-            self.pieces.append("\n")
-
-
-def _tokens(page: str) -> Iterator[_HtmlToken]:
-    """Yield text and tags in order; what cannot be closed ends the page, as browsers have it."""
-    position, stray = 0, 0
-    while opening := _OPENING.search(page, position):
-        if opening.start() > position:
-            yield _HtmlToken("text", page[position : opening.start()])
-        start = opening.end()
-        if page.startswith("!--", start):
-            position = _after(page, "-->", start)
-        elif page[start] in "!?":
-            position = _after(page, ">", start)
-        else:
-            closing = page[start] == "/"
-            named = _ELEMENT_NAME.match(page, start + closing)
-            end = _REST_OF_TAG.match(page, named.end() if named else start)
-            stray += end is None
-            if stray > _MAX_STRAY_QUOTES:
-                return
-            position = end.end() if end else _after(page, ">", start)
-            if named is None or position > len(page):
-                continue
-            name = named[0].lower()
-            yield _HtmlToken("end" if closing else "start", name, page[named.end() : position - 1])
-            if name in _RAW_TAGS and not closing:
-                raw_end = _RAW_ENDS[name].search(page, position)
-                position = raw_end.end() if raw_end else len(page)
-    if position < len(page):
-        yield _HtmlToken("text", page[position:])
-
-
-def _after(page: str, mark: str, start: int) -> int:
-    """Return the position after a mark; one past the page's end where there is none."""
-    found = page.find(mark, start)
-    return found + len(mark) if found >= 0 else len(page) + 1
-
-
-def _attributes(text: str) -> dict[str, str]:
-    return {
-        found[1].lower(): html.unescape((found[2] or "").strip("\"'"))
-        for found in _ATTRIBUTE.finditer(text[:_MAX_ATTRIBUTES])
-    }
-
-
-def _joined(pieces: list[str]) -> str | None:
-    return " ".join(" ".join(pieces).split()) or None
