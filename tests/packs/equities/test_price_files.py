@@ -668,3 +668,75 @@ def test_a_doubtful_stock_is_left_out_with_its_day_and_the_others_are_not(tmp_pa
             title="One of two",
             required_tickers=["BBB", "CCC"],
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "closes"),
+    [
+        pytest.param(
+            "Date,Close\n40179,20\n40180.6875,21\n", [20, 21], id="dates of a spreadsheet"
+        ),
+        pytest.param("Datum;Schlusskurs\n01.02.2010 17:30;1.234,56\n", [1234.56], id="with a time"),
+        pytest.param("date,close\n2010-1-4,20\n2010-1-5,21\n", [20, 21], id="short ISO"),
+        pytest.param("Month,Price\n2010-01,20\n2010-02,21\n", [20, 21], id="months"),
+        pytest.param("date,close\n2010-01-04,USD 20.5\n", [20.5], id="code before"),
+        pytest.param("date,close\n2010-01-04,20.5 CHF\n", [20.5], id="code behind"),
+        pytest.param('date,close\n2010-01-04,"1,23,456.50"\n', [123456.5], id="Indian thousands"),
+        pytest.param("date;close\n2010-01-04;1.234.500\n", [1234500], id="points of thousands"),
+        pytest.param("date,close\n2010-01-04,.\n2010-01-05,3\n", [3], id="a point for no price"),
+        pytest.param(",Close\n2010-01-04,3\n", [3], id="index without a name"),
+        pytest.param("|Date|Close|\n|---|--:|\n|2010-01-04|3|\n", [3], id="Markdown"),
+        pytest.param(
+            "Price,Close,Volume\nTicker,AAPL,AAPL\nDate,,\n2010-01-04,3,9\n", [3], id="yfinance"
+        ),
+        pytest.param("date,close\n2010-01-04,3\n".encode("utf-16-le"), [3], id="UTF-16 unmarked"),
+    ],
+)
+def test_what_services_and_spreadsheets_write_is_read(
+    text: str | bytes, closes: list[float], tmp_path: Path
+) -> None:
+    content = text if isinstance(text, bytes) else text.encode()
+
+    assert [price.close for price in series_of(tmp_path, content).prices] == closes
+
+
+@pytest.mark.parametrize(
+    "written", ["(20.00)", "($20.00)", "20.00-", "\N{MINUS SIGN}20.00", "$-20"]
+)
+def test_a_price_below_zero_is_told_however_it_is_written(written: str, tmp_path: Path) -> None:
+    content = f"date,close\n2010-01-04,{written}\n2010-01-05,21\n"
+
+    series = series_of(tmp_path, content.encode())
+
+    assert [price.close for price in series.prices] == [21]
+    assert [oddity.kind for oddity in series.oddities] == ["value"]
+
+
+@pytest.mark.parametrize(
+    ("header", "currency"),
+    [
+        ("Close USD", "USD"),
+        ("Close (GBX)", "GBP"),
+        ("Kurs in €", "EUR"),
+        ("Close_CHF", "CHF"),
+        ("Adj Close", None),
+    ],
+)
+def test_the_name_of_a_column_names_the_currency(
+    header: str, currency: str | None, tmp_path: Path
+) -> None:
+    content = f"date,{header}\n2010-01-04,20\n"
+
+    assert series_of(tmp_path, content.encode()).currency == currency
+
+
+def test_rows_that_say_the_same_are_told_in_one_line(tmp_path: Path) -> None:
+    content = "date,close,adjusted\n2010-01-04,20,19\n2010-01-04,20,19\n2010-01-05,21,\n"
+
+    series = series_of(tmp_path, content.encode())
+
+    assert series.basis == "close"
+    assert [note.partition(": ")[2] for note in series.warnings] == [
+        "1 row given twice with the same price: 2010-01-04 in line 2 and line 3",
+        "1 row without an adjusted price, so plain closes are used: 2010-01-05",
+    ]

@@ -10,6 +10,7 @@ to plain values here. The example prices of `vega_datasets` (monthly, five stock
 
 from __future__ import annotations
 
+import codecs
 import csv
 import datetime as dt
 import importlib
@@ -48,6 +49,8 @@ class RawTable(NamedTuple):
     rows: list[TableRow]
     delimiter: str = ""
     """Between the cells of a line of text."""
+    notes: tuple[str, ...] = ()
+    """What was taken for granted in reading the file."""
 
 
 def read_csv_table(content: bytes, file: str, named: PriceColumnNames | None = None) -> RawTable:
@@ -57,10 +60,18 @@ def read_csv_table(content: bytes, file: str, named: PriceColumnNames | None = N
     Raises:
         ToolError: the file is no text, or no CSV.
     """
-    text = _decoded(content, file)
+    encoding = _encoding(content)
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise ToolError(
+            f"{file}: this is no text in UTF-8, UTF-16 or Windows-1252",
+            hint="save the file as CSV (UTF-8)",
+        )
     lines = [line for line in text.splitlines()[:_LINES_ABOVE] if line.strip()]
-    headers = (line for line in lines if is_header(_cells(line), named))
-    header_line = next(headers, lines[0] if lines else "")
+    header_line, names = _find_header(lines, named)
     delimiter = _delimiter(header_line)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows: list[TableRow] = []
@@ -70,7 +81,7 @@ def read_csv_table(content: bytes, file: str, named: PriceColumnNames | None = N
             if not any(cell.strip() for cell in cells):
                 continue
             if header is None:
-                header = cells if cells == _cells(header_line) else None
+                header = names if cells == _cells(header_line) else None
                 continue
             if len(cells) > len(header) and any(cell.strip() for cell in cells[len(header) :]):
                 raise ToolError(
@@ -83,7 +94,8 @@ def read_csv_table(content: bytes, file: str, named: PriceColumnNames | None = N
             f"{file}, line {reader.line_num}: this is no CSV: {error}",
             hint="save the file as CSV (UTF-8) again",
         ) from error
-    return RawTable(header or [], rows, delimiter)
+    notes = () if encoding == "utf-8-sig" else (_told_encoding(file, encoding),)
+    return RawTable(header or [], rows, delimiter, notes)
 
 
 _LINES_ABOVE = 30
@@ -106,31 +118,40 @@ def _cells(line: str) -> list[str]:
         return []
 
 
-def _encoding_notes(content: bytes, name: str, shown: str) -> tuple[str, ...]:
-    if Path(name).suffix.lower() == ".parquet":
-        return ()
+def _find_header(lines: Sequence[str], named: PriceColumnNames | None) -> tuple[str, list[str]]:
+    """Return the line above the rows, and the names of the columns; the first line where none has
+    names that are known.
+
+    The files of yfinance have the name of the dates in a line of its own, two below the others.
+    """
+    for at, line in enumerate(lines):
+        cells = _cells(line)
+        if is_header(cells, named):
+            return line, cells
+        below = lines[at + 2] if at + 2 < len(lines) else ""
+        date, *others = _cells(below) or [""]
+        if date and not any(others) and is_header([date, *cells[1:]], named):
+            return below, [date, *cells[1:]]
+    return (lines[0], _cells(lines[0])) if lines else ("", [])
+
+
+def _encoding(content: bytes) -> str:
+    """Return how a text is written: UTF-8, UTF-16, or what Windows writes in the west."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if b"\0" in content[:2]:
+        # The first character of a table is a Latin one, and has a byte that is nothing.
+        return "utf-16-be" if content[:1] == b"\0" else "utf-16-le"
     try:
         content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        is_wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
-        return (f"{shown}: read as {'UTF-16' if is_wide else 'Windows-1252'}: it is not UTF-8",)
-    return ()
+        return "cp1252"
+    return "utf-8-sig"
 
 
-def _decoded(content: bytes, file: str) -> str:
-    """Return the text of a file: UTF-8, UTF-16 that says so, or what Windows writes in the west."""
-    marked = content.startswith((b"\xff\xfe", b"\xfe\xff"))
-    for encoding in ("utf-16",) if marked else ("utf-8-sig", "cp1252"):
-        try:
-            text = content.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        if "\0" not in text:
-            return text
-    raise ToolError(
-        f"{file}: this is no text in UTF-8, UTF-16 or Windows-1252",
-        hint="save the file as CSV (UTF-8)",
-    )
+def _told_encoding(file: str, encoding: str) -> str:
+    shown = "Windows-1252" if encoding == "cp1252" else encoding.upper()
+    return f"{file}: read as {shown}: it is not UTF-8"
 
 
 class _Table(Protocol):
@@ -189,13 +210,9 @@ class PriceTable:
     """A file's columns and rows."""
 
     columns: PriceColumns
-    rows: Sequence[TableRow]
+    raw: RawTable
     groups: Mapping[str, Sequence[TableRow]]
     """Rows by code; empty where there is no symbol column."""
-    notes: tuple[str, ...] = ()
-    """What was taken for granted in reading the file."""
-    delimiter: str = ""
-    """Between the cells of a line of text."""
 
 
 _Reader: TypeAlias = Callable[[bytes, str, PriceColumnNames | None], RawTable]
@@ -299,11 +316,9 @@ class FilePrices:
             if kept is not None and kept[0] == stamp and not fresh:
                 return kept[1]
             content = _read_content(opened, name, shown)
-            header, rows, delimiter = reader(content, shown, self.form.columns)
-            columns = find_columns(header, shown, self.form.columns)
-            notes = _encoding_notes(content, name, shown)
-            groups = group_by_symbol(rows, columns)
-            table = PriceTable(columns, rows, groups, notes, delimiter)
+            raw = reader(content, shown, self.form.columns)
+            columns = find_columns(raw.header, shown, self.form.columns)
+            table = PriceTable(columns, raw, group_by_symbol(raw.rows, columns))
             self._tables[name] = (stamp, table)
             return table
 
@@ -312,15 +327,15 @@ class FilePrices:
     ) -> PriceSeries:
         """Return the series of a code; a file of its own may call it by another symbol."""
         is_of_code = table.columns.symbol is None or (is_own_file and len(table.groups) == 1)
-        rows = table.rows if is_of_code else table.groups.get(code, ())
+        rows = table.raw.rows if is_of_code else table.groups.get(code, ())
         series = read_series(
             code,
             rows,
             table.columns,
             file=shown,
             source=self.source_name or f"prices of {code}",
-            notes=(*self.notes, *table.notes),
-            form=replace(self.form, prefers_decimal_comma=table.delimiter == ";"),
+            notes=(*self.notes, *table.raw.notes),
+            form=replace(self.form, prefers_decimal_comma=table.raw.delimiter == ";"),
             currency=self.currency,
         )
         if series is not None:

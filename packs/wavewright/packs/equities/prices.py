@@ -166,16 +166,28 @@ _WRITING = _Writing.model_validate(
 _COLUMN_NAMES, _HUNDREDTHS = _WRITING.columns, _WRITING.hundredths
 _EPOCH = re.compile(r"\d{9,10}|\d{12,13}")
 """Seconds or milliseconds since 1970; eight digits are a date."""
-_NUMERIC_DAY = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4}|\d{2})(?:[ T]\d{1,2}:\S.*)?")
-"""A date whose day and month can only be told apart by the rest of the column; a time is dropped."""
+_DAY_NUMBER = re.compile(r"([2-9]\d{4})(?:[.,]\d+)?")
+"""A date as spreadsheets count it, in days, from 1954 on; the fraction is the time."""
+_DAY_ZERO = dt.date(1899, 12, 30)
+_TIME = re.compile(r"(?<=\d)[ T]+\d{1,2}:\d{2}.*")
+"""What follows a date and is dropped."""
+_NUMERIC_DAY = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4}|\d{2})")
+"""A date whose day and month can only be told apart by the rest of the column."""
 _DECIMAL_COMMA = re.compile(r"\d{1,3}(\.\d{3})*,\d+|\d+,\d+")
-_THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?")
-_SIGNED = re.compile(
-    r"(?P<before>(?:(?:US|A|C|HK)?\$|[€£¥])?)\s*(?P<number>[+-]?\d.*?)\s*(?P<after>[$€£¥]|p|EUR|USD|GBP|)"
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{2,3})*,\d{3}(\.\d+)?")
+"""Commas of thousands; in India those above the first have two digits."""
+_POINTS_OF_THOUSANDS = re.compile(r"\d{1,3}(\.\d{3}){2,}")
+_SIGN = "|".join(re.escape(sign) for sign in sorted(_WRITING.signs, key=len, reverse=True))
+_AMOUNT = re.compile(
+    rf"(?P<minus>[(\u2212-])?\+?\s*(?P<before>{_SIGN})?\s*(?P<inner>[\u2212-])?"
+    rf"(?P<number>\.?\d.*?)\s*(?P<after>{_SIGN})?(?P<end>[)-])?"
 )
+"""A number with what stands around it: a currency, a minus before or behind it, or brackets for one."""
 _MARKS_OF_THOUSANDS = re.compile(r"(?<=\d)['’\s\u202f](?=\d{3}(?!\d))")
-_UNIT_OF_NAME = re.compile(r"\s*[(\[]\s*(?P<unit>[A-Za-z]{3})\s*[)\]]$")
-"""How the name of a column names the currency of its prices: `Close (GBX)`."""
+_UNIT_OF_NAME = re.compile(
+    rf"\s*(?:[(\[]\s*(?P<unit>[A-Za-z]{{3}}|[^\w\s])\s*[)\]]|[\s,_]+(?:in\s+)?(?P<bare>{_SIGN}))$"
+)
+"""How the name of a column names the currency of its prices: `Close (GBX)`, `Kurs in €`."""
 _VOLUME = re.compile(r"(\d+(?:\.\d+)?)\s*([KMBkmb]?)")
 _TIMES = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9}
 
@@ -258,15 +270,13 @@ def find_columns(
     close = found["adjusted"] if found["close"] is None else found["close"]
     if found["date"] is None or close is None:
         missing = "dates" if found["date"] is None else "prices"
-        wanted = (
-            _COLUMN_NAMES["date"]
-            if found["date"] is None
-            else (*_COLUMN_NAMES["close"][:2], "adj_close")
-        )
+        wanted = ("date",) if found["date"] is None else (*_COLUMN_NAMES["close"][:2], "adj_close")
         raise ToolError(
             f"{file}: no column of {missing}; the header has {', '.join(map(repr, header)) or 'nothing'}",
-            hint=f"name one column {' or '.join(map(repr, wanted))}",
+            hint=f"name one column {' or '.join(map(repr, wanted))}, or say which it is: 'columns' in the settings",
         )
+    unit = _UNIT_OF_NAME.search(plain[close])
+    named_unit = "" if unit is None else unit["unit"] or unit["bare"]
     return PriceColumns(
         date=found["date"],
         close=close,
@@ -274,7 +284,7 @@ def find_columns(
         symbol=found["symbol"],
         currency=found["currency"],
         volume=found["volume"],
-        unit=named_unit["unit"] if (named_unit := _UNIT_OF_NAME.search(plain[close])) else None,
+        unit=_WRITING.signs.get(named_unit, named_unit) or None,
     )
 
 
@@ -322,6 +332,7 @@ def read_series(
     places: dict[dt.date, tuple[str, Price]] = {}
     oddities: list[Oddity] = []
     without: list[str] = []
+    repeated: list[str] = []
     for row in rows:
         if reader.is_note(row):
             continue
@@ -336,10 +347,7 @@ def read_series(
         elif known is price:
             prices.append(price)
         elif (known.close, known.adjusted) == (price.close, price.adjusted):
-            notes = (
-                *notes,
-                f"{file}, {row.place}: the price of {price.date} stands in {place}, too",
-            )
+            repeated.append(f"{price.date} in {place} and {row.place}")
         else:
             text = (
                 f"{price.date}: {known.close:g} in {place}, and {price.close:g} in {row.place}"
@@ -353,10 +361,18 @@ def read_series(
     if not prices:
         return None
     ordered = sorted(prices, key=lambda price: price.date)
-    if without:
-        listed = ", ".join(without[:5]) + (" and more" if len(without) > 5 else "")
-        rows_left_out = counted(len(without), "row")
-        notes = (*notes, f"{file}: {rows_left_out} without a price left out: {listed}")
+    unadjusted = [f"{price.date}" for price in prices if price.adjusted is None]
+    for found, what in (
+        (without, "without a price left out"),
+        (repeated, "given twice with the same price"),
+        (
+            unadjusted if len(unadjusted) < len(prices) else [],
+            "without an adjusted price, so plain closes are used",
+        ),
+    ):
+        if found:
+            listed = ", ".join(found[:5]) + (" and more" if len(found) > 5 else "")
+            notes = (*notes, f"{file}: {counted(len(found), 'row')} {what}: {listed}")
     unit = reader.unit() or currency
     hundredth_of = _HUNDREDTHS.get(unit or "")
     if hundredth_of is not None:
@@ -400,17 +416,19 @@ def group_by_symbol(rows: Iterable[TableRow], columns: PriceColumns) -> dict[str
 
 
 def parse_date(text: str) -> dt.date | None:
-    """Return a date from ISO 8601 text (a time is dropped) or from forms such as `Jan 1 2000`."""
-    shown = text.strip()
+    """Return a date from ISO 8601 text, from forms such as `Jan 1 2000`, or from the numbers by
+    which computers and spreadsheets count; a time is dropped.
+    """
+    shown = _TIME.sub("", text.strip())
     try:
         if _EPOCH.fullmatch(shown):
             seconds = int(shown) / (1000 if len(shown) > 10 else 1)
             return dt.datetime.fromtimestamp(seconds, dt.UTC).date()
-        if shown[4:5] == "-" and shown[10:11] in ("", "T", " "):
-            return dt.date.fromisoformat(shown[:10])
-        return _other_form(shown)
+        if counted_days := _DAY_NUMBER.fullmatch(shown):
+            return _DAY_ZERO + dt.timedelta(days=int(counted_days[1]))
+        return dt.date.fromisoformat(shown)
     except ValueError:
-        return None
+        return _other_form(shown)
 
 
 def _other_form(text: str) -> dt.date | None:
@@ -436,8 +454,12 @@ class _RowReader:
         self._has_decimal_comma = self._uses_decimal_comma(prefers_it=form.prefers_decimal_comma)
 
     def is_note(self, row: TableRow) -> bool:
-        """Whether a row has words in one cell and nothing else, as notes below a table have."""
+        """Whether a row has words in one cell and nothing else, as notes below a table have, or
+        marks alone, as the line under the names of a Markdown table.
+        """
         cells = [text for at in range(len(row.cells)) if (text := _cell_text(row, at))]
+        if not any(character.isalnum() for text in cells for character in text):
+            return True
         return len(cells) == 1 and parse_date(cells[0]) is None and not cells[0][0].isdigit()
 
     def taken(self) -> Iterator[str]:
@@ -445,6 +467,8 @@ class _RowReader:
         if self._date_format is not None and not self._is_given:
             order = "day, month" if self._date_format.startswith("%d") else "month, day"
             yield f"{self._file}: dates are read as {order}, year: no other order fits all of them"
+        if any(_DAY_NUMBER.fullmatch(_cell_text(row, self._columns.date)) for row in self._rows):
+            yield f"{self._file}: numbers are read as dates of a spreadsheet, in days from 1900"
         if self._has_decimal_comma:
             yield f"{self._file}: prices are read with a decimal comma"
 
@@ -491,10 +515,9 @@ class _RowReader:
 
     def _sign(self, row: TableRow) -> str | None:
         """Return the currency whose sign stands beside a price."""
-        found = _SIGNED.fullmatch(_cell_text(row, self._columns.close))
-        return (
-            None if found is None else _WRITING.signs.get(found["before"] or found["after"]) or None
-        )
+        found = _AMOUNT.fullmatch(_cell_text(row, self._columns.close))
+        sign = None if found is None else found["before"] or found["after"]
+        return _WRITING.signs.get(sign or "") or None
 
     def _number(self, row: TableRow, position: int) -> float | None:
         text = _number_text(row, position)
@@ -505,9 +528,10 @@ class _RowReader:
             )
         if text.casefold() in _WRITING.no_price:
             return None
+        unsigned = text.lstrip("-")
         if self._has_decimal_comma:
             text = text.replace(".", "").replace(",", ".")
-        elif _THOUSANDS.fullmatch(text):
+        elif _THOUSANDS.fullmatch(unsigned):
             text = text.replace(",", "")
         return _price_of(text, row, self._file)
 
@@ -530,7 +554,7 @@ class _RowReader:
     def _read_date(self, text: str) -> dt.date | None:
         if self._date_format is None:
             return parse_date(text)
-        numeric = None if self._is_given else _NUMERIC_DAY.fullmatch(text)
+        numeric = None if self._is_given else _NUMERIC_DAY.fullmatch(_TIME.sub("", text))
         shown = text if numeric is None else "/".join(numeric.groups())
         try:
             return dt.datetime.strptime(shown, self._date_format).replace(tzinfo=dt.UTC).date()
@@ -544,7 +568,7 @@ class _RowReader:
         Raises:
             ToolError: either order fits every date, or none fits all of them.
         """
-        texts = [_cell_text(row, self._columns.date) for row in self._rows]
+        texts = [_TIME.sub("", _cell_text(row, self._columns.date)) for row in self._rows]
         found = [match for text in texts if (match := _NUMERIC_DAY.fullmatch(text))]
         if not found:
             return None
@@ -570,9 +594,10 @@ class _RowReader:
         Raises:
             ToolError: every comma may be either a decimal comma or one of thousands.
         """
-        with_comma = [
-            text for row in self._rows if "," in (text := _number_text(row, self._columns.close))
-        ]
+        texts = [_number_text(row, self._columns.close).lstrip("-") for row in self._rows]
+        with_comma = [text for text in texts if "," in text]
+        if not with_comma and any(map(_POINTS_OF_THOUSANDS.fullmatch, texts)):
+            return True
         if not with_comma or any(not _DECIMAL_COMMA.fullmatch(text) for text in with_comma):
             return False
         if not prefers_it and all(_THOUSANDS.fullmatch(text) for text in with_comma):
@@ -594,11 +619,14 @@ def _cell_text(row: TableRow, position: int) -> str:
 
 def _number_text(row: TableRow, position: int) -> str:
     """Return a number without the sign of a currency and without marks of thousands that are no
-    comma and no point.
+    comma and no point, with any minus as a hyphen before it.
     """
     text = _cell_text(row, position)
-    found = _SIGNED.fullmatch(text)
-    return _MARKS_OF_THOUSANDS.sub("", text if found is None else found["number"])
+    found = _AMOUNT.fullmatch(text)
+    if found is None or (found["minus"] == "(") != (found["end"] == ")"):
+        return _MARKS_OF_THOUSANDS.sub("", text)
+    is_negative = found["minus"] or found["inner"] or found["end"]
+    return ("-" if is_negative else "") + _MARKS_OF_THOUSANDS.sub("", found["number"])
 
 
 def _price_of(text: str, row: TableRow, file: str) -> float:
