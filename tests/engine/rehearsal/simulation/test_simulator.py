@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ from tests.engine.normalized_output import settled
 from tests.engine.rehearsal.simulation.effects_project import SimulatedProject, entries, scenarios
 from tests.engine.stale_quotes_project import write_quotes_project
 from wavewright.config.settings import load_settings
-from wavewright.engine.rehearsal.simulation import SearchBounds, as_text, simulate
+from wavewright.engine.rehearsal.simulation import simulate
 from wavewright.engine.run.jobs.resolving import resolve_job_file
 from wavewright.planner.types import JsonObject
 
@@ -41,7 +40,7 @@ def test_the_plans_of_the_repository_have_no_fault_and_no_idle_gate(job: str) ->
     settings = load_settings(REPOSITORY, {})
     order = resolve_job_file(REPOSITORY / "plans" / f"{job}.job.yaml", None, settings)
 
-    report = simulate(order, settings, bounds=SearchBounds(seconds=math.inf))
+    report = simulate(order, settings)
 
     assert (report.faults, report.failures, report.always_passed, report.always_failed) == (
         0,
@@ -535,17 +534,6 @@ def test_both_schedules_can_be_simulated(simulation: SimulatedProject, schedule:
     simulation.plan(FANNED)
 
     assert entries(simulation.simulate("--schedule", schedule), "unreached") == []
-
-
-def test_time_that_runs_out_is_report(simulation: SimulatedProject) -> None:
-    simulation.plan(FANNED)
-    settings = load_settings(simulation.folder, {})
-    order = resolve_job_file(simulation.folder / "plan.yaml", None, settings)
-
-    report = simulate(order, settings, bounds=SearchBounds(seconds=0))
-
-    assert report.stopped
-    assert "The time was up before everything was tried." in as_text(report)
 
 
 def narrow_tool(simulation: SimulatedProject, pattern: str) -> None:

@@ -7,7 +7,6 @@ valid. No tool is called, no model asked, no file written.
 """
 
 from wavewright.engine.rehearsal.simulation.report import SimulationReport, as_json, as_text
-from wavewright.engine.rehearsal.simulation.search import SearchBounds
 from wavewright.engine.rehearsal.simulation.simulator import simulate
 
-__all__ = ["SearchBounds", "SimulationReport", "as_json", "as_text", "simulate"]
+__all__ = ["SimulationReport", "as_json", "as_text", "simulate"]

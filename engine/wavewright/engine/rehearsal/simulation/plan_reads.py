@@ -68,7 +68,7 @@ def _expressions_of(texts: Iterable[ExpressionText]) -> list[str]:
 
 
 class Sources(NamedTuple):
-    """What expressions read: the places where a search changes something."""
+    """What expressions read: the places where a simulation changes something."""
 
     steps: tuple[StepId, ...]
     names: frozenset[str]

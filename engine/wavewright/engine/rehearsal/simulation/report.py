@@ -55,7 +55,7 @@ class UnreachedBranch:
 
 @dataclass(frozen=True, slots=True)
 class FailureReport:
-    """What failed over valid outputs, with the smallest ones that show it."""
+    """What failed over valid outputs, with the first ones that show it."""
 
     step: StepId | None
     """None where it is the plan's result that cannot be made."""
@@ -87,8 +87,6 @@ class SimulationReport:
     seed: int
     now: dt.datetime
     tries: int
-    stopped: bool
-    """Whether the time was up before everything was tried."""
     scenarios: tuple[ScenarioReport, ...]
     branches: int
     reached: int
@@ -145,8 +143,6 @@ def _lines(report: SimulationReport) -> Iterator[str]:
     yield from _wrapped(
         f"seed {report.seed}, now {now}, {report.tries} tries, {scenarios}; no tool was called", ""
     )
-    if report.stopped:
-        yield "The time was up before everything was tried."
     yield ""
     yield from _wrapped(
         f"{counted(report.faults, 'fault') if report.faults else 'no fault'}; "

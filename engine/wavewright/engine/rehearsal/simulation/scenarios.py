@@ -4,7 +4,7 @@ A *scenario* says what the stubs answer. A *stub* stands in a tool's place, with
 none of its code. A step that a recovery calls again gets an answer of its own, so that a gate that
 failed can pass.
 
-A search makes hundreds of tries, for which the scheduler with its gates is enough. A scenario that
+Most scenarios are only tried, for which the scheduler with its gates is enough. A scenario that
 is reported runs the whole pipeline: the plan is checked, approvals are asked and given, the run is
 reviewed, recovered and packaged. Neither calls a tool, asks a model or writes a file, and on the
 event loop used here no wait takes time.
@@ -98,6 +98,11 @@ class Scenario(Runtime):
     def with_outputs(self, step: StepId, outputs: StubOutputs) -> Scenario:
         """Return the scenario with other outputs of a step."""
         return replace(self, outputs={**self.outputs, step: outputs})
+
+    def distance(self, other: Scenario) -> int:
+        """Return in how many places the other scenario differs."""
+        changed = [name for name in self.outputs if self.outputs[name] != other.outputs[name]]
+        return len(changed) + len(self.failing ^ other.failing) + (self.inputs != other.inputs)
 
     async def call(self, tool: Tool, goal: Goal, call: ToolCall) -> Json:
         """Return the output of a call.

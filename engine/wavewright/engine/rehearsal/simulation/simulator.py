@@ -1,16 +1,31 @@
-"""Simulate a plan: run it over stubs, down every branch that can be reached."""
+"""Simulate a plan: run it over stubs, down every branch that can be reached.
+
+Nothing is searched for. Every try starts from a scenario that is known, the happy path or one that
+reaches the place in question, and changes one place of it: of an output that decides the branch, of
+an input, or whether an optional step fails. So a scenario that is reported differs from the happy
+path in little, and the same plan and seed give the same report.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import datetime as dt
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
 from wavewright.config.settings import Settings
-from wavewright.engine.rehearsal.simulation.plan_reads import embedded_expressions, sources_of
+from wavewright.engine.rehearsal.simulation.plan_reads import (
+    Sources,
+    embedded_expressions,
+    plan_expressions,
+    sources_of,
+    sources_of_gates,
+    step_expressions,
+)
 from wavewright.engine.rehearsal.simulation.report import (
     FailureReport,
     ScenarioReport,
@@ -28,22 +43,29 @@ from wavewright.engine.rehearsal.simulation.scenarios import (
     branches_taken,
     failures_of,
     run_pipeline,
+    run_steps,
     sources_of_branch,
 )
-from wavewright.engine.rehearsal.simulation.search import ScenarioSearch, SearchBounds, shrink
 from wavewright.engine.rehearsal.simulation.stub_outputs import StubOutputSource, read_fixtures
 from wavewright.engine.run.jobs.documents import no_plan_error
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.project.tools import find_obstacles, tools_of_goal
+from wavewright.executor.events.state import RunState
+from wavewright.executor.events.types import StepFinished
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.feasibility import check_readiness
 from wavewright.planner.diagnostics.diagnostic import PlanError, error_diagnostics
 from wavewright.planner.language.hashing import plan_hash
+from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.types import Json, StepId, as_list
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.types import GateId, Json, StepId
 
 _MAX_FAILURES = 12
 _MAX_FAILURES_PER_STEP = 3
+_MAX_TRIES_OF_A_STEP = 60
+"""Outputs of one step that are tried for what reads them."""
+_MAX_TRIES_OF_A_BRANCH = 400
 
 
 def simulate(
@@ -53,7 +75,6 @@ def simulate(
     seed: int = 0,
     fixtures: Path | None = None,
     now: dt.datetime | None = None,
-    bounds: SearchBounds | None = None,
 ) -> SimulationReport:
     """Return what a job's plan does over stubs; no tool is called, no model asked, no file written.
 
@@ -63,7 +84,6 @@ def simulate(
         seed: The same seed gives the same outputs.
         fixtures: File of outputs that take the place of generated ones.
         now: The instant of the runs, where the job has none; the start of this day where absent.
-        bounds: How long it goes on searching.
 
     Raises:
         PlanError: there is no plan, or it is not valid.
@@ -73,9 +93,8 @@ def simulate(
     simulated = _simulated_plan(order, settings, now)
     stubs = {} if fixtures is None else read_fixtures(fixtures, simulated)
     outputs = StubOutputSource(simulated, seed, stubs)
-    search = ScenarioSearch(simulated, outputs, seed, bounds or SearchBounds())
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(_Simulation(search, seed).run())
+        return runner.run(_Simulation(simulated, outputs, seed).run())
 
 
 def _simulated_plan(
@@ -99,16 +118,36 @@ def _simulated_plan(
     return SimulatedPlan(goal, draft, plan, tools, unmodelled, goal.as_of or now or today)
 
 
+class _Trial(NamedTuple):
+    """What one try of a scenario shows."""
+
+    branches: frozenset[Branch] = frozenset()
+    unsuccessful: frozenset[StepId] = frozenset()
+    """Steps that failed, were held back or never began."""
+    failed_gates: frozenset[GateId] = frozenset()
+
+    @property
+    def problems(self) -> tuple[int, int]:
+        """How much of it does not go well: first of all steps without success count."""
+        return len(self.unsuccessful), len(self.failed_gates)
+
+
 class _Simulation:
     """One simulation, from the first try to the report."""
 
-    def __init__(self, search: ScenarioSearch, seed: int) -> None:
-        self._search = search
-        self._simulated = search.simulated
-        self._plan = search.simulated.plan
-        self._outputs = search.outputs
+    def __init__(self, simulated: SimulatedPlan, outputs: StubOutputSource, seed: int) -> None:
+        self._simulated = simulated
+        self._plan = simulated.plan
+        self._steps = {step.id: step for step in simulated.plan.steps}
+        self._outputs = outputs
         self._seed = seed
+        self._tries = 0
+        self._met: dict[Branch, Scenario] = {}
+        """By branch, the first scenario that took it, whatever it was tried for."""
+        self._failures: dict[FailureKey, tuple[str, Scenario]] = {}
+        """What failed over valid outputs, with the first scenario that showed it."""
         self._taken: set[Branch] = set()
+        """By scenarios that are reported."""
         self._scenarios: list[ScenarioReport] = []
         self._approvals: dict[str, None] = {}
         self._reasons: dict[StepId, str] = {}
@@ -116,26 +155,142 @@ class _Simulation:
 
     async def run(self) -> SimulationReport:
         """Return the report."""
-        happy = await self._search.find_happy_path()
+        happy = await self._happy_path()
         await self._run_scenario("happy path", happy)
+        await self._try_small_outputs(happy)
         branches = tuple(dict.fromkeys(branches_of(self._plan, self._simulated.goal)))
         for branch in branches:
             has_recipe = self._has_recipe(branch)
             if branch.kind == "recipe" or (branch in self._taken and not has_recipe):
                 continue
-            if self._search.is_over():
-                break
-            scenario = await self._search.find(branch, happy)
+            scenario = await self._scenario_of(branch, happy)
             if scenario is not None:
                 await self._run_scenario(str(branch), scenario)
                 if has_recipe and scenario.inputs is None:
                     unhelped = replace(scenario, recovery_outputs=scenario.outputs)
                     await self._run_scenario(f"{branch} and recovery does not help", unhelped)
-        await self._search.explore(happy)
-        failures = [
-            await self._failure(key, scenario, happy) for key, scenario in self._found_failures()
-        ]
+        failures = [await self._failure(key, happy) for key in self._reported_failures()]
         return self._report(branches, tuple(failures))
+
+    # -- scenarios
+
+    async def _try(self, scenario: Scenario) -> _Trial:
+        """Return what a scenario shows; nothing where the plan is not valid for its inputs."""
+        simulated = self._simulated.with_inputs(scenario.inputs)
+        if simulated is None:
+            return _Trial()
+        self._tries += 1
+        state = await run_steps(simulated, scenario)
+        trial = _Trial(
+            frozenset(branches_taken(state, simulated.plan, simulated.goal, simulated.now)),
+            frozenset(name for name in self._steps if _is_unsuccessful(state.steps.get(name))),
+            frozenset(
+                record.gate
+                for ended in state.steps.values()
+                for record in ended.gates
+                if record.has_failed and record.kind != "judge"
+            ),
+        )
+        for branch in trial.branches:
+            self._met.setdefault(branch, scenario)
+        self._note_failures(state, scenario)
+        return trial
+
+    def _note_failures(self, state: RunState, scenario: Scenario) -> None:
+        # What other inputs than the job's would break is no fault of its plan.
+        if scenario.inputs is not None:
+            return
+        found = failures_of(state, scenario.failing, self._plan, self._simulated.now)
+        for key, message in found.items():
+            self._failures.setdefault(key, (message, scenario))
+
+    async def _happy_path(self) -> Scenario:
+        """Return the scenario in which every step succeeds and every gate passes, as far as one
+        change at a time leads there.
+        """
+        plan, outputs = self._plan, self._outputs
+        plausible = {step.id: outputs.plausible(step) for step in plan.steps}
+        recipes = self._simulated.goal.recipes
+        added = {step.tool for recipe in recipes for step in recipe.add}
+        by_tool = {
+            tool: outputs.plausible(Step.model_construct(id=StepId("added"), tool=tool))
+            for tool in sorted(added & self._simulated.tools.keys())
+        }
+        by_tool |= {step.tool: plausible[step.id] for step in plan.steps}
+        happy = Scenario(plausible, plausible, by_tool)
+        trial = await self._try(happy)
+        for step in PlanGraph.of(plan).order():
+            while (better := await self._better(step, happy, trial)) is not None:
+                happy, trial = better
+        happy = replace(happy, recovery_outputs=happy.outputs)
+        # What the way there took by worse scenarios is taken by the happy path.
+        self._met |= dict.fromkeys(trial.branches, happy)
+        return happy
+
+    async def _better(
+        self, name: StepId, scenario: Scenario, trial: _Trial
+    ) -> tuple[Scenario, _Trial] | None:
+        """Return a scenario in which less goes wrong with a step and its gates; none where they
+        succeed, or nothing helps.
+        """
+        failed = [
+            gate for gate in self._plan.gates if gate.on == name and gate.id in trial.failed_gates
+        ]
+        if failed:
+            sources = sources_of_gates(failed)
+        elif name in trial.unsuccessful:
+            sources = sources_of(step_expressions(self._steps[name]))
+        else:
+            return None
+        for candidate in self._changes(sources._replace(reads_inputs=False), scenario):
+            tried = await self._try(candidate)
+            if tried.branches and tried.problems < trial.problems:
+                return candidate, tried
+        return None
+
+    async def _try_small_outputs(self, happy: Scenario) -> None:
+        """Try outputs that the steps, gates and the result which read them may not handle."""
+        names = sources_of(plan_expressions(self._plan)).names
+        for step in self._plan.steps:
+            if step.id in self._outputs.shapes:
+                await self._try(happy.with_outputs(step.id, self._outputs.minimal(step)))
+                varied = self._outputs.variants(step, happy.outputs[step.id], names)
+                for outputs in islice(varied, _MAX_TRIES_OF_A_STEP):
+                    await self._try(happy.with_outputs(step.id, outputs))
+
+    async def _scenario_of(self, branch: Branch, happy: Scenario) -> Scenario | None:
+        """Return a scenario that takes a branch; none where no try took it."""
+        sources = sources_of_branch(branch, self._plan)
+        # The happy path may skip what the branch depends on.
+        names = sources.steps if branch.kind in ("gate", "when") else (StepId(branch.name),)
+        reached = (self._met.get(Branch("step", name, "ok"), happy) for name in names)
+        start = max((happy, *reached), key=happy.distance)
+        if branch.kind == "failure":
+            start = replace(start, failing=frozenset({StepId(branch.name)}))
+        # The start is a candidate, too: another step's scenario, or the failure itself.
+        candidates = chain([start], self._changes(sources, start))
+        for candidate in islice(candidates, _MAX_TRIES_OF_A_BRANCH):
+            if branch in (await self._try(candidate)).branches:
+                return candidate
+        return self._met.get(branch)
+
+    def _changes(self, sources: Sources, start: Scenario) -> Iterator[Scenario]:
+        """Yield scenarios with one thing changed that the sources name."""
+        steps = [self._steps[name] for name in sources.steps]
+        for step in steps:
+            names = sources.names | self._outputs.time_names(step)
+            for outputs in self._outputs.variants(step, start.outputs[step.id], names):
+                yield start.with_outputs(step.id, outputs)
+            if step.optional:
+                yield replace(start, failing=start.failing | {step.id})
+        if len(steps) > 1:
+            # What compares two outputs may ask for a change of both.
+            minimal = {step.id: self._outputs.minimal(step) for step in steps}
+            yield replace(start, outputs={**start.outputs, **minimal})
+        if sources.reads_inputs:
+            own = start.inputs or self._plan.inputs
+            for inputs in self._outputs.input_variants(own, sources.names):
+                yield replace(start, inputs=inputs)
 
     def _has_recipe(self, branch: Branch) -> bool:
         names = (branch.name, branch.name.partition("__")[0])
@@ -155,9 +310,7 @@ class _Simulation:
         context, approvals = done
         state, review = context.state, context.review
         self._taken.update(branches_taken(state, simulated.plan, simulated.goal, simulated.now))
-        if inputs is None:
-            for key in failures_of(state, scenario.failing, simulated.plan, simulated.now):
-                self._search.failures.setdefault(key, scenario)
+        self._note_failures(state, scenario)
         self._approvals |= dict.fromkeys(need for asked in approvals for need in asked.needs)
         for step, ended in state.steps.items():
             if ended.error is not None:
@@ -183,7 +336,7 @@ class _Simulation:
 
     # -- failures over valid outputs
 
-    def _found_failures(self) -> Iterator[tuple[FailureKey, Scenario]]:
+    def _reported_failures(self) -> Iterator[FailureKey]:
         """Yield the failures to report, by the plan's order; the result, which has no step, comes
         last.
         """
@@ -191,28 +344,23 @@ class _Simulation:
             StepId(""): len(self._plan.steps)
         }
         # Steps that a recovery adds are not the plan's.
-        keys = [key for key in self._search.failures if key.step in places]
+        keys = [key for key in self._failures if key.step in places]
         reported: Counter[StepId] = Counter()
         for key in sorted(keys, key=lambda key_: (places[key_.step], key_))[:_MAX_FAILURES]:
             reported[key.step] += 1
             is_declared = self._outputs.undeclared.isdisjoint(self._sources(key))
             if reported[key.step] <= (_MAX_FAILURES_PER_STEP if is_declared else 1):
-                yield key, self._search.failures[key]
+                yield key
 
-    async def _failure(self, key: FailureKey, scenario: Scenario, happy: Scenario) -> FailureReport:
-        async def shows(candidate: Scenario) -> bool:
-            return key in (await self._search.attempt(candidate)).failures
-
-        scenario = await self._search.simplify(scenario, happy, shows)
+    async def _failure(self, key: FailureKey, happy: Scenario) -> FailureReport:
+        message, scenario = self._failures[key]
         sources = self._sources(key)
-        # An output of the happy path that is left does not help: it is not to blame.
+        # An output of the happy path does not help: it is not to blame.
         changed = [name for name in sources if scenario.outputs[name] != happy.outputs[name]]
         shown: dict[StepId, Json] = {}
         for name in changed or sources:
-            scenario = await self._with_smallest_output(name, scenario, shows)
             calls: list[Json] = [*scenario.outputs[name]]
             shown[name] = calls[0] if self._plan.step(name).for_each is None else calls
-        message = (await self._search.attempt(scenario)).failures[key]
         what = f"step {key.step} fails" if key.step else "the result cannot be made"
         title = f"gate {key.gate} cannot be evaluated" if key.gate else f"{what} over valid outputs"
         await self._run_scenario(title, scenario)
@@ -233,24 +381,6 @@ class _Simulation:
         branch = Branch("gate", key.gate, "failed") if key.gate else Branch("step", key.step, "ok")
         return sources_of_branch(branch, self._plan).steps
 
-    async def _with_smallest_output(
-        self, name: StepId, scenario: Scenario, shows: Callable[[Scenario], Awaitable[bool]]
-    ) -> Scenario:
-        """Return the scenario with the fewest and smallest outputs of a step that still cause the
-        failure.
-        """
-        step = self._plan.step(name)
-
-        async def still_fails(smaller: Json) -> bool:
-            outputs = tuple(as_list(smaller))
-            fits = bool(outputs) and all(self._outputs.fits(step, output) for output in outputs)
-            return fits and await shows(scenario.with_outputs(name, outputs))
-
-        if name in self._outputs.fixtures:
-            return scenario
-        smallest = await shrink([*scenario.outputs[name]], still_fails)
-        return scenario.with_outputs(name, tuple(as_list(smallest)))
-
     # -- the report
 
     def _report(
@@ -263,8 +393,7 @@ class _Simulation:
             plan_hash=plan_hash(plan),
             seed=self._seed,
             now=self._simulated.now,
-            tries=self._search.tries,
-            stopped=self._search.was_cut,
+            tries=self._tries,
             scenarios=tuple(self._scenarios),
             branches=len(branches),
             reached=len(branches) - len(missed),
@@ -305,3 +434,7 @@ class _Simulation:
             }
             why = "" if branch.name in gates else "the plan has no such gate"
         return UnreachedBranch(branch.kind, branch.name, branch.side, str(branch), is_fault, why)
+
+
+def _is_unsuccessful(ended: StepFinished | None) -> bool:
+    return ended is None or ended.status in ("failed", "blocked", "cancelled")

@@ -11,7 +11,6 @@ goal's output schema as well, where there is a value of both.
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -146,7 +145,6 @@ class StubOutputSource:
         """Steps of whose outputs the plan reads what neither the tool's schema nor a fixture says.
         """
         self._simulated = simulated
-        self._random = random.Random(f"outputs {seed}")  # noqa: S311 - repeatable, not secret
         self._vocabulary = vocabulary_of(simulated.plan, simulated.now)
         self._generator = ValueGenerator(f"values {seed}", self._vocabulary)
         self._result_steps = _result_steps(simulated)
@@ -159,15 +157,11 @@ class StubOutputSource:
             if step.id in self.shapes and not is_declared and step.id not in fixtures:
                 self.undeclared.add(step.id)
 
-    def fits(self, step: Step, output: Json) -> bool:
-        """Whether a stub may give this for the step."""
-        return validator_of(self._schemas[step.id]).accepts(output)
-
-    def plausible(self, step: Step, size: int = 2) -> StubOutputs:
-        """Return outputs with all that may be there; lists are of that size where they may be."""
+    def plausible(self, step: Step) -> StubOutputs:
+        """Return outputs with all that may be there."""
         calls = 1 if step.for_each is None else _OUTPUTS_PER_FAN_OUT
         fixture = self.fixtures.get(step.id)
-        return fixture or tuple(self._generated(step, "full", size) for _ in range(calls))
+        return fixture or tuple(self._generated(step, "full") for _ in range(calls))
 
     def minimal(self, step: Step) -> StubOutputs:
         """Return an output that has only what it must."""
@@ -178,30 +172,36 @@ class StubOutputSource:
             else self._generated(step, "sparse"),
         )
 
-    def varied(self, step: Step, outputs: StubOutputs, focus: frozenset[str]) -> StubOutputs:
-        """Return outputs of which one differs from these, most often in what the focus names."""
+    def variants(
+        self, step: Step, outputs: StubOutputs, focus: frozenset[str]
+    ) -> Iterator[StubOutputs]:
+        """Yield outputs that differ from these in one place of those that the focus names."""
         if fixture := self.fixtures.get(step.id):
-            start = self._random.randrange(len(fixture))
-            return (*fixture[start:], *fixture[:start])
-        place = self._random.randrange(len(outputs))
-        varied = self._generator.vary(
-            outputs[place], self._schemas[step.id], time_field=self._time_field(step), focus=focus
+            yield from ((output,) for output in fixture)
+            return
+        varied = self._generator.variants(
+            outputs[0], self._schemas[step.id], time_field=self._time_field(step), focus=focus
         )
-        return (*outputs[:place], varied, *outputs[place + 1 :])
+        for output in varied:
+            yield (output,)
+            if len(outputs) > 1:
+                # Of a fan-out one call may differ from the rest.
+                yield (output, *outputs[1:])
 
     def time_names(self, step: Step) -> frozenset[str]:
         """Return the names on the way to the time that the step's tool says its output is of."""
         path = self._time_field(step)
         return frozenset(() if path is None else path.split("."))
 
-    def varied_inputs(self, inputs: JsonObject, focus: frozenset[str]) -> JsonObject:
-        """Return inputs that differ from these and fit what the goal says of them."""
+    def input_variants(self, inputs: JsonObject, focus: frozenset[str]) -> Iterator[JsonObject]:
+        """Yield inputs that differ from these in one place and fit what the goal says of them."""
         schema = self._simulated.goal.inputs_schema or infer_schema(inputs)
         try:
-            varied = self._generator.vary(inputs, schema, focus=focus)
+            varied = self._generator.variants(inputs, schema, focus=focus)
         except PatternNeedsExtra:
-            return inputs
-        return varied if isinstance(varied, dict) else inputs
+            # The job's own inputs are enough to simulate its plan.
+            return
+        yield from (changed for changed in varied if isinstance(changed, dict))
 
     def _time_field(self, step: Step) -> str | None:
         return self._simulated.tools[step.tool].signature.freshness_field
@@ -211,7 +211,7 @@ class StubOutputSource:
             return self._types.call_output(step)
         return self._simulated.tools[step.tool].signature.output_schema
 
-    def _generated(self, step: Step, mode: GenerationMode, size: int = 0) -> Json:
+    def _generated(self, step: Step, mode: GenerationMode) -> Json:
         schema = self._schemas.get(step.id, self._declared_schema(step))
         wanted = self._simulated.goal.output_schema if step.id in self._result_steps else None
         candidates = [schema]
@@ -220,9 +220,7 @@ class StubOutputSource:
             candidates.insert(0, self_contained_schema(both))
         for candidate in candidates:
             try:
-                made = self._generator.make(
-                    candidate, mode, time_field=self._time_field(step), size=size
-                )
+                made = self._generator.make(candidate, mode, time_field=self._time_field(step))
             except NoValueFound:
                 continue
             except PatternNeedsExtra as error:

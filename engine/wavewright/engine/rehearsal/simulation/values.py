@@ -1,11 +1,10 @@
 """Values that a schema allows.
 
 A generator is seeded: the same seed, schemas and order of calls give the same values. Every choice
-is made from a
-list of options, by *mode*: `full` takes the first, so that a value has everything that may be
-there, is never null and looks plausible; `sparse` takes the last, so that it has as little as may
-be; `mixed` draws one, among them the texts and numbers of the plan. What the keywords handled here
-cannot express is left to the schema's validator, which every value has passed. Texts for a pattern
+is made from a list of options, by *mode*: `full` takes the first, so that a value has everything
+that may be there, is never null and looks plausible; `sparse` takes the last, so that it has as
+little as may be; `mixed` draws one, for schemas that neither extreme fits. What the keywords handled
+here cannot express is left to the schema's validator, which every value has passed. Texts for a pattern
 that no common text matches are made by Hypothesis, which comes with the extra `testing` and is
 loaded for that alone.
 """
@@ -17,7 +16,7 @@ import math
 import random
 import re
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Literal, TypeAlias, TypeVar
@@ -129,11 +128,9 @@ _MAX_NODES = 4_000
 """Of one value; what is made beyond is as small as its schema allows."""
 _MAX_DEPTH = 12
 _FULL_SIZE = 2
+"""Entries of a list of a full value."""
 _FRESH_SECONDS = 3600.0
 """Age of a plausible value."""
-_FOCUS_PROBABILITY = 0.8
-"""Share of variations that change a member of the focus."""
-_UNUSUAL_TEXTS = ("12", "true", "2024-01-01", "ä ö", "${steps.a}", "a,b;c")
 
 
 class NoValueFound(WavewrightError):
@@ -149,7 +146,6 @@ class ValueGenerator:
         self._time_field: str | None = None
         self._mode: GenerationMode = "full"
         self._nodes = 0
-        self._full_size = _FULL_SIZE
 
     def make(
         self,
@@ -157,7 +153,6 @@ class ValueGenerator:
         mode: GenerationMode,
         *,
         time_field: str | None = None,
-        size: int = _FULL_SIZE,
     ) -> Json:
         """Return a value of the schema.
 
@@ -165,13 +160,12 @@ class ValueGenerator:
             schema: What the value must fit.
             mode: How it is made.
             time_field: Dotted path of a text that is a time.
-            size: Length of the lists of a full value, where the schema allows it.
 
         Raises:
             NoValueFound: none was found within some tries.
             PatternNeedsExtra: a pattern needs Hypothesis, which is not installed.
         """
-        self._time_field, self._full_size = time_field, size
+        self._time_field = time_field
         validator = validator_of(schema)
         for number in range(2 * _MAX_TRIES):
             # What a full value breaks, a mixed one may keep.
@@ -180,35 +174,125 @@ class ValueGenerator:
                 return value
         raise NoValueFound
 
-    def vary(
+    def variants(
         self,
         value: Json,
         schema: JsonSchema,
         *,
         time_field: str | None = None,
         focus: frozenset[str] = frozenset(),
-    ) -> Json:
-        """Return another value of the schema that differs from this one in a place or two; the same
-        if none is found.
+    ) -> list[Json]:
+        """Return other values of the schema: each differs from this one in one place.
+
+        A place is the value itself where it is no object, or a member whose name is in the focus.
+        There it becomes each value that may turn a condition: empty, absent, each choice of an
+        `enum`, the constants of the plan and the numbers beside them. A list gets shorter and
+        longer, and all its entries change alike, or the first alone.
 
         Args:
             value: The value to start from.
             schema: What both fit.
             time_field: Dotted path of a text that is a time.
-            focus: Names of members that are changed rather than others.
+            focus: Names of the members that are changed.
 
         Raises:
             PatternNeedsExtra: a pattern needs Hypothesis, which is not installed.
         """
-        self._time_field, self._full_size = time_field, _FULL_SIZE
+        self._time_field = time_field
         validator = validator_of(schema)
-        for number in range(2 * _MAX_TRIES):
-            varied = self._new(schema, "mixed")
-            if number < _MAX_TRIES:
-                varied = self._replace_part(value, varied, focus)
-            if varied != value and validator.accepts(varied):
-                return varied
-        return value
+        return [
+            varied
+            for varied in self._variants(value, s.scoped_schema(schema), (), focus)
+            if varied != value and validator.accepts(varied)
+        ]
+
+    def _variants(
+        self, value: Json, place: ScopedSchema, path: Path, focus: frozenset[str]
+    ) -> Iterator[Json]:
+        whole = view_schema(place)
+        is_whole = not path and not isinstance(value, dict)
+        if is_whole or (path and path[-1] in focus):
+            yield from self._alternatives(value, whole, path)
+        for view in whole.branches or (whole,):
+            if isinstance(value, dict) and view.kind == "object":
+                yield from self._object_variants(value, view, path, focus)
+            elif isinstance(value, list) and value and view.kind == "array":
+                items = s.subschema(view.schema.get("items", {}), view.root)
+                for entry in self._variants(value[0], items, path, focus):
+                    yield [entry for _ in value]
+                    yield [entry, *value[1:]]
+
+    def _object_variants(
+        self, value: JsonObject, view: SchemaView, path: Path, focus: frozenset[str]
+    ) -> Iterator[Json]:
+        for name in dict.fromkeys((*value, *s.field_schemas(view))):
+            part = s.field_schema(view, name) or s.OPEN
+            member = value.get(name)
+            if name not in value:
+                if name not in focus:
+                    continue
+                member = self._fresh(part, (*path, name))
+                yield {**value, name: member}
+            for varied in self._variants(member, part, (*path, name), focus):
+                yield {**value, name: varied}
+        # What is absent may break more than the one condition: it comes last.
+        for name in (name for name in value if name in focus):
+            yield {key: other for key, other in value.items() if key != name}
+
+    def _fresh(self, place: ScopedSchema, path: Path) -> Json:
+        self._mode, self._nodes = "full", 0
+        return self._value(place, path, len(path))
+
+    def _alternatives(self, value: Json, whole: SchemaView, path: Path) -> Iterator[Json]:
+        """Yield what may stand in one place instead."""
+        for view in whole.branches or (whole,):
+            if options := s.allowed_values(view.schema):
+                yield from options
+                continue
+            match view.kind:
+                case "array" if isinstance(value, list):
+                    yield from self._resized(value, view, path)
+                case "string":
+                    yield from self._other_texts(view.schema, path)
+                case "integer" | "number":
+                    yield from self._other_numbers(view.schema, is_whole=view.kind == "integer")
+                case "boolean":
+                    yield from (False, True)
+                case "open":
+                    yield from ("", *self._vocabulary.texts, *self._vocabulary.numbers, False, True)
+                case _:
+                    pass
+        if whole.nullable:
+            yield None
+
+    def _resized(self, value: list[Json], view: SchemaView, path: Path) -> Iterator[Json]:
+        items = s.subschema(view.schema.get("items", {}), view.root)
+        for size in dict.fromkeys((0, 1, *self._vocabulary.sizes)):
+            more = size - len(value)
+            yield [*value[:size], *(self._fresh(items, path) for _ in range(more))]
+
+    def _other_texts(self, schema: JsonSchema, path: Path) -> Iterator[Json]:
+        if isinstance(pattern := schema.get("pattern"), str):
+            yield from texts_of(pattern, self._vocabulary.texts)
+            return
+        kind = schema.get("format")
+        is_time = ".".join(path) == self._time_field
+        if is_time and kind not in ("date", "date-time"):
+            kind = "date-time"
+        for age in self._vocabulary.ages if isinstance(kind, str) else ():
+            then = self._vocabulary.now - dt.timedelta(seconds=age)
+            if (text := formatted_text(str(kind), then, 1)) is not None:
+                yield text
+        yield from ("", *self._vocabulary.texts)
+        # A condition may ask how long a text is.
+        yield from ("x" * size for size in self._vocabulary.sizes)
+
+    def _other_numbers(self, schema: JsonSchema, *, is_whole: bool) -> Iterator[Json]:
+        least = _bounds(schema, "minimum", "exclusiveMinimum", 1)
+        most = _bounds(schema, "maximum", "exclusiveMaximum", -1)
+        for number in (0, *self._vocabulary.numbers, *least, *most, -1):
+            if not is_whole or number == int(number):
+                yield int(number) if is_whole else number
 
     def _new(self, schema: JsonSchema, mode: GenerationMode) -> Json:
         self._mode, self._nodes = mode, 0
@@ -267,11 +351,8 @@ class ValueGenerator:
         first = as_list(view.schema.get("prefixItems"))
         least = _count_of(view.schema.get("minItems"))
         most = _count_of(view.schema.get("maxItems"), math.inf)
-        sizes = [self._full_size, 1, 2, 0]
-        if depth <= 1:
-            # Long lists stand near the top of an output; below they would only multiply.
-            sizes[1:1] = [3, self._random.choice(self._vocabulary.sizes)]
-        size = int(min(max(self._pick(sizes, depth), least, len(first)), max(most, least)))
+        size = self._pick((_FULL_SIZE, 1, 0), depth)
+        size = int(min(max(size, least, len(first)), max(most, least)))
         is_set = view.schema.get("uniqueItems") is True
         elements: list[Json] = []
         for number in range(size):
@@ -296,11 +377,9 @@ class ValueGenerator:
             kind = self._pick(("date-time", "date", "date-time"), depth)
         text = self._word(path, depth)
         if isinstance(kind, str):
-            age = (
-                _FRESH_SECONDS
-                if self._mode == "full"
-                else self._random.choice(self._vocabulary.ages)
-            )
+            age = _FRESH_SECONDS
+            if self._mode == "mixed":
+                age = self._random.choice(self._vocabulary.ages)
             then = self._vocabulary.now - dt.timedelta(seconds=age)
             text = formatted_text(kind, then, self._random.randrange(1, 100)) or text
         return text.ljust(least, "x")[: int(min(most, 1e9))]
@@ -309,7 +388,7 @@ class ValueGenerator:
         name = next((part for part in reversed(path) if part.isidentifier()), "text")
         plausible = f"{name} {self._random.randrange(1, 100)}"
         known = self._random.choice(self._vocabulary.texts or (plausible,))
-        return self._pick((plausible, known, known, self._random.choice(_UNUSUAL_TEXTS), ""), depth)
+        return self._pick((plausible, known, ""), depth)
 
     def _number(self, schema: JsonSchema, depth: int, *, is_whole: bool) -> Json:
         step = schema.get("multipleOf")
@@ -331,27 +410,6 @@ class ValueGenerator:
         number = round(min(max(drawn, low), high) / unit) * unit
         number += unit if number < low else -unit if number > high else 0
         return round(number) if is_whole else round(number, 6)
-
-    def _replace_part(self, value: Json, other: Json, focus: frozenset[str]) -> Json:
-        """Return a value with one of its parts as it is in another value of the same schema."""
-        if isinstance(value, dict) and isinstance(other, dict) and (value or other):
-            names = list(dict.fromkeys((*value, *other)))
-            in_focus = [name for name in names if name in focus]
-            name = self._random.choice(
-                in_focus if in_focus and self._random.random() < _FOCUS_PROBABILITY else names
-            )
-            if name not in other:
-                return {key: member for key, member in value.items() if key != name}
-            if name not in value:
-                return {**value, name: other[name]}
-            return {**value, name: self._replace_part(value[name], other[name], focus)}
-        if isinstance(value, list) and value and isinstance(other, list) and other:
-            if self._random.random() < 0.4:
-                return other
-            place = self._random.randrange(len(value))
-            entry = self._replace_part(value[place], self._random.choice(other), focus)
-            return [*value[:place], entry, *value[place + 1 :]]
-        return other
 
 
 def _bounds(schema: JsonSchema, inclusive: str, exclusive: str, unit: float) -> list[float]:
