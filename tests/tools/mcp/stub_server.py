@@ -232,6 +232,7 @@ class Stub:
 LATER_PAGES: dict[str, Callable[[Message], list[Message]]] = {
     "error on page 2": lambda message: [failure(message, -32603, "database away")],
     "no list on page 2": lambda message: [result(message, {"tools": "none"})],
+    "exits on page 2": lambda message: os._exit(3),  # noqa: ARG005 - it has no answer
     "no answer on page 2": lambda message: [],  # noqa: ARG005 - asked and not answered
 }
 

@@ -467,6 +467,7 @@ def test_a_message_is_read_though_no_line_end_follows_it(
         ("5,000 tools", 1000, "its list has more than 1,000 tools"),
         ("9 MB of tools", 831, "its list is longer than 8 MiB"),
         ("error on page 2", 4, "database away"),
+        ("exits on page 2", 4, "it exited with status 3 as page 2 was asked for"),
         ("no list on page 2", 4, "it broke the protocol: tools: Input should be a valid list"),
     ],
 )
@@ -491,6 +492,15 @@ def test_a_page_that_does_not_come_costs_half_of_the_time_and_no_page_before_it(
     [output] = call(stub("no answer on page 2", timeout=4), "echo")
 
     assert output == {"text": "{}", "parts": []}
+
+
+def test_the_tools_before_a_page_at_which_the_server_exits_can_be_called(
+    stub: Callable[..., McpServerSettings],
+) -> None:
+    found, missing = call(stub("exits on page 2"), "echo", "on page 2")
+
+    assert found == {"text": "{}", "parts": []}
+    assert "it exited with status 3 as page 2 was asked for" in str(missing)
 
 
 def test_a_tool_that_may_be_in_what_was_not_read_of_a_list_is_asked_for_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import anyio
@@ -17,7 +18,27 @@ MAX_LISTED_TOOLS: Final = 1000
 MAX_PAGES: Final = 100
 
 
-async def list_tools(client: Client, state: ConnectionState, seconds: float) -> ServerListing:
+@dataclass(frozen=True, slots=True)
+class PageLimit:
+    """Up to where a list is read."""
+
+    pages: int = MAX_PAGES
+    reason: str = f"its list has more than {MAX_PAGES} pages"
+    """Why no more are read."""
+
+
+class ListingCutOff(Exception):
+    """The connection ended while a page after the first one was asked for."""
+
+    def __init__(self, limit: PageLimit) -> None:
+        super().__init__(limit.reason)
+        self.limit = limit
+        """Up to where the list can be read over another connection."""
+
+
+async def list_tools(
+    client: Client, state: ConnectionState, seconds: float, limit: PageLimit
+) -> ServerListing:
     """Return all pages of a list, each tool once.
 
     A tool that a later page repeats word for word is no second one: some servers ignore the cursor,
@@ -28,12 +49,14 @@ async def list_tools(client: Client, state: ConnectionState, seconds: float) -> 
         client: Asks the server.
         state: What became of its connection.
         seconds: What all pages after the first one may take.
+        limit: Up to where the list is read.
 
     Raises:
+        ListingCutOff: the connection ended at a later page.
         MCPError: the server answers the first page with an error.
         ValidationError: the first page breaks the protocol.
     """
-    pages = _Pages(state)
+    pages = _Pages(state, limit)
     cursor = await pages.add(client, None)
     try:
         with anyio.fail_after(seconds):
@@ -43,7 +66,8 @@ async def list_tools(client: Client, state: ConnectionState, seconds: float) -> 
         pages.unread = f"its other pages did not come within {seconds:.1f} s"
     except (MCPError, ValidationError) as error:
         if state.ended.is_set():
-            raise
+            reason = f"{state.fault or reason_of(error)} as page {pages.count + 1} was asked for"
+            raise ListingCutOff(PageLimit(pages.count, reason)) from error
         pages.unread = reason_of(error)
     tools = tuple(pages.tools[:MAX_LISTED_TOOLS])
     if pages.unread:
@@ -61,11 +85,13 @@ async def list_tools(client: Client, state: ConnectionState, seconds: float) -> 
 class _Pages:
     """What the pages of a list have held so far."""
 
-    def __init__(self, state: ConnectionState) -> None:
+    def __init__(self, state: ConnectionState, limit: PageLimit) -> None:
+        self.count = 0
         self.tools = list[ListedTool]()
         self.faulty = list[ListedTool]()
         self.unread = ""
         self._state = state
+        self._limit = limit
         self._digests = set[str]()
         self._cursors = set[str]()
 
@@ -74,6 +100,7 @@ class _Pages:
         self._state.faulty_tools.clear()
         self._state.unread_tools = ""
         page = await client.list_tools(cursor=cursor)
+        self.count += 1
         tools = [tool for tool in map(_listed, page.tools) if tool.digest not in self._digests]
         faulty = [tool for tool in self._state.faulty_tools if tool.digest not in self._digests]
         self.tools += tools
@@ -86,8 +113,8 @@ class _Pages:
         is_last = not following or following in self._cursors or not (tools or faulty)
         if len(self.tools) + (not is_last) > MAX_LISTED_TOOLS:
             self.unread = f"its list has more than {MAX_LISTED_TOOLS:,} tools"
-        elif not is_last and len(self._cursors) == MAX_PAGES - 1:
-            self.unread = f"its list has more than {MAX_PAGES} pages"
+        elif not is_last and self.count == self._limit.pages:
+            self.unread = self._limit.reason
         if is_last or self.unread:
             return None
         assert following is not None

@@ -39,7 +39,7 @@ from wavewright.tools.mcp.connection import (
     reason_of,
 )
 from wavewright.tools.mcp.http_transport import http_transport, is_expired_session, proxy_hint
-from wavewright.tools.mcp.listing import list_tools
+from wavewright.tools.mcp.listing import ListingCutOff, PageLimit, list_tools
 from wavewright.tools.mcp.lock import ListedTool, McpServerError, ServerListing
 from wavewright.tools.mcp.outputs import failure_of, output_of
 from wavewright.tools.mcp.schemas import is_too_much_to_compare, usable_schema
@@ -56,6 +56,7 @@ MAX_PROGRESS_NOTES: Final = 1000
 """Notes of progress that one call may add to its step."""
 
 _LISTING_ERRORS: Final = (
+    ListingCutOff,
     MCPError,
     ValidationError,
     TimeoutError,
@@ -229,22 +230,35 @@ class _ServerSessions:
         each failure. A list that was read in part, without the tool of the call, is read again.
         """
         async with self._opening:
-            if self._session is None or not self._session.is_usable:
+            session = self._session
+            if session is None or not session.is_usable:
                 if self._failures:
                     await anyio.sleep(
                         min(_FIRST_BACKOFF * 2 ** min(self._failures - 1, 16), _MAX_BACKOFF)
                     )
-                self._sessions = [one for one in self._sessions if not one.state.ended.is_set()]
-                self._session = _Session(self._settings, self._redactor)
-                self._sessions.append(self._session)
-                start(self._session.run)
+                session = self._begin(start, PageLimit())
             try:
-                await self._session.opened()
+                try:
+                    await session.opened()
+                except ToolError:
+                    if session.cut_off is None:
+                        raise
+                    # The page at which the server ended is not asked for again: it would end again.
+                    session = self._begin(start, session.cut_off)
+                    await session.opened()
             except ToolError:
                 self._failures += 1
                 raise
-            await self._session.refresh(tool)
-            return self._session
+            await session.refresh(tool)
+            return session
+
+    def _begin(self, start: _Start, limit: PageLimit) -> _Session:
+        """Begin to open a session that reads the list up to a limit."""
+        self._sessions = [one for one in self._sessions if not one.state.ended.is_set()]
+        session = self._session = _Session(self._settings, self._redactor, limit)
+        self._sessions.append(session)
+        start(session.run)
+        return session
 
     def _allowed(self, listing: ServerListing, name: str) -> ListedTool:
         """Return a tool of a list that has been verified, once for each list."""
@@ -274,9 +288,12 @@ class _ServerSessions:
 class _Session:
     """One session, from its opening to its end."""
 
-    def __init__(self, settings: McpServerSettings, redactor: Redactor) -> None:
+    def __init__(self, settings: McpServerSettings, redactor: Redactor, limit: PageLimit) -> None:
         self._settings = settings
         self._redactor = redactor
+        self._limit = limit
+        self.cut_off: PageLimit | None = None
+        """Up to where the list can be read, where the server ended at a page of it."""
         self.state = ConnectionState(settings.name, redactor)
         self._ready = anyio.Event()
         self._closed = anyio.Event()
@@ -310,7 +327,7 @@ class _Session:
                 ) as client:
                     self._asked = "tools/list"
                     remaining = self._scope.deadline - anyio.current_time()
-                    self.listing = await list_tools(client, self.state, remaining / 2)
+                    await self._list_tools(client, remaining / 2)
                     self._client = client
                     self._scope.deadline = math.inf
                     self._ready.set()
@@ -322,6 +339,13 @@ class _Session:
             self.state.end("")
             self._ready.set()
             self._closed.set()
+
+    async def _list_tools(self, client: Client, seconds: float) -> None:
+        try:
+            self.listing = await list_tools(client, self.state, seconds, self._limit)
+        except ListingCutOff as cut:
+            self.cut_off = cut.limit
+            raise
 
     def close(self) -> None:
         """Begin the end of the session; one that is not open yet is given up."""
@@ -366,9 +390,7 @@ class _Session:
             assert self._client is not None
             try:
                 with anyio.fail_after(self._settings.timeout):
-                    self.listing = await list_tools(
-                        self._client, self.state, self._settings.timeout / 2
-                    )
+                    await self._list_tools(self._client, self._settings.timeout / 2)
                 self._output_schemas.clear()
             except _LISTING_ERRORS as error:
                 self.state.end(reason_of(error))
