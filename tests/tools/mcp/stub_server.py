@@ -339,6 +339,8 @@ def serve(stub: Stub) -> None:
         for line in sys.stdin:
             threading.Thread(target=answer, args=(stub, line), daemon=True).start()
         return
+    if stub.fault.startswith("utf-16"):
+        sys.stdout.reconfigure(encoding=stub.fault)  # type: ignore[union-attr]
     if stub.fault == "future version":
         print("a line before the handshake", flush=True)
     if stub.fault == "garbage":

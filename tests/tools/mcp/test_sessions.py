@@ -452,6 +452,13 @@ def test_a_message_that_is_never_ended_is_quoted_where_the_call_gets_no_answer(
     assert 'has not ended a message that begins with: { "jsonrpc": "2.0",' in str(error)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_a_program_may_write_utf_16(stub: Callable[..., McpServerSettings], encoding: str) -> None:
+    [output] = call(stub(encoding), "echo", a="größer 😀")
+
+    assert output == {"text": json.dumps({"a": "größer 😀"}), "parts": []}
+
+
 @pytest.mark.parametrize("fault", stub_server.ENDLESS)
 def test_a_message_is_read_though_no_line_end_follows_it(
     stub: Callable[..., McpServerSettings], fault: str

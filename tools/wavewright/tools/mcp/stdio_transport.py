@@ -8,11 +8,12 @@ variables and leaves standard error to the terminal.
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import secrets
 import signal
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,7 +118,7 @@ async def _read_stdout(
     spread = SpreadMessage()
     async with delivered:
         try:
-            async for line in _lines(process.stdout, spread, state):
+            async for line in _lines(_in_utf_8(process.stdout), spread, state):
                 for whole in spread.joined(line):
                     for message in _messages_of(whole, requests, state):
                         await delivered.send(SessionMessage(message))
@@ -199,8 +200,41 @@ class LongLine:
     tail: bytes
 
 
+async def _in_utf_8(stream: ByteReceiveStream) -> AsyncGenerator[bytes]:
+    """Yield what a program writes; UTF-16, as Windows writes to pipes, is written anew."""
+    begun = b""
+    async for chunk in stream:
+        begun += chunk
+        if len(begun) >= _TOLD_BYTES:
+            break
+    encoding = _utf_16_of(begun)
+    if encoding is None:
+        yield begun
+        async for chunk in stream:
+            yield chunk
+        return
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    yield decoder.decode(begun).encode()
+    async for chunk in stream:
+        yield decoder.decode(chunk).encode()
+
+
+_TOLD_BYTES: Final = 4
+"""By which UTF-16 is told: a mark, or that every second byte of ASCII is NUL."""
+
+
+def _utf_16_of(begun: bytes) -> str | None:
+    """Return the name of UTF-16 in which a text begins; None where it is in UTF-8."""
+    is_nul = [byte == 0 for byte in begun[:_TOLD_BYTES]]
+    if begun.startswith(codecs.BOM_UTF16_LE) or is_nul == [False, True, False, True]:
+        return "utf-16-le"
+    if begun.startswith(codecs.BOM_UTF16_BE) or is_nul == [True, False, True, False]:
+        return "utf-16-be"
+    return None
+
+
 async def _lines(
-    stream: ByteReceiveStream, spread: SpreadMessage, state: ConnectionState
+    stream: AsyncIterable[bytes], spread: SpreadMessage, state: ConnectionState
 ) -> AsyncGenerator[bytes | LongLine]:
     """Yield the lines of a stream; a carriage return ends one, too, as progress bars have it, and so
     does the end of a message at which the program waits.
