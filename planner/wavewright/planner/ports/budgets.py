@@ -184,34 +184,3 @@ class InspectableBudgetStore(BudgetStore, Protocol):
     async def left(self, account: BudgetScope) -> Allowance:
         """Return what an account could still reserve, and what was spent."""
         ...
-
-
-class WrapperBudgetStore:
-    """A budget store over another one; a subclass overrides what differs."""
-
-    def __init__(self, budget_store: InspectableBudgetStore) -> None:
-        self._store = budget_store
-
-    def limit_run(self, run: RunId, budget: Budget | None) -> None:
-        """Limit a run to the budget of its goal."""
-        self._store.limit_run(run, budget)
-
-    async def reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
-        """Reserve an amount."""
-        return await self._store.reserve(account, amount)
-
-    async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
-        """Replace a reservation by what was spent."""
-        await self._store.settle(reservation, spent, use)
-
-    async def unsettled(self, run: RunId) -> Sequence[Reservation]:
-        """Return the reservations of a run that are not settled."""
-        return await self._store.unsettled(run)
-
-    async def left(self, account: BudgetScope) -> Allowance:
-        """Return what a scope could still reserve."""
-        return await self._store.left(account)
-
-    async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
-        """Return the durations of past calls, in seconds."""
-        return await self._store.past_seconds(model, role)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import time
 from uuid import uuid4
@@ -15,12 +16,14 @@ from wavewright.config.sections import BudgetsSection
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.run.cancellation import CancellationToken
 from wavewright.engine.service.daemon.budgets import (
+    BudgetWarnings,
+    DaemonBudgetStore,
     DailyBudget,
-    PausingBudgetStore,
     format_instant,
     next_day_start,
 )
 from wavewright.engine.service.messages.models import JobRequest
+from wavewright.engine.service.operations.logs import StructuredLog
 from wavewright.executor.budgets.stores import MemoryBudgetStore
 from wavewright.executor.run.ports import DrainSignal
 from wavewright.planner.ports.budgets import BudgetExceeded, BudgetScope, CallDeferred, Spend
@@ -49,6 +52,12 @@ class Told(list[tuple[str, float]]):
 
     def __call__(self, reason: str, until: float) -> None:
         self.append((reason, until))
+
+
+def pausing(budget_store: MemoryBudgetStore, day: DailyBudget) -> DaemonBudgetStore:
+    """Return the budget store of a daemon over another one."""
+    log = StructuredLog(agent="a", domain="d", stream=io.StringIO())
+    return DaemonBudgetStore(budget_store, day, BudgetWarnings(log, Clock(NOON)))
 
 
 def test_the_next_day_begins_at_midnight_utc() -> None:
@@ -86,7 +95,7 @@ async def test_a_clock_that_goes_back_does_not_begin_the_day_anew() -> None:
 async def test_who_asks_for_more_than_the_day_has_left_is_stopped_and_not_refused() -> None:
     day = DailyBudget(Clock(NOON), told := Told())
     budgets = BudgetsSection.model_validate({"day": {"calls": 1}})
-    budget_store = PausingBudgetStore(MemoryBudgetStore(budgets, clock=Clock(NOON)), day)
+    budget_store = pausing(MemoryBudgetStore(budgets, clock=Clock(NOON)), day)
     account, token = BudgetScope(run=RUN), CancellationToken()
     with day.stops_when_spent(RUN, token):
         await budget_store.settle(
@@ -126,9 +135,7 @@ async def test_the_run_of_a_target_stops_its_own_job_and_no_other() -> None:
 
 async def test_what_no_day_could_pay_for_is_refused() -> None:
     budgets = BudgetsSection.model_validate({"day": {"tokens": 10}, "run": {"tokens": 5}})
-    budget_store = PausingBudgetStore(
-        MemoryBudgetStore(budgets), DailyBudget(time.time, told := Told())
-    )
+    budget_store = pausing(MemoryBudgetStore(budgets), DailyBudget(time.time, told := Told()))
 
     with pytest.raises(BudgetExceeded, match="day"):
         await budget_store.reserve(BudgetScope(), Spend(tokens=11))
@@ -150,7 +157,7 @@ async def test_what_no_day_could_pay_for_pauses_no_day_that_is_spent_in_part(
     budget: JsonObject, amount: Spend, spent: Spend
 ) -> None:
     budgets = BudgetsSection.model_validate({"day": budget})
-    budget_store = PausingBudgetStore(
+    budget_store = pausing(
         MemoryBudgetStore(budgets, clock=Clock(NOON)), DailyBudget(Clock(NOON), told := Told())
     )
     await budget_store.settle(await budget_store.reserve(BudgetScope(run=RUN), spent), spent, USE)
@@ -166,7 +173,7 @@ async def test_what_is_put_aside_for_calls_under_way_is_waited_for_before_a_day_
     came_to: int, pauses: int
 ) -> None:
     budgets = BudgetsSection.model_validate({"day": {"tokens": 100}})
-    budget_store = PausingBudgetStore(
+    budget_store = pausing(
         MemoryBudgetStore(budgets, clock=Clock(NOON)), DailyBudget(Clock(NOON), told := Told())
     )
     account, asked = BudgetScope(run=RUN), Spend(calls=1, tokens=30)
@@ -194,7 +201,7 @@ async def test_what_is_put_aside_for_calls_under_way_is_waited_for_before_a_day_
 
 async def test_calls_that_ask_for_the_rest_of_a_day_at_once_do_not_wait_for_one_another() -> None:
     budgets = BudgetsSection.model_validate({"day": {"tokens": 100}})
-    budget_store = PausingBudgetStore(
+    budget_store = pausing(
         MemoryBudgetStore(budgets, clock=Clock(NOON)), DailyBudget(Clock(NOON), told := Told())
     )
     spent = Spend(calls=1, tokens=90)
@@ -214,7 +221,7 @@ async def test_calls_that_ask_for_the_rest_of_a_day_at_once_do_not_wait_for_one_
 
 async def test_a_plan_is_held_against_a_whole_day_and_not_against_the_rest_of_one() -> None:
     budgets = BudgetsSection.model_validate({"day": {"calls": 3, "tokens": 100}})
-    budget_store = PausingBudgetStore(
+    budget_store = pausing(
         MemoryBudgetStore(budgets, clock=Clock(NOON)), DailyBudget(Clock(NOON), Told())
     )
     await budget_store.reserve(BudgetScope(run=RUN), Spend(calls=3, tokens=40))

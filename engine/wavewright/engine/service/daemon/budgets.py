@@ -7,6 +7,8 @@ A run whose reservation exceeds the day's remaining budget is not refused, since
 suffer: it is interrupted, and its job continues the next day. A standing job whose cycle has spent
 its budget is stopped in the same way until its next cycle.
 
+A budget is *nearly spent* when at most a tenth of it is left.
+
 The *standing job* is what the settings ask the daemon to do by itself. Its id is made of the
 settings that make it, so that a daemon that starts again continues the same job, and other settings
 make another job. Its state is that of any job: the job store and the journal.
@@ -14,7 +16,7 @@ make another job. Its state is that of any job: the job store and the journal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -41,6 +43,7 @@ from wavewright.engine.service.messages.decoding import SOURCE_KEY
 from wavewright.engine.service.messages.models import standing_job_id
 from wavewright.engine.service.operations.logs import StructuredLog
 from wavewright.planner.language.hashing import content_hash
+from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import (
     Allowance,
     BudgetExceeded,
@@ -50,9 +53,8 @@ from wavewright.planner.ports.budgets import (
     RemainingBudget,
     Reservation,
     Spend,
-    WrapperBudgetStore,
 )
-from wavewright.planner.ports.model_port import ModelUse
+from wavewright.planner.ports.model_port import ModelUse, Role
 from wavewright.planner.types import JsonObject, RunId
 from wavewright.tools.message_contract import GOAL_KEY, RequestedGoal
 
@@ -156,70 +158,79 @@ def format_instant(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class _PendingCall:
-    """A call with a reservation that is being made or is not settled."""
+class DaemonBudgetStore:
+    """The budget store of a daemon: over that of its journal, the rules of a day and of a cycle.
 
-
-class PausingBudgetStore(WrapperBudgetStore):
-    """A budget store that stops a run where the day's budget is spent, and passes on every other
-    refusal.
+    Calls that exceed what the day or the cycle has left are deferred, and their runs stopped; every
+    other refusal is passed on. A budget that is nearly spent is warned of.
     """
 
-    def __init__(self, budget_store: InspectableBudgetStore, day: DailyBudget) -> None:
-        super().__init__(budget_store)
-        self._daily = day
-        self._reserved = dict[int, _PendingCall]()
-        """Calls with a reservation that is not settled, by the reservation's id."""
-        self._reserving = set[_PendingCall]()
-        self._settled = anyio.Event()
+    def __init__(
+        self, budget_store: InspectableBudgetStore, day: DailyBudget, warnings: BudgetWarnings
+    ) -> None:
+        self._store = budget_store
+        self._day = day
+        self._warnings = warnings
+        self._cycles = dict[RunId, Cycles]()
+        """By run of a standing job or of one of its targets."""
+        self._open = 0
+        """Calls whose reservation is being made or is not settled."""
+        self._settled = 0
+        """Calls that were settled so far."""
+        self._changed = anyio.Event()
+        """Set, and replaced, with each call that is not open any more."""
+
+    def count_for_cycle(self, run: RunId, cycles: Cycles) -> None:
+        """Count the calls of a run for the cycle of its job."""
+        self._cycles[run] = cycles
+
+    def end_attempt(self, cycles: Cycles) -> None:
+        """Count no more calls for the cycles of an attempt."""
+        self._cycles = {run: known for run, known in self._cycles.items() if known is not cycles}
+
+    def limit_run(self, run: RunId, budget: Budget | None) -> None:
+        """Limit a run to the budget of its goal."""
+        self._store.limit_run(run, budget)
 
     async def reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
-        """Reserve an amount; where it exceeds the day's remaining budget, stop the run.
-
-        Other calls may use less than was reserved for them, so those in progress are waited for
-        first.
+        """Reserve an amount; where it exceeds what the day or the cycle has left, stop the run.
 
         Raises:
-            BudgetExceeded: another budget, or a whole day's, is too small for the amount.
+            BudgetExceeded: another budget, or that of a whole day or cycle, is too small for the
+                amount.
             CallDeferred: the run is stopped; the call is made when the run continues.
         """
-        awaited, is_first = self._pending, True
+        cycles = self._cycles_of(account)
+        if cycles is None:
+            return await self._reserve_today(account, amount)
+        await cycles.require(amount.tokens)
+        reservation = await self._reserve_today(account, amount)
+        cycles.reserve(reservation.id, amount.tokens)
+        return reservation
+
+    async def _reserve_today(self, account: BudgetScope, amount: Spend) -> Reservation:
         while True:
-            is_last = not awaited
+            settled = self._settled
             try:
                 return await self._reserve_once(account, amount)
             except BudgetExceeded as refusal:
                 if refusal.scope != "day" or not await self._fits_a_fresh_day(account, amount):
                     raise
-                if is_first:
-                    # Other reservations may have been made meanwhile.
-                    awaited, is_first = awaited | self._pending, False
-                    is_last = not awaited
-                if is_last:
-                    self._daily.mark_spent(str(refusal), account.run)
+                # Other calls may come to less than was reserved for them. So those that are open
+                # are waited for, and what was settled meanwhile may have left enough.
+                if settled == self._settled and not self._open:
+                    self._day.mark_spent(str(refusal), account.run)
                     raise CallDeferred from refusal
-            awaited = await self._wait_for_settlement(awaited)
-
-    async def _wait_for_settlement(self, awaited: set[_PendingCall]) -> set[_PendingCall]:
-        """Wait until at least one of these calls is settled; return the others."""
-        while (left := awaited & self._pending) == awaited:
-            await self._settled.wait()
-        return left
-
-    @property
-    def _pending(self) -> set[_PendingCall]:
-        return {*self._reserved.values(), *self._reserving}
+            if settled == self._settled:
+                await self._changed.wait()
 
     async def _reserve_once(self, account: BudgetScope, amount: Spend) -> Reservation:
-        call = _PendingCall()
-        self._reserving.add(call)
+        self._open += 1
         try:
-            reservation = await self._store.reserve(account, amount)
-            self._reserved[reservation.id] = call
-        finally:
-            self._reserving.discard(call)
-            self._notify_settled()
-        return reservation
+            return await self._store.reserve(account, amount)
+        except BaseException:
+            self._close_call()
+            raise
 
     async def _fits_a_fresh_day(self, account: BudgetScope, amount: Spend) -> bool:
         """Whether a whole day's budget suffices for the amount; an unknown price never fits."""
@@ -227,25 +238,41 @@ class PausingBudgetStore(WrapperBudgetStore):
         return day.spent != Spend() and _has_room(_unspent(day), amount)
 
     async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
-        """Replace a reservation by what was spent."""
+        """Replace a reservation by what was spent, and warn of budgets that are nearly spent."""
         try:
             await self._store.settle(reservation, spent, use)
         finally:
-            self._reserved.pop(reservation.id, None)
-            self._notify_settled()
+            self._settled += 1
+            self._close_call()
+            if (cycles := self._cycles_of(reservation.scope)) is not None:
+                cycles.settle(reservation.id, spent.tokens)
+        self._warnings.note(reservation.scope, await self._store.left(reservation.scope))
 
-    def _notify_settled(self) -> None:
-        self._settled.set()
-        self._settled = anyio.Event()
+    def _close_call(self) -> None:
+        self._open -= 1
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def _cycles_of(self, account: BudgetScope) -> Cycles | None:
+        return None if account.run is None else self._cycles.get(account.run)
 
     async def left(self, account: BudgetScope) -> Allowance:
         """Return what a scope could reserve on a fresh day, since calls that exceed this day's
         budget are deferred.
 
-        So a plan is refused only for a call that no day's budget would suffice for.
+        So a plan is refused only for a call that no day's budget would suffice for. The budget of a
+        cycle is left out, for the same reason.
         """
         left = await self._store.left(account)
         return replace(left, day=_unspent(left.day), spans_days=True)
+
+    async def unsettled(self, run: RunId) -> Sequence[Reservation]:
+        """Return the reservations of a run that are not settled."""
+        return await self._store.unsettled(run)
+
+    async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
+        """Return the durations of past calls, in seconds."""
+        return await self._store.past_seconds(model, role)
 
 
 def _unspent(left: RemainingBudget) -> RemainingBudget:
@@ -273,50 +300,61 @@ def _has_room(left: RemainingBudget, amount: Spend) -> bool:
     )
 
 
-class CycleBudgetStore(WrapperBudgetStore):
-    """A budget store that stops a standing job when the budget of its cycle is spent.
+NEARLY_SPENT_SHARE: Final = 0.1
+"""Share of a budget that is left when a warning is logged."""
+MAX_WARNED: Final = 1_000
+"""Budgets that are remembered as warned of; of more, those that were spent of last."""
 
-    Calls that exceed the cycle's budget are deferred and not refused, so `left` is that of the
-    other budgets.
-    """
 
-    def __init__(self, budget_store: InspectableBudgetStore) -> None:
-        """Count over another budget store, which has its own limits."""
-        super().__init__(budget_store)
-        self._cycles = dict[RunId, Cycles]()
-        """By run of a standing job or of one of its targets."""
+class BudgetWarnings:
+    """Logs once that the budget of a run, of a job or of a day is nearly spent."""
 
-    def count(self, run: RunId, cycles: Cycles) -> None:
-        """Count the calls of a run for the cycle of its job."""
-        self._cycles[run] = cycles
+    def __init__(self, log: StructuredLog, clock: Callable[[], float]) -> None:
+        self._log = log
+        self._clock = clock
+        self._warned = dict[tuple[str, str], None]()
+        """Kind and owner of budgets, the one that was spent of last at the end."""
 
-    def end_attempt(self, cycles: Cycles) -> None:
-        """Count no more calls for the cycles of an attempt."""
-        self._cycles = {run: known for run, known in self._cycles.items() if known is not cycles}
+    def note(self, scope: BudgetScope, allowance: Allowance) -> None:
+        """Warn of the budgets of a scope that are nearly spent, as far as that is new."""
+        today = datetime.fromtimestamp(self._clock(), UTC).date().isoformat()
+        for kind, owner, left in (
+            ("run", scope.run or "", allowance.run),
+            ("job", scope.job or "", allowance.job),
+            ("day", today, allowance.day),
+        ):
+            for unit, used, remaining in _nearly_spent(left):
+                budget = (f"{kind} {unit}", owner)
+                if budget not in self._warned:
+                    self._log.write(
+                        "budget_warning",
+                        "warning",
+                        budget_type=budget[0],
+                        used=used,
+                        remaining=remaining,
+                        run=scope.run,
+                    )
+                self._remember(budget)
 
-    async def reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
-        """Reserve an amount; where it exceeds what the cycle has left, stop the job.
+    def _remember(self, budget: tuple[str, str]) -> None:
+        self._warned.pop(budget, None)
+        self._warned[budget] = None
+        if len(self._warned) > MAX_WARNED:
+            del self._warned[next(iter(self._warned))]
 
-        Raises:
-            BudgetExceeded: a budget, or that of a whole cycle, is too small for the amount.
-            CallDeferred: the job is stopped; the call is made when it continues.
-        """
-        cycles = None if account.run is None else self._cycles.get(account.run)
-        if cycles is None:
-            return await self._store.reserve(account, amount)
-        await cycles.require(amount.tokens)
-        reservation = await self._store.reserve(account, amount)
-        cycles.reserve(reservation.id, amount.tokens)
-        return reservation
 
-    async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
-        """Replace a reservation by what was spent."""
-        try:
-            await self._store.settle(reservation, spent, use)
-        finally:
-            run = reservation.scope.run
-            if run is not None and (cycles := self._cycles.get(run)) is not None:
-                cycles.settle(reservation.id, spent.tokens)
+def _nearly_spent(left: RemainingBudget) -> Iterator[tuple[str, float, float]]:
+    """Yield unit, used amount and remaining amount of every limit that is nearly reached."""
+    spent = left.spent
+    bounds: tuple[tuple[str, float, float | None], ...] = (
+        ("calls", spent.calls, left.calls),
+        ("tokens", spent.tokens, left.tokens),
+        ("usd", spent.usd, left.usd),
+        ("seconds", spent.seconds, left.seconds),
+    )
+    for unit, used, remaining in bounds:
+        if remaining is not None and remaining <= NEARLY_SPENT_SHARE * (used + remaining):
+            yield unit, used, remaining
 
 
 STANDING: Final = "standing_job"

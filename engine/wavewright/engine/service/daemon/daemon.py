@@ -27,9 +27,9 @@ from wavewright.engine.service.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.service.bus.faults import BrokerEvent, BrokerEventHandler
 from wavewright.engine.service.bus.topology import topology_of
 from wavewright.engine.service.daemon.budgets import (
-    CycleBudgetStore,
+    BudgetWarnings,
+    DaemonBudgetStore,
     DailyBudget,
-    PausingBudgetStore,
     format_instant,
     is_daily_budget_spent,
     standing_request,
@@ -60,7 +60,7 @@ from wavewright.engine.service.messages.delivery import acceptance_rules
 from wavewright.engine.service.notices.notice_store import NoticeStore
 from wavewright.engine.service.notices.notifier import Notifier
 from wavewright.engine.service.operations.health import serve_health
-from wavewright.engine.service.operations.monitoring import Telemetry, WarningBudgetStore
+from wavewright.engine.service.operations.monitoring import Telemetry
 from wavewright.engine.service.schedules.schedule_store import ScheduleStore
 from wavewright.engine.service.schedules.scheduler import JobScheduler
 from wavewright.executor.run.kept_answers import JournalReplayCache
@@ -198,13 +198,11 @@ async def _serve(
         _health_served(watch, section.health),
         open_stores(settings, clock=clock) as stores,
         nullcontext(
-            CycleBudgetStore(
-                PausingBudgetStore(WarningBudgetStore(stores.budget_store, watch.log, clock), day)
-            )
-        ) as cycle_budget,
+            DaemonBudgetStore(stores.budget_store, day, BudgetWarnings(watch.log, clock))
+        ) as budget_store,
         open_services(
             settings,
-            cycle_budget,
+            budget_store,
             JournalReplayCache(stores.journal),
             circuit,
             uses_runtime=True,
@@ -220,7 +218,7 @@ async def _serve(
             reporter=Reporter.of(settings),
             watch=watch,
             daily_budget=day,
-            cycle_budget=cycle_budget,
+            budget_store=budget_store,
             model_circuit=circuit,
             wake_relay=bus.relay.wake,
             checkpoints=checkpoint_writer(settings, services, watch.log, clock),

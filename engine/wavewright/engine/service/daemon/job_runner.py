@@ -40,7 +40,7 @@ from wavewright.engine.run.ports import (
 from wavewright.engine.run.run_job import run_job
 from wavewright.engine.run.target_waves import TARGET_COMPLETED, TARGET_FAILED, target_runs
 from wavewright.engine.service.daemon.budgets import (
-    CycleBudgetStore,
+    DaemonBudgetStore,
     DailyBudget,
     format_instant,
     job_cycles,
@@ -245,8 +245,8 @@ class JobRunner:
     wake_relay: Callable[[], None]
     """Called when messages were written to the outbox."""
     clock: Callable[[], float]
-    cycle_budget: CycleBudgetStore | None = None
-    """The budget of cycles of the standing job; needed where the settings have one."""
+    budget_store: DaemonBudgetStore | None = None
+    """Counts the calls of a standing job for its cycles; needed where the settings have one."""
     checkpoints: CheckpointWriter | None = None
     """Copies the progress of jobs; None where the pack or the project has no place for it."""
     trial_turn: anyio.Lock = field(default_factory=anyio.Lock)
@@ -397,8 +397,8 @@ class JobRunner:
 
             def people_for_run(run: RunId) -> tuple[StoredAnswers, StoredAnswers]:
                 stop_with_job(run)
-                if cycles is not None and self.cycle_budget is not None:
-                    self.cycle_budget.count(run, cycles)
+                if cycles is not None and self.budget_store is not None:
+                    self.budget_store.count_for_cycle(run, cycles)
                 of_target = replace(answers, run=run)
                 return of_target, of_target
 
@@ -440,8 +440,8 @@ class JobRunner:
             except Exception as fault:  # noqa: BLE001 - an error of one job must not end the others
                 return self._retry(job, fault, cancellation)
             finally:
-                if cycles is not None and self.cycle_budget is not None:
-                    self.cycle_budget.end_attempt(cycles)
+                if cycles is not None and self.budget_store is not None:
+                    self.budget_store.end_attempt(cycles)
         if cycles is not None and cycles.resumes_at is not None and not outbox.open_decisions:
             return None if outbox.has_ended else self._next_cycle(job, cycles.resumes_at)
         return await self._outcome(job, done.context, outbox, cancellation)

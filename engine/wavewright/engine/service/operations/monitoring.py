@@ -1,7 +1,4 @@
-"""Telemetry of a daemon: budget warnings, the state of the store, and the observers of runs.
-
-A budget is *nearly spent* when at most a tenth of it is left. A warning is logged once per run, and
-once a day for the day's budget.
+"""Telemetry of a daemon: the state of the store, and the observers of runs.
 
 A store that can be read may still not be writable, as with a full disk. So a write error stands
 until something was written, or until nothing has failed for `WRITE_FAULT_SECONDS`. A store that
@@ -12,10 +9,9 @@ after a minute.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final
 
@@ -30,93 +26,6 @@ from wavewright.engine.service.operations.metrics import Metrics, PhaseLog
 from wavewright.engine.service.operations.tracing import trace_run
 from wavewright.executor.events.types import Event
 from wavewright.executor.store.errors import JournalError, JournalNotWritten, JournalUnreachable
-from wavewright.planner.language.plan import Budget
-from wavewright.planner.ports.budgets import (
-    BudgetScope,
-    InspectableBudgetStore,
-    RemainingBudget,
-    Reservation,
-    Spend,
-    WrapperBudgetStore,
-)
-from wavewright.planner.ports.model_port import ModelUse
-from wavewright.planner.types import RunId
-
-NEARLY_SPENT_SHARE: Final = 0.1
-"""Share of a budget that is left when a warning is logged."""
-MAX_WARNED: Final = 1_000
-"""Maximum of budgets remembered as warned of; beyond that the least recently used are dropped."""
-
-
-class WarningBudgetStore(WrapperBudgetStore):
-    """A budget store that logs a warning when a budget is nearly spent."""
-
-    def __init__(
-        self, budget_store: InspectableBudgetStore, log: StructuredLog, clock: Callable[[], float]
-    ) -> None:
-        super().__init__(budget_store)
-        self._log = log
-        self._clock = clock
-        self._warned = dict[tuple[str, str], None]()
-        """Kind and owner of budgets, the most recently used last."""
-
-    def limit_run(self, run: RunId, budget: Budget | None) -> None:
-        """Limit a run to the budget of its goal."""
-        if budget is None:
-            self._keep(lambda _, owner: owner != run)
-        super().limit_run(run, budget)
-
-    async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
-        """Replace a reservation by what was spent, and warn of budgets that are nearly spent."""
-        await super().settle(reservation, spent, use)
-        scope = reservation.scope
-        allowance = await self.left(scope)
-        for kind, left in (("run", allowance.run), ("job", allowance.job), ("day", allowance.day)):
-            for unit, used, remaining in _nearly_spent(left):
-                self._warn(f"{kind} {unit}", self._owner(kind, scope), used, remaining, scope.run)
-
-    def _owner(self, kind: str, scope: BudgetScope) -> str:
-        match kind:
-            case "run":
-                return scope.run or ""
-            case "job":
-                return scope.job or ""
-            case _:
-                today = datetime.fromtimestamp(self._clock(), UTC).date().isoformat()
-                self._keep(lambda kind, owner: owner == today or not kind.startswith("day "))
-                return today
-
-    def _warn(
-        self, kind: str, owner: str, used: float, remaining: float, run: RunId | None
-    ) -> None:
-        is_known = (kind, owner) in self._warned
-        self._warned.pop((kind, owner), None)
-        self._warned[kind, owner] = None
-        if is_known:
-            return
-        if len(self._warned) > MAX_WARNED:
-            del self._warned[next(iter(self._warned))]
-        self._log.write(
-            "budget_warning", "warning", budget_type=kind, used=used, remaining=remaining, run=run
-        )
-
-    def _keep(self, is_kept: Callable[[str, str], bool]) -> None:
-        self._warned = {known: None for known in self._warned if is_kept(*known)}
-
-
-def _nearly_spent(left: RemainingBudget) -> Iterator[tuple[str, float, float]]:
-    """Yield unit, used amount and remaining amount of every limit that is nearly reached."""
-    spent = left.spent
-    bounds: tuple[tuple[str, float, float | None], ...] = (
-        ("calls", spent.calls, left.calls),
-        ("tokens", spent.tokens, left.tokens),
-        ("usd", spent.usd, left.usd),
-        ("seconds", spent.seconds, left.seconds),
-    )
-    for unit, used, remaining in bounds:
-        if remaining is not None and remaining <= NEARLY_SPENT_SHARE * (used + remaining):
-            yield unit, used, remaining
-
 
 STORE_POLL_SECONDS: Final = 2.0
 """How often the jobs in the store are counted."""

@@ -8,9 +8,13 @@ import json
 import pytest
 
 from wavewright.config.sections import BudgetSettings, BudgetsSection
-from wavewright.engine.service.operations import monitoring as budget_watch
+from wavewright.engine.service.daemon import budgets as daemon_budgets
+from wavewright.engine.service.daemon.budgets import (
+    BudgetWarnings,
+    DaemonBudgetStore,
+    DailyBudget,
+)
 from wavewright.engine.service.operations.logs import StructuredLog
-from wavewright.engine.service.operations.monitoring import WarningBudgetStore
 from wavewright.executor.budgets.stores import MemoryBudgetStore
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import BudgetScope, Spend
@@ -33,8 +37,10 @@ class Bench:
             day=BudgetSettings(tokens=tokens), job=BudgetSettings(tokens=of_job)
         )
         log = StructuredLog(agent="a", domain="d", stream=self._stream)
-        self.budget_store = WarningBudgetStore(
-            MemoryBudgetStore(budgets, clock=self.clock), log, self.clock
+        self.budget_store = DaemonBudgetStore(
+            MemoryBudgetStore(budgets, clock=self.clock),
+            DailyBudget(self.clock, lambda _reason, _until: None),
+            BudgetWarnings(log, self.clock),
         )
 
     def clock(self) -> float:
@@ -87,7 +93,7 @@ async def test_each_run_is_warned_of_by_itself() -> None:
 async def test_however_many_jobs_there_are_only_so_many_are_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(budget_watch, "MAX_WARNED", 2)
+    monkeypatch.setattr(daemon_budgets, "MAX_WARNED", 2)
     bench = Bench(tokens=1_000_000, of_job=10)
     for job, tokens in (("a", 9), ("b", 9), ("a", 0), ("c", 9)):
         await bench.spend(tokens, job=job)
