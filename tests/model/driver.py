@@ -65,8 +65,7 @@ from wavewright.executor.events.types import (
 )
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.run.execution import Execution, execute
-from wavewright.executor.run.kept_items import kept_items
-from wavewright.executor.run.rules import ReuseSource, RunSoFar
+from wavewright.executor.run.rules import ReuseSource, RunSoFar, kept_items
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.journal import Journal, MemoryJournal
 from wavewright.executor.store.transaction import Alongside

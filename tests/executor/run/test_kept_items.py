@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.reviewer.scripted_runs import Fails, plan_of, run_plan
-from wavewright.executor.run.kept_items import kept_items
+from wavewright.executor.run.rules import kept_items
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import JsonObject
 

@@ -1,7 +1,6 @@
 """Equal calls of deterministic tools are one call of a run; across runs where a tool allows it.
 
-The keys of calls are the same as the planner's, and what a run was answered is known for as long as
-it is worked on.
+What a run was answered is known for as long as it is worked on.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import datetime as dt
 
 import anyio
 import pytest
-from hypothesis import given, strategies as st
 
 from tests.executor.execution_harness import (
     NOW,
@@ -24,10 +22,8 @@ from tests.executor.execution_harness import (
 )
 from wavewright.executor.run.execution import Execution, execute
 from wavewright.executor.run.kept_answers import JournalReplayCache
-from wavewright.executor.run.step_keys import ContentHasher
 from wavewright.executor.store.journal import MemoryJournal
-from wavewright.planner.language.hashing import call_content
-from wavewright.planner.types import Json, JsonObject, RunId, StepId
+from wavewright.planner.types import Json, RunId, StepId
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.tool import ToolCall
 
@@ -221,25 +217,3 @@ async def test_a_run_that_is_given_up_takes_no_room_and_what_it_was_told_can_be_
 
     assert (first, forgotten) == ({"text": "one"}, None)
     assert [memory.get(RUN, "key") for _ in range(3)] == [{"text": "one"}, {"text": "two"}, None]
-
-
-scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5))
-
-
-@st.composite
-def objects(draw: st.DrawFn) -> JsonObject:
-    """Return an object with scalars and lists of them."""
-    made: JsonObject = {}
-    for name in draw(st.lists(st.text(max_size=5), max_size=4, unique=True)):
-        values: list[Json] = [draw(scalars), draw(scalars)]
-        made[name] = values if draw(st.booleans()) else values[0]
-    return made
-
-
-@given(params=objects(), config=st.none() | objects(), data=st.sampled_from(["", "d1gest"]))
-def test_a_content_is_the_one_that_the_planner_computes(
-    params: JsonObject, config: JsonObject | None, data: str
-) -> None:
-    expected = call_content("fetch", params, config=config, data=data)
-
-    assert ContentHasher("fetch", config).content(params, data) == expected

@@ -7,7 +7,7 @@ from wavewright.engine.run.permits import permits_notes
 from wavewright.engine.run.ports import Attempt
 from wavewright.engine.run.recording import diagnostics_json, record
 from wavewright.executor.events.types import PlanAccepted
-from wavewright.executor.run.kept_items import kept_items
+from wavewright.executor.run.rules import kept_items
 from wavewright.planner.language.hashing import plan_hash
 
 

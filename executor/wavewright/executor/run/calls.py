@@ -87,12 +87,11 @@ from wavewright.executor.run.scheduled_calls import (
     ScheduledCall,
 )
 from wavewright.executor.run.step_gates import StepGates
-from wavewright.executor.run.step_keys import ContentHasher
 from wavewright.executor.store.journal import Journal, StoredOutput
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.evaluator import Evaluator
 from wavewright.planner.cel.paths import kind_name
-from wavewright.planner.language.hashing import cache_key, content_of, placed_key
+from wavewright.planner.language.hashing import cache_key, call_content, content_of, placed_key
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.uses import asks_each_item
 from wavewright.planner.schemas.validation import Validator
@@ -146,8 +145,6 @@ class CallRunner:
         self._emissions = emissions
         self._clock = clock
         self._redactor = redactor
-        self._hashers: dict[str, ContentHasher] = {}
-        """By tool; made when first used, so that plans of many tools start at once."""
 
     async def advance(self, call: ScheduledCall) -> CallOutcome:
         """Take a ready call as far as it goes now; it is counted as running meanwhile."""
@@ -275,7 +272,9 @@ class CallRunner:
             return StepError("params", message, attempts=0)
         call.params = params
         try:
-            content = self._hasher(call.step.tool, tool).content(params, call.data_digest)
+            content = call_content(
+                call.step.tool, params, config=tool.config, data=call.data_digest
+            )
         except ValueError as error:
             return StepError("params", f"the parameters are not JSON: {error}", attempts=0)
         if prepared is not None:
@@ -288,12 +287,6 @@ class CallRunner:
             return None
         call.key = None
         return StepError("params", f"the parameters {_mismatch_text(accepts, params)}", attempts=0)
-
-    def _hasher(self, name: str, tool: CompiledTool) -> ContentHasher:
-        hasher = self._hashers.get(name)
-        if hasher is None:
-            hasher = self._hashers[name] = ContentHasher(name, tool.config)
-        return hasher
 
     def _set_keys(
         self, call: ScheduledCall, signature: ToolSignature, content: CallContent

@@ -9,7 +9,7 @@ its test, in `docs/explanation/semantics.md`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias
 
@@ -20,7 +20,7 @@ from wavewright.executor.run.redacted_events import WithheldCheck
 from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall
 from wavewright.executor.store.journal import StoredOutput
 from wavewright.planner.language.hashing import content_of, placed_key
-from wavewright.planner.language.plan import Gate, Plan
+from wavewright.planner.language.plan import Gate, Plan, Step
 from wavewright.planner.plans.graph import superseded_before
 from wavewright.planner.types import (
     CallContent,
@@ -660,6 +660,28 @@ class EqualCalls:
 
 def _newness(ending: FinishedCall) -> tuple[bool, float]:
     return ending.status != "reused", ending.at
+
+
+def kept_items(plan: Plan, state: RunState, at: float) -> Iterator[ItemFinished]:
+    """Yield the endings of items that the steps of a patched plan take over, as of a time in seconds
+    since the epoch.
+
+    A step with `only: failed` takes over every item of the step that it supersedes which has an
+    output and failed no gate.
+    """
+    for step in plan.steps:
+        if step.only == "failed" and step.supersedes is not None and step.id not in state.items:
+            yield from _kept_items_of(step, state, at)
+
+
+def _kept_items_of(step: Step, state: RunState, at: float) -> Iterator[ItemFinished]:
+    assert step.supersedes is not None
+    ending = state.steps.get(step.supersedes)
+    gates = () if ending is None else ending.gates
+    stopped = {gate.index for gate in gates if gate.has_failed}
+    for index, item in sorted(state.items.get(step.supersedes, {}).items()):
+        if item.status in SUCCESSES and index not in stopped:
+            yield replace(item, at=at, step=step.id, status="reused", seconds=0.0, attempts=0)
 
 
 def _compiled(call: ScheduledCall) -> CompiledStep:

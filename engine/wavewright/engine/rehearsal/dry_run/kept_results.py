@@ -19,10 +19,9 @@ from typing import Final, Literal, TypeAlias
 
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import StepFinished
-from wavewright.executor.run.step_keys import ContentHasher
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import Goal, config_of
-from wavewright.planner.language.hashing import cache_key
+from wavewright.planner.language.hashing import cache_key, call_content
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.estimates import known_items
@@ -237,7 +236,6 @@ def _step_keys(
         return
     items = [None] if step.for_each is None else known_items(plan, step)
     config = config_of(tool.name, goal.tools)
-    hasher = ContentHasher(tool.name, config)
     params_of = compile_render(step.params)
     for index, item in enumerate(items or ()):
         variables = plan.scope({})
@@ -246,7 +244,7 @@ def _step_keys(
         try:
             params: Json = params_of(variables, now)
             if isinstance(params, dict):
-                content = hasher.content(params)
+                content = call_content(tool.name, params, config=config)
                 yield cache_key(tool, content, now=now.timestamp(), cache_for=tool.cache_for)
         except (ExpressionError, ValueError):
             continue  # the run reports the fault
