@@ -11,7 +11,7 @@ import pytest
 
 from wavewright.engine import Wavewright
 from wavewright.engine.rehearsal.recordings.recorded_tools import RecordedTools
-from wavewright.engine.run.permitted_calls import CallAllowance
+from wavewright.engine.run.permit_checks import CallAllowance
 from wavewright.planner.checks.permits import Permits, ToolPermit
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.language.goals import Goal

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.executor.event_examples import run_started, step_finished
 from wavewright.engine.run.context import RetryRequest
-from wavewright.engine.run.retry_outlook import retry_outlook
+from wavewright.engine.run.retry import retry_outlook
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, PlanAccepted, RetryOf, StepStarted
 from wavewright.planner.language.goals import Goal

@@ -10,7 +10,7 @@ import pytest
 
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine import Wavewright
-from wavewright.engine.run.run_files import remove_run_files, run_folder
+from wavewright.engine.run.package import remove_run_files, run_folder
 from wavewright.planner.types import RunId, RunIdRefused, read_run_id
 
 BAD = [

@@ -1,5 +1,6 @@
-"""The approval of a patch by a person; steps are approved when they are ready
-(`decisions/step_questions.py`).
+"""The approval of a patch by a person, and the acceptance of a plan: from there on the run follows it.
+
+Steps are approved when they are ready (`decisions/step_questions.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from dataclasses import replace
 
 from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.settings import Settings
-from wavewright.engine.run.context import CandidatePlan, RunContext
+from wavewright.engine.run.context import CandidatePlan, PlannedContext, RunContext, extended
 from wavewright.engine.run.decisions.approvals import (
     APPROVAL_USED,
     APPROVAL_WANTED,
@@ -23,7 +24,7 @@ from wavewright.engine.run.decisions.approvals import (
 )
 from wavewright.engine.run.decisions.shown_calls import CallDescriptions
 from wavewright.engine.run.endings import RunHalted, patch_dropped, run_stopped, run_waits
-from wavewright.engine.run.permits import needs_beyond, with_permits_for
+from wavewright.engine.run.permits import needs_beyond, permits_notes, with_permits_for
 from wavewright.engine.run.ports import (
     Approval,
     ApprovalRequest,
@@ -32,9 +33,11 @@ from wavewright.engine.run.ports import (
     RequestedCall,
     ask_approver,
 )
-from wavewright.engine.run.recording import record_note
-from wavewright.executor.events.types import Noted
+from wavewright.engine.run.recording import diagnostics_json, record, record_note
+from wavewright.executor.events.types import Noted, PlanAccepted
+from wavewright.executor.run.rules import kept_items
 from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import asks_approval
 from wavewright.planner.types import JsonObject, StepId
@@ -85,6 +88,34 @@ async def approve(
         # The person was shown what the patch needs more, and has agreed to it.
         return with_permits_for(context, candidate.plan, settings)
     return context
+
+
+async def accept_plan(context: RunContext, attempt: Attempt) -> PlannedContext:
+    """Journal the candidate, its hash and the rung that made it; a resumed run without one keeps
+    its plan.
+    """
+    if context.candidate is None:
+        assert isinstance(context, PlannedContext), "a run without a plan has a candidate"
+        return context
+    plan, patch = context.candidate.plan, context.candidate.patch
+    rung, round_number = "given", context.state.round
+    if patch is not None:
+        rung, round_number = "patch", round_number + 1
+    elif context.draft is not None:
+        rung = context.draft.rung
+    accepted = PlanAccepted(
+        at=attempt.now(),
+        plan=plan.model_dump(mode="json", by_alias=True, exclude_unset=True),
+        plan_hash=plan_hash(plan),
+        rung=rung,
+        round=round_number,
+        warnings=tuple(diagnostics_json(context.diagnostics)),
+        patch=None if patch is None else patch.model_dump(mode="json"),
+    )
+    kept = kept_items(plan, context.state, accepted.at)
+    notes = permits_notes(context, accepted.at)
+    context = await record(attempt, context, accepted, *notes, *kept)
+    return extended(PlannedContext, context, plan=plan, candidate=None, draft=None)
 
 
 def _use_of(approval: Approval, request: ApprovalRequest) -> JsonObject:

@@ -119,7 +119,7 @@ def _has_all_answers(context: RunContext, plan: Plan) -> bool:
     if context.request.retry is None or context.donor is None:
         return False
     # Imported here: most runs retry none.
-    from wavewright.engine.run.retry_outlook import retry_outlook
+    from wavewright.engine.run.retry import retry_outlook
 
     donors = [context.donor, *context.donors_before]
     steps = retry_outlook(context.request.retry, donors, context.tools)

@@ -1,4 +1,4 @@
-"""The first events of a run, or of another attempt at it."""
+"""The tools of a run, and its first events or those of another attempt at it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,39 @@ from wavewright.config.settings import Settings
 from wavewright.engine.run.context import RunContext
 from wavewright.engine.run.permits import permits_notes
 from wavewright.engine.run.ports import Attempt, Means
+from wavewright.engine.run.project.tools import tools_of_goal, tools_with_redacted_outputs
 from wavewright.engine.run.recording import draft_note, record, record_resumed
 from wavewright.engine.run.version import __version__
 from wavewright.executor.events.types import Event, ModelCalled, Noted, RunStarted
+from wavewright.executor.run.emissions import taken_emissions
 from wavewright.executor.store.journal import new_run_id
 from wavewright.planner.plans.previous_run import reads_previous
 from wavewright.planner.ports.budgets import Reservation
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import RunId
-from wavewright.tools.functions.registry import name_of
+from wavewright.tools.functions.registry import Registry, name_of
 from wavewright.tools.workers.services import Services
 
 C = TypeVar("C", bound=RunContext)
+
+
+def gather_tools(context: RunContext, means: Means) -> RunContext:
+    """Find the tools that the goal allows, in the project and in the packs.
+
+    They are imported here; the checker reports those that do not exist.
+    """
+    services = means.services.for_goal(context.goal)
+    tools = tools_of_goal(context.goal, means.settings, services)
+    emissions = taken_emissions(context.state)
+    # First the fleet or the runtime of the settings, then what stands for all tools of this run: a
+    # recording answers also for what a fleet would call.
+    for runtime in (services.runtime, means.runtime):
+        if runtime is None:
+            continue
+        tools = Registry(runtime.routed(tool, context.goal) for tool in tools.values())
+        if context.state.run is not None and emissions:
+            runtime.resume(context.state.run, emissions)
+    return replace(context, tools=tools_with_redacted_outputs(tools, means.settings))
 
 
 async def open_run(context: C, attempt: Attempt, means: Means) -> C:

@@ -112,7 +112,7 @@ def needs_beyond(context: RunContext, plan: Plan, settings: Settings) -> list[st
     """
     if context.permits is None:
         return []
-    from wavewright.engine.run.needed_permits import excess_of_run
+    from wavewright.engine.run.permit_checks import excess_of_run
 
     return excess_of_run(context, context.permits, plan, settings)
 
@@ -134,7 +134,7 @@ def with_permits_for(context: RunContext, plan: Plan, settings: Settings) -> Run
     """Return the context with permits that cover a patched plan, which a person has agreed to."""
     if context.permits is None:
         return context
-    from wavewright.engine.run.needed_permits import permits_covering
+    from wavewright.engine.run.permit_checks import permits_covering
 
     return replace(context, permits=permits_covering(context, context.permits, plan, settings))
 
@@ -146,7 +146,7 @@ def permitted_tools(context: RunContext) -> Mapping[str, Tool]:
     tools, permits = context.tools, context.permits
     if permits is None:
         return tools
-    from wavewright.engine.run.permitted_calls import CallAllowance, PermittedCall
+    from wavewright.engine.run.permit_checks import CallAllowance, PermittedCall
 
     calls_made = sum(step.attempts for step in context.state.steps.values())
     allowance = CallAllowance(permits, calls_made)

@@ -1,20 +1,34 @@
-"""The request to repeat a run that has ended, as a new run."""
+"""The request to repeat a run that has ended, as a new run, and what that will do before it does it:
+which steps it calls, which it takes over, which it leaves.
+
+It follows from the runs that it repeats and from the present code of the tools, by the rules of
+`docs/explanation/semantics.md`. Items of a list are counted, by how they ended.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.run.context import RetryRequest
+from wavewright.engine.run.execute_plan import changed_tools
 from wavewright.engine.run.jobs.inputs import InputOverrides
+from wavewright.engine.run.read_job import steps_called_again, steps_to_repeat
 from wavewright.engine.run.target_waves import target_waves
-from wavewright.executor.events.state import RunState, fold, step_ids
-from wavewright.executor.events.types import Event, RunFinished
+from wavewright.executor.events.state import SUCCESSES, RunState, fold, step_ids
+from wavewright.executor.events.types import Event, ItemFinished, RunFinished, StepFinished
+from wavewright.executor.run.rules import RunSoFar, is_unclear
 from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import RunId, StepId, as_object
+from wavewright.tools.functions.tool import Tool
 
 
 class RetryRefused(WavewrightError):
@@ -107,3 +121,194 @@ def _check_has_step(run: RunId, state: RunState, start: str) -> None:
         raise RetryRefused(
             f"run {run!r} has no step {start!r}", suggest_name(start, names, what="its steps")
         )
+
+
+Fate: TypeAlias = Literal["called", "reused", "left"]
+_WORDS_OF_STATUS: Mapping[str, str] = {
+    "failed": "it failed",
+    "blocked": "it was not called",
+    "cancelled": "it was cut off",
+    "skipped": "its condition is asked again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RetriedStep:
+    """What becomes of one step in a retry."""
+
+    step: StepId
+    tool: str
+    fate: Fate
+    reason: str
+
+
+def retry_outlook(
+    request: RetryRequest, donors: Sequence[RunState], tools: Mapping[str, Tool]
+) -> tuple[RetriedStep, ...]:
+    """Return what becomes of each step, in the order of the plan: that of the run, or where its plan
+    was refused, of the newest that it repeats; empty where none had one.
+
+    Args:
+        request: The retry.
+        donors: The run that is repeated, then those that it repeats in its turn.
+        tools: The present tools of the plan.
+    """
+    newest = donors[0]
+    plan = first_plan(donors)
+    if plan is None:
+        return ()
+    anew = frozenset(steps_to_repeat(newest, request.start))
+    again = frozenset(steps_called_again(newest, request.again))
+    read_anew = _steps_that_read(plan, _changed_inputs(request, newest))
+    runs = [RunSoFar(state.run or request.run, state) for state in donors]
+    outlook = _Outlook(request, runs, tools, anew, again)
+    steps = list[RetriedStep]()
+    called = set[StepId]()
+    graph = PlanGraph.of(plan)
+    for step in plan.steps:
+        fate, reason = outlook.fate_of(step)
+        before = called.intersection(graph.dependencies[step.id])
+        if fate == "reused" and step.id in read_anew:
+            fate, reason = "called", "where a changed input makes it another call"
+        elif fate == "reused" and before:
+            fate, reason = "called", f"where {', '.join(sorted(before))} gives something else"
+        if fate == "called":
+            called.add(step.id)
+        steps.append(RetriedStep(step.id, step.tool, fate, reason))
+    return tuple(steps)
+
+
+def first_plan(donors: Sequence[RunState]) -> Plan | None:
+    """Return the plan that a retry begins with, as far as runs show it; patches are no part of it."""
+    planned = next((state for state in donors if state.plans), None)
+    return None if planned is None else Plan.model_validate(planned.plans[0].plan)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outlook:
+    """What is known of the runs that are repeated."""
+
+    request: RetryRequest
+    runs: Sequence[RunSoFar]
+    tools: Mapping[str, Tool]
+    anew: frozenset[StepId]
+    again: frozenset[StepId]
+
+    def fate_of(self, step: Step) -> tuple[Fate, str]:
+        """Return what becomes of a step that is asked what it was asked before, and why."""
+        if step.id in self.anew:
+            return "called", f"--from {self.request.start}"
+        if any(name in self.anew for _, name in self._places(step.id)):
+            return (
+                "called",
+                f"as {self.request.start}, where a patch replaces it: --from names that",
+            )
+        # See "Unclear, retried" and "Retried" in docs/explanation/semantics.md.
+        tool = self.tools.get(step.tool)
+        writes = tool is not None and tool.signature.writes
+        takes_effect_again = writes and not (tool and tool.signature.idempotent)
+        is_unclear_write = takes_effect_again and self._is_unclear(step.id)
+        if step.id in self.again and is_unclear_write:
+            return "called", "--again names it, whether or not its write took effect"
+        if step.id in self.again and not takes_effect_again:
+            return "called", "--again names it"
+        if is_unclear_write:
+            return "left", f"its write may have taken effect; --again {step.id} repeats it"
+        succeeded = self._succeeded_in(step, writes=writes)
+        if succeeded is not None:
+            run, items = succeeded
+            return ("reused", f"run {run}") if items is None else ("called", items)
+        if step.tool in self._changed_tools(self.runs[0].state) and not writes:
+            return "called", f"the code of {step.tool} has changed"
+        ended = self.runs[0].state.steps.get(step.id)
+        return "called", _WORDS_OF_STATUS.get(ended.status if ended else "", "it was not called")
+
+    def _changed_tools(self, state: RunState) -> frozenset[str]:
+        """Return the tools whose code counts as changed since a run."""
+        return frozenset() if self.request.only_failed else changed_tools(state, self.tools)
+
+    def _is_unclear(self, step: StepId) -> bool:
+        """Whether a call of the step was begun, and it is not known whether it took effect."""
+        for state, name in self._places(step):
+            endings: list[StepFinished | ItemFinished] = [*state.items.get(name, {}).values()]
+            endings += _endings_of(state, name)
+            if any(begun == name for begun, _ in state.begun) or any(map(is_unclear, endings)):
+                return True
+            if any(ending.status in SUCCESSES for ending in endings):
+                return False
+        return False
+
+    def _places(self, step: StepId) -> Iterator[tuple[RunState, StepId]]:
+        """Yield the runs with the step, and those that patches put in its place; the newest first."""
+        for run in self.runs:
+            for name in run.line_of(step):
+                yield run.state, name
+
+    def _succeeded_in(self, step: Step, *, writes: bool) -> tuple[RunId | None, str | None] | None:
+        """Return the run that a step succeeded in, with how many of its items did not; None where
+        it did in none whose code it still has.
+        """
+        for state, name in self._places(step.id):
+            if not writes and step.tool in self._changed_tools(state):
+                return None
+            for ended in _endings_of(state, name):
+                if ended.status in SUCCESSES:
+                    return state.run, _failed_items(ended)
+            items = state.items.get(name)
+            done = 0 if items is None else sum(item.status in SUCCESSES for item in items.values())
+            if done:
+                return (
+                    state.run,
+                    f"its items that have not succeeded; {done} did in run {state.run}",
+                )
+        return None
+
+
+def _endings_of(state: RunState, step: StepId) -> list[StepFinished]:
+    """Return how a step ended, and how it had before that was undone."""
+    undone = [ended for (name, _), ended in state.undone.items() if name == step]
+    now = [state.steps[step]] if step in state.steps else []
+    return now + [ended for ended in undone if isinstance(ended, StepFinished)]
+
+
+def _failed_items(ended: StepFinished) -> str | None:
+    if ended.items is None or ended.items[0] == ended.items[1]:
+        return None
+    good, all_items = ended.items
+    return f"{all_items - good} of its {all_items} items failed; {good} are reused"
+
+
+def _changed_inputs(request: RetryRequest, newest: RunState) -> frozenset[str]:
+    assert newest.started is not None
+    before = Goal.model_validate(newest.started.goal).inputs
+    return frozenset(
+        name
+        for name, value in request.inputs.items()
+        if name not in before or before[name] != value
+    )
+
+
+def _steps_that_read(plan: Plan, inputs: frozenset[str]) -> frozenset[StepId]:
+    if not inputs:
+        return frozenset()
+    named = re.compile(rf"\binputs\.({'|'.join(map(re.escape, inputs))})\b")
+    return frozenset(
+        step.id
+        for step in plan.steps
+        if named.search(json.dumps(step.model_dump(mode="json", exclude_defaults=True)))
+    )
+
+
+def outlook_lines(run: RunId, steps: Sequence[RetriedStep]) -> list[str]:
+    """Return the lines that tell a person what a retry will do."""
+    if not steps:
+        return [f"retry of run {run}, which had no plan: none of its results is reused"]
+    width = max(len(step.step) for step in steps)
+    tools = max(len(step.tool) for step in steps)
+    return [
+        f"retry of run {run}:",
+        *(
+            f"  {step.fate:<6}  {step.step:<{width}}  {step.tool:<{tools}}  {step.reason}"
+            for step in steps
+        ),
+    ]

@@ -1,21 +1,19 @@
 """The road of a run, from a request to its package: each phase is called here, in its order.
 
-Set a breakpoint in `run_job` and step: every phase is a function in a file of its name beside this
+Set a breakpoint in `run_job` and step: every phase is a function in a file beside this
 one. A phase takes a frozen context and returns the next one. It leaves the road in one of two ways:
 `RunHalted` ends the run's attempt, and `PatchDropped` goes on to the package without the patch.
 """
 
 from __future__ import annotations
 
-from wavewright.engine.run.accept_plan import accept_plan
-from wavewright.engine.run.approve import approve
+from wavewright.engine.run.approve import accept_plan, approve
 from wavewright.engine.run.check_plan import check_plan, recheck_plan
 from wavewright.engine.run.context import PlannedContext, RunContext, RunRequest, TargetsContext
 from wavewright.engine.run.endings import PatchDropped, RunHalted
 from wavewright.engine.run.execute_plan import execute_plan
-from wavewright.engine.run.gather_tools import gather_tools
 from wavewright.engine.run.make_plan import make_plan
-from wavewright.engine.run.open_run import open_run
+from wavewright.engine.run.open_run import gather_tools, open_run
 from wavewright.engine.run.package import build_package, publish_package
 from wavewright.engine.run.pipeline.phase import Outcome, PhaseRecorder, PhaseResult, PipelineRun
 from wavewright.engine.run.ports import Ports

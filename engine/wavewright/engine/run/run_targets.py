@@ -21,13 +21,13 @@ from wavewright.engine.run.context import (
 )
 from wavewright.engine.run.decisions.approvals import ANSWER, QUESTION, open_question
 from wavewright.engine.run.endings import RunHalted, run_ended, run_stopped, run_waits
+from wavewright.engine.run.package import run_folder
 from wavewright.engine.run.permanent_errors import PERMANENT_ERRORS, permanent_error_text
 from wavewright.engine.run.permits import permits_notes
 from wavewright.engine.run.pipeline.phase import PipelineRun
 from wavewright.engine.run.ports import PackageVerdict, Ports, ask_asker
 from wavewright.engine.run.project.tools import signatures_to_check
 from wavewright.engine.run.recording import draft_note, record, record_attempt
-from wavewright.engine.run.run_files import run_folder
 from wavewright.engine.run.target_root import (
     TargetRoot,
     found_targets,

@@ -25,7 +25,7 @@ from typing import Final
 import anyio
 
 from wavewright.config.settings import Settings
-from wavewright.engine.run.run_files import remove_run_files
+from wavewright.engine.run.package import remove_run_files
 from wavewright.engine.service.job_store.message_retention import RUN_OF_OPEN_JOB
 from wavewright.engine.service.job_store.records import (
     RETENTION_START,

@@ -137,7 +137,7 @@ def compare_permits(options: CheckOptions, checked: CheckedDocument, *, writes: 
 
 
 def _needed(options: CheckOptions, checked: CheckedDocument) -> Permits | None:
-    from wavewright.engine.run.needed_permits import needed_permits
+    from wavewright.engine.run.permit_checks import needed_permits
 
     plan, basis = checked.plan, checked.basis
     if plan is None:

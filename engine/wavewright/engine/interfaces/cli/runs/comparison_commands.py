@@ -33,7 +33,7 @@ from wavewright.engine.interfaces.cli.common.run_text import use_line
 from wavewright.engine.run.jobs.documents import is_job, is_template, misuse_error
 from wavewright.engine.run.jobs.plan_drafts import plan_with_sub_plans
 from wavewright.engine.run.jobs.resolving import resolve_job
-from wavewright.engine.run.needed_permits import needed_permits
+from wavewright.engine.run.permit_checks import needed_permits
 from wavewright.engine.run.project.tools import tools_of_plan
 from wavewright.engine.run.target_waves import no_plan_reason
 from wavewright.executor.events.state import RunState, fold

@@ -25,8 +25,7 @@ from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.permits import read_permits
 from wavewright.engine.run.project.tools import tools_of_plan
 from wavewright.engine.run.read_job import runs_repeated_by
-from wavewright.engine.run.retry import retry_of_run
-from wavewright.engine.run.retry_outlook import first_plan, outlook_lines, retry_outlook
+from wavewright.engine.run.retry import first_plan, outlook_lines, retry_of_run, retry_outlook
 from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.requested_jobs import job_of_run
 from wavewright.executor.events.state import RunState, fold

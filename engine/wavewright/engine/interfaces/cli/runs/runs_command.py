@@ -36,7 +36,7 @@ from wavewright.engine.interfaces.cli.common.run_text import (
 from wavewright.engine.run.decisions.questions import mark_waiting_runs, run_now
 from wavewright.engine.run.find_run import find_run
 from wavewright.engine.run.model_phases import refused_answers
-from wavewright.engine.run.run_files import remove_run_files
+from wavewright.engine.run.package import remove_run_files
 from wavewright.engine.run.target_waves import TargetWaves, target_waves
 from wavewright.engine.service.job_store.message_retention import RUN_OF_OPEN_JOB
 from wavewright.executor.events.codec import encode

@@ -27,6 +27,7 @@ from wavewright.engine.interfaces.cli.common.output import (
     write_file,
 )
 from wavewright.engine.run.find_run import find_run
+from wavewright.engine.run.package import run_folder
 from wavewright.engine.run.receipts import (
     FORMAT,
     RunReceipt,
@@ -35,7 +36,6 @@ from wavewright.engine.run.receipts import (
     make_receipt,
     read_receipt,
 )
-from wavewright.engine.run.run_files import run_folder
 from wavewright.executor.store.errors import RunNotFound
 from wavewright.executor.store.journal import RunHead
 from wavewright.executor.store.verification import (

@@ -20,7 +20,7 @@ from wavewright.engine.interfaces.api.tool_host import opened_tools
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.output import CommandError
 from wavewright.engine.run.project.tools import all_tools
-from wavewright.engine.run.runtimes import fleet_database
+from wavewright.engine.run.services import fleet_database
 from wavewright.engine.service.daemon.process import ShutdownRequest, handling_signals
 from wavewright.engine.service.operations.health import HealthStatus, serve_health
 from wavewright.engine.service.operations.logs import Level, StructuredLog, capture_output
