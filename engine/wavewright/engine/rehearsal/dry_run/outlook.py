@@ -25,12 +25,12 @@ from wavewright.engine.rehearsal.dry_run.estimates import ForecastInputs, ModelP
 from wavewright.engine.rehearsal.dry_run.forecast import DryRun, forecast
 from wavewright.engine.rehearsal.dry_run.history import find_stored, read_history
 from wavewright.engine.rehearsal.dry_run.kept_results import BegunRunForecast, find_reuse
+from wavewright.engine.run.found_targets import require_valid_expansion
 from wavewright.engine.run.jobs.documents import no_plan_error
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.previous_run import PreviousRun, find_previous
 from wavewright.engine.run.project.tools import find_obstacles, signatures_to_check
 from wavewright.engine.run.session import run_to_end
-from wavewright.engine.run.target_root import require_valid_expansion
 from wavewright.executor.budgets.limits import (
     NO_AMOUNT,
     Amount,

@@ -378,7 +378,7 @@ def _check_expansion(
     """Return the goal as further targets have it, and what is wrong with how they are found."""
     if order.expansion is None:
         return order.goal, ()
-    from wavewright.engine.run.target_root import (
+    from wavewright.engine.run.found_targets import (
         check_expansion_of_job,
         goal_of_found_targets,
     )

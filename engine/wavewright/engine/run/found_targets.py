@@ -1,30 +1,24 @@
-"""The root run of a job with several targets, and targets that its runs find for the next wave."""
+"""What the run of a target is made of, and the targets that it finds for the next wave."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from wavewright.config.settings import Settings
 from wavewright.config.sources import Source
 from wavewright.engine.run.context import RunContext
 from wavewright.engine.run.jobs.inputs import TARGET, inputs_of_target
 from wavewright.engine.run.jobs.resolving import ResolvedJob
-from wavewright.engine.run.ports import PackageVerdict, Ports
 from wavewright.engine.run.project.tools import signatures_to_check
 from wavewright.engine.run.recording import pending_draft
 from wavewright.engine.run.target_waves import (
-    CYCLE_ENDED,
-    CYCLE_STARTED,
     Target,
-    TargetCycle,
     TargetWaves,
     read_targets,
-    waves_after,
 )
-from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import Noted
+from wavewright.executor.events.state import RunState
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.references import check_expansion
@@ -37,7 +31,7 @@ from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.goal_resolution import goal_with_inputs
 from wavewright.planner.plans.graph import superseded_by
-from wavewright.planner.types import Json, JsonObject, RunId, StepId
+from wavewright.planner.types import Json, JsonObject, StepId
 
 
 def check_expansion_of_job(
@@ -124,123 +118,13 @@ def found_targets(
     return list(dict.fromkeys(targets)), said
 
 
-@dataclass(slots=True)
-class TargetRoot:
-    """The root run while its targets run: its context after each note."""
-
-    ports: Ports
-    context: RunContext
-    waves: TargetWaves
-    """How far it is."""
-    waiting_targets: set[str] = field(default_factory=set[str])
-    """Targets that wait for a person."""
-    tokens_used: dict[RunId, int] = field(default_factory=dict[RunId, int])
-    """Tokens of models, by the run of a target: what it has used, or may use as long as it runs."""
-
-    @property
-    def has_budget(self) -> bool:
-        """Whether the tokens of the job are bounded."""
-        budget = self.context.goal.limits.budget
-        return budget is not None and budget.tokens is not None
-
-    @property
-    def token_share(self) -> int | None:
-        """Tokens that one more target may use: its share of what the others have left; none where
-        nothing bounds it.
-        """
-        budget = self.context.goal.limits.budget
-        if budget is None or budget.tokens is None:
-            return None
-        left = budget.tokens - sum(self.tokens_used.values())
-        # Targets that run at once share what is left; those of later waves get what these leave.
-        waiting = 0
-        for target in self.waves.current():
-            if self.waves.runs.get(target.name) not in self.tokens_used:
-                waiting += 1
-        sharing = min(self.waves.targets.at_once, waiting)
-        return left // max(1, sharing)
-
-    @property
-    def max_packages(self) -> int:
-        """Packages of one target that are validated."""
-        validation, own = self.ports.targets.validation, self.context.goal.limits.iterations
-        if validation is None:
-            return 0
-        return validation.max_packages if own is None else own
-
-    def verdict_on(self, target: str) -> PackageVerdict | None:
-        """Return the verdict on the package that a target has sent last; accepted where it is
-        validated no more.
-        """
-        sent = self.waves.packages[target]
-        if self.ports.targets.validation is None or self.max_packages == 0:
-            return PackageVerdict(accepted=True, package="", iteration=sent.iteration)
-        return self.ports.targets.validation.verdict_on(target, sent.iteration)
-
-    def runnable_targets(self) -> list[Target]:
-        """Return the targets of the current wave that wait for no verdict; at most one where each
-        follows the other.
-        """
-        current = self.waves.current()
-        if self.waves.targets.forks == "ask" or self.ports.targets.cycles is not None:
-            current = current[:1]
-        return [target for target in current if not self._waits(target.name)]
-
-    def _waits(self, target: str) -> bool:
-        sent = self.waves.packages.get(target)
-        awaits = sent is not None and not sent.is_judged and self.verdict_on(target) is None
-        return awaits or target in self.waiting_targets
-
-    async def begin_cycle(self, target: Target) -> bool:
-        """Begin a cycle of a standing job, or continue the current one; return whether its time has
-        come.
-        """
-        cycles, last = self.ports.targets.cycles, self.waves.cycle
-        if cycles is None:
-            return True
-        if (
-            last is not None
-            and last.resumes_at is not None
-            and cycles.is_paused_until(last.resumes_at)
-        ):
-            return False
-        run = self.waves.runs.get(target.name)
-        used = (
-            0 if run is None else tokens_used_by(fold(await self.ports.attempt.journal.load(run)))
-        )
-        if last is None or last.resumes_at is not None or last.target != target.name:
-            await self.note(CYCLE_STARTED, {"target": target.name, "used": used})
-            last = TargetCycle(target.name, used)
-        cycles.begin(used - last.used)
-        return True
-
-    async def end_cycle(self, target: Target) -> None:
-        """End the cycle of a standing job where its target has ended or its budget is spent."""
-        cycles = self.ports.targets.cycles
-        if cycles is not None and (cycles.is_spent or target.name in self.waves.ends):
-            await self.note(CYCLE_ENDED, {"target": target.name, "resumes_at": cycles.end()})
-
-    async def note(self, topic: str, body: JsonObject) -> None:
-        """Journal one step of it."""
-        noted = Noted(self.ports.attempt.now(), topic, body)
-        await self.ports.attempt.journal.append(self.context.run, [noted])
-        self.ports.attempt.on_event(noted)
-        # Others may have noted something since this began to be written: it is added to what there
-        # is now.
-        self.context = replace(self.context, state=fold([noted], self.context.state))
-        self.waves = waves_after(self.waves, noted)
-
-
-def tokens_used_by(state: RunState) -> int:
-    """Return the tokens that the models of a run have used."""
-    return sum(use.tokens for use in state.uses.values())
-
-
-def job_of_target(root: TargetRoot, target: Target, tokens: int | None) -> ResolvedJob:
-    """Return what the run of a target is made of; with its share of the tokens where they are
-    bounded.
+def job_of_target(
+    context: RunContext, waves: TargetWaves, target: Target, tokens: int | None
+) -> ResolvedJob:
+    """Return what the run of a target is made of, given the context of its root run; with its share
+    of the tokens where they are bounded.
     """
-    goal, waves = root.context.goal, root.waves
+    goal = context.goal
     earlier = waves.ended_before(target)
     visited: list[str] = []
     failed: list[str] = []
@@ -266,4 +150,4 @@ def job_of_target(root: TargetRoot, target: Target, tokens: int | None) -> Resol
         budget = goal.limits.budget.model_copy(update={"tokens": tokens})
         changes["limits"] = goal.limits.model_copy(update={"budget": budget})
     goal = goal.model_copy(update=changes)
-    return ResolvedJob(goal, pending_draft(root.context.state), Source(f"job {goal.title}", ""))
+    return ResolvedJob(goal, pending_draft(context.state), Source(f"job {goal.title}", ""))
