@@ -667,9 +667,9 @@ def _compare(run: _Run, part: Part, result: Json) -> None:
             # Of a part before, in which it came to no call; it is held with its step.
             real = None
         real = None if real is None else real._replace(is_stopped=False)
-        _hold(str(call), real, model.calls.get(call), part, run.past.calls.get(call))
+        before = past.calls.get(call) or model.kept(step, call)
+        _hold(str(call), real, model.calls.get(call), part, before)
         if real is not None:
-            before = past.calls.get(call)
             if before is not None and before.kind == "success" != real.kind:
                 known.undone[call] = before
             known.calls[call] = real

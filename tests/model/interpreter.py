@@ -220,12 +220,12 @@ class Interpreter:
 
     def _settled(self, step: ModelStep, call: Call) -> Ending | None:
         """Return how a call ended before in this run, or else in one that it retries."""
-        before = self._past.calls.get(call) or self._kept(step, call)
+        before = self._past.calls.get(call) or self.kept(step, call)
         if before is None:
             return self._taken_over(step, call)
         return before if self._can_read(step, before) else Ending("failed")
 
-    def _kept(self, step: ModelStep, call: Call) -> Ending | None:
+    def kept(self, step: ModelStep, call: Call) -> Ending | None:
         """Return the ending of an item that a patch does not call again: it failed no gate, and other
         code could read it.
         """
@@ -440,7 +440,7 @@ class Interpreter:
         asked = [
             call.x
             for call in calls
-            if self._kept(step, call) is None and self._taken_over(step, call) is None
+            if self.kept(step, call) is None and self._taken_over(step, call) is None
         ]
         if not step.approval or not asked:
             return True
