@@ -118,7 +118,8 @@ A_PRICE: dict[str, Any] = {"id": "a", "tool": "price", "params": {"code": "GNP"}
             {"tree": {"below": {"below": {"leaf": "${steps.a.code}"}}}}, id="recursive schema"
         ),
         pytest.param(
-            {"anything": ["${steps.a}", {"x": "${steps.a.rows[0].close > 3}"}]}, id="open parameter"
+            {"anything": ["${steps.a}", {"x": "${steps.a.rows.exists(row, row.close > 3)}"}]},
+            id="open parameter",
         ),
         pytest.param(
             {"text": "{0.__class__} {{ name }} {% if %}"}, id="other braces are plain data"

@@ -10,7 +10,7 @@ from wavewright.planner.checks.types import fit_of
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import Json, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema
 
 SCALARS: list[JsonSchema] = [
     {"type": "integer"},
@@ -209,7 +209,7 @@ def codes_of_plan(**plan: Json) -> list[str]:
         ("${steps.a.owner.name}", {}),
         ("by ${steps.a.owner.name}", {}),
         ("${item.name}", {"for_each": "${steps.a.owners}"}),
-        ("${steps.a.owners[0].name}", {}),
+        ("${steps.a.owners[0].name}", {"when": "steps.a.owners.size() > 0"}),
         ("${steps.a.owners.map(o, o.name).join()}", {}),
         ("${string(steps.a.name.size())}", {}),
         ("${'by ' + steps.a.name}", {}),
@@ -245,6 +245,121 @@ def test_a_null_that_may_be_given_is_a_warning(value: str, fields: dict[str, Jso
 )
 def test_a_null_that_is_asked_for_is_no_warning(value: str, fields: dict[str, Json]) -> None:
     assert codes_of(value, **fields) == []
+
+
+LISTS: JsonSchema = {
+    "type": "object",
+    "properties": {
+        "names": {"type": "array", "items": STRING},
+        "rows": {"type": "array", "items": OWNER},
+        "pair": {"type": "array", "items": STRING, "minItems": 2},
+        "days": {"type": "array", "items": {"type": "integer"}},
+        "day": {"type": ["integer", "null"]},
+        "name": STRING,
+    },
+    "required": ["names", "rows", "pair", "days", "day", "name"],
+}
+
+
+def warnings_of(value: str, **plan: Json) -> list[str]:
+    """Return what is said of values in a plan that sends what lists hold."""
+    tools = {
+        "find": ToolSignature(name="find", output_schema=LISTS),
+        "send": ToolSignature(
+            name="send", input_schema={"type": "object", "properties": {"v": {}}}
+        ),
+    }
+    fields: JsonObject = {
+        name: plan.pop(name) for name in ("when", "for_each", "min_ok") if name in plan
+    }
+    sending: JsonObject = {"id": "b", "tool": "send", "params": {"v": value}, **fields}
+    steps: list[Json] = [{"id": "a", "tool": "find"}, sending]
+    found = check(
+        Plan.model_validate({"result": "${steps.b}", "steps": steps, **plan}), None, tools
+    )
+    return [warning.message for warning in found if warning.code == "W812"]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("${steps.a.names[0]}", "'steps.a.names' may be empty, and its element [0] is read"),
+        ("first: ${steps.a.names[0]}", "'steps.a.names' may be empty"),
+        ("${steps.a.rows.map(r, r.name)[0]}", "may be empty"),
+        ("${steps.a.names.filter(n, n > 'm')[0]}", "may be empty"),
+        ("${steps.a.pair[2]}", "may have fewer than 3 elements, and its element [2] is read"),
+        ("${steps.a.rows.maxBy(r, r.name)}", "'steps.a.rows' may be empty, and one of its"),
+        ("${steps.a.rows.minBy(r, r.name).name}", "'steps.a.rows' may be empty, and one of its"),
+        ("${max(steps.a.days)}", "'steps.a.days' may be empty, and max() takes one"),
+        ("${steps.a.days.avg()}", "'steps.a.days' may be empty, and avg() takes one"),
+        ("${steps.a.names.size() > 0 ? 'x' : steps.a.names[0]}", "may be empty"),
+        ("${steps.a.names.size() > 0 ? steps.a.names[1] : ''}", "may have fewer than 2"),
+        ("${steps.a.names.size() > 0 || steps.a.names[0] == 'x'}", "may be empty"),
+        ("${steps.a.pair.map(steps, steps)[0] + steps.a.names[0]}", "'steps.a.names' may be"),
+        ("${'%d days'.format([steps.a.day])}", "'steps.a.day' may be null, and '%d' of format()"),
+    ],
+)
+def test_a_list_that_may_be_too_short_is_a_warning(value: str, said: str) -> None:
+    [warning] = warnings_of(value)
+
+    assert said in warning
+
+
+@pytest.mark.parametrize(
+    ("value", "plan"),
+    [
+        ("${steps.a.names.size() > 0 ? steps.a.names[0] : 'none'}", {}),
+        ("${size(steps.a.names) >= 2 ? steps.a.names[1] : 'none'}", {}),
+        ("${0 < size(steps.a.names) ? steps.a.names[0] : 'none'}", {}),
+        ("${steps.a.names.size() == 0 ? 'none' : steps.a.names[0]}", {}),
+        ("${steps.a.names == [] ? 'none' : steps.a.names[0]}", {}),
+        ("${!(steps.a.names == []) && steps.a.names[0] == 'x'}", {}),
+        ("${steps.a.names.size() == 0 || steps.a.names[0] == 'x'}", {}),
+        ("${'x' in steps.a.names ? steps.a.names[0] : ''}", {}),
+        ("${steps.a.names.exists(n, n > 'm') ? steps.a.names[0] : ''}", {}),
+        ("${steps.a.names.map(n, n + steps.a.names[0])}", {}),
+        ("${steps.a.names.size() > 0 ? steps.a.names.sort().reverse()[0] : ''}", {}),
+        ("${steps.a.rows.size() > 0 ? steps.a.rows.maxBy(r, r.name).name : ''}", {}),
+        ("${steps.a.days.size() > 0 ? max(steps.a.days) : 0}", {}),
+        ("${max(steps.a.days.size(), 3)}", {}),
+        ("${(['x'] + steps.a.names)[0]}", {}),
+        ("${steps.a.pair[1]}", {}),
+        ("${steps.a.name.split(' ')[0]}", {}),
+        ("${steps.a.names[0]}", {"when": "steps.a.names.size() > 0"}),
+        ("${item + steps.a.names[0]}", {"for_each": "${steps.a.names}"}),
+        ("${inputs.codes[1]}", {"inputs": {"codes": ["GNP", "SKS"]}}),
+        ("${inputs.of.codes[0]}", {"inputs": {"of": {"codes": ["GNP"]}}}),
+        ("${steps.a.day != null ? '%d days'.format([steps.a.day]) : ''}", {}),
+        ("${steps.a.names[0]}", {"gates": [{"id": "g", "on": "a", "check": "output.names != []"}]}),
+        ("${steps.a.names[0]}", {"gates": [{"id": "g", "on": "a", "required": ["names"]}]}),
+    ],
+)
+def test_a_list_that_is_asked_for_its_length_is_no_warning(
+    value: str, plan: dict[str, Json]
+) -> None:
+    assert warnings_of(value, **plan) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "warnings"),
+    [
+        ({"for_each": ["x", "y"]}, 0),
+        ({"for_each": "${steps.a.pair}"}, 0),
+        ({"for_each": "${steps.a.names}"}, 1),
+        ({"for_each": ["x", "y"], "when": "item > 'm'"}, 1),
+        ({"for_each": ["x", "y"], "min_ok": 1}, 0),
+    ],
+)
+def test_a_step_gives_an_output_for_each_of_its_items(
+    fields: dict[str, Json], warnings: int
+) -> None:
+    assert len(warnings_of("${item}", result="${steps.b[0]}", **fields)) == warnings
+
+
+def test_a_gate_that_only_warns_guards_nothing() -> None:
+    gate: Json = {"id": "g", "on": "a", "check": "output.names != []", "severity": "warn"}
+
+    assert len(warnings_of("${steps.a.names[0]}", gates=[gate])) == 1
 
 
 FIND: Json = [{"id": "a", "tool": "find"}]

@@ -8,25 +8,39 @@ strict check tells these places as well. See docs/explanation/semantics.md.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from typing import Final
 
 from wavewright.config.sources import pointer_keys
-from wavewright.planner.cel.embedded import bare_expression, guarded_steps, joined_conditions
+from wavewright.planner.cel.embedded import (
+    bare_expression,
+    field_name,
+    guarded_steps,
+    joined_conditions,
+    step_path,
+)
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.plain_paths import is_plain_path
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.nulls import (
-    Facts,
-    NullUse,
+    Misuse,
     facts_of,
     facts_of_elements,
+    least_length,
+    misuses,
     null_in_text,
-    uses_of_null,
 )
 from wavewright.planner.checks.types import Fit, fit_of
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.plan import Step
-from wavewright.planner.plans.uses import ExpressionRole, ExpressionText, ExpressionUse, plan_texts
+from wavewright.planner.plans.uses import (
+    ExpressionRole,
+    ExpressionText,
+    ExpressionUse,
+    asks_each_item,
+    plan_texts,
+)
+from wavewright.planner.schemas.conditions import NO_FACTS, Fact, Facts
 from wavewright.planner.schemas.inference import PartTypes
 from wavewright.planner.schemas.views import (
     element_schema,
@@ -35,7 +49,7 @@ from wavewright.planner.schemas.views import (
     self_contained_schema,
     view_schema,
 )
-from wavewright.planner.types import JsonSchema, StepId
+from wavewright.planner.types import Json, JsonSchema, StepId
 
 
 def misfits_of_kind(subject: CheckContext) -> Iterator[Diagnostic]:
@@ -50,21 +64,22 @@ def misfits_of_kind(subject: CheckContext) -> Iterator[Diagnostic]:
                 lists_of_null.add(step.id)
             hint = _mend(expression, fit, use)
             yield make_diagnostic("W812", use.pointer, _message(step, use, fit), hint)
-    yield from _uses_of_null(subject, lists_of_null)
+    yield from _misuses(subject, lists_of_null)
 
 
-def _uses_of_null(subject: CheckContext, lists_of_null: Collection[StepId]) -> Iterator[Diagnostic]:
-    """Yield the expressions that fail where a part of them is null; where a step's list may be
-    null, that was said of the list and is not of its items.
+def _misuses(subject: CheckContext, lists_of_null: Collection[StepId]) -> Iterator[Diagnostic]:
+    """Yield the expressions that fail where a part of them is null, or a list too short; where a
+    step's list may be null, that was said of the list and is not of its items.
     """
+    of_plan = _facts_of_plan(subject)
     for step, texts in zip(subject.plan.steps, subject.texts, strict=True):
         uses = [*_uses_that_can_fail(texts)]
-        known = _facts_of_step(subject, step) if uses else frozenset[str]()
+        known = of_plan | _facts_of_step(subject, step) if uses else of_plan
         said = {"item"} if step.id in lists_of_null else set[str]()
         for use in uses:
             types = subject.types.part_types(use.expression.strip(), use.role, step)
-            known_here = frozenset[str]() if use.role == "when" else known
-            yield from _nulls(use, types, known_here, said)
+            known_here = of_plan if use.role == "when" else known
+            yield from _misuses_in(use, types, known_here, said)
     for text in plan_texts(subject.plan):
         if text.role in _BESIDE_STEPS:
             gated = _gated_step(subject, text)
@@ -73,7 +88,7 @@ def _uses_of_null(subject: CheckContext, lists_of_null: Collection[StepId]) -> I
                 types = subject.types.part_types(
                     use.expression.strip(), use.role, gated, output=output
                 )
-                yield from _nulls(use, types, frozenset(), ())
+                yield from _misuses_in(use, types, of_plan, ())
 
 
 def _uses_that_can_fail(texts: Iterable[ExpressionText]) -> Iterator[ExpressionUse]:
@@ -102,60 +117,136 @@ def _reads_whole_output(use: ExpressionUse) -> bool:
     )
 
 
-def _nulls(
+def _misuses_in(
     use: ExpressionUse, types: PartTypes, known: Facts, said: Collection[str]
 ) -> Iterator[Diagnostic]:
-    """Yield one diagnostic for each part that may be null, unless it was said of that part."""
+    """Yield one diagnostic for each part that is misused, unless it was said of that part."""
     expression = use.expression.strip()
     tree = parse_expression(expression)
-    nulls = [*uses_of_null(tree, expression, types, known)]
+    found = [*misuses(tree, expression, types, known)]
     if not use.is_whole and use.role in ("params", "result"):
-        nulls += null_in_text(tree, expression, types, known)
-    first = dict[str, NullUse]()
-    for null in nulls:
-        first.setdefault(null.part, null)
-    yield from (_null_diagnostic(use, null) for part, null in first.items() if part not in said)
+        found += null_in_text(tree, expression, types, known)
+    first = dict[str, Misuse]()
+    for misuse in found:
+        first.setdefault(misuse.part, misuse)
+    for part, misuse in first.items():
+        if part not in said:
+            yield _misuse_diagnostic(use, misuse)
 
 
 _CONDITIONS: frozenset[ExpressionRole] = frozenset({"when", "gate", "cap"})
 _BESIDE_STEPS: frozenset[ExpressionRole] = frozenset({"gate", "cap", "result"})
 
 
+def _facts_of_plan(subject: CheckContext) -> Facts:
+    """Return how many elements lists have at least, wherever in the plan they are read: inputs, and
+    the outputs of steps with `for_each`, one for each item.
+    """
+    known = frozenset(_facts_of_inputs("inputs", subject.plan.inputs))
+    for step_id in subject.graph.order():
+        step = subject.steps[step_id]
+        if step.for_each is not None and not asks_each_item(step):
+            items = _items_at_least(subject, step, known)
+            least = items if step.min_ok is None else min(step.min_ok, items)
+            if least > 0:
+                known |= {Fact(step_path(step_id), least)}
+    return known
+
+
+def _facts_of_inputs(path: str, value: Json) -> Iterator[Fact]:
+    if isinstance(value, list) and value:
+        yield Fact(path, len(value))
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield from _facts_of_inputs(f"{path}.{field_name(name)}", member)
+
+
+def _items_at_least(subject: CheckContext, step: Step, known: Facts) -> int:
+    if isinstance(step.for_each, list):
+        return len(step.for_each)
+    try:
+        expression = bare_expression(step.for_each or "").expression.strip()
+        tree = parse_expression(expression)
+    except ExpressionError:
+        return 0
+    types = subject.types.part_types(expression, "for_each", step)
+    return least_length(tree, expression, types, known)
+
+
 def _facts_of_step(subject: CheckContext, step: Step) -> Facts:
-    """Return what is not null where a step runs, for its `when` and for the list of its items."""
-    facts = frozenset[str]()
-    places: tuple[tuple[str | None, ExpressionRole], ...] = (
-        (step.when, "when"),
-        (step.for_each if isinstance(step.for_each, str) else None, "for_each"),
-    )
-    for text, role in places:
-        if text is None:
-            continue
+    """Return what is known where a step runs: by its `when`, by the list of its items, and by the
+    gates that what it reads has passed.
+    """
+    facts = _facts_of_gates(subject, step)
+    if step.when is not None:
+        facts |= _facts_where(subject, step.when, "when", step)
+    if isinstance(step.for_each, str):
         try:
-            expression = bare_expression(text).expression.strip()
+            expression = bare_expression(step.for_each).expression.strip()
             tree = parse_expression(expression)
         except ExpressionError:
-            continue
-        types = subject.types.part_types(expression, role, step)
-        if role == "when":
-            facts |= facts_of(tree, expression, types)
-        else:
-            facts |= facts_of_elements(tree, expression, types, "item")
+            return facts
+        types = subject.types.part_types(expression, "for_each", step)
+        facts |= facts_of_elements(tree, expression, types, "item")
     return facts
 
 
-def _null_diagnostic(use: ExpressionUse, null: NullUse) -> Diagnostic:
-    if null.of_elements:
-        message = f"an element of {null.part!r} may be null, and {null.fault}"
-        hint = f"leave it out: {null.part}.filter(x, x != null)"
+def _facts_where(
+    subject: CheckContext,
+    condition: str,
+    role: ExpressionRole,
+    step: Step,
+    output: JsonSchema | None = None,
+) -> Facts:
+    """Return what is known where a condition holds."""
+    try:
+        expression = bare_expression(condition).expression.strip()
+        tree = parse_expression(expression)
+    except ExpressionError:
+        return NO_FACTS
+    types = subject.types.part_types(expression, role, step, output=output)
+    return facts_of(tree, expression, types)
+
+
+def _facts_of_gates(subject: CheckContext, reader: Step) -> Facts:
+    """Return what is known of the steps that a step reads, as their gates stop what does not pass."""
+    known = set[Fact]()
+    for gate in subject.plan.gates:
+        gated = None if gate.on is None else subject.steps.get(gate.on)
+        stops = gate.severity == "block" and gate.on in subject.graph.reads[reader.id]
+        if gated is None or not stops or gated.for_each is not None:
+            continue
+        output = step_path(gated.id)
+        if gate.required is not None:
+            known |= {Fact(f"{output}.{path}", 1) for path in gate.required}
+        if gate.check is not None:
+            schema = subject.types.call_output(gated)
+            for fact in _facts_where(subject, gate.check, "gate", gated, schema):
+                root, rest = fact.part[: len(_OUTPUT)], fact.part[len(_OUTPUT) :]
+                if root == _OUTPUT:
+                    known.add(fact._replace(part=output + rest))
+    return frozenset(known)
+
+
+_OUTPUT: Final = "output"
+
+
+def _misuse_diagnostic(use: ExpressionUse, misuse: Misuse) -> Diagnostic:
+    part, asked = misuse.part, f"{misuse.part} != null"
+    message = f"{part!r} may be null, and {misuse.fault}"
+    if misuse.kind == "null elements":
+        message = f"an element of {part!r} may be null, and {misuse.fault}"
+        hint = f"leave it out: {part}.filter(x, x != null)"
         return make_diagnostic("W812", use.pointer, message, hint)
+    if misuse.kind == "too few elements":
+        short = "be empty" if misuse.needed == 1 else f"have fewer than {misuse.needed} elements"
+        message = f"{part!r} may {short}, and {misuse.fault}"
+        asked = f"{part}.size() > {misuse.needed - 1}"
     expression = use.expression.strip()
-    reader = expression if is_plain_path(expression) else null.reader
-    other = f"{null.part} != null ? {reader} : …"
-    hint = (
-        f"give another value for that case: {other if use.role in _CONDITIONS else f'${{{other}}}'}"
-    )
-    message = f"{null.part!r} may be null, and {null.fault}"
+    reader = expression if is_plain_path(expression) else misuse.reader
+    other = f"{asked} ? {reader} : …"
+    written = other if use.role in _CONDITIONS else f"${{{other}}}"
+    hint = f"give another value for that case: {written}"
     return make_diagnostic("W812", use.pointer, message, hint)
 
 

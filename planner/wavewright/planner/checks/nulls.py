@@ -1,15 +1,16 @@
-"""Values that may be null where an expression fails on null.
+"""Values that may be null, and lists that may be too short, where an expression fails on that.
 
 Whether an operator or a function takes null is asked of the tables that the evaluator uses. What is
-known not to be null follows from the conditions around a part: `&&`, `||`, `!`, `? :`, a `filter`,
-the `when` of the step. See docs/explanation/semantics.md.
+known not to be null, and how many elements a list has at least, follows from the conditions around a
+part: `&&`, `||`, `!`, `? :`, a `filter`, the `when` of the step. See docs/explanation/semantics.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from wavewright.planner.cel.functions.lists import MIN_MAX_FUNCTIONS
 from wavewright.planner.cel.nodes import (
     Binary,
     Conditional,
@@ -17,6 +18,7 @@ from wavewright.planner.cel.nodes import (
     FunctionCall,
     Has,
     Index,
+    ListLiteral,
     LiteralValue,
     LogicalOperation,
     Macro,
@@ -26,7 +28,8 @@ from wavewright.planner.cel.nodes import (
     children,
     without_parens,
 )
-from wavewright.planner.schemas.inference import PartTypes
+from wavewright.planner.schemas.conditions import Conditions, Fact, Facts, is_known
+from wavewright.planner.schemas.inference import PartTypes, written_clauses
 from wavewright.planner.schemas.operator_types import (
     call_result,
     is_orderable,
@@ -43,17 +46,16 @@ from wavewright.planner.schemas.views import (
     view_schema,
 )
 
-Facts = frozenset[str]
-"""Parts of an expression, as they are written without spaces, that are not null."""
-
-_NO_FACTS: Facts = frozenset()
 _NULL = view_schema(NULL)
 _LIST_OF_NULL = view_schema(array_schema(NULL))
 _KEEP_ELEMENTS = frozenset({"reverse", "slice", "distinct", "sort"})
+_KEEP_LENGTH = frozenset({"reverse", "sort", "map", "transformList", "sortBy"})
+_NEED_ELEMENTS = frozenset({"avg", *MIN_MAX_FUNCTIONS})
+"""Functions of a list that fail where it is empty."""
 
 
-class NullUse(NamedTuple):
-    """A part that may be null, or whose elements may be, and what fails on it."""
+class Misuse(NamedTuple):
+    """A part that may be null, or have too few elements, and what fails on it."""
 
     part: str
     reader: str
@@ -62,42 +64,56 @@ class NullUse(NamedTuple):
     """
     fault: str
     """What is done with it: `'close' is read of it`."""
-    of_elements: bool = False
+    kind: Literal["null", "null elements", "too few elements"] = "null"
+    needed: int = 0
+    """The elements that it needs."""
 
 
-def uses_of_null(
-    tree: ExpressionNode, text: str, types: PartTypes, known: Facts
-) -> Iterator[NullUse]:
-    """Yield each use of a part that may be null and may not, the inner ones first."""
-    yield from _NullUses(text, types).of(tree, known)
+def misuses(tree: ExpressionNode, text: str, types: PartTypes, known: Facts) -> Iterator[Misuse]:
+    """Yield each use of a part that may be null, or have too few elements, and may not; the inner
+    ones first.
+    """
+    yield from _Misuses(text, types).of(tree, known)
 
 
 def null_in_text(
     tree: ExpressionNode, text: str, types: PartTypes, known: Facts
-) -> Iterator[NullUse]:
+) -> Iterator[Misuse]:
     """Yield an expression that is put into text and may be null."""
-    yield from _NullUses(text, types).whole(tree, known)
+    yield from _Misuses(text, types).whole(tree, known)
 
 
 def facts_of(tree: ExpressionNode, text: str, types: PartTypes) -> Facts:
-    """Return what is not null where a condition holds."""
-    return _NullUses(text, types).facts(tree, holds=True)
+    """Return what is known where a condition holds."""
+    return _Misuses(text, types).facts(tree, holds=True)
 
 
 def facts_of_elements(tree: ExpressionNode, text: str, types: PartTypes, name: str) -> Facts:
-    """Return what is not null of each element of a list that goes by a name."""
-    return frozenset(name + field for field in _NullUses(text, types).element_facts(tree))
+    """Return what is known of each element of a list that goes by a name, and of the list itself
+    where there is such an element.
+    """
+    found = _Misuses(text, types)
+    elements = {Fact(name + field) for field in found.element_facts(tree)}
+    return frozenset({*elements, Fact(found.source(tree), 1)})
 
 
-class _NullUses:
-    """The uses in one expression whose types are known."""
+def least_length(tree: ExpressionNode, text: str, types: PartTypes, known: Facts) -> int:
+    """Return how many elements a list has at least."""
+    return _Misuses(text, types).least(tree, known)
+
+
+class _Misuses:
+    """The misuses in one expression whose types are known."""
 
     def __init__(self, text: str, types: PartTypes) -> None:
         self._text = text
         self._types = types
+        conditions = Conditions(text, self._is_never_null)
+        self.facts = conditions.facts
+        self.source = conditions.source
 
-    def of(self, node: ExpressionNode, known: Facts) -> Iterator[NullUse]:
-        """Yield the uses of null in a part, where some parts are known not to be null."""
+    def of(self, node: ExpressionNode, known: Facts) -> Iterator[Misuse]:
+        """Yield the misuses in a part, with what is known around it."""
         match node:
             case Has():
                 return
@@ -119,11 +135,11 @@ class _NullUses:
                     yield from self.of(child, known)
                 yield from self._of_operation(node, known)
 
-    def whole(self, node: ExpressionNode, known: Facts) -> Iterator[NullUse]:
+    def whole(self, node: ExpressionNode, known: Facts) -> Iterator[Misuse]:
         """Yield the expression itself where it may be null."""
         yield from self._null(node, node, "it is put into text", known)
 
-    def _of_logical(self, node: LogicalOperation, known: Facts) -> Iterator[NullUse]:
+    def _of_logical(self, node: LogicalOperation, known: Facts) -> Iterator[Misuse]:
         # An operand that fails does not matter where another one decides: each may rely on all
         # the others, on which side they stand.
         for place, operand in enumerate(node.operands):
@@ -133,19 +149,19 @@ class _NullUses:
             yield from self.of(operand, inner)
             yield from self._null(operand, operand, f"'{node.operator}' joins conditions", inner)
 
-    def _of_macro(self, node: Macro, known: Facts) -> Iterator[NullUse]:
+    def _of_macro(self, node: Macro, known: Facts) -> Iterator[Misuse]:
         yield from self.of(node.range, known)
-        outer = frozenset(
-            fact for fact in known if not any(_is_of(fact, name) for name in node.variables)
-        )
-        name = node.variables[-1]
+        name, least = node.variables[-1], self.least(node.range, known)
         if node.function == "bind":
-            if self._is_known(node.range, known):
-                outer |= {name}
+            outer = _without(known, node.variables)
+            if least > 0 or self._is_known(node.range, known):
+                outer |= {Fact(name, least)}
             yield from self.of(node.arguments[0], outer)
             return
         yield from self._null(node.range, node, f"{node.function}() goes over it", known)
-        inner = outer | {name + field for field in self.element_facts(node.range)}
+        # The body is evaluated only where there is an element.
+        inner = _without(known | {Fact(self.source(node.range), max(least, 1))}, node.variables)
+        inner |= {Fact(name + field) for field in self.element_facts(node.range)}
         for argument in node.arguments:
             yield from self.of(argument, inner)
             if len(node.arguments) > 1 and node.function != "sortBy":
@@ -153,14 +169,15 @@ class _NullUses:
             if node.function == "sortBy" and not is_orderable(_NULL):
                 yield from self._null(argument, argument, "sortBy() orders by it", inner)
 
-    def _of_operation(self, node: ExpressionNode, known: Facts) -> Iterator[NullUse]:
-        """Yield the operands of a part that it does not take when they are null."""
+    def _of_operation(self, node: ExpressionNode, known: Facts) -> Iterator[Misuse]:
+        """Yield the operands of a part that it does not take as they may be."""
         match node:
             case Select():
                 fault = f"{node.field!r} is read of it"
                 yield from self._null(node.operand, node, fault, known)
             case Index():
                 yield from self._null(node.operand, node, "an element is read of it", known)
+                yield from self._too_short(node, known)
             case Unary():
                 if node.operator == "!" or negation_result(_NULL) is None:
                     fault = f"'{node.operator}' does not take it"
@@ -180,6 +197,10 @@ class _NullUses:
                 yield from self._of_operands(
                     node, parts, fault, known, lambda views: _takes_arguments(node, views)
                 )
+                yield from self._of_format(node, known)
+                if node.function in _NEED_ELEMENTS and len(parts) == 1:
+                    fault = f"{node.function}() takes one of its elements"
+                    yield from self._too_few(parts[0], 1, node, fault, known)
             case _:
                 return
 
@@ -190,7 +211,7 @@ class _NullUses:
         fault: str,
         known: Facts,
         takes: Callable[[Sequence[SchemaView]], bool],
-    ) -> Iterator[NullUse]:
+    ) -> Iterator[Misuse]:
         views = [self._view(part) for part in parts]
         complete = [view for view in views if view is not None]
         if len(complete) < len(views):
@@ -204,24 +225,93 @@ class _NullUses:
             if inner is None or not _may_be_null(inner) or "" in self.element_facts(part):
                 continue
             if not takes([*before, _LIST_OF_NULL, *after]):
-                yield NullUse(self._written(part), self._written(node), fault, of_elements=True)
+                yield Misuse(self._written(part), self._written(node), fault, "null elements")
+
+    def _of_format(self, node: FunctionCall, known: Facts) -> Iterator[Misuse]:
+        """Yield the values that a format writes as numbers, which null is none of."""
+        clauses = written_clauses(node) or []
+        listed = without_parens(node.arguments[0]) if clauses else None
+        if isinstance(listed, ListLiteral):
+            for clause, item in zip(clauses, listed.items, strict=False):
+                if clause.takes_numbers_only:
+                    fault = f"'{clause.text}' of format() does not take it"
+                    yield from self._null(item, node, fault, known)
+
+    def _too_short(self, node: Index, known: Facts) -> Iterator[Misuse]:
+        """Yield a list of which an element is read that it may not have."""
+        key, listed = without_parens(node.key), node.operand
+        if not isinstance(key, LiteralValue) or key.kind != "int" or not isinstance(key.value, int):
+            return
+        fault = f"its element [{key.value}] is read"
+        if key.start == key.end and isinstance(listed, Macro):
+            # maxBy() and minBy() are the first element in an order.
+            listed, fault = listed.range, "one of its elements is taken"
+        yield from self._too_few(listed, key.value + 1, node, fault, known)
+
+    def _too_few(
+        self, listed: ExpressionNode, needed: int, node: ExpressionNode, fault: str, known: Facts
+    ) -> Iterator[Misuse]:
+        view = self._view(listed)
+        if view is not None and view.kind == "array" and self.least(listed, known) < needed:
+            part, reader = self._written(without_parens(listed)), self._written(node)
+            yield Misuse(part, reader, fault, "too few elements", needed)
+
+    def least(self, node: ExpressionNode, known: Facts) -> int:
+        """Return how many elements a list has at least."""
+        bare = without_parens(node)
+        source, view = self.source(bare), self._view(bare)
+        told = max((fact.least for fact in known if fact.part == source), default=0)
+        declared = None if view is None else view.schema.get("minItems")
+        return max(
+            told, declared if isinstance(declared, int) else 0, self._least_made(bare, known)
+        )
+
+    def _least_made(self, node: ExpressionNode, known: Facts) -> int:
+        """Return how many elements a list has at least by how it is made."""
+        match node:
+            case ListLiteral():
+                return len(node.items)
+            case Binary(operator="+"):
+                return self.least(node.left, known) + self.least(node.right, known)
+            case Conditional():
+                yes = self.least(node.yes, known | self.facts(node.condition, holds=True))
+                no = self.least(node.no, known | self.facts(node.condition, holds=False))
+                return min(yes, no)
+            case Macro() if node.function in _KEEP_LENGTH:
+                leaves_out = node.function != "sortBy" and len(node.arguments) > 1
+                return 0 if leaves_out else self.least(node.range, known)
+            case FunctionCall(function="split"):
+                return 1
+            case FunctionCall(function="distinct", target=target) if target is not None:
+                return min(self.least(target, known), 1)
+            case FunctionCall(target=target) if node.function in _KEEP_LENGTH and target:
+                return self.least(target, known)
+            case FunctionCall(function="zip"):
+                # All of them are of one length, or there is no list.
+                return max(self.least(argument, known) for argument in node.arguments)
+            case _:
+                return 0
 
     def _null(
         self, part: ExpressionNode, reader: ExpressionNode, fault: str, known: Facts
-    ) -> Iterator[NullUse]:
+    ) -> Iterator[Misuse]:
         view = self._view(part)
         if view is not None and _may_be_null(view) and not self._is_known(part, known):
-            yield NullUse(self._written(without_parens(part)), self._written(reader), fault)
+            yield Misuse(self._written(without_parens(part)), self._written(reader), fault)
 
     def _view(self, node: ExpressionNode) -> SchemaView | None:
         schema = self._types.type_of(node.start, node.end)
         return None if schema is None else view_schema(scoped_schema(schema))
 
+    def _is_never_null(self, node: ExpressionNode) -> bool:
+        view = self._view(node)
+        return view is not None and not view.nullable
+
     def _is_known(self, part: ExpressionNode, known: Facts) -> bool:
         """Whether a part is known not to be null: it was asked, or the list that it is taken from
         has only elements of which it was asked.
         """
-        if self._source(part) in known:
+        if is_known(self.source(part), known):
             return True
         fields = ""
         bare = without_parens(part)
@@ -230,67 +320,20 @@ class _NullUses:
             bare = without_parens(bare.operand)
         return isinstance(bare, Index) and fields in self.element_facts(bare.operand)
 
-    def element_facts(self, node: ExpressionNode) -> Facts:
+    def element_facts(self, node: ExpressionNode) -> frozenset[str]:
         """Return what is not null of each element of a list: `` for the element, `.a` of it."""
         match bare := without_parens(node):
             case Macro(function="filter"):
                 name = bare.variables[-1]
                 asked = self.facts(bare.arguments[0], holds=True)
-                own = {fact[len(name) :] for fact in asked if _is_of(fact, name)}
+                own = {fact.part[len(name) :] for fact in asked if _is_of(fact.part, name)}
                 return self.element_facts(bare.range) | own
             case Macro(function="sortBy"):
                 return self.element_facts(bare.range)
             case FunctionCall(target=target) if bare.function in _KEEP_ELEMENTS and target:
                 return self.element_facts(target)
             case _:
-                return _NO_FACTS
-
-    def facts(self, condition: ExpressionNode, *, holds: bool) -> Facts:
-        """Return what is not null where a condition holds, or where it does not."""
-        match bare := without_parens(condition):
-            case Unary(operator="!"):
-                return self.facts(bare.operand, holds=not holds)
-            case LogicalOperation():
-                parts = [self.facts(operand, holds=holds) for operand in bare.operands]
-                if (bare.operator == "&&") == holds:
-                    return _NO_FACTS.union(*parts)
-                return parts[0].intersection(*parts[1:])
-            case Binary():
-                left, right = without_parens(bare.left), without_parens(bare.right)
-                facts = self._compared(left, right, bare.operator, holds=holds)
-                return facts | self._compared(right, left, bare.operator, holds=holds)
-            case Has() if holds:
-                return self._owners(bare.selection.operand)
-            case _:
-                return _NO_FACTS
-
-    def _compared(
-        self, part: ExpressionNode, other: ExpressionNode, operator: str, *, holds: bool
-    ) -> Facts:
-        """Return what a comparison of a part with another tells of the part."""
-        if operator not in ("==", "!="):
-            return _NO_FACTS
-        is_equal = (operator == "==") == holds
-        if isinstance(other, LiteralValue):
-            is_null = other.kind == "null"
-        else:
-            view = self._view(other)
-            if not is_equal or view is None or view.nullable:
-                return _NO_FACTS
-            is_null = False
-        return frozenset({self._source(part)}) if is_equal != is_null else _NO_FACTS
-
-    def _owners(self, node: ExpressionNode) -> Facts:
-        """Return a part and everything on the way to it."""
-        facts = {self._source(node)}
-        bare = without_parens(node)
-        while isinstance(bare, Select | Index):
-            bare = without_parens(bare.operand)
-            facts.add(self._source(bare))
-        return frozenset(facts)
-
-    def _source(self, node: ExpressionNode) -> str:
-        return "".join(self._written(without_parens(node)).split())
+                return frozenset()
 
     def _written(self, node: ExpressionNode) -> str:
         return self._text[node.start : node.end]
@@ -299,6 +342,11 @@ class _NullUses:
 def _may_be_null(view: SchemaView) -> bool:
     """Whether somebody declared that a value may be null: what may be anything is no such null."""
     return view.nullable and view.kind != "open"
+
+
+def _without(facts: Facts, names: Sequence[str]) -> Facts:
+    """Return the facts that are not about something else that goes by one of these names."""
+    return frozenset(fact for fact in facts if not any(_is_of(fact.part, name) for name in names))
 
 
 def _is_of(part: str, name: str) -> bool:

@@ -46,6 +46,7 @@ from wavewright.planner.cel.nodes import (
 )
 from wavewright.planner.cel.paths import owner_name, plain_path, unknown_root_error
 from wavewright.planner.schemas import views as s
+from wavewright.planner.schemas.conditions import Conditions, is_known
 from wavewright.planner.schemas.operator_types import (
     NUMERIC,
     are_comparable,
@@ -134,33 +135,20 @@ class TypeInference:
             case Conditional():
                 self._condition(node.condition, scope, "'?' follows a condition")
                 yes, no = self._infer(node.yes, scope), self._infer(node.no, scope)
-                if self._source(node.yes) in self._not_null(node.condition, "!="):
+                conditions = Conditions(self._text)
+                if is_known(
+                    conditions.source(node.yes), conditions.facts(node.condition, holds=True)
+                ):
                     yes = s.without_null(yes)
-                if self._source(node.no) in self._not_null(node.condition, "=="):
+                if is_known(
+                    conditions.source(node.no), conditions.facts(node.condition, holds=False)
+                ):
                     no = s.without_null(no)
                 return s.union_schema(yes, no)
             case ListLiteral():
                 return self._list(node, scope)
             case MapLiteral():
                 return self._map(node, scope)
-
-    def _source(self, node: ExpressionNode) -> str:
-        bare = without_parens(node)
-        return self._text[bare.start : bare.end]
-
-    def _not_null(self, condition: ExpressionNode, operator: str) -> frozenset[str]:
-        """Return what a condition compares with null by an operator, as it is written."""
-        bare = without_parens(condition)
-        if isinstance(bare, LogicalOperation) and bare.operator == "&&" and operator == "!=":
-            return frozenset[str]().union(*(self._not_null(part, "!=") for part in bare.operands))
-        if not isinstance(bare, Binary) or bare.operator != operator:
-            return frozenset()
-        left, right = without_parens(bare.left), without_parens(bare.right)
-        if isinstance(right, LiteralValue) and right.kind == "null":
-            return frozenset({self._source(left)})
-        if isinstance(left, LiteralValue) and left.kind == "null":
-            return frozenset({self._source(right)})
-        return frozenset()
 
     def _name(self, node: Identifier, scope: _Locals) -> ScopedSchema:
         if node.name in scope:
@@ -449,7 +437,8 @@ class TypeInference:
                 return s.OBJECT
             case "filter":
                 self._condition(node.arguments[0], inner, "filter() wants a condition")
-                if node.variables[-1] in self._not_null(node.arguments[0], "!="):
+                asked = Conditions(self._text).facts(node.arguments[0], holds=True)
+                if is_known(node.variables[-1], asked):
                     element = s.without_null(element)
                 return s.array_schema(element)
             case "sortBy":

@@ -1,0 +1,144 @@
+"""What a condition tells of the values that it asks about: that one is not null, or how many
+elements a list has at least.
+
+Conditions are followed through `&&`, `||`, `!`, comparisons, `has()`, `in` and `exists()`; of
+anything else nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, TypeAlias
+
+from wavewright.planner.cel.nodes import (
+    Binary,
+    ExpressionNode,
+    FunctionCall,
+    Has,
+    Index,
+    ListLiteral,
+    LiteralValue,
+    LogicalOperation,
+    Macro,
+    Select,
+    Unary,
+    without_parens,
+)
+
+
+class Fact(NamedTuple):
+    """What is known of a part of an expression: that it is not null."""
+
+    part: str
+    """As it is written, without spaces."""
+    least: int = 0
+    """Of a list: the fewest elements that it has."""
+
+
+Facts: TypeAlias = frozenset[Fact]
+
+NO_FACTS: Final[Facts] = frozenset()
+_NEGATED: Final = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_FLIPPED: Final = {"==": "==", "!=": "!=", "<": ">", ">=": "<=", ">": "<", "<=": ">="}
+_FINDERS: Final = frozenset({"exists", "exists_one", "existsOne"})
+"""Macros that hold only where there is an element."""
+
+
+class Conditions:
+    """The conditions in one expression."""
+
+    def __init__(
+        self, text: str, is_never_null: Callable[[ExpressionNode], bool] = lambda _: False
+    ) -> None:
+        """Read conditions.
+
+        Args:
+            text: The whole expression.
+            is_never_null: Whether it follows from the type of a part that it is not null.
+        """
+        self._text = text
+        self._is_never_null = is_never_null
+
+    def source(self, node: ExpressionNode) -> str:
+        """Return a part as facts name it."""
+        bare = without_parens(node)
+        return "".join(self._text[bare.start : bare.end].split())
+
+    def facts(self, condition: ExpressionNode, *, holds: bool) -> Facts:
+        """Return what is known where a condition holds, or where it does not."""
+        match bare := without_parens(condition):
+            case Unary(operator="!"):
+                return self.facts(bare.operand, holds=not holds)
+            case LogicalOperation():
+                parts = [self.facts(operand, holds=holds) for operand in bare.operands]
+                # Of `a && b` that does not hold, only what both would have told is known.
+                if (bare.operator == "&&") == holds:
+                    return NO_FACTS.union(*parts)
+                return parts[0].intersection(*parts[1:])
+            case Binary(operator="in"):
+                return self._has_elements(bare.right, 1) if holds else NO_FACTS
+            case Binary() if bare.operator in _NEGATED:
+                operator = bare.operator if holds else _NEGATED[bare.operator]
+                left, right = without_parens(bare.left), without_parens(bare.right)
+                return self._compared(left, operator, right) | self._compared(
+                    right, _FLIPPED[operator], left
+                )
+            case Macro() if holds and bare.function in _FINDERS:
+                return self._has_elements(bare.range, 1)
+            case Has() if holds:
+                return self._owners(bare.selection.operand)
+            case _:
+                return NO_FACTS
+
+    def _has_elements(self, node: ExpressionNode, least: int) -> Facts:
+        return frozenset({Fact(self.source(node), least)})
+
+    def _compared(self, part: ExpressionNode, operator: str, other: ExpressionNode) -> Facts:
+        """Return what a comparison that holds tells of its left side."""
+        listed = measured_list(part)
+        if listed is not None and isinstance(other, LiteralValue) and isinstance(other.value, int):
+            return self._measured(listed, operator, other.value)
+        if operator not in {"==", "!="}:
+            return NO_FACTS
+        if isinstance(other, ListLiteral) and not other.items and operator == "!=":
+            return self._has_elements(part, 1)
+        if isinstance(other, LiteralValue):
+            is_null = other.kind == "null"
+        elif operator == "==" and self._is_never_null(other):
+            is_null = False
+        else:
+            return NO_FACTS
+        tells = is_null == (operator == "!=")
+        return frozenset({Fact(self.source(part))}) if tells else NO_FACTS
+
+    def _measured(self, listed: ExpressionNode, operator: str, size: int) -> Facts:
+        match operator:
+            case ">":
+                return self._has_elements(listed, size + 1)
+            case ">=" | "==":
+                return self._has_elements(listed, size)
+            case "!=" if size == 0:
+                return self._has_elements(listed, 1)
+            case _:
+                return NO_FACTS
+
+    def _owners(self, node: ExpressionNode) -> Facts:
+        """Return a part and everything on the way to it."""
+        bare = without_parens(node)
+        facts = {Fact(self.source(bare))}
+        while isinstance(bare, Select | Index):
+            bare = without_parens(bare.operand)
+            facts.add(Fact(self.source(bare)))
+        return frozenset(facts)
+
+
+def measured_list(node: ExpressionNode) -> ExpressionNode | None:
+    """Return the list of which a node is the length: of `x.size()` and `size(x)` it is `x`."""
+    if not isinstance(node, FunctionCall) or node.function != "size":
+        return None
+    return node.target or next(iter(node.arguments), None)
+
+
+def is_known(part: str, facts: Iterable[Fact]) -> bool:
+    """Whether a part is known not to be null."""
+    return any(fact.part == part for fact in facts)
