@@ -154,5 +154,5 @@ def run_command_line(arguments: Sequence[str]) -> int:
         command = _group_with(arguments[0] if arguments else None)
         # Not `command()`: it has its own exit codes for Ctrl-C and a closed pipe.
         with command.make_context("wavewright", list(arguments)) as context:
-            command.invoke(context)
+            outcome.code = command.invoke(context)
     return outcome.code

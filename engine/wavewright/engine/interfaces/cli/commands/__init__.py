@@ -1,1 +1,4 @@
-"""The commands by topic: their options and their help; each imports its own code when it is called."""
+"""The commands by topic: their options and their help.
+
+Each imports its own code when it is called, and returns its exit code.
+"""

@@ -41,21 +41,19 @@ def plan(
     set_: SetOption = None,
     inputs: InputsOption = None,
     format: FormatOption = "text",  # noqa: A002
-) -> None:
+) -> int:
     """Make a plan for a job; calls none of its tools.
 
     Prints the plan, the rung of the ladder that made it, the checker's diagnostics and the cost of
     models.
     """
-    raise typer.Exit(
-        plan_commands.plan_command.plan(
-            job,
-            as_of=as_of,
-            out=out,
-            answers=answer or (),
-            inputs=common.arguments.input_overrides(set_, inputs),
-            output_format=format,
-        )
+    return plan_commands.plan_command.plan(
+        job,
+        as_of=as_of,
+        out=out,
+        answers=answer or (),
+        inputs=common.arguments.input_overrides(set_, inputs),
+        output_format=format,
     )
 
 
@@ -101,7 +99,7 @@ def check(
             "--permits", help="Write the least that each plan needs into a file beside it."
         ),
     ] = False,
-) -> None:
+) -> int:
     """Check plans, and show every fault with its place and fix.
 
     A permits file beside a plan is compared with what the plan needs.
@@ -123,10 +121,9 @@ def check(
         )
         for file in files
     ]
-    code = plan_commands.check_command.check_files(
+    return plan_commands.check_command.check_files(
         options, output_format=format, writes_permits=permits
     )
-    raise typer.Exit(code)
 
 
 @group.command("dry-run")
@@ -174,7 +171,7 @@ def dry_run(
     fixtures: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Outputs by step or tool, for --simulate.")
     ] = None,
-) -> None:
+) -> int:
     """Show what a run would do; calls no tool.
 
     Waves, critical path, max parallelism, calls, side effects, approvals, gates and caps.
@@ -197,7 +194,7 @@ def dry_run(
         if simulate
         else plan_commands.dry_run_command.dry_run
     )
-    raise typer.Exit(execute(options, output_format=format, output=output))
+    return execute(options, output_format=format, output=output)
 
 
 @group.command()
@@ -207,9 +204,9 @@ def keep(
     ],
     run: RunArgument = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Write it without a question.")] = False,
-) -> None:
+) -> int:
     """Keep the plan of an achieved run as a goal template.
 
     Literals that equal inputs of the run become references to them. Shows them as a diff and asks.
     """
-    raise typer.Exit(plan_commands.keep_command.keep(run, name, is_confirmed=yes))
+    return plan_commands.keep_command.keep(run, name, is_confirmed=yes)

@@ -30,7 +30,7 @@ def tools(
         bool,
         typer.Option("--untrusted", help="List what the project's tools should say of such text."),
     ] = False,
-) -> None:
+) -> int:
     """List the tools that plans can call here.
 
     With parameters and results; `check --tools` reads the list as JSON. `--lock` writes the tools
@@ -38,12 +38,10 @@ def tools(
     parameters that take no untrusted text, with a patch of the settings to apply.
     """
     if untrusted:
-        raise typer.Exit(project_commands.undeclared_tools.list_undeclared())
+        return project_commands.undeclared_tools.list_undeclared()
     if lock:
-        raise typer.Exit(project_commands.tools_command.write_lock())
-    raise typer.Exit(
-        project_commands.tools_command.list_tools(job, output_format=format, lists_all=all)
-    )
+        return project_commands.tools_command.write_lock()
+    return project_commands.tools_command.list_tools(job, output_format=format, lists_all=all)
 
 
 @group.command()
@@ -61,9 +59,9 @@ def schema(
             metavar="DIR", help="Write it there; without a name those of all authored documents."
         ),
     ] = None,
-) -> None:
+) -> int:
     """Print the JSON Schema of a document, for editors."""
-    raise typer.Exit(project_commands.init_command.print_schema(name, out))
+    return project_commands.init_command.print_schema(name, out)
 
 
 @group.command()
@@ -79,17 +77,15 @@ def doctor(
             help="Ask the planner's model three small questions instead, and say what it is good for.",
         ),
     ] = False,
-) -> None:
+) -> int:
     """Check the installation and the project, and show how to fix what fails.
 
     A configured language model is asked one short question; a configured broker is checked for the
     daemon's access. With `--model`, the planner's model is asked for a word, for a typed object and
     for a plan of two steps, as a whole and one step at a time.
     """
-    raise typer.Exit(
-        project_commands.doctor_command.examine(
-            output_format=format, is_offline=offline, examines_model=model and not offline
-        )
+    return project_commands.doctor_command.examine(
+        output_format=format, is_offline=offline, examines_model=model and not offline
     )
 
 
@@ -103,12 +99,12 @@ def init(
         bool,
         typer.Option("--here", help="Write into the working directory without replacing files."),
     ] = False,
-) -> None:
+) -> int:
     """Write a project that can be run immediately.
 
     It has typed functions as tools, a plan, a job, a goal template and tests.
     """
-    raise typer.Exit(
+    return (
         project_commands.init_command.write_here(folder)
         if here
         else project_commands.init_command.write_project(folder)
@@ -116,7 +112,7 @@ def init(
 
 
 @group.command()
-def lsp() -> None:
+def lsp() -> int:
     """Serve the checker to an editor, over standard input and output.
 
     Diagnostics as you type, completion, hover, definitions, renaming, code actions and a dry run;
@@ -124,7 +120,7 @@ def lsp() -> None:
     """
     from wavewright.engine.interfaces.cli.lsp.server import serve
 
-    raise typer.Exit(serve())
+    return serve()
 
 
 @group.command("fake-model")
@@ -142,14 +138,12 @@ def fake_model(
         Path | None,
         typer.Option(metavar="JOB", help="Run this job with it as the model, and end."),
     ] = None,
-) -> None:
+) -> int:
     """Serve scripted answers in place of a language model.
 
     Implements the APIs of OpenAI and Anthropic on loopback, to try and test a project without a
     provider.
     """
     if run is not None:
-        raise typer.Exit(project_commands.fake_model_command.run_with_script(script, run))
-    raise typer.Exit(
-        project_commands.fake_model_command.serve_script(script, port=port, quiet=quiet)
-    )
+        return project_commands.fake_model_command.run_with_script(script, run)
+    return project_commands.fake_model_command.serve_script(script, port=port, quiet=quiet)

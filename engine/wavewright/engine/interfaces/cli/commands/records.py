@@ -5,10 +5,11 @@ compare plans.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
+from wavewright.config import exit_codes
 from wavewright.engine.interfaces.cli import runs as run_commands
 from wavewright.engine.interfaces.cli.commands.options import (
     FormatOption,
@@ -41,17 +42,15 @@ def runs(
         int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs, newest first.")
     ] = 20,
     format: FormatOption = "text",  # noqa: A002
-) -> None:
+) -> int:
     """List the runs in the journal, or remove old ones."""
     if context.invoked_subcommand is not None:
-        return
-    raise typer.Exit(
-        run_commands.runs_command.list_runs(
-            limit=limit,
-            output_format=format,
-            statuses=[one.value for one in status or ()],
-            since=since,
-        )
+        return exit_codes.OK  # that of the subcommand counts
+    return run_commands.runs_command.list_runs(
+        limit=limit,
+        output_format=format,
+        statuses=[one.value for one in status or ()],
+        since=since,
     )
 
 
@@ -67,13 +66,13 @@ def prune(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only list what would be removed.")
     ] = False,
-) -> None:
+) -> int:
     """Remove runs that have ended, with their events and files.
 
     Runs that have not ended, wait for a person or are being executed are kept. A job and its
     targets, and a run and its retries, are removed together.
     """
-    raise typer.Exit(run_commands.runs_command.prune(keep, is_dry=dry_run))
+    return run_commands.runs_command.prune(keep, is_dry=dry_run)
 
 
 @group.command()
@@ -105,28 +104,21 @@ def show(
         ),
     ] = False,
     format: Annotated[ShowFormat, typer.Option("--format", "-f")] = "text",  # noqa: A002
-) -> None:
+) -> int:
     """Show a run, or one of its steps."""
     if answers:
         if step is not None or why is not None or format not in {"text", "json"}:
             raise typer.BadParameter("--answers is asked of a run, and prints text or JSON")
-
-        raise typer.Exit(run_commands.runs_command.show_answers(run, output_format=format))
+        return run_commands.runs_command.show_answers(run, output_format=format)
     if why is not None:
-        _show_reasons(run, step, why, format)
+        if step is not None:
+            raise typer.BadParameter("--why is asked of a run's result, not of a step")
+        if format not in {"text", "json"}:
+            raise typer.BadParameter("--why prints text or JSON")
+        return run_commands.runs_command.show_reasons(run, why, output_format=format)
     if step is not None:
-        raise typer.Exit(run_commands.step_command.show_step(run, step, output_format=format))
-    raise typer.Exit(run_commands.runs_command.show_run(run, output_format=format))
-
-
-def _show_reasons(run: str | None, step: str | None, field: str, output_format: str) -> NoReturn:
-    if step is not None:
-        raise typer.BadParameter("--why is asked of a run's result, not of a step")
-    if output_format not in {"text", "json"}:
-        raise typer.BadParameter("--why prints text or JSON")
-    raise typer.Exit(
-        run_commands.runs_command.show_reasons(run, field, output_format=output_format)
-    )
+        return run_commands.step_command.show_step(run, step, output_format=format)
+    return run_commands.runs_command.show_run(run, output_format=format)
 
 
 @group.command()
@@ -145,13 +137,13 @@ def verify(
         typer.Option(metavar="FILE", help="Public key of receipts; default: that of the settings."),
     ] = None,
     format: FormatOption = "text",  # noqa: A002
-) -> None:
+) -> int:
     """Check that a run's journal is what was written, or that a receipt is.
 
     Prints whether the events are intact, changed at one of them, or cut; the exit code is 1 unless
     they are intact. A receipt's signature is checked without the journal.
     """
-    raise typer.Exit(run_commands.verify_command.verify(about, key=key, output_format=format))
+    return run_commands.verify_command.verify(about, key=key, output_format=format)
 
 
 @group.command()
@@ -166,12 +158,12 @@ def receipt(
             metavar="FILE", help="Private key to sign with; default: that of the settings."
         ),
     ] = None,
-) -> None:
+) -> int:
     """Print the receipt of a run: plans, tools, permits, approvals and the journal's head.
 
     It is signed where there is a key, and `wavewright verify` checks it.
     """
-    raise typer.Exit(run_commands.verify_command.write_receipt(run, out=out, key=key))
+    return run_commands.verify_command.write_receipt(run, out=out, key=key)
 
 
 @group.command()
@@ -193,7 +185,7 @@ def logs(
         str | None, typer.Option(metavar="TEXT", help="Only lines with this text, in any case.")
     ] = None,
     format: FormatOption = "text",  # noqa: A002
-) -> None:
+) -> int:
     """Print what a run's tools printed, logged and raised.
 
     With one of --follow, --item, --level and --search: line by line, with time, step and level.
@@ -203,7 +195,7 @@ def logs(
 
     lines = LogFilter(step or "", item, level, search or "")
     request = run_commands.step_command.LogRequest(lines, is_followed=follow)
-    raise typer.Exit(run_commands.step_command.show_logs(run, request, output_format=format))
+    return run_commands.step_command.show_logs(run, request, output_format=format)
 
 
 @group.command()
@@ -216,10 +208,10 @@ def diff(
         ),
     ] = None,
     format: FormatOption = "text",  # noqa: A002
-) -> None:
+) -> int:
     """Show the differences between two plans.
 
     Compares steps, edges, waves and gates; the exit code is 1 if they differ. For a run alone: what
     each recovery round changed in its plan, and why.
     """
-    raise typer.Exit(run_commands.comparison_commands.diff(before, after, output_format=format))
+    return run_commands.comparison_commands.diff(before, after, output_format=format)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from wavewright.config import exit_codes
 from wavewright.engine.interfaces.cli import common, planning as plan_commands, runs as run_commands
 from wavewright.engine.interfaces.cli.commands.options import (
     AnswerOption,
@@ -56,7 +57,7 @@ def run(
             metavar="FILE", help="What the run may do; default: the permits beside the job."
         ),
     ] = None,
-) -> None:
+) -> int:
     """Plan, check, execute, review, repair and package a job."""
     from wavewright.engine.run.context import RunRequest
     from wavewright.engine.run.permits import read_permits
@@ -71,16 +72,14 @@ def run(
         inputs=common.arguments.input_overrides(set_, inputs),
         permits=None if permits is None else read_permits(permits),
     )
-    raise typer.Exit(
-        run_commands.run_command.execute_request(
-            request,
-            approve=approve,
-            answers=answer or (),
-            as_json=json,
-            is_quiet=quiet,
-            is_viewed=view,
-            reuses_results=not no_cache,
-        )
+    return run_commands.run_command.execute_request(
+        request,
+        approve=approve,
+        answers=answer or (),
+        as_json=json,
+        is_quiet=quiet,
+        is_viewed=view,
+        reuses_results=not no_cache,
     )
 
 
@@ -107,7 +106,7 @@ def do(
     output: OutputOption = None,
     quiet: QuietOption = False,
     json: JsonLines = False,
-) -> None:
+) -> int:
     """Plan a goal in words, show the dry run, ask once, and run it.
 
     Needs a model; without one, goal templates for a similar goal are named.
@@ -125,11 +124,9 @@ def do(
     )
     request = plan_commands.plan_command.request_to_run(options)
     if isinstance(request, int):
-        raise typer.Exit(request)
-    raise typer.Exit(
-        run_commands.run_command.execute_request(
-            request, approve=approve, answers=answer or (), as_json=json, is_quiet=quiet
-        )
+        return request
+    return run_commands.run_command.execute_request(
+        request, approve=approve, answers=answer or (), as_json=json, is_quiet=quiet
     )
 
 
@@ -143,7 +140,7 @@ def resume(
     by: ByOption = None,
     quiet: QuietOption = False,
     json: JsonLines = False,
-) -> None:
+) -> int:
     """Continue a run that was interrupted.
 
     Calls that are journaled are not repeated.
@@ -151,10 +148,8 @@ def resume(
     request = run_commands.earlier_runs.resume_request(
         run, concurrency=concurrency, output=output, by=by
     )
-    raise typer.Exit(
-        run_commands.run_command.execute_request(
-            request, approve=approve, answers=answer or (), as_json=json, is_quiet=quiet
-        )
+    return run_commands.run_command.execute_request(
+        request, approve=approve, answers=answer or (), as_json=json, is_quiet=quiet
     )
 
 
@@ -167,13 +162,13 @@ def cancel(
         ),
     ],
     by: ByOption = None,
-) -> None:
+) -> int:
     """End a run, or a job of a daemon, for good.
 
     Another process may execute it: its calls are cancelled. What has finished
     stays in the journal.
     """
-    raise typer.Exit(run_commands.decisions_command.cancel(run, by=by))
+    return run_commands.decisions_command.cancel(run, by=by)
 
 
 @group.command()
@@ -212,7 +207,7 @@ def retry(
         Path | None,
         typer.Option(metavar="FILE", help="What the run may do; default: the permits of that run."),
     ] = None,
-) -> None:
+) -> int:
     """Repeat a run that has ended, as a new run.
 
     Calls that succeeded and are unchanged are not repeated; tools run with their present code.
@@ -230,11 +225,9 @@ def retry(
     )
     run_commands.earlier_runs.show_retry(request, as_outcome=dry_run, is_silent=quiet or json)
     if dry_run:
-        raise typer.Exit
-    raise typer.Exit(
-        run_commands.run_command.execute_request(
-            request, approve=approve, answers=(), as_json=json, is_quiet=quiet
-        )
+        return exit_codes.OK
+    return run_commands.run_command.execute_request(
+        request, approve=approve, answers=(), as_json=json, is_quiet=quiet
     )
 
 
@@ -255,7 +248,7 @@ def replay(
         typer.Option("--live", help="Make calls that were not recorded, of tools that only read."),
     ] = False,
     format: FormatOption = "text",  # noqa: A002
-) -> None:
+) -> int:
     """Replay a run with another planner, other prompts or another reviewer.
 
     Recorded outputs stand in for tools. Shows the differences; the exit code is 1 if the verdict
@@ -264,4 +257,4 @@ def replay(
     from wavewright.engine.rehearsal.recordings.replay_models import ReplayOptions
 
     request = ReplayOptions(planner=planner, reviewer=reviewer, prompt_dir=prompt_dir, live=live)
-    raise typer.Exit(run_commands.comparison_commands.replay(run, request, output_format=format))
+    return run_commands.comparison_commands.replay(run, request, output_format=format)

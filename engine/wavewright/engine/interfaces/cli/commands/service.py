@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from wavewright.config import exit_codes
 from wavewright.engine.interfaces.cli import (
     common,
     runs as run_commands,
@@ -68,7 +69,7 @@ def daemon(
     vhost: Annotated[
         str, typer.Option(metavar="NAME", help="With --topology: the broker's virtual host.")
     ] = "/",
-) -> None:
+) -> int:
     """Execute jobs received from RabbitMQ.
 
     SIGTERM or Ctrl-C stops it once running jobs are journaled; the next daemon resumes them. A
@@ -84,14 +85,10 @@ def daemon(
     if not topology and (out is not None or vhost != "/"):
         raise typer.BadParameter("--out and --vhost belong to --topology")
     if tail:
-        raise typer.Exit(
-            service_commands.submit_command.tail(job, packages=packages, as_json=as_json)
-        )
+        return service_commands.submit_command.tail(job, packages=packages, as_json=as_json)
     if topology:
-        raise typer.Exit(service_commands.daemon_command.write_topology(out=out, vhost=vhost))
-    raise typer.Exit(
-        service_commands.daemon_command.serve(slots=slots, health=health, log_level=log_level)
-    )
+        return service_commands.daemon_command.write_topology(out=out, vhost=vhost)
+    return service_commands.daemon_command.serve(slots=slots, health=health, log_level=log_level)
 
 
 @group.command()
@@ -108,23 +105,21 @@ def serve(
     log_level: Annotated[
         LogLevelChoice | None, typer.Option(help="Lowest level that is logged.")
     ] = None,
-) -> None:
+) -> int:
     """Run the project's schedules and serve its live page, in one process without a broker.
 
     Jobs, runs and questions are in the journal of the project. SIGTERM or Ctrl-C stops it once
     running jobs are journaled; the next one resumes them.
     """
-    raise typer.Exit(
-        service_commands.daemon_command.serve(slots=slots, log_level=log_level, page=listen)
-    )
+    return service_commands.daemon_command.serve(slots=slots, log_level=log_level, page=listen)
 
 
 @schedules_group.callback(invoke_without_command=True)
-def schedules(context: typer.Context, format: FormatOption = "text") -> None:  # noqa: A002
+def schedules(context: typer.Context, format: FormatOption = "text") -> int:  # noqa: A002
     """List the project's schedules with their next instants, or begin, pause or resume one."""
     if context.invoked_subcommand is not None:
-        return
-    raise typer.Exit(service_commands.schedules_command.list_schedules(output_format=format))
+        return exit_codes.OK  # that of the subcommand counts
+    return service_commands.schedules_command.list_schedules(output_format=format)
 
 
 _ScheduleArgument = Annotated[
@@ -133,21 +128,21 @@ _ScheduleArgument = Annotated[
 
 
 @schedules_group.command(name="run")
-def run_schedule(name: _ScheduleArgument) -> None:
+def run_schedule(name: _ScheduleArgument) -> int:
     """Have the job of a schedule begun now, beside its instants."""
-    raise typer.Exit(service_commands.schedules_command.begin(name))
+    return service_commands.schedules_command.begin(name)
 
 
 @schedules_group.command(name="pause")
-def pause_schedule(name: _ScheduleArgument) -> None:
+def pause_schedule(name: _ScheduleArgument) -> int:
     """Begin nothing by a schedule until it is resumed, also after a restart."""
-    raise typer.Exit(service_commands.schedules_command.pause(name))
+    return service_commands.schedules_command.pause(name)
 
 
 @schedules_group.command(name="resume")
-def resume_schedule(name: _ScheduleArgument) -> None:
+def resume_schedule(name: _ScheduleArgument) -> int:
     """Begin jobs by a schedule again; what was due in between is not made up for."""
-    raise typer.Exit(service_commands.schedules_command.resume(name))
+    return service_commands.schedules_command.resume(name)
 
 
 @group.command()
@@ -174,7 +169,7 @@ def worker(
     log_level: Annotated[
         LogLevelChoice, typer.Option(help="Lowest level that is logged.")
     ] = "info",
-) -> None:
+) -> int:
     """Make calls of tools for runs on other machines.
 
     The calls wait in the database of the journal. SIGTERM or Ctrl-C lets calls go on for six
@@ -187,7 +182,7 @@ def worker(
         health=health,
         log_level=log_level,
     )
-    raise typer.Exit(service_commands.worker_command.serve(options))
+    return service_commands.worker_command.serve(options)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -230,12 +225,12 @@ def submit(
     set_: SetOption = None,
     inputs: InputsOption = None,
     as_json: JsonLines = False,
-) -> None:
+) -> int:
     """Check a job, send it to the daemon and print its id.
 
     Paths in the job are sent relative to the project, which must be the daemon's too.
     """
-    code = service_commands.submit_command.submit(
+    return service_commands.submit_command.submit(
         job,
         job_id=id,
         sender=sender,
@@ -245,7 +240,6 @@ def submit(
         as_json=as_json,
         inputs=common.arguments.input_overrides(set_, inputs),
     )
-    raise typer.Exit(code)
 
 
 @group.command()
@@ -271,7 +265,7 @@ def mcp(
         bool, typer.Option("--allow-runs", help="Begin runs without asking a person at the client.")
     ] = False,
     public_url: PublicUrlOption = None,
-) -> None:
+) -> int:
     """Serve this project to MCP clients: check, forecast and run plans.
 
     The token of --http is WAVEWRIGHT_MCP_TOKEN, that of a role of SERVER WAVEWRIGHT_MCP_TOKEN_ROLE;
@@ -279,7 +273,7 @@ def mcp(
     """
     from wavewright.engine.interfaces.cli.mcp_server.server import ServedServer, serve
 
-    raise typer.Exit(serve(ServedServer(server, role, allow_runs, public_url), http))
+    return serve(ServedServer(server, role, allow_runs, public_url), http)
 
 
 @group.command()
@@ -307,19 +301,17 @@ def view(
         str | None,
         typer.Option("--revoke", metavar="NAME", help="End the sessions of a person, or of 'all'."),
     ] = None,
-) -> None:
+) -> int:
     """Serve a live page of the project's runs, jobs and decisions.
 
     The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Anyone with it may
     answer decisions and resume runs. People with tokens of their own sign in with them.
     """
     if add is not None:
-        raise typer.Exit(service_commands.view_command.add_person(add, role))
+        return service_commands.view_command.add_person(add, role)
     if revoke is not None:
-        raise typer.Exit(service_commands.view_command.revoke_sessions(revoke))
-    raise typer.Exit(
-        service_commands.view_command.serve(listen, public_url=public_url, opens=open_)
-    )
+        return service_commands.view_command.revoke_sessions(revoke)
+    return service_commands.view_command.serve(listen, public_url=public_url, opens=open_)
 
 
 @group.command()
@@ -339,14 +331,14 @@ def play(
     ] = "127.0.0.1:0",
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     public_url: PublicUrlOption = None,
-) -> None:
+) -> int:
     """Serve the page that a pack brings, such as a game.
 
     The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Anyone with it
     plays.
     """
-    raise typer.Exit(
-        service_commands.play_command.serve(name, pack, listen, public_url=public_url, opens=open_)
+    return service_commands.play_command.serve(
+        name, pack, listen, public_url=public_url, opens=open_
     )
 
 
@@ -356,11 +348,11 @@ def decisions(
         str | None, typer.Argument(metavar="[ID]", help="Only this one, with its whole context.")
     ] = None,
     format: FormatOption = "text",  # noqa: A002
-) -> None:
+) -> int:
     """List what waits for a person: questions and approvals, of the daemon's jobs and of runs, and
     packages.
     """
-    raise typer.Exit(run_commands.decisions_command.list_decisions(decision, output_format=format))
+    return run_commands.decisions_command.list_decisions(decision, output_format=format)
 
 
 @group.command()
@@ -371,13 +363,13 @@ def answer(
     choice: Annotated[
         str, typer.Argument(metavar="CHOICE", help="An option, its number, or a text.")
     ],
-) -> None:
+) -> int:
     """Answer a question, so that its job or run can continue.
 
     The first answer is final. A job of the daemon continues by itself, a run with `wavewright
     resume`.
     """
-    raise typer.Exit(run_commands.decisions_command.give_answer(decision, choice))
+    return run_commands.decisions_command.give_answer(decision, choice)
 
 
 @group.command()
@@ -395,11 +387,9 @@ def verdict(
             "--reject", metavar="FIELD=REASON", help="Reject it with a remark; may be repeated."
         ),
     ] = None,
-) -> None:
+) -> int:
     """Accept or reject a package of the daemon that waits for its verdict, as a validator does.
 
     The first verdict is final. A rejected package is made again with the remarks.
     """
-    raise typer.Exit(
-        run_commands.decisions_command.give_verdict(package, accept=accept, remarks=reject or [])
-    )
+    return run_commands.decisions_command.give_verdict(package, accept=accept, remarks=reject or [])
