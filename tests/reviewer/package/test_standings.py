@@ -9,6 +9,7 @@ from wavewright.executor.events.types import (
     ItemFinished,
     Noted,
     PlanAccepted,
+    RunFinished,
     RunStarted,
     StepError,
     StepFinished,
@@ -116,3 +117,20 @@ def test_the_text_of_a_running_run_counts_items_and_failed_ones() -> None:
     assert text.startswith("RUNNING  Test job\n1 of 4 steps have an output.\n")
     [line] = [line for line in text.splitlines() if " items " in line]
     assert line.split()[2:] == ["look", "running", "1/3", "5", "s", "1", "failed"]
+
+
+def test_a_step_that_had_asked_when_the_run_was_cancelled_is_not_said_to_have_never_run() -> None:
+    asked = Noted(2.0, "approval_wanted", {"subject": "step", "binding": {"step": FIRST}})
+    cancelled = RunFinished(3.0, "cancelled", "cancelled by ann")
+
+    package = stored_package(fold([*begun(), WaveStarted(1.0, 0, (FIRST,)), asked, cancelled]))
+
+    assert package is not None
+    assert {entry.id: entry.reason for entry in package.execution_log} == {
+        "first": "had asked a person when the run ended",
+        "beside": "never ran",
+        "items": "never ran",
+        "last": "never ran",
+    }
+    assert "step 'first' had asked a person when the run ended" in package.warnings
+    assert "had asked a person when the run ended" in render_summary(package)

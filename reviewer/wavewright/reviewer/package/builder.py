@@ -358,7 +358,7 @@ def _warnings(run: ReviewedRun, now: RunNow | None) -> list[str]:
         end = state.steps.get(step.id)
         if end is None:
             if state.finished is not None and now is None:
-                texts.append(f"step {step.id!r} never ran")
+                texts.append(f"step {step.id!r} {_reason_not_run(state, step.id)}")
         elif step.optional and end.status not in {*SUCCESSES, "skipped"}:
             texts.append(f"optional step {step.id!r} is absent: {end.status}")
         elif end.status in SUCCESSES and end.items and end.items[0] < end.items[1]:
@@ -473,10 +473,28 @@ def _execution_log(run: ReviewedRun, now: RunNow | None) -> tuple[StepReport, ..
                 else (),
                 output=shape(end.output) if end and end.status in SUCCESSES else None,
                 error=end.error if end else None,
-                reason=end.reason if end else "never ran" if standing == "not_run" else None,
+                reason=_reason(end, standing, state, step.id),
             )
         )
     return tuple(log)
+
+
+def _reason(
+    end: StepFinished | None, standing: StepStanding, state: RunState, step: StepId
+) -> str | None:
+    if end is not None:
+        return end.reason
+    return _reason_not_run(state, step) if standing == "not_run" else None
+
+
+def _reason_not_run(state: RunState, step: StepId) -> str:
+    """Return why a step has no ending in a run that has ended."""
+    for note in state.notes:
+        binding = note.body.get("binding")
+        # A question or a request for an approval is bound to its step.
+        if isinstance(binding, dict) and binding.get("step") == step:
+            return "had asked a person when the run ended"
+    return "never ran"
 
 
 def _ending(state: RunState, step: StepId, now: RunNow | None) -> StepFinished | None:

@@ -146,3 +146,23 @@ def test_what_is_written_to_a_closed_stream_is_in_no_file(project: Path) -> None
 
     written = [file for file in project.rglob("*") if file.is_file() and file not in before]
     assert not any(b"wave 1: a" in file.read_bytes() for file in written)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("run", "plan.yaml"), 3),
+        (("check", "plan.yaml"), 3),
+        (("--version",), 3),
+        (("run", "absent.yaml"), 2),
+        (("nonsense",), 2),
+    ],
+    ids=["run", "check", "version", "refused", "misuse"],
+)
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
+def test_a_command_that_can_write_neither_outcome_nor_errors_says_so_by_its_exit_code(
+    project: Path, arguments: tuple[str, ...], code: int
+) -> None:
+    answer = command(project, *arguments, closed=">/dev/full 2>/dev/full")
+
+    assert answer.returncode == code

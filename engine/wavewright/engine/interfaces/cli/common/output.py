@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import os
 import sys
 import traceback
@@ -93,7 +94,16 @@ def instant_text(seconds: float) -> str:
 
 def print_error(message: str, hint: str | None = None) -> None:
     """Print an error and its fix to standard error."""
-    sys.stderr.write(without_secrets(f"error: {describe(message, hint)}\n"))
+    _write_error(f"error: {describe(message, hint)}\n")
+
+
+def _write_error(text: str) -> None:
+    """Write to standard error; where that cannot be done, the exit code alone says what is wrong."""
+    try:
+        sys.stderr.write(without_secrets(text))
+        sys.stderr.flush()
+    except OSError:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
 
 
 def without_secrets(text: str) -> str:
@@ -128,7 +138,9 @@ def _report(error: Exception) -> int:
     if callable(show) and hasattr(error, "exit_code"):  # a usage error of the command line itself
         if isinstance(message := getattr(error, "message", None), str):
             vars(error)["message"] = message.removeprefix("Value error, ")
-        show()
+        usage = io.StringIO()
+        show(usage)
+        _write_error(usage.getvalue())
         return exit_codes.MISUSE
     if isinstance(error, ExceptionGroup):
         return _report_all(cast("ExceptionGroup[Exception]", error).exceptions)
@@ -136,7 +148,7 @@ def _report(error: Exception) -> int:
         # Imported here: what quotes lines of documents is loaded where there is an error.
         from wavewright.engine.interfaces.cli.common.error_text import error_text
 
-        sys.stderr.write(without_secrets(error_text(error)) + "\n")
+        _write_error(error_text(error) + "\n")
         return error.exit_code
     if isinstance(error, OSError):
         return _report_os_error(error)
@@ -154,7 +166,7 @@ def _report_all(errors: Sequence[Exception]) -> int:
     codes: list[int] = []
     for error in errors:
         if codes:
-            sys.stderr.write("\n")
+            _write_error("\n")
         codes.append(_report(error))
     return exit_codes.MISUSE if exit_codes.MISUSE in codes else codes[0]
 
@@ -171,7 +183,7 @@ def _report_os_error(error: OSError) -> int:
 
 def _report_internal_error(error: Exception) -> int:
     if os.environ.get("WAVEWRIGHT_TRACEBACK"):
-        traceback.print_exception(error)
+        _write_error("".join(traceback.format_exception(error)))
     print_error(
         f"wavewright failed: {type(error).__name__}: {error}",
         "this is a defect of wavewright; please report it with the output of the same command "
