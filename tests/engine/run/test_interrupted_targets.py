@@ -218,7 +218,7 @@ async def test_one_event_that_cannot_be_read_fails_its_target_and_not_the_job(fo
 
     assert failed["reason"] == "event 3 cannot be read"
     assert state.finished is not None
-    assert state.finished.reason == "0 of 1 targets achieved; failed: A"
+    assert state.finished.reason == "0 of 1 target achieved; failed: A"
 
 
 async def test_what_nobody_foresaw_fails_one_target_and_its_neighbours_go_on(folder: Path) -> None:

@@ -22,7 +22,12 @@ from wavewright.engine.run.services import remaining_allowance
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.feasibility import check_readiness
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+    PlanError,
+    counted,
+    error_diagnostics,
+)
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ASK_PERSON, ToolSignature, asks_approval
 from wavewright.planner.ports.budgets import Allowance
@@ -50,7 +55,7 @@ async def check_plan(
     if errors:
         context = await record_refusal(attempt, context, "patch_refused", faults)
         context = replace(context, candidate=None)
-        raise patch_dropped(context, f"the recovery patch makes {len(errors)} faults")
+        raise patch_dropped(context, f"the recovery patch makes {counted(len(errors), 'fault')}")
     return replace(context, diagnostics=tuple(faults))
 
 

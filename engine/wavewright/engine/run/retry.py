@@ -23,7 +23,7 @@ from wavewright.engine.run.target_waves import target_waves
 from wavewright.executor.events.state import SUCCESSES, RunState, fold, step_ids
 from wavewright.executor.events.types import Event, ItemFinished, RunFinished, StepFinished
 from wavewright.executor.run.rules import RunSoFar, is_unclear
-from wavewright.planner.diagnostics.diagnostic import suggest_name
+from wavewright.planner.diagnostics.diagnostic import counted, suggest_name
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.graph import PlanGraph
@@ -275,7 +275,8 @@ def _failed_items(ended: StepFinished) -> str | None:
     if ended.items is None or ended.items[0] == ended.items[1]:
         return None
     good, all_items = ended.items
-    return f"{all_items - good} of its {all_items} items failed; {good} are reused"
+    failed = f"{all_items - good:,} of its {counted(all_items, 'item')} failed"
+    return f"{failed}; {good:,} are reused"
 
 
 def _changed_inputs(request: RetryRequest, newest: RunState) -> frozenset[str]:

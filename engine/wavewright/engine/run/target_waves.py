@@ -17,6 +17,7 @@ from immutables import Map
 
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Noted
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.goals import JobTarget, JobTargets
 from wavewright.planner.types import Json, RunId, as_list
 
@@ -189,7 +190,7 @@ class TargetWaves:
         for target in known:
             if (end := self.ends.get(target.name)) is not None:
                 names[end.status].append(target.name)
-        parts = [f"{len(names['achieved'])} of {len(known)} targets achieved"]
+        parts = [f"{len(names['achieved'])} of {counted(len(known), 'target')} achieved"]
         if names["not_achieved"]:
             parts.append(f"not achieved: {some_names(names['not_achieved'])}")
         if names["failed"]:

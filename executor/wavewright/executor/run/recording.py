@@ -30,6 +30,7 @@ from wavewright.executor.run.rules import FromEqualCall, FromRetriedRun, OutputS
 from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall
 from wavewright.executor.store.journal import Journal, MemoryJournal
 from wavewright.executor.store.leases import LEASE_SECONDS
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.types import Json, RunId, StepId, StepKey
 
 Listener: TypeAlias = Callable[[Event], None]
@@ -310,7 +311,7 @@ def _fan_out_error(ended: list[ItemFinished], succeeded: int) -> StepError:
     kinds = {ending.error.kind for ending in failed if ending.error is not None}
     return StepError(
         kind=first.error.kind if len(kinds) == 1 else "items",
-        message=f"{succeeded} of {len(ended)} items succeeded; item {first.index}: {first.error.message}",
+        message=f"{succeeded:,} of {counted(len(ended), 'item')} succeeded; item {first.index}: {first.error.message}",
         attempts=sum(ending.attempts for ending in ended),
         hint=first.error.hint,
         frames=first.error.frames,

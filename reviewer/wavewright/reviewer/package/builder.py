@@ -21,6 +21,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.secret_patterns import REDACTED
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import Noted, PlanAccepted, StepFinished
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json, plan_hash
 from wavewright.planner.language.plan import Plan, Step
@@ -124,11 +125,11 @@ def build_package(
         review = reviews[number]
     best = _run_of_round(run, number)
     outputs = best.state.outputs()
-    counted = (
+    giving = (
         step.id for step in best.plan.steps if step.id in outputs and step.id not in best.replaced
     )
     artifacts = collect_artifacts(
-        ((step_id, outputs[step_id]) for step_id in counted), terminal_steps(best.plan)
+        ((step_id, outputs[step_id]) for step_id in giving), terminal_steps(best.plan)
     )
     caps = () if review is None else review.caps
     orchestrator_tokens, worker_tokens = token_shares(state)
@@ -362,7 +363,9 @@ def _warnings(run: ReviewedRun, now: RunNow | None) -> list[str]:
         elif step.optional and end.status not in {*SUCCESSES, "skipped"}:
             texts.append(f"optional step {step.id!r} is absent: {end.status}")
         elif end.status in SUCCESSES and end.items and end.items[0] < end.items[1]:
-            texts.append(f"step {step.id!r} went on with {end.items[0]} of {end.items[1]} items")
+            texts.append(
+                f"step {step.id!r} went on with {end.items[0]:,} of {counted(end.items[1], 'item')}"
+            )
     return texts
 
 

@@ -30,6 +30,7 @@ from wavewright.executor.events.state import SUCCESSES, RunState, blocking_gate
 from wavewright.executor.events.types import StepFinished
 from wavewright.planner.cel.embedded import reads
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
@@ -190,7 +191,7 @@ def _present_share(end: StepFinished | None, signature: ToolSignature | None) ->
     if end.items is not None and end.items[1] > 0:
         share *= end.items[0] / end.items[1]
         if end.items[0] < end.items[1]:
-            lacks.append(f"{end.items[0]} of {end.items[1]} items")
+            lacks.append(f"{end.items[0]:,} of {counted(end.items[1], 'item')}")
     if end.status == "empty" and not _may_be_empty(end, signature):
         share *= _EMPTY_SHARE
         lacks.append("empty")

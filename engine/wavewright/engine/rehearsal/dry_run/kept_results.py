@@ -20,6 +20,7 @@ from typing import Final, Literal, TypeAlias
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import StepFinished
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.goals import Goal, config_of
 from wavewright.planner.language.hashing import cache_key, call_content
 from wavewright.planner.language.plan import Plan, Step
@@ -119,7 +120,9 @@ def _rerun_status(
             "runs", f"it reads {again}, which runs again and may give another output"
         )
     if done:
-        return RerunStatus("rest", f"{done} items are kept", done)
+        return RerunStatus(
+            "rest", f"{counted(done, 'item')} {'is' if done == 1 else 'are'} kept", done
+        )
     return RerunStatus(
         "runs", _RERUN_REASONS.get(ended.status if ended is not None else "", "it has not run yet")
     )

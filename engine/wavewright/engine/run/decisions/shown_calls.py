@@ -22,6 +22,7 @@ from wavewright.executor.events.state import RunState
 from wavewright.executor.run.ports import ReadyCalls
 from wavewright.planner.cel.embedded import reads
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.types import Json, JsonObject, StepId, as_object
@@ -52,7 +53,7 @@ def describe_ready_calls(
         earlier: The calls that the last question about the step has shown.
     """
     step = ready.step
-    times = "with" if step.for_each is None else f"{len(ready.calls):,} times"
+    times = "with" if step.for_each is None else counted(len(ready.calls), "time")
     yield f"{step.id} calls {step.tool} {times}{_changed_count(ready, earlier)}"
     for number, params in enumerate(ready.calls, start=1):
         before = None
@@ -130,7 +131,7 @@ class CallDescriptions:
             yield f"{step.id} calls {step.tool} for each of {self._shown(step.for_each, self._scope)} with"
             yield from self._arguments(step, self._scope)
             return
-        yield f"{step.id} calls {step.tool} {len(items):,} times"
+        yield f"{step.id} calls {step.tool} {counted(len(items), 'time')}"
         for index, item in enumerate(items):
             yield f"  {index + 1}. with"
             yield from self._arguments(step, {**self._scope, "item": item, "index": index})

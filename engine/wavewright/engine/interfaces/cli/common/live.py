@@ -45,6 +45,7 @@ from wavewright.executor.events.types import (
     StepFinished,
     StepStatus,
 )
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.plans.graph import PlanGraph
@@ -230,7 +231,7 @@ class LiveProgress:
         wave = 1 + max((row.wave for row in begun), default=0)
         assert state.started is not None
         words = (
-            [f"{done} of {total} steps", f"wave {wave} of {waves}"]
+            [f"{done} of {counted(total, 'step')}", f"wave {wave} of {waves}"]
             if total
             else ["checking the plan"]
         )

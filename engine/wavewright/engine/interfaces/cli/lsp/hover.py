@@ -16,6 +16,7 @@ from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.places import PartAt, expression_at, part_at
 from wavewright.planner.diagnostics.diagnostic import (
     catalogue,
+    counted,
     describe_parameter,
     list_fields,
     type_name,
@@ -153,7 +154,8 @@ def _past(signature: ToolSignature, around: Surroundings) -> Iterator[str]:
     if past is None or not past.seconds:
         return
     seconds = sorted(past.seconds)
-    yield f"the last {len(seconds)} calls took {duration_text(seconds[len(seconds) // 2])} (median)"
+    median = duration_text(seconds[len(seconds) // 2])
+    yield f"the last {counted(len(seconds), 'call')} took {median} (median)"
     costs = [spend.usd for spend in past.spends if spend.usd is not None]
     if costs:
         yield f"and cost {sum(costs) / len(costs):.4f} USD each"

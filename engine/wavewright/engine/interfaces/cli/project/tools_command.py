@@ -17,7 +17,7 @@ from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.output import print_json, print_line
 from wavewright.engine.run.project.tools import all_tools, tools_of_goal
 from wavewright.engine.run.project.used_packs import pack_use
-from wavewright.planner.diagnostics.diagnostic import type_name
+from wavewright.planner.diagnostics.diagnostic import counted, type_name
 from wavewright.planner.diagnostics.rendering import display_width, printable, wrap_line
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json
@@ -157,7 +157,7 @@ def write_lock() -> int:
         changes = tool_changes(old.servers.get(name), server)
         about = f"{name} ({server.name} {server.version})".replace(" )", ")")
         sys.stdout.write(
-            f"{printable(about)}: {len(server.tools)} tools, {'changed' if changes else 'unchanged'}\n"
+            f"{printable(about)}: {counted(len(server.tools), 'tool')}, {'changed' if changes else 'unchanged'}\n"
         )
         sys.stdout.writelines(f"  {printable(line)}\n" for line in changes)
         for tool, left_out in server.left_out.items():

@@ -350,7 +350,7 @@ def _cost(cost: Cost) -> str:
     if not cost.calls:
         return "nothing"
     money = "" if cost.usd is None else f", ${cost.usd:.4f}"
-    return f"{counted(cost.calls, 'call')}, {cost.tokens:,} tokens{money}"
+    return f"{counted(cost.calls, 'call')}, {counted(cost.tokens, 'token')}{money}"
 
 
 def _arrow(before: str, after: str) -> str:

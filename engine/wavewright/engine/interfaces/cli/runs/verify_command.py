@@ -45,6 +45,7 @@ from wavewright.executor.store.verification import (
     find_verifiable_run,
     verify_run,
 )
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.builder import PACKAGE_NAME, PackageError, read_package
 from wavewright.reviewer.records import Package
@@ -287,23 +288,24 @@ class _Report:
             lines.append("the journal was not compared: it has no such run")
             return lines
         run, head = self.verified.run, self.verified.head
+        events = counted(head.events, "event")
         if self.breach is not None:
             return [*lines, f"run {run}: {_breach_text(*self.breach)}"]
         if self.verified.removed is not None:
             when = instant_text(self.verified.removed)
             return [
                 *lines,
-                f"run {run}: removed {when}; its head was sha256:{head.hash} ({head.events} events)",
+                f"run {run}: removed {when}; its head was sha256:{head.hash} ({events})",
             ]
         if self.altered:
             lines.append(f"the journal says something else of its {', '.join(self.altered)}")
-        return [*lines, f"run {run}: intact, {head.events} events, head sha256:{head.hash}"]
+        return [*lines, f"run {run}: intact, {events}, head sha256:{head.hash}"]
 
     def _signature_text(self) -> str:
         assert self.receipt is not None
         match self.signature:
             case "valid":
-                return f"signature valid, {len(self.receipt.approvals)} approvals"
+                return f"signature valid, {counted(len(self.receipt.approvals), 'approval')}"
             case "invalid":
                 return "signature not valid: the receipt is not what was signed"
             case "other_key":
