@@ -80,6 +80,6 @@ def _row(name: str, plan: Plan) -> list[object]:
     record = record_of(plan)
     forecasting = best_of_calls(3, lambda: record_of(plan))
     writing = best_of_calls(3, lambda: dry_run_text(record))
-    drawing = best_of_calls(3, lambda: dry_run_page(record, TOOLS))
-    megabytes = len(dry_run_page(record, TOOLS).encode()) / 1e6
+    drawing = best_of_calls(3, lambda: dry_run_page(record))
+    megabytes = len(dry_run_page(record).encode()) / 1e6
     return [name, forecasting, writing, drawing, forecasting + drawing, megabytes]

@@ -51,7 +51,7 @@ def draw(target: Path) -> None:
             f"--user-data-dir={folder / 'profile'}",
             f"--window-size={SIZE[0]},{SIZE[1]}",
             f"--screenshot={target}",
-            f"{page.as_uri()}#step-prices",
+            f"{page.as_uri()}",
         ]
         subprocess.run(browse, check=True, capture_output=True, timeout=60)  # noqa: S603 - the browser, on our own page
 

@@ -14,7 +14,7 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -40,7 +40,13 @@ from wavewright.reviewer.records import (
     StepReport,
 )
 from wavewright.reviewer.report.charts import draw_chart
-from wavewright.reviewer.report.plan_picture import MAX_DRAWN, StepNode, fold_waves, statuses
+from wavewright.reviewer.report.plan_picture import (
+    MAX_DRAWN,
+    StepNode,
+    draw_plan,
+    fold_waves,
+    statuses,
+)
 from wavewright.reviewer.report.sections import (
     RelationPicture,
     draw_gantt,
@@ -128,7 +134,7 @@ def render_report(package: Package) -> str:
     values = _values(package)
     page = _environment().get_template("report.html.j2")
     return page.render(
-        policy=_content_security_policy(css),
+        policy=content_security_policy(css),
         css=Markup(css),  # noqa: S704 - the style sheet is a file of this package
         **values,
     )
@@ -250,7 +256,23 @@ def write_report(package: Package, folder: Path) -> Path:
     return write_atomically(folder / REPORT_NAME, render_report(package).encode("utf-8"))
 
 
-def _content_security_policy(css: str) -> str:
+def draw_steps(log: Sequence[StepReport], critical: Collection[tuple[StepId, StepId]]) -> Markup:
+    """Return the picture of a plan's steps, as reports show it, with the edges `critical` drawn
+    thick; each step leads to `#step-ID`.
+    """
+    page = _environment().get_template("plan.html.j2")
+    return Markup(  # noqa: S704 - rendered from an escaping template
+        page.render(
+            picture=draw_plan(log),
+            anchors={step.id: step.id for step in log},
+            failed_gate_steps=defaultdict(str),
+            critical=critical,
+        )
+    )
+
+
+def content_security_policy(css: str) -> str:
+    """Return the policy of a page that holds no script and applies this style sheet alone."""
     sha = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{sha}'; img-src data:; base-uri 'none'; form-action 'none'"
 

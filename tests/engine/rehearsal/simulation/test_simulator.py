@@ -480,7 +480,7 @@ def test_a_report_is_written_where_it_is_wanted(simulation: SimulatedProject) ->
     [
         (["--seed", "3"], "--seed needs --simulate"),
         (["--fixtures", "x.yaml"], "--fixtures needs --simulate"),
-        (["--simulate", "--format", "dot"], "a simulation has no format 'dot'"),
+        (["--simulate", "--format", "html"], "a simulation has no format 'html'"),
         (["--simulate", "--out", "saved.json"], "--out does not go with --simulate"),
         (["--simulate", "--run", "2026"], "--run does not go with --simulate"),
         (["--simulate", "--patch", "patch.yaml"], "--patch does not go with --simulate"),

@@ -99,7 +99,7 @@ ScheduleChoice: TypeAlias = Literal["waves", "dataflow"]
 CheckFormat: TypeAlias = Literal["text", "json", "sarif"]
 """`check --format`."""
 
-GraphFormat: TypeAlias = Literal["text", "json", "mermaid", "dot", "html"]
+GraphFormat: TypeAlias = Literal["text", "json", "mermaid", "html"]
 """`dry-run --format`."""
 
 TextFormat: TypeAlias = Literal["text", "json"]

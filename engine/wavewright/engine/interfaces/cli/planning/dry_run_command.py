@@ -30,7 +30,6 @@ from wavewright.engine.interfaces.cli.common.arguments import (
 from wavewright.engine.interfaces.cli.common.output import CommandError, write_file
 from wavewright.engine.interfaces.cli.common.terminal import may_ask
 from wavewright.engine.rehearsal.dry_run.exports import (
-    as_dot,
     as_mermaid,
     dry_run_json,
     estimate_json,
@@ -237,10 +236,10 @@ def _render_dry_run(result: _DryRunResult, output_format: str) -> str:
     if output_format == "html":
         from wavewright.engine.rehearsal.dry_run.page import dry_run_page
 
-        return dry_run_page(record, result.tools)
+        return dry_run_page(record)
     if output_format == "text":
         return dry_run_text(record)
-    return as_mermaid(record) if output_format == "mermaid" else as_dot(record)
+    return as_mermaid(record)
 
 
 def _target_notes(order: ResolvedJob, targets: JobTargets, dry_run: DryRun) -> tuple[str, ...]:
