@@ -29,6 +29,7 @@ from wavewright.reviewer.package.builder import build_package
 from wavewright.reviewer.package.summary import proof_of
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.reviewer.review.by_code import review_by_code
+from wavewright.reviewer.review.rounds import provenance_text
 from wavewright.tools import make_tool
 
 
@@ -414,13 +415,27 @@ def _written(value: str) -> str:
     return f"${{{value.replace('TOWNS', 'steps.towns')}}}"
 
 
-def test_a_percentage_in_another_role_is_worth_little_and_not_refused() -> None:
-    cheat = run(result={"value": _written("T * 1.03")}, text="3 percent of the people")
-    honest = run(result={"value": _written("T * 1.03")}, text="A raise of 3 % of the salaries")
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Mean people of the 10 towns", "T * 10.0"),
+        ("The total plus 19 % VAT", "T * 0.81"),
+        ("3 percent of the people", "T * 1.03"),
+        ("The towns above 400", "T / 400.0"),
+        ("The ratio of towns to people", "N / T * 100.0"),
+        ("The price", "T * N"),
+    ],
+)
+def test_how_data_and_named_figures_are_computed_with_is_shown_to_the_reviewer(
+    text: str, value: str
+) -> None:
+    ran = run(result={"value": _written(value)}, text=text)
 
-    assert cheat is not None
-    assert honest is not None
-    assert (worth(cheat, "value"), worth(honest, "value")) == (0.3, 0.8)
+    assert ran is not None
+    assert worth(ran, "value") == 0.8
+    found = review(ran).provenance[0]
+    assert _written(value).strip("${}") in found.computed
+    assert f"computed: {found.computed[0]}" in provenance_text(found)
 
 
 @pytest.mark.parametrize(
@@ -445,7 +460,7 @@ def test_a_unit_counts_once_also_where_a_step_stands_between(
 
 @pytest.mark.parametrize(
     "value",
-    ["T / 1000.0", "T + 273.15", "T * 1.8 + 32.0", "T / 3600.0", "T / 400.0", "T * 2.0"],
+    ["T / 1000.0", "T + 273.15", "T * 1.8 + 32.0", "T / 3600.0", "T * 2.0"],
 )
 def test_a_plan_that_converts_what_was_not_asked_for_is_worth_little_and_not_refused(
     value: str,

@@ -124,6 +124,10 @@ class FieldProvenance(Record):
     """What the author wrote that chooses a part of the data or stands around it: bounds, places,
     keys and words.
     """
+    computed: tuple[str, ...] = ()
+    """How the plan computes with data and with what the job names: it counts as nothing, and is there
+    to be judged.
+    """
     is_by_planner: bool = False
     """Whether that author is a model."""
 

@@ -1,17 +1,18 @@
 """The origins of an expression's value: what it reads, and what its author wrote into it.
 
-Each kind of node has one rule, and the rules are those of `docs/explanation/confidence.md`: a
-literal is data that the author invents, unless what is read still decides the value. Then it is a
-factor (another value than was read), a choice (a part of it), or nothing (a usual way to write it).
+Each kind of node has one rule, and the rules are those at the head of `provenance`: a literal is data
+that the author invents, unless what is read still decides the value. Then it is a factor (another
+value than was read), a choice (a part of it), or nothing (a usual way to write it).
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, TypeAlias
+from operator import add, mul, sub, truediv
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from wavewright.planner.cel.nodes import (
     Binary,
@@ -32,29 +33,108 @@ from wavewright.planner.cel.nodes import (
     children,
     without_parens,
 )
-from wavewright.planner.plans.formulas import (
-    Formula,
-    constant,
-    formula_of,
-    is_count,
-    is_known,
-    is_of_share,
-)
-from wavewright.planner.plans.job_words import JobWords
-from wavewright.planner.plans.origins import EMPTY_VALUES, NO_TEXTS, NOTHING, Origins
+from wavewright.planner.plans.job_words import Figures, JobWords, Operator
+from wavewright.planner.types import StepId
+
+OriginKind: TypeAlias = Literal["data", "input", "model", "literal"]
+
+NO_STEPS: Final = frozenset[StepId]()
+NO_TEXTS: Final = frozenset[str]()
+_NO_FIGURES: Final = frozenset[Figures]()
 
 
-class PlanReads(Protocol):
-    """What expressions read of their plan and of the job."""
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Where a value comes from, and what its author wrote beside it."""
+
+    data: frozenset[StepId] = NO_STEPS
+    """Steps that fetch data."""
+    inputs: frozenset[str] = NO_TEXTS
+    """Inputs of the job."""
+    models: frozenset[StepId] = NO_STEPS
+    """Steps in which a model answers."""
+    literals: frozenset[str] = NO_TEXTS
+    """What the plan's author wrote in place of data, as JSON."""
+    labels: frozenset[str] = NO_TEXTS
+    """Words around values that are read, which are no literals as long as something is read."""
+    is_read: bool = False
+    """Whether anything but literals is read, as `index` is."""
+    factors: frozenset[str] = NO_TEXTS
+    """What makes of a value another one: a unit, a sign, an option, the name of another field."""
+    choices: frozenset[str] = NO_TEXTS
+    """What chooses a part of a value: a bound, a place, a key."""
+    computed: frozenset[str] = NO_TEXTS
+    """Computations and defaults that count as nothing in a plan, and as literals in a patch."""
+    applied: frozenset[Figures] = _NO_FIGURES
+    """Figures that the expression has applied to what it reads."""
+    handed: frozenset[Figures] = _NO_FIGURES
+    """Figures that the steps before have applied: a unit counts once, also across steps."""
 
     @property
-    def said(self) -> JobWords:
-        """What the job names."""
-        ...
+    def reads(self) -> bool:
+        """Whether anything but literals is in it."""
+        return self.is_read or bool(self.data or self.inputs or self.models)
 
-    def root(self, root: str, name: str | None, item: Origins | None) -> Origins:
-        """Return the origins of a root of expressions, or of a field right below it."""
-        ...
+    @property
+    def kinds(self) -> tuple[OriginKind, ...]:
+        """The kinds of its origins, in a fixed order."""
+        present: dict[OriginKind, object] = {
+            "data": self.data,
+            "input": self.inputs,
+            "model": self.models,
+            "literal": self.literals,
+        }
+        return tuple(kind for kind, origins in present.items() if origins)
+
+    def applied_so_far(self) -> frozenset[Figures]:
+        """Return the figures that have been applied, by the steps before and then here."""
+        return frozenset(
+            (*before, *here) for before in self.handed or {()} for here in self.applied or {()}
+        ) - {()}
+
+    def joined(self, *others: Origins) -> Origins:
+        """Return the origins of a value that is made of this one and others."""
+        parts = (self, *others)
+        return Origins(
+            NO_STEPS.union(*(part.data for part in parts)),
+            NO_TEXTS.union(*(part.inputs for part in parts)),
+            NO_STEPS.union(*(part.models for part in parts)),
+            NO_TEXTS.union(*(part.literals for part in parts)),
+            NO_TEXTS.union(*(part.labels for part in parts)),
+            any(part.is_read for part in parts),
+            NO_TEXTS.union(*(part.factors for part in parts)),
+            NO_TEXTS.union(*(part.choices for part in parts)),
+            NO_TEXTS.union(*(part.computed for part in parts)),
+            _NO_FIGURES.union(*(part.applied for part in parts)),
+            _NO_FIGURES.union(*(part.handed for part in parts)),
+        )
+
+    def settled(self) -> Origins:
+        """Return the origins of a whole value: its words are literals where nothing is read."""
+        if self.reads:
+            return self
+        return replace(self, literals=self.literals | self.labels, labels=NO_TEXTS)
+
+    def deciding(self, said: JobWords) -> Origins:
+        """Return the origins of a decision that is taken on this value; what it is compared with is
+        no part of it, but chooses unless the job has said it.
+        """
+        if not self.reads:
+            return self.settled()
+        bounds = (self.literals | self.labels) - _EMPTY_VALUES
+        return self.choosing(frozenset(text for text in bounds if text and not said.names(text)))
+
+    def choosing(self, unsaid: frozenset[str]) -> Origins:
+        """Return the origins of a decision on this value, by bounds that the job has not said."""
+        choices = self.choices | self.factors | unsaid
+        return Origins(self.data, self.inputs, self.models, is_read=True, choices=choices)
+
+
+NOTHING: Final = Origins()
+
+
+class StepOutputs(Protocol):
+    """What is known of the outputs that expressions read."""
 
     def renamed(self, key: str, value: str, text: str, origins: Origins) -> Origins:
         """Return the factor by which a field is given under the name of another one."""
@@ -77,10 +157,11 @@ Locals: TypeAlias = Mapping[str, Origins]
 class ExpressionOrigins:
     """The origins of the values in one expression."""
 
-    plan: PlanReads
     text: str
-    item: Origins | None
-    is_strict: bool
+    root: Callable[[str, str | None], Origins]
+    """Returns the origins of a root of expressions, or of a field right below it."""
+    said: JobWords
+    outputs: StepOutputs
 
     def of(self, node: ExpressionNode, names: Locals) -> Origins:
         """Return the origins of the value that a node gives, with the names that macros gave."""
@@ -89,7 +170,7 @@ class ExpressionOrigins:
                 return self._literal(node)
             case Identifier():
                 known = names.get(node.name)
-                return known if known is not None else self.plan.root(node.name, None, self.item)
+                return known if known is not None else self.root(node.name, None)
             case Select() | Index():
                 return self._selection(node, names)
             case Parenthesized():
@@ -110,6 +191,13 @@ class ExpressionOrigins:
             case Unary() | Binary() | LogicalOperation() | Has():
                 return self._decision(node, names)
 
+    def _literal(self, node: LiteralValue) -> Origins:
+        if node.value is None:
+            return NOTHING
+        if isinstance(node.value, str):
+            return Origins(labels=frozenset({shown(node.value)}))
+        return self._written(node)
+
     def _all(self, nodes: Iterable[ExpressionNode], names: Locals) -> Origins:
         return NOTHING.joined(*(self.of(node, names) for node in nodes))
 
@@ -117,25 +205,20 @@ class ExpressionOrigins:
         bare = without_parens(node)
         return self.text[bare.start : bare.end]
 
+    def _shown(self, node: ExpressionNode) -> frozenset[str]:
+        return frozenset({shown(self._source(node))})
+
     def _written(self, node: ExpressionNode) -> Origins:
-        """Return what the author wrote as a literal."""
-        return Origins(literals=frozenset({shown(self._source(node))}))
+        return Origins(literals=self._shown(node))
 
     def _factor(self, node: ExpressionNode) -> Origins:
-        return Origins(factors=frozenset({shown(self._source(node))}))
+        return Origins(factors=self._shown(node))
 
     def _choice(self, node: ExpressionNode) -> Origins:
-        return Origins(choices=frozenset({shown(self._source(node))}))
+        return Origins(choices=self._shown(node))
 
-    def _literal(self, node: LiteralValue) -> Origins:
-        if node.value is None:
-            return NOTHING
-        if not isinstance(node.value, str):
-            return self._written(node)
-        text = frozenset({shown(node.value)})
-        if self.is_strict and has_digit(node.value):
-            return Origins(literals=text)
-        return Origins(labels=text)
+    def _computed(self, node: ExpressionNode) -> Origins:
+        return Origins(computed=self._shown(node))
 
     # What is read
 
@@ -144,23 +227,20 @@ class ExpressionOrigins:
         if isinstance(operand, Identifier) and operand.name not in names:
             name = node.field if isinstance(node, Select) else _text_of(node.key)
             if name is not None:
-                return self.plan.root(operand.name, name, self.item)
+                return self.root(operand.name, name)
         if isinstance(operand, ListLiteral | MapLiteral):
-            return self._entry_of_composite(node, operand, names)
+            entries = _entries(operand)
+            value = NOTHING.joined(*(self.of(entry, names).settled() for entry in entries))
+            has_written_key = isinstance(node, Index) and isinstance(
+                without_parens(node.key), LiteralValue
+            )
+            return (
+                value.joined(self._choice(node)) if has_written_key and len(entries) > 1 else value
+            )
         value = self.of(operand, names)
         if isinstance(node, Index) and value.reads and self._takes_one(node, value, names):
             return value.joined(self._choice(node))
         return value
-
-    def _entry_of_composite(
-        self, node: Select | Index, composite: ListLiteral | MapLiteral, names: Locals
-    ) -> Origins:
-        entries = _entries(composite)
-        value = NOTHING.joined(*(self.of(entry, names).settled() for entry in entries))
-        has_written_key = isinstance(node, Index) and isinstance(
-            without_parens(node.key), LiteralValue
-        )
-        return value.joined(self._choice(node)) if has_written_key and len(entries) > 1 else value
 
     def _takes_one(self, node: Index, value: Origins, names: Locals) -> bool:
         """Whether a place that the author wrote leaves out other entries; the first of what one call
@@ -171,8 +251,10 @@ class ExpressionOrigins:
             return not self.of(key, names).reads
         if isinstance(key.value, str):
             return False
-        is_first = key.value == 0 and not self.plan.is_of_items(self._source(node.operand), value)
-        return not (is_first or self.plan.said.names_place(key.value))
+        is_first = key.value == 0 and not self.outputs.is_of_items(
+            self._source(node.operand), value
+        )
+        return not (is_first or self.said.names_place(key.value))
 
     # Decisions
 
@@ -185,8 +267,8 @@ class ExpressionOrigins:
         if isinstance(node, LogicalOperation):
             # A side that reads nothing has decided: `… || true`.
             sides = (self.of(side, names) for side in children(node))
-            return NOTHING.joined(*(side.deciding(self.plan.said) for side in sides))
-        return self._all(children(node), names).deciding(self.plan.said)
+            return NOTHING.joined(*(side.deciding(self.said) for side in sides))
+        return self._all(children(node), names).deciding(self.said)
 
     def _is_decided(self, node: Binary) -> bool:
         """Whether a comparison has one answer: with itself, or of a size with what it always is."""
@@ -195,7 +277,7 @@ class ExpressionOrigins:
         size, operator, bound = node.left, node.operator, constant(node.right)
         if bound is None:
             size, operator, bound = node.right, _FLIPPED.get(operator, ""), constant(node.left)
-        if bound is None or not is_count(size):
+        if bound is None or not _is_call(size, {"size"}):
             return False
         if operator in {">=", "<"}:
             return bound <= 0
@@ -210,191 +292,199 @@ class ExpressionOrigins:
         ):
             text = _text_of(bound, within={"timestamp"})
             if value.reads and text:
-                is_said = self.plan.said.names_bound(operator, text)
-                unsaid = NO_TEXTS if is_said else frozenset({shown(self._source(node))})
-                return value.deciding(self.plan.said).choosing(unsaid)
+                is_said = self.said.names_bound(operator, text)
+                return value.deciding(self.said).choosing(
+                    NO_TEXTS if is_said else self._shown(node)
+                )
         both = left.joined(right)
-        decision = both.deciding(self.plan.said)
+        decision = both.deciding(self.said)
         unsaid = decision.choices - both.choices - both.factors
         if not unsaid:
             return decision
         # The whole comparison says more to a reader than its bound.
-        return replace(decision, choices=decision.choices - unsaid | self._choice(node).choices)
+        return replace(decision, choices=decision.choices - unsaid | self._shown(node))
 
     def _conditional(self, node: Conditional, names: Locals) -> Origins:
-        if not self.is_strict:
-            in_words = self._in_words(node, names)
-            if in_words is not None:
-                return in_words
-        decision = self.of(node.condition, names).deciding(self.plan.said)
-        value, default = self._with_default(node)
-        if value is not None and default is not None and not self.is_strict:
+        in_words = self._in_words(node, names)
+        if in_words is not None:
+            return in_words.joined(self._computed(node))
+        decision = self.of(node.condition, names).deciding(self.said)
+        value = self._defaulted(node)
+        if value is not None:
             found = self.of(value, names)
+            if not any(_is_null(branch) for branch in (node.yes, node.no)):
+                found = found.joined(self._computed(node))
         else:
-            found = NOTHING.joined(
-                self.of(node.yes, names).settled(), self.of(node.no, names).settled()
-            )
+            found = self.of(node.yes, names).settled().joined(self.of(node.no, names).settled())
         return found.joined(Origins(choices=decision.choices)).settled()
 
     def _in_words(self, node: Conditional, names: Locals) -> Origins | None:
         """Return the origins of a decision that is given in words: `yes` and `no`, or words of the job,
         which has asked which of them it is. None where it is no such decision.
         """
-        words = [_text_of(branch) for branch in _branches(node)]
+        conditions, branches = _cases(node)
+        words = [_text_of(branch) for branch in branches]
         texts = {word.casefold().strip() for word in words if word is not None}
         if None in words or len(texts) < len(words) or any(map(has_digit, texts)):
             return None
-        is_asked = all(self.plan.said.names(text) for text in texts if text)
-        if not is_asked and frozenset(texts) not in _ANSWERS:
+        is_asked = all(self.said.names(text) for text in texts if text)
+        if not is_asked and texts not in _ANSWERS:
             return None
-        found = [self.of(each, names).deciding(self.plan.said) for each in _conditions(node)]
-        if any(each.literals or not each.reads for each in found):
+        decisions = [self.of(condition, names).deciding(self.said) for condition in conditions]
+        if any(decision.literals or not decision.reads for decision in decisions):
             return None
-        is_reversed = self.plan.said.asks_whether_there_is and self._answers_reversed(node)
-        return NOTHING.joined(*found, self._choice(node) if is_reversed else NOTHING)
+        return NOTHING.joined(*decisions)
 
-    def _answers_reversed(self, node: Conditional) -> bool:
-        """Whether a condition says `no` where there is something: `x.size() > 0 ? 'no' : 'yes'`."""
-        condition, is_there = without_parens(node.condition), True
-        while isinstance(condition, Unary) and condition.operator == "!":
-            condition, is_there = without_parens(condition.operand), not is_there
-        if isinstance(condition, Binary):
-            if condition.operator not in {">", "!=", "=="}:
-                return False
-            if constant(condition.right) != 0 and self._source(condition.right) not in _NO_VALUES:
-                return False
-            is_there = is_there == (condition.operator != "==")
-        elif not isinstance(condition, Has):
-            return False
-        answer = _text_of(node.yes if is_there else node.no) or ""
-        return answer.casefold().strip() in _REFUSALS
-
-    def _with_default(
-        self, node: Conditional
-    ) -> tuple[ExpressionNode, ExpressionNode] | tuple[None, None]:
-        """Return the value and the default of a condition that only asks whether there is anything of
-        what the value reads: by `has()`, by `size() > 0`, or by a comparison with nothing.
+    def _presence(self, condition: ExpressionNode) -> _Presence | None:
+        """Return what a condition asks for that only asks whether there is anything: by `has()`, by
+        `size() > 0`, or by a comparison with nothing.
         """
-        condition, is_there = without_parens(node.condition), True
-        if isinstance(condition, Unary) and condition.operator == "!":
-            condition, is_there = without_parens(condition.operand), False
-        asked: ExpressionNode | None = None
-        if isinstance(condition, Has):
-            asked = condition.selection
-        elif isinstance(condition, Binary) and condition.operator in {">", "!=", "=="}:
-            is_there = is_there == (condition.operator != "==")
-            left, right = without_parens(condition.left), self._source(condition.right)
-            if right == "0" and isinstance(left, FunctionCall) and left.function == "size":
-                asked = left.target
-            elif right in _NO_VALUES and condition.operator != ">":
-                asked = left
-        value, default = (node.yes, node.no) if is_there else (node.no, node.yes)
-        if asked is None or self._source(asked) not in self._source(value):
-            return None, None
-        text = _text_of(default)
-        is_nothing = self._source(default) in EMPTY_VALUES or (
-            text is not None and text.casefold().strip() in _NOTHING_THERE
+        bare = without_parens(condition)
+        if isinstance(bare, Unary) and bare.operator == "!":
+            inner = self._presence(bare.operand)
+            return None if inner is None else _Presence(inner.asked, not inner.is_there)
+        if isinstance(bare, Has):
+            return _Presence(bare.selection, is_there=True)
+        if not isinstance(bare, Binary) or bare.operator not in {">", "!=", "=="}:
+            return None
+        if self._source(bare.right) not in _EMPTY_VALUES:
+            return None
+        asked = without_parens(bare.left)
+        if (
+            isinstance(asked, FunctionCall)
+            and asked.function == "size"
+            and asked.target is not None
+        ):
+            asked = asked.target
+        return _Presence(asked, bare.operator != "==")
+
+    def _defaulted(self, node: Conditional) -> ExpressionNode | None:
+        """Return the value of a condition that only has a default where what the value reads is not
+        there; None of another one.
+        """
+        presence = self._presence(node.condition)
+        if presence is None:
+            return None
+        value, default = node.yes, node.no
+        if not presence.is_there:
+            value, default = default, value
+        text = (_text_of(default) or "?").casefold().strip()
+        is_nothing = self._source(default) in _EMPTY_VALUES or text in _NOTHING_THERE
+        # A figure may be 0 and there.
+        condition = without_parens(node.condition)
+        is_of_figure = isinstance(condition, Binary) and constant(condition.right) is not None
+        is_size = (
+            is_of_figure and isinstance(condition, Binary) and _is_call(condition.left, {"size"})
         )
-        return (value, default) if is_nothing else (None, None)
+        is_asked = self._source(presence.asked) in self._source(value)
+        return value if is_nothing and is_asked and (is_size or not is_of_figure) else None
 
     # Formulas
 
     def _arithmetic(self, node: Binary, names: Locals) -> Origins:
-        if self.is_strict:
-            return self._strict_arithmetic(node, names)
-        rounded = self._rounded(node, names)
-        if rounded is not None:
-            return rounded
-        if self._adds_a_named_part(node):
-            return self.of(node.left, names)
-        formula = formula_of(node)
-        if formula.figures:
-            return self._converted(node, formula, names)
+        formula = self._formula(node)
+        if formula.figures or formula.is_rounded:
+            return self._converted(node, formula, names).joined(self._computed(node))
         if formula.base is not node:
             return self.of(formula.base, names)
         left, right = self.of(node.left, names), self.of(node.right, names)
-        is_itself = self._source(node.left) == self._source(node.right)
-        if left.reads and is_itself and node.operator != "*":
-            return left.joined(self._written(node.left))
         terms = [*_terms(node)]
         if any(_text_of(term) is not None for term in terms):
             return self._text_of_terms(terms, names)
-        sources = [self._source(term) for term in terms]
-        if left.reads and right.reads and len(set(sources)) < len(sources):
-            return left.joined(right, self._factor(node))
-        return left.joined(right)
-
-    def _adds_a_named_part(self, node: Binary) -> bool:
-        """Whether a value is raised or lowered by a part of itself that the job names:
-        `x + x * 0.15`, which is `x * 1.15`.
-        """
-        whole, part = formula_of(node.left), formula_of(node.right)
-        is_of_itself = not whole.figures and self._source(whole.base) == self._source(part.base)
-        if not is_of_itself or node.operator not in {"+", "-"}:
-            return False
-        match part.figures:
-            case (("*", share),):
-                factor = 1 + share if node.operator == "+" else 1 - share
-                return self.plan.said.names_formula((("*", float(f"{factor:.12g}")),))
-            case _:
-                return False
-
-    def _strict_arithmetic(self, node: Binary, names: Locals) -> Origins:
-        left, right = self.of(node.left, names), self.of(node.right, names)
+        is_itself = self._source(node.left) == self._source(node.right)
         if node.operator != "+":
-            return left.joined(right, self._calculation(node))
-        return left.joined(right, self._twice([node.left, node.right], names))
+            both = left.joined(right, self._computed(node))
+            return both.joined(self._written(node)) if is_itself and node.operator != "*" else both
+        # A sum may join lists, so it is no computation, but what is twice in it counts twice.
+        sources = [self._source(term) for term in terms]
+        if not left.reads or not right.reads or len({*sources}) == len(sources):
+            return left.joined(right)
+        return left.joined(right, self._written(node) if is_itself else self._factor(node))
 
-    def _converted(self, node: Binary, formula: Formula, names: Locals) -> Origins:
-        """Return the origins of a value to which figures are applied: they are no part of it where the
-        job asks for them, a factor where they are usual ones, and literals otherwise.
+    def _formula(self, node: ExpressionNode) -> _Formula:
+        """Return what figures are applied to which value; none of a value that is read as it is."""
+        bare = without_parens(node)
+        if isinstance(bare, FunctionCall) and bare.function in _ROUNDINGS:
+            inner = self._formula(bare.arguments[0])
+            if inner.figures and not inner.is_rounded:
+                return replace(inner, is_rounded=True)
+            return _Formula(bare)
+        if _is_call(bare, {"double"}) and isinstance(bare, FunctionCall) and bare.target is None:
+            return self._formula(bare.arguments[0])
+        if not isinstance(bare, Binary) or bare.operator not in _ON_THE_RIGHT:
+            return _Formula(bare)
+        left, right = constant(bare.left), constant(bare.right)
+        if left is not None and right is not None:
+            return _Formula(bare)
+        if right is not None:
+            return self._formula(bare.left).applying(_ON_THE_RIGHT[bare.operator], right)
+        if left is not None:
+            return self._formula(bare.right).applying(_ON_THE_LEFT[bare.operator], left)
+        return self._formula_of_two(bare)
+
+    def _formula_of_two(self, node: Binary) -> _Formula:
+        """Return the figures beside two values: `100 * a / b` is `a / b * 100`, `x + x * 0.15` is
+        `x * 1.15`.
         """
-        value = self.of(formula.base, names)
-        written = Origins(literals=frozenset(f"{figure:.15g}" for _, figure in formula.figures))
-        operators = frozenset(operator for operator, _ in formula.figures)
-        is_lost = any(figure == 0 for _, figure in formula.figures)
-        # A unit counts once, also where a name or a function stands between it and another one.
-        if is_lost:
-            # A decision on it is taken beforehand as well: `x * 0.0 > 0.0`.
-            return value.joined(written, self._factor(node))
-        if not value.reads or operators & value.units:
-            return value.joined(written)
-        marks = frozenset(f"{operator} {figure}" for operator, figure in formula.figures)
-        applied = replace(value, units=value.units | operators | marks)
-        is_twice = marks & value.units and not self.plan.said.names_conversion(formula.figures * 2)
-        if is_twice:
-            return applied.joined(self._factor(node))
-        if self._is_usual(formula, value, names):
-            return applied
-        said = self.plan.said
-        is_named = all(
-            said.names_figure(figure) or said.is_of_percentage(figure)
-            for _, figure in formula.figures
-        )
-        if is_known(formula.figures) or is_named:
-            return applied.joined(self._factor(node))
-        return applied.joined(written)
+        left, right = self._formula(node.left), self._formula(node.right)
+        if left.is_rounded or right.is_rounded or not (left.figures or right.figures):
+            return _Formula(node)
+        if node.operator in _INVERSE:
+            of_right = right.figures
+            if any(operator not in _INVERSE for operator, _ in (*left.figures, *of_right)):
+                return _Formula(node)
+            if node.operator == "/":
+                of_right = tuple((_INVERSE[operator], figure) for operator, figure in of_right)
+            base = node._replace(left=left.base, right=right.base)
+            return _Formula(base, (*left.figures, *of_right))
+        if left.figures or self._source(left.base) != self._source(right.base):
+            return _Formula(node)
+        part = 1.0
+        for operator, figure in right.figures:
+            if operator not in _INVERSE or figure == 0:
+                return _Formula(node)
+            part *= figure if operator == "*" else 1 / figure
+        factor = 1 + part if node.operator == "+" else 1 - part
+        return _Formula(left.base, (("*", float(f"{factor:.12g}")),))
 
-    def _is_usual(self, formula: Formula, value: Origins, names: Locals) -> bool:
-        """Whether figures only write a value in another way, or apply what the job asks for."""
-        figures, said = formula.figures, self.plan.said
+    def _converted(self, node: Binary, formula: _Formula, names: Locals) -> Origins:
+        """Return the origins of a value to which figures are applied: they are no part of it where the
+        job asks for them or everybody writes it so, a factor where they are usual ones or named, and
+        literals otherwise.
+        """
+        value, figures = self.of(formula.base, names), formula.figures
+        if not value.reads or formula.is_lost:
+            return value.joined(self._written(node))
+        if self._is_usual_form(formula, value, names):
+            return value
+        is_count = _is_call(formula.base, {"size"})
+        here = frozenset((*before, *figures) for before in value.applied or {()})
+        applied = replace(value, applied=here)
+        in_all = applied.applied_so_far()
+        if all(self.said.asks_for(each, is_count=is_count) for each in (figures, *here, *in_all)):
+            return applied
+        is_named = all(self.said.asks_for((each,)) for each in figures)
+        if is_named or all(map(_is_known, here)):
+            return applied.joined(self._factor(node))
+        return applied.joined(self._written(node))
+
+    def _is_usual_form(self, formula: _Formula, value: Origins, names: Locals) -> bool:
+        """Whether figures only write a value in another way: they count, round, or make of a share a
+        percentage, the rest or the growth.
+        """
+        figures = formula.figures
         if not (value.data or value.models):
             # Counting on `index`, and on inputs.
-            is_counting = all(figure in _COUNTED_ON for _, figure in figures)
-            return is_known(figures) and is_counting
-        if figures == _NEXT and _is_counted_from_zero(formula.base):
+            return _is_known(figures) and all(figure in _COUNTED_ON for _, figure in figures)
+        if formula.is_rounded and not figures:
             return True
-        if is_of_share(figures) and self._is_share(formula.base, names):
-            is_percentage = any(figure == 100 for _, figure in figures)
-            return said.asks_for_share or not is_percentage
-        if said.names_formula(figures):
+        if figures == _NEXT and _is_call(formula.base, _COUNTED_FROM_ZERO):
             return True
-        is_multiplied = any(operator == "*" for operator, _ in figures)
-        if said.names_conversion(figures) and not (is_multiplied and is_count(formula.base)):
+        if figures in _OF_SHARES and self._is_share(formula.base, names):
             return True
         terms = [self._source(term) for term in _terms(formula.base)]
         is_mean = len(terms) > 1 and figures == (("/", float(len(terms))),)
-        return is_mean and len(set(terms)) == len(terms)
+        return is_mean and len({*terms}) == len(terms)
 
     def _is_share(self, node: ExpressionNode, names: Locals) -> bool:
         """Whether a value is a share of another one, as a percentage and a growth are made of."""
@@ -404,26 +494,6 @@ class ExpressionOrigins:
         if bare.operator == "/":
             return self.of(bare.left, names).reads and self.of(bare.right, names).reads
         return any(self._is_share(side, names) for side in (bare.left, bare.right))
-
-    def _rounded(self, node: Binary, names: Locals) -> Origins | None:
-        """Return the origins of what is rounded to some places by `math.round(x * 100.0) / 100.0`, also
-        where it is made a percentage on the way: `math.round(a / b * 1000.0) / 10.0`.
-        """
-        call, divisor = without_parens(node.left), constant(node.right)
-        if node.operator != "/" or divisor is None or not isinstance(call, FunctionCall):
-            return None
-        if call.function not in _ROUNDINGS or divisor < 1 or not _is_power_of_ten(divisor):
-            return None
-        product = without_parens(call.arguments[0])
-        if not isinstance(product, Binary) or product.operator != "*":
-            return None
-        factor = constant(product.right)
-        if factor == divisor > 1:
-            return self.of(product.left, names)
-        if factor != 100 * divisor or not self._is_share(product.left, names):
-            return None
-        share = self.of(product.left, names)
-        return share if self.plan.said.asks_for_share else share.joined(self._factor(node))
 
     # Words
 
@@ -441,7 +511,7 @@ class ExpressionOrigins:
         source, call = self._source(following), without_parens(following)
         if _BULLET.fullmatch(words):
             # Before a figure it would be a sign; what is joined are texts.
-            is_joined = isinstance(call, FunctionCall) and call.function == "join"
+            is_joined = _is_call(call, {"join"})
             return _PATH.fullmatch(source) is not None or (is_joined and "string(" not in source)
         if isinstance(call, FunctionCall) and call.function == "string" and call.arguments:
             source = self._source(call.arguments[0])
@@ -458,25 +528,23 @@ class ExpressionOrigins:
         shape = self.of(form, names)
         if not shape.reads and not _FORMAT_SPECIFIER.search(self._source(form)):
             return filled.joined(shape.settled())
-        words = {_FORMAT_SPECIFIER.sub("", text) for text in shape.labels | shape.literals}
-        return filled.joined(replace(shape, literals=NO_TEXTS, labels=frozenset(words))).settled()
+        words = {_FORMAT_SPECIFIER.sub("", text) for text in shape.labels}
+        return filled.joined(replace(shape, labels=frozenset(words))).settled()
 
-    def _lost_figures(self, node: FunctionCall) -> Origins:
-        """Return the factor by which a figure is written as another one: `replace('0', '')`."""
+    def _replaced(self, node: FunctionCall, names: Locals) -> Origins:
+        """Return the origins of `text.replace(sought, other)`: marks in the place of others are no part
+        of it, words are, and without its digits or its point a figure is another one.
+        """
         assert node.target is not None
-        of = without_parens(node.target)
-        is_number = isinstance(of, FunctionCall) and of.function == "string"
-        sought, replacement = (self._source(argument) for argument in node.arguments)
-        if has_digit(sought) or (is_number and not replacement.strip("'\"")):
-            return self._factor(node)
-        return NOTHING
-
-    def _replacement(self, node: ExpressionNode, names: Locals) -> Origins:
-        """Return the origins of what takes the place of a part of a text: marks are none, words are."""
-        value = self.of(node, names)
-        if value.reads or not _WORD.search(self._source(node)):
-            return replace(value, literals=NO_TEXTS, labels=NO_TEXTS)
-        return value.settled()
+        sought, other = node.arguments
+        found = self.of(node.target, names)
+        value, words = self.of(other, names), self._source(other)
+        if not value.reads and _WORD.search(words):
+            found = found.joined(value.settled())
+        is_lost = _is_call(node.target, {"string"}) and not words.strip("'\"")
+        if has_digit(self._source(sought)) or is_lost:
+            found = found.joined(self._factor(node))
+        return found.joined(replace(value, literals=NO_TEXTS, labels=NO_TEXTS))
 
     # Lists, objects and calls
 
@@ -485,136 +553,102 @@ class ExpressionOrigins:
         if not entries:
             return self._written(node)
         parts = [self.of(entry, names) for entry in entries]
+        found = NOTHING.joined(*parts, self._twice(entries, names))
         if isinstance(node, MapLiteral):
-            parts += [
-                self._renamed(key, value, part)
-                for (key, value), part in zip(node.entries, parts, strict=True)
-            ]
-        if not self.is_strict:
-            return NOTHING.joined(*parts)
-        return NOTHING.joined(*(part.settled() for part in parts), self._twice(entries, names))
+            for (key, value), part in zip(node.entries, parts, strict=True):
+                name = _text_of(key)
+                if name is not None:
+                    source = self._source(value)
+                    found = found.joined(self.outputs.renamed(name, source, self.text, part))
+        alone = NO_TEXTS.union(*(part.settled().literals for part in parts))
+        return found.joined(Origins(computed=alone - {""}))
 
-    def _renamed(self, key: ExpressionNode, value: ExpressionNode, origins: Origins) -> Origins:
-        name = _text_of(key)
-        if name is None:
-            return NOTHING
-        return self.plan.renamed(name, self._source(value), self.text, origins)
-
-    def _twice(self, terms: Iterable[ExpressionNode], names: Locals) -> Origins:
-        """Return what is read twice among the terms of a sum or a list, which counts it twice."""
-        sources = [self._source(term) for term in terms if self.of(term, names).reads]
+    def _twice(self, entries: Iterable[ExpressionNode], names: Locals) -> Origins:
+        """Return what is read twice in a list, which counts it twice."""
+        sources = [self._source(entry) for entry in entries if self.of(entry, names).reads]
         twice = {f"{source} twice" for source in sources if sources.count(source) > 1}
-        return Origins(literals=frozenset(twice))
+        return Origins(computed=frozenset(twice))
 
     def _call(self, node: FunctionCall, names: Locals) -> Origins:
         if node.function == "now":
             return Origins(inputs=frozenset({"now()"}))
         target = () if node.target is None else (node.target,)
         if node.function in _QUESTIONS:
-            return self._all((*target, *node.arguments), names).deciding(self.plan.said)
+            return self._all((*target, *node.arguments), names).deciding(self.said)
         if node.function in _SHAPERS and target:
             return self._all(target, names).settled().joined(self._part(node, names))
         if node.function == "format":
             return self._formatted(node, names)
         if node.function == "replace" and target and len(node.arguments) == 2:
-            return self._all(target, names).joined(
-                self._replacement(node.arguments[1], names), self._lost_figures(node)
-            )
-        found = self._all((*target, *node.arguments), names)
+            return self._replaced(node, names)
         if node.function == "zip":
-            found = NOTHING.joined(*(self.of(one, names).settled() for one in node.arguments))
-            if self.is_strict:
-                found = found.joined(self._twice(node.arguments, names))
-        return found if found.reads else found.settled()
+            lists = [self.of(argument, names).settled() for argument in node.arguments]
+            return NOTHING.joined(*lists, self._twice(node.arguments, names))
+        return self._all((*target, *node.arguments), names).settled()
 
     def _part(self, node: FunctionCall, names: Locals) -> Origins:
         """Return which part of a value a shaper takes by figures, or the words that it puts between
-        the parts.
+        the parts; bullets and dashes between texts are none.
         """
         assert node.target is not None
-        if node.function == "join":
-            return self._separator(node, names)
         source, target = self._source(node.target), self.of(node.target, names)
+        written = self._all(node.arguments, names)
+        if node.function == "join":
+            words = _text_of(node.arguments[0]) if node.arguments else None
+            is_bullet = words is not None and _BULLET.fullmatch(words) and "string(" not in source
+            return NOTHING if is_bullet else Origins(labels=written.labels)
         cut = tuple(constant(argument) for argument in node.arguments)
-        if (
-            node.function == "substring"
-            and cut in _DATE_PARTS
-            and self.plan.is_date(source, target)
-        ):
+        is_of_date = node.function == "substring" and cut in _DATE_PARTS
+        if is_of_date and self.outputs.is_date(source, target):
             return NOTHING
-        figures = self._all(node.arguments, names).literals
-        unsaid = [text for text in figures if not self.plan.said.names(text)]
-        is_of_items = self.plan.is_of_items(source, target)
-        is_choice = (unsaid or is_of_items) and figures - EMPTY_VALUES
+        figures = written.literals
+        is_unsaid = not all(self.said.names(text) for text in figures)
+        is_choice = (
+            is_unsaid or self.outputs.is_of_items(source, target)
+        ) and figures - _EMPTY_VALUES
         return self._choice(node) if is_choice else NOTHING
-
-    def _separator(self, node: FunctionCall, names: Locals) -> Origins:
-        """Return the words that a `join` puts between texts; bullets and dashes are none there."""
-        assert node.target is not None
-        words = _text_of(node.arguments[0]) if node.arguments else None
-        is_of_texts = "string(" not in self._source(node.target)
-        if words is not None and _BULLET.fullmatch(words) and is_of_texts:
-            return NOTHING
-        return Origins(labels=self._all(node.arguments, names).labels)
 
     # Macros
 
     def _macro(self, node: Macro, names: Locals) -> Origins:
         over = self.of(node.range, names)
         if node.function in _CHOOSERS:
-            inner = {**names, **dict.fromkeys(node.variables, Origins(is_read=True))}
-            bounds = [self.of(part, inner) for part in node.arguments]
-            # A condition that reads nothing has chosen beforehand: `filter(x, false)`.
-            chosen = NO_TEXTS.union(
-                *(bound.choices if bound.reads else bound.literals for bound in bounds)
-            )
-            if node.function == "filter":
-                against = self._against_the_goal(node.arguments[-1])
-                return over.joined(Origins(choices=chosen | against))
-            # A sign only turns an order; a name or a place in a key chooses what comes first.
-            orders = (replace(bound, factors=NO_TEXTS).deciding(self.plan.said) for bound in bounds)
-            named = NO_TEXTS.union(*(order.choices for order in orders))
-            return over.joined(Origins(choices=named))
+            return over.joined(Origins(choices=self._chosen(node, names)))
         inner = {**names, **dict.fromkeys(node.variables, over)}
         if len(node.variables) > 1:
             inner[node.variables[0]] = over.joined(Origins(is_read=True))
         body = node.arguments[-1]
-        made = self._counted(body, inner) if node.function == "map" else None
-        if made is None:
-            made = self.of(body, inner)
+        counted = self._counted(body, inner) if node.function == "map" else None
+        value = self.of(body, inner) if counted is None else counted
         if node.function in _CONDITIONS:
-            return over.joined(made).deciding(self.plan.said)
+            return over.joined(value).deciding(self.said)
         if node.function == "bind":
-            return made
-        if self.is_strict and not self._only_selects(body, frozenset(node.variables)):
-            made = made.joined(self._calculation(body))
+            return value
+        if not self._only_selects(body, frozenset(node.variables)):
+            value = value.joined(self._computed(body))
         # How many there are follows from the range, so a range of literals is in the value as well.
-        return made.settled().joined(Origins(literals=over.literals))
+        return value.settled().joined(Origins(literals=over.literals, computed=over.computed))
 
-    def _against_the_goal(self, node: ExpressionNode) -> frozenset[str]:
-        """Return the comparisons by which a filter keeps what is on the other side of a bound than the
-        job says: `t.people < 400` where it wants those above 400.
-        """
-        bare = without_parens(node)
-        if isinstance(bare, LogicalOperation):
-            return NO_TEXTS.union(*(self._against_the_goal(side) for side in children(bare)))
-        if not isinstance(bare, Binary) or bare.operator not in _FLIPPED:
-            return NO_TEXTS
-        operator, bound = bare.operator, constant(bare.right)
-        if bound is None:
-            operator, bound = _FLIPPED[operator], constant(bare.left)
-        if bound is None or self.plan.said.allows_side(operator, bound):
-            return NO_TEXTS
-        return self._choice(bare).choices
+    def _chosen(self, node: Macro, names: Locals) -> frozenset[str]:
+        """Return what a filter or an order chooses by that the job has not said."""
+        inner = {**names, **dict.fromkeys(node.variables, Origins(is_read=True))}
+        bounds = [self.of(part, inner) for part in node.arguments]
+        if node.function == "filter":
+            # A condition that reads nothing has chosen beforehand: `filter(x, false)`.
+            chosen = (bound.choices if bound.reads else bound.literals for bound in bounds)
+            return NO_TEXTS.union(*chosen)
+        # A sign only turns an order; a name or a place in a key chooses what comes first.
+        orders = (replace(bound, factors=NO_TEXTS).deciding(self.said) for bound in bounds)
+        return NO_TEXTS.union(*(order.choices for order in orders))
 
     def _counted(self, node: ExpressionNode, names: Locals) -> Origins | None:
         """Return the origins of what a condition counts, or leaves out, entry by entry:
         `map(x, c ? 1 : 0)`, `map(x, c ? x.n : 0)`. None where a body is no such condition.
         """
         bare = without_parens(node)
-        if self.is_strict or not isinstance(bare, Conditional) or constant(bare.no) != 0:
+        if not isinstance(bare, Conditional) or constant(bare.no) != 0:
             return None
-        decision = self.of(bare.condition, names).deciding(self.plan.said)
+        decision = self.of(bare.condition, names).deciding(self.said)
         if decision.literals or not decision.reads:
             return None
         if constant(bare.yes) == 1:
@@ -636,13 +670,86 @@ class ExpressionOrigins:
             case _:
                 return False
 
-    def _calculation(self, node: ExpressionNode) -> Origins:
-        """Return a calculation of a patch, by which figures can be made into any others."""
-        return self._written(node)
+
+class _Presence(NamedTuple):
+    """What a condition asks for, and whether it holds where this is there."""
+
+    asked: ExpressionNode
+    is_there: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Formula:
+    """A value, and the figures that are applied to it one after the other."""
+
+    base: ExpressionNode
+    figures: Figures = ()
+    is_rounded: bool = False
+    is_lost: bool = False
+    """Whether the value cannot be told from the outcome any more: `x * 0`, `x + 1e300`."""
+
+    def applying(self, operator: Operator, figure: float) -> _Formula:
+        """Return the formula with one more figure; what is rounded is only divided by its places."""
+        if (operator, figure) in _NEUTRAL:
+            return self
+        figures = (*self.figures, (operator, figure))
+        is_lost = self.is_lost or figure == 0 or not _MIN_SIZE < abs(figure) < _MAX_SIZE
+        if not self.is_rounded:
+            return replace(self, figures=figures, is_lost=is_lost)
+        places = _places_of(self.figures[-1])
+        if operator != "/" or places is None or math.log10(figure) not in range(1, 16):
+            return replace(self, figures=figures, is_rounded=False, is_lost=is_lost)
+        # `math.round(x * 1000.0) / 10.0` is `x * 100.0`, rounded.
+        rest = places / figure
+        inner = self.figures[:-1]
+        return replace(self, figures=inner if rest == 1 else (*inner, ("*", rest)), is_lost=is_lost)
+
+
+def _places_of(applied: tuple[Operator, float]) -> float | None:
+    return applied[1] if applied[0] == "*" else None
+
+
+def _is_known(figures: Figures) -> bool:
+    """Whether figures are such as convert units or count on, each operator at most once."""
+    operators = [operator for operator, _ in figures]
+    is_each_once = len({*operators}) == len(operators)
+    return is_each_once and all(figure in _KNOWN[operator] for operator, figure in figures)
+
+
+def constant(node: ExpressionNode) -> float | None:
+    """Return the figure that a node stands for, if it is one that was written."""
+    bare = without_parens(node)
+    match bare:
+        case FunctionCall(function="double", target=None):
+            return constant(bare.arguments[0])
+        case Unary(operator="-"):
+            figure = constant(bare.operand)
+            return None if figure is None else -figure
+        case Binary() if bare.operator in _CALCULATED:
+            left, right = constant(bare.left), constant(bare.right)
+            if left is None or right is None or (right == 0 and bare.operator == "/"):
+                return None
+            return _CALCULATED[bare.operator](left, right)
+        case LiteralValue(value=int() | float() as figure) if not isinstance(figure, bool):
+            return float(figure)
+        case _:
+            return None
+
+
+def _is_null(node: ExpressionNode) -> bool:
+    bare = without_parens(node)
+    return isinstance(bare, LiteralValue) and bare.value is None
+
+
+def _is_call(node: ExpressionNode, functions: Iterable[str]) -> bool:
+    bare = without_parens(node)
+    return isinstance(bare, FunctionCall) and bare.function in functions
 
 
 def _entries(node: ListLiteral | MapLiteral) -> list[ExpressionNode]:
-    return [*node.items] if isinstance(node, ListLiteral) else [v for _, v in node.entries]
+    if isinstance(node, ListLiteral):
+        return [*node.items]
+    return [value for _, value in node.entries]
 
 
 def _text_of(node: ExpressionNode, within: Iterable[str] = ()) -> str | None:
@@ -665,32 +772,17 @@ def _terms(node: ExpressionNode) -> Iterator[ExpressionNode]:
         yield bare
 
 
-def _branches(node: ExpressionNode) -> Iterator[ExpressionNode]:
-    """Yield the values among which conditions choose, one within the other."""
+def _cases(node: ExpressionNode) -> tuple[list[ExpressionNode], list[ExpressionNode]]:
+    """Return the conditions of a choice among values, one within the other, and the values."""
     bare = without_parens(node)
-    if isinstance(bare, Conditional):
-        yield from _branches(bare.yes)
-        yield from _branches(bare.no)
-    else:
-        yield bare
-
-
-def _conditions(node: ExpressionNode) -> Iterator[ExpressionNode]:
-    bare = without_parens(node)
-    if isinstance(bare, Conditional):
-        yield bare.condition
-        yield from _conditions(bare.yes)
-        yield from _conditions(bare.no)
-
-
-def _is_counted_from_zero(node: ExpressionNode) -> bool:
-    """Whether a node is a part of a date that people count from one."""
-    bare = without_parens(node)
-    return isinstance(bare, FunctionCall) and bare.function in _COUNTED_FROM_ZERO
-
-
-def _is_power_of_ten(figure: float) -> bool:
-    return math.log10(figure).is_integer()
+    if not isinstance(bare, Conditional):
+        return [], [bare]
+    conditions, values = [bare.condition], list[ExpressionNode]()
+    for branch in (bare.yes, bare.no):
+        inner, last = _cases(branch)
+        conditions += inner
+        values += last
+    return conditions, values
 
 
 def without_name(words: str, read: str) -> str:
@@ -717,25 +809,71 @@ FIELDS: Final = re.compile(r"\.(\w+)\b(?!\()")
 """The names of fields in an expression."""
 _MAX_SHOWN: Final = 60
 _DIGIT: Final = re.compile(r"\d")
+_WORD: Final = re.compile(r"[^\W_]")
 _PATH: Final = re.compile(r"[\w.]+(?:\[[^\]]*\][\w.]*)*")
 _BULLET: Final = re.compile(r"\s*[-\u2013*\u2022]\s+")
 _FORMAT_SPECIFIER: Final = re.compile(r"%[-0]*\d*(?:\.\d+)?[a-zA-Z]")
-_WORD: Final = re.compile(r"[^\W_]")
-_NEXT: Final = (("+", 1.0),)
-_COUNTED_FROM_ZERO: Final = frozenset({"getMonth", "getDayOfMonth", "getDayOfYear"})
-_COUNTED_ON: Final = frozenset({1.0, 100.0})
-_NO_VALUES: Final = frozenset({"null", "''", '""'})
+
+_EMPTY_VALUES: Final = frozenset({"0", "0.0", '""', "''", "[]", "{}", "false", "null"})
+"""Nothing, as expressions write it: no bound has to be named for it, and it may stand for what is not
+there.
+"""
 _NOTHING_THERE: Final = frozenset(
     {"", "-", "none", "n/a", "na", "unknown", "not known", "not available", "no data", "missing"}
 )
 """Words that stand for a value that is not there."""
-_ANSWERS: Final = frozenset(
-    {frozenset({"yes", "no"}), frozenset({"y", "n"}), frozenset({"true", "false"})}
-)
+_ANSWERS: Final = ({"yes", "no"}, {"y", "n"}, {"true", "false"})
 """A decision in words, whatever was asked."""
-_REFUSALS: Final = frozenset({"no", "n", "false"})
+
 _FLIPPED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%"})
+_ON_THE_RIGHT: Final[dict[str, Operator]] = {"+": "+", "-": "-", "*": "*", "/": "/"}
+_ON_THE_LEFT: Final[dict[str, Operator]] = {"+": "+", "-": "from", "*": "*", "/": "over"}
+_INVERSE: Final[dict[str, Operator]] = {"*": "/", "/": "*"}
+_CALCULATED: Final[dict[str, Callable[[float, float], float]]] = {
+    "+": add,
+    "-": sub,
+    "*": mul,
+    "/": truediv,
+}
+_NEUTRAL: Final = frozenset({("*", 1.0), ("/", 1.0), ("+", 0.0), ("-", 0.0)})
+_MIN_SIZE, _MAX_SIZE = 1e-12, 1e12
+"""Between these, a figure leaves of a double what it was."""
+
+_NEXT: Final[Figures] = (("+", 1.0),)
+_COUNTED_ON: Final = frozenset({1.0, 100.0})
+_COUNTED_FROM_ZERO: Final = frozenset({"getMonth", "getDayOfMonth", "getDayOfYear"})
+"""Parts of a date that people count from one."""
+_SCALES: Final = frozenset(
+    {
+        *(10.0, 100.0, 1e3, 1e6, 1e9),
+        *(60.0, 3600.0, 24.0, 86400.0, 7.0, 12.0, 52.0, 365.0, 365.25),
+        *(1.8, 5.0, 9.0, 2.54, 0.3048, 1.609344, 0.45359237),
+        *(2.0, 4.0, 0.5, round(math.pi, 2), round(math.pi, 4), round(math.pi, 5), math.pi),
+    }
+)
+_SHIFTS: Final = frozenset({1.0, 32.0, 273.15})
+_KNOWN: Final[dict[Operator, frozenset[float]]] = {
+    "*": _SCALES,
+    "/": _SCALES,
+    "+": _SHIFTS,
+    "-": _SHIFTS,
+    "from": frozenset({1.0, 100.0}),
+    "over": frozenset({1.0, 100.0}),
+}
+_OF_SHARES: Final[frozenset[Figures]] = frozenset(
+    {
+        (("*", 100.0),),
+        (("-", 1.0),),
+        (("from", 1.0),),
+        (("-", 1.0), ("*", 100.0)),
+        (("from", 1.0), ("*", 100.0)),
+        (("*", 100.0), ("-", 100.0)),
+        (("*", 100.0), ("from", 100.0)),
+    }
+)
+"""What makes of a share a percentage, the rest or the growth."""
+
 _DATE_PARTS: Final = frozenset(
     (float(start), float(end))
     for start, end in ((0, 4), (0, 7), (0, 10), (5, 7), (5, 10), (8, 10), (11, 16), (11, 19))
@@ -747,21 +885,9 @@ _QUESTIONS: Final = frozenset(
 """Methods that ask something of a text; what they look for is no part of the answer."""
 _SHAPERS: Final = frozenset(
     {
-        "join",
-        "split",
-        "substring",
-        "charAt",
-        "slice",
-        "getFullYear",
-        "getMonth",
-        "getDate",
-        "getDayOfMonth",
-        "getDayOfWeek",
-        "getDayOfYear",
-        "getHours",
-        "getMinutes",
-        "getSeconds",
-        "getMilliseconds",
+        *("join", "split", "substring", "charAt", "slice"),
+        *("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"),
+        *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
     }
 )
 """Methods whose arguments say which part of a value is taken, or how its parts are joined."""

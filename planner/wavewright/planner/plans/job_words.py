@@ -1,22 +1,25 @@
-"""What a job names: the words, figures, places and days of its goal and its inputs.
+"""What a job names: the words, figures, units and periods of its goal and its inputs.
 
-A figure or a word that stands in neither is the planner's own, see `docs/explanation/confidence.md`.
+What stands in neither is the planner's own, see the rules at the head of `provenance`. How a named
+figure is applied is not read from the words beside it: that is shown, and the reviewer's to judge.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from wavewright.planner.cel.embedded import iterate_strings
-from wavewright.planner.plans.figures import YEARS, figures_in
-from wavewright.planner.plans.formulas import UNITS, Figures, Operator, folded
+from wavewright.planner.plans.figures import figures_in
 from wavewright.planner.types import Json
+
+Operator: TypeAlias = Literal["+", "-", "*", "/", "from", "over"]
+"""How a figure is applied: `from` is `1 - x`, `over` is `1 / x`."""
+Figures: TypeAlias = tuple[tuple[Operator, float], ...]
+"""What is applied to a value, one after the other."""
 
 
 class JobWords:
@@ -26,238 +29,134 @@ class JobWords:
         """Read the texts of a job, and the names of the fields that its result has to have."""
         said = " ".join(text for value in texts for _, text in iterate_strings(value)).casefold()
         words = _WORDS.findall(said)
+        self._percentages = {_number(figure) for figure in _PERCENTAGE.findall(said)}
         self._figures = {figure for text in texts for figure in figures_in(text)}
-        self._figures |= {
-            *_worded_figures(said),
-            *(_NUMBERS[word] for word in words if word in _NUMBERS),
-        }
-        self._bounds = {float(figure.replace(",", "")) for figure in _BOUND.findall(said)}
-        self._lower = {float(figure.replace(",", "")) for figure in _LOWER_BOUND.findall(said)}
-        self._upper = {float(figure.replace(",", "")) for figure in _UPPER_BOUND.findall(said)}
-        self._has_exceptions = _EXCEPTION.search(said) is not None
-        self._shares = {
-            float(figure.replace(",", "")) / 100 for figure in _PERCENTAGE.findall(said)
-        }
+        self._figures |= {_NUMBERS[word] for word in words if word in _NUMBERS}
+        self._figures |= {_number(f) * _MAGNITUDES[word] for f, word in _MEASURED.findall(said)}
+        self._figures |= {percentage / 100 for percentage in self._percentages}
         self._places = {
             _ORDINALS[word]
             for before, word in pairwise(("", *words))
-            if word in _ORDINALS and before not in _BEFORE_A_UNIT
+            if word in _ORDINALS and before not in _PER  # a time: `per second`
         }
-        self._worded_factors = {*_factors_in_words(said, self._bounds)}
-        self._stems = {_stem(word) for word in words} | _signs_named(said)
-        self._periods = [*_periods(_WORDS.findall(_with_months_in_words(said)))]
-        units = {*_units_asked(words), *(field.casefold().rpartition("_")[2] for field in fields)}
-        units |= {
-            value.casefold()
-            for text in texts
-            for name, value in iterate_strings(text)
-            if "unit" in name.casefold()
+        self._stems = {_stem(word) for word in words} | {*_SIGNS.findall(said)}
+        for names in _UNIT_NAMES:
+            if self._stems.intersection(names):
+                self._stems.update(names)
+        self._periods, self._bounds = _periods(said)
+        units = {*_units_asked(words), *(name.casefold().rpartition("_")[2] for name in fields)}
+        for text in texts:
+            for name, value in iterate_strings(text):
+                if "unit" in name.casefold():
+                    units.add(value.casefold())
+        self._conversions = {
+            _key(*line) for names, lines in _CONVERSIONS if names & units for line in lines
         }
-        self.asks_for_share: Final = any(_SHARE.search(name) for name in (said, *units))
-        self.asks_whether_there_is: Final = (
-            _EXISTENCE.search(said) is not None and _ABSENCE.search(said) is None
-        )
-        self._is_divided = _DIVIDED.search(said) is not None
-        self._conversions = {figures for unit in units for figures in UNITS.get(unit, ())}
 
     def names_figure(self, figure: float) -> bool:
         """Whether a figure is among them; nothing has to name 0."""
         return figure == 0 or figure in self._figures
 
-    def allows_side(self, operator: str, figure: float) -> bool:
-        """Whether values may be on this side of a figure (`value operator figure`): all but the one
-        that the job's words rule out (`above 400`), unless they take something out.
-        """
-        if self._has_exceptions or (figure in self._lower) == (figure in self._upper):
-            return True
-        return operator not in ({"<", "<="} if figure in self._lower else {">", ">="})
-
-    def is_of_percentage(self, figure: float) -> bool:
-        """Whether a figure takes a named percentage in some way: as a part, added or taken off."""
-        return any(
-            math.isclose(figure, form)
-            for share in self._shares
-            for form in (share, 1 + share, 1 - share)
-        )
-
     def names_place(self, index: Json) -> bool:
         """Whether an ordinal, as in `the second largest`, is the one of an index."""
         return index in self._places
 
-    def names_conversion(self, figures: Figures) -> bool:
-        """Whether a formula converts into a unit that the job asks for: `in km`."""
-        return folded(figures) in self._conversions
+    def asks_for(self, figures: Figures, *, is_count: bool = False) -> bool:
+        """Whether the job names what is applied to a value: a unit that figures convert into (`in km`),
+        a percentage (`plus 19 %`), and each other figure once.
 
-    def names_formula(self, figures: Figures) -> bool:
-        """Whether a formula applies figures of the job, in a way that it names."""
-        is_each_once = len(set(figures)) == len(figures)
-        return is_each_once and all(self._asks_to(*applied) for applied in figures)
-
-    def _asks_to(self, operator: Operator, figure: float) -> bool:
-        """Whether the job names a figure, and how it is applied: a number of things divides
-        where a mean or a part is wanted, a percentage is added, taken off or a part; more wants a word that says so.
+        Args:
+            figures: What is applied to a value.
+            is_count: Whether the value counts something, so that there is no smaller unit of it.
         """
-        if (operator, figure) in self._worded_factors:
-            return True
-        is_amount = figure in self._figures and figure not in self._bounds and figure not in YEARS
-        return operator == "/" and is_amount and self._is_divided
+        rest, named = list[tuple[Operator, float]](), set[float]()
+        for operator, figure in figures:
+            if figure not in named and self._names_amount(operator, figure):
+                named.add(figure)
+            else:
+                rest.append((operator, figure))
+        return not rest or any(
+            self._comes_to_a_unit(each, is_count=is_count) for each in (figures, rest)
+        )
+
+    def _names_amount(self, operator: Operator, figure: float) -> bool:
+        shares = {percentage / 100 for percentage in self._percentages}
+        amounts = self._figures - self._percentages - shares
+        return figure in amounts or (operator == "/" and figure != 0 and 1 / figure in amounts)
+
+    def _comes_to_a_unit(
+        self, figures: Sequence[tuple[Operator, float]], *, is_count: bool
+    ) -> bool:
+        """Whether figures come to a conversion or a percentage that is named, or to both."""
+        line = _line_of(figures)
+        if line is None:
+            return False
+        factor, shift = line
+        if _key(factor, shift) in self._conversions:
+            return not (is_count and factor > 1)
+        for percentage in self._percentages - {0.0}:
+            share = percentage / 100
+            for part in (share, 1 + share, 1 - share, 1 / (1 + share)):
+                if part and _key(factor / part, shift) in {_SAME, *self._conversions}:
+                    return True
+        return False
 
     def names_bound(self, operator: str, text: str) -> bool:
-        """Whether a day or a month that is compared with (`value operator text`) is named, or bounds
-        a period that is named on the side that its words say.
+        """Whether a day or a month that is compared with (`value operator text`) is named, or bounds a
+        period that is named, on either side of it.
         """
         day = text.casefold().removesuffix("t00:00:00z")
-        if not _DAY.fullmatch(day):
-            return self.names(text)
-        if any(day == period.only_day for period in self._periods):
-            return True
-        return any((operator, day) in period.bounds for period in self._periods)
+        return self.names(text) or (operator, day) in self._bounds
 
     def names(self, text: str) -> bool:
         """Whether all words, figures and signs of a text are among them; a month counts as named if
         its name is.
         """
-        folded_text = text.casefold()
-        day = folded_text.removesuffix("t00:00:00z")
-        if _DAY.fullmatch(day):
-            return any(day == period.only_day for period in self._periods)
-        if any(day == period.month for period in self._periods):
-            return True
-        figures, signs = [*figures_in(text)], _SIGNS.findall(folded_text)
-        words, years = list[str](), list[str]()
-        for word in _WORDS.findall(folded_text):
-            if _YEAR.fullmatch(word):
-                years.append(word)
-            elif not _DIGIT.search(word):
-                words.append(word)
-        # A year is a figure of an input, or a word of the goal.
-        words += [year for year in years if not self.names_figure(float(year))]
-        return (
-            bool(words or years or signs or figures)
-            and all(self.names_figure(figure) for figure in figures)
-            and all(_stem(word) in self._stems for word in words)
-            and all(sign in self._stems for sign in signs)
-        )
+        folded = text.casefold()
+        day = folded.removesuffix("t00:00:00z")
+        if _DAY.fullmatch(day) or day in self._periods:
+            return day in self._periods
+        figures = {*figures_in(text)}
+        words = {*_SIGNS.findall(folded)}
+        for word in _WORDS.findall(folded):
+            # A year is a figure of an input, or a word of the goal.
+            is_named_year = _YEAR.fullmatch(word) is not None and self.names_figure(float(word))
+            if not (is_named_year or (_DIGIT.search(word) and not _YEAR.fullmatch(word))):
+                words.add(_stem(word))
+        says_something = bool(words or figures or _YEAR.search(folded))
+        return says_something and words <= self._stems and all(map(self.names_figure, figures))
 
 
-@dataclass(frozen=True, slots=True)
-class _Period:
-    """A year, a month or a day that a goal names, and the word before it."""
-
-    word: str
-    first: dt.date
-    after: dt.date
-    """The first day that is no longer of it."""
-
-    @property
-    def only_day(self) -> str:
-        """The day, where it is one."""
-        return self.first.isoformat() if self._last == self.first else ""
-
-    @property
-    def month(self) -> str:
-        """The month, where it is one."""
-        is_month = self.first.day == 1 and self.after == _month_after(self.first)
-        return f"{self.first:%Y-%m}" if is_month else ""
-
-    @property
-    def bounds(self) -> frozenset[tuple[str, str]]:
-        """How values may be compared with days to be in the period, or where its word says."""
-        first, last, after = (day.isoformat() for day in (self.first, self._last, self.after))
-        if self.word == "before":
-            return frozenset({("<", first)})
-        if self.word == "after":
-            return frozenset({(">", last), (">=", after)})
-        lower, upper = {(">=", first)}, {("<=", last), ("<", after)}
-        if self.word in {"since", "from"}:
-            return frozenset(lower)
-        if self.word in {"until", "till", "to", "through", "by"}:
-            return frozenset(upper)
-        return frozenset(lower | upper)
-
-    @property
-    def _last(self) -> dt.date:
-        return self.after - dt.timedelta(1)
+def _line_of(figures: Sequence[tuple[Operator, float]]) -> tuple[float, float] | None:
+    """Return the factor and the shift that figures come to; None where the value becomes a divisor."""
+    factor, shift = 1.0, 0.0
+    for operator, figure in figures:
+        match operator:
+            case "*":
+                factor, shift = factor * figure, shift * figure
+            case "/" if figure != 0:
+                factor, shift = factor / figure, shift / figure
+            case "+":
+                shift += figure
+            case "-":
+                shift -= figure
+            case "from":
+                factor, shift = -factor, figure - shift
+            case _:
+                return None
+    return factor, shift
 
 
-def _periods(words: Sequence[str]) -> Iterator[_Period]:
-    """Yield the years of a text, or the months and days where they are named with a year."""
-    for at, word in enumerate(words):
-        if not _YEAR.fullmatch(word):
-            continue
-        year = int(word)
-        named = [*_months_before(words, at)]
-        for place, month, day in named:
-            start = dt.date(year, month, 1)
-            only = start + dt.timedelta((day or 1) - 1)
-            if day is None:
-                yield _Period(_word_before(words, place), start, _month_after(start))
-            elif only < _month_after(start):
-                yield _Period(_word_before(words, place), only, only + dt.timedelta(1))
-        if not named:
-            word_before = _word_before(words, at)
-            yield _Period(word_before, dt.date(year, 1, 1), dt.date(year + 1, 1, 1))
+def _key(factor: float, shift: float) -> str:
+    """Return what figures come to without what doubles add to it: 115 / 100 is 1.15."""
+    return f"{factor:.9g} {shift:.9g}"
 
 
-def _word_before(words: Sequence[str], place: int) -> str:
-    """Return the word that says on which side of a period something is: `since the year 2024`."""
-    before = [word for word in words[max(0, place - 4) : place] if word not in _BESIDE_A_PERIOD]
-    return before[-1] if before else ""
+_SAME: Final = _key(1.0, 0.0)
 
 
-def _with_months_in_words(said: str) -> str:
-    """Return a text with its days and months as people write them: `2024-05-03` as `3 may 2024`."""
-
-    def written_out(match: re.Match[str]) -> str:
-        month = int(match["month"])
-        if not 1 <= month <= len(_MONTHS):
-            return match[0]
-        day = "" if match["day"] is None else f"{int(match['day'])} "
-        return f"{day}{_MONTHS[month - 1]} {match['year']} "
-
-    return _DATE.sub(written_out, said)
-
-
-def _months_before(words: Sequence[str], at: int) -> Iterator[tuple[int, int, int | None]]:
-    """Yield the months before a year (`3 May and 4 June 2024`): the place where each begins, its
-    number, and the day where one is named.
-    """
-    place = at - 1 if at and words[at - 1] == "of" else at
-    while place > 0 and (match := _month_ending(words, place)) is not None:
-        place = match[0]
-        yield match
-        if place > 0 and words[place - 1] in _BETWEEN_MONTHS:
-            # The word stands before the later month, and the earlier one follows.
-            place -= 1
-
-
-def _month_ending(words: Sequence[str], end: int) -> tuple[int, int, int | None] | None:
-    """Return the month that ends before a place: `may`, `3 may`, `may 3`."""
-    last, before = words[end - 1], words[end - 2] if end > 1 else ""
-    if last in _MONTHS:
-        is_dated = _DAY_NUMBER.fullmatch(before) is not None
-        return (end - 1 - is_dated, _MONTHS.index(last) + 1, _day(before) if is_dated else None)
-    if _DAY_NUMBER.fullmatch(last) and before in _MONTHS:
-        return (end - 2, _MONTHS.index(before) + 1, _day(last))
-    return None
-
-
-def _day(text: str) -> int:
-    return int(_DIGITS.findall(text)[0])
-
-
-def _month_after(day: dt.date) -> dt.date:
-    return dt.date(day.year + day.month // 12, day.month % 12 + 1, 1)
-
-
-def _units_asked(words: Sequence[str]) -> Iterator[str]:
-    """Yield the units in which a text wants figures: `in km`, `how many degrees Celsius`."""
-    before = ""
-    for word in words:
-        if before in _BEFORE_A_RESULTS_UNIT:
-            yield word
-        if word not in _DEGREES:
-            before = word
+def _number(text: str) -> float:
+    return float(text.replace(",", ""))
 
 
 def _stem(word: str) -> str:
@@ -265,118 +164,57 @@ def _stem(word: str) -> str:
     return word.removesuffix("s")
 
 
-def _worded_figures(said: str) -> Iterator[float]:
-    """Yield the figures that a text gives with a magnitude or as a percentage: `2 million`, `20 %`."""
-    for figure, word in _MEASURED.findall(said):
-        yield float(figure.replace(",", "")) * _MAGNITUDES[word]
+def _units_asked(words: Sequence[str]) -> Iterator[str]:
+    """Yield the units in which a text wants figures: `in km`, `how many degrees Celsius`, `a month`."""
+    before = ""
+    for word in words:
+        if before in _BEFORE_A_UNIT:
+            yield word
+        if before in _PER:
+            yield f"per {_stem(word)}"
+        if word.endswith("ly"):
+            yield word
+        if word not in _BESIDE_A_UNIT:
+            before = word
 
 
-def _factors_in_words(said: str, bounds: Collection[float]) -> Iterator[tuple[Operator, float]]:
-    """Yield what a text has values multiplied with or divided by: `19 % VAT`, `half of`, `twice`."""
-    for match in _PERCENTAGE.finditer(said):
-        figure = float(match[1].replace(",", ""))
-        if figure in bounds:
-            continue
-        # Written out, as the doubles of a plan are: 1 + 0.19 is another one than 1.19.
-        share, added, taken_off = (
-            float(f"{part / 100:.12g}") for part in (figure, 100 + figure, 100 - figure)
-        )
-        before, after = said[: match.start()], said[match.end() :]
-        if _ADDED_BEFORE.search(before):
-            yield ("*", added)
-        elif _TAKEN_OFF_BEFORE.search(before) or _TAKEN_OFF_AFTER.match(after):
-            yield ("*", share)
-            yield ("*", taken_off)
-        elif _PART_AFTER.match(after) and not before.endswith(" of "):
-            yield ("*", share)
+def _periods(said: str) -> tuple[set[str], set[tuple[str, str]]]:
+    """Return the months and days that a text names (`3 May 2024`, `2024-05-03`), and how values are
+    compared with days to be before, in or after these and the years that it names.
+    """
+    named, bounds = set[str](), set[tuple[str, str]]()
+    for match in _PERIOD.finditer(_SHARED_YEAR.sub(r"\1 \3 \2", said)):
+        month, day = match["iso_month"], match["iso_day"]
+        if match["month"] is not None:
+            month = _MONTHS.index(match["month"]) + 1
+            day = match["day"] or match["day_after"]
+        try:
+            first = dt.date(int(match["year"]), int(month or 1), int(day or 1))
+        except ValueError:
+            continue  # the 31st of April
+        if day is not None:
+            named.add(first.isoformat())
+            after = first + dt.timedelta(1)
+        elif month is not None:
+            named.add(f"{first:%Y-%m}")
+            after = dt.date(first.year + first.month // 12, first.month % 12 + 1, 1)
         else:
-            yield ("*", share)
-            yield ("*", added)
-            yield ("*", taken_off)
-            yield ("/", added)
-    for operator, applied in _APPLIED.items():
-        for text in applied.findall(said):
-            yield (operator, float(text.replace(",", "")))
-    words = {*_WORDS.findall(said)}
-    if words & {"twice", "double"}:
-        yield ("*", 2.0)
-    if "half" in words:
-        yield ("*", 0.5)
-        yield ("/", 2.0)
-
-
-def _signs_named(said: str) -> set[str]:
-    """Return the signs and codes of the units that a text names in words, and the other way round."""
-    words = {_stem(word) for word in _WORDS.findall(said)} | {*_SIGNS.findall(said)}
-    return {_stem(name) for names in _UNIT_NAMES if words & {*names} for name in names}
+            after = dt.date(first.year + 1, 1, 1)
+        last = after - dt.timedelta(1)
+        bounds |= {(sign, edge.isoformat()) for sign in (">=", "<") for edge in (first, after)}
+        bounds |= {(sign, last.isoformat()) for sign in (">", "<=")}
+    return named, bounds
 
 
 _DIGIT: Final = re.compile(r"\d")
 _WORDS: Final = re.compile(r"[^\W_]+(?:\.\d+)?")
 _SIGNS: Final = re.compile("[%‰±<>≈~€$£¥]")
-_YEAR: Final = re.compile(r"(?:19|20)\d\d")
+_YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
-_DATE: Final = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>\d\d)(?:-(?P<day>\d\d))?(?!\d|-\d)")
-_BESIDE_A_PERIOD: Final = frozenset({"the", "year", "of", "beginning", "start"})
-_DAY_NUMBER: Final = re.compile(r"(?:[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?")
-_DIGITS: Final = re.compile(r"\d+")
-_BETWEEN_MONTHS: Final = frozenset({"and", "to", "until", "till", "through", "or"})
-_BOUND: Final = re.compile(
-    r"\b(?:above|over|below|under|than|least|most|exceed(?:s|ing)?|beyond|within|after|before|until|since)"
-    r" (?:the |about )?[$€£]?(\d[\d,]*(?:\.\d+)?)"
-)
-"""Figures that values are compared with, and not calculated with."""
-_LOWER_BOUND: Final = re.compile(
-    r"(?<!no )\b(?:above|over|(?:more|greater|higher|larger|bigger) than|at least|exceed(?:s|ing)?)"
-    r" (?:the |about )?[$€£]?(\d[\d,]*(?:\.\d+)?)(?! ?(?:%|per ?cent\b))"
-)
-_UPPER_BOUND: Final = re.compile(
-    r"(?<!no )\b(?:below|under|(?:less|fewer|lower|smaller|cheaper) than|at most)"
-    r" (?:the |about )?[$€£]?(\d[\d,]*(?:\.\d+)?)(?! ?(?:%|per ?cent\b))"
-)
-_EXCEPTION: Final = re.compile(
-    r"\b(?:no|not|none|all|every|each|any|other|others|rest|without|except|exclud\w*|ignor\w*|omit\w*"
-    r"|remov\w*|drop\w*|skip\w*|leav\w*|discard\w*|unless|if|otherwise|or)\b|n't\b"
-)
-"""Words by which what is on the other side of a bound may be wanted."""
-_ADDED_BEFORE: Final = re.compile(r"\b(?:plus|add|adding|increased by) (?:a |an |the )?$")
-_TAKEN_OFF_BEFORE: Final = re.compile(
-    r"\b(?:minus|less|discount of|rebate of|reduced by) (?:a |an |the )?$"
-)
-_TAKEN_OFF_AFTER: Final = re.compile(r" (?:off|discount|rebate)\b")
-_PART_AFTER: Final = re.compile(r" of (?!vat\b|tax\b|discount\b|interest\b)")
-_SHARE: Final = re.compile(
-    r"%|\b(?:per ?cent(?:age|ages|s)?|pct|shares?|proportions?|(?<!exchange )rates?|growth|grow(?:s|n)?"
-    r"|grew|change[sd]?|(?:in|de)crease[sd]?|quotas?|margins?|fractions?|portions?|returns?|volatility"
-    r"|yields?|drops?|gains?|loss(?:es)?|rises?|rose|falls?|fell|coverage|utili[sz]ation|usage|load"
-    r"|discounts?|interest|inflation|deviations?|differences?|performance|progress|completion|accuracy"
-    r"|complete|done|how much of)\b"
-)
-"""Words after which a figure may be a percentage."""
-_EXISTENCE: Final = re.compile(r"\b(?:is|are|was|were) there\b")
-_ABSENCE: Final = re.compile(
-    r"\b(?:no|not|none|nothing|without|only|missing|lacks?|free of|absent|un\w+)\b"
-)
-_DIVIDED: Final = re.compile(
-    r"\b(?:means?|averages?|avg|per|each|every|apiece|equal(?:ly)?|divided?|split|shares?|shared|ratios?"
-    r"|rates?|parts?|portions?|daily|weekly|monthly|yearly|by)\b"
-)
-"""Words by which a number of things divides."""
-_PERCENTAGE: Final = re.compile(r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)\s?(?:%|per ?cent\b)")
-_BEFORE_A_RESULTS_UNIT: Final = frozenset({"in", "into", "as", "to", "many", "per"})
-_DEGREES: Final = frozenset({"degree", "degrees", "whole", "full"})
+_FIGURE: Final = r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)"
+_PERCENTAGE: Final = re.compile(rf"{_FIGURE}\s?(?:%|per ?cent\b)")
 
-
-def _after(words: str) -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{words}) [$€£]?(\d[\d,]*(?:\.\d+)?)")
-
-
-_APPLIED: Final[dict[Operator, re.Pattern[str]]] = {
-    "+": _after("plus|add|adding|increased by"),
-    "-": _after("minus|less|subtract|subtracting|deduct|without|reduced by"),
-    "*": _after("times|multiplied by|multiply by|per|at|factor|factor of|rate of"),
-}
-"""Figures after the words that say how they are applied."""
+# Figures that people write as words; `one` is often none.
 _COUNTED: Final = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBERS: Final = {
     **{word: float(number) for number, word in enumerate(_COUNTED, 2)},
@@ -385,25 +223,28 @@ _NUMBERS: Final = {
     "dozen": 12.0,
     "twenty": 20.0,
 }
-"""Figures that people write as words; `one` is often none."""
 _ORDINALS: Final = {
-    **dict.fromkeys(("second", "2nd"), 1),
-    **dict.fromkeys(("third", "3rd"), 2),
-    **dict.fromkeys(("fourth", "4th"), 3),
-    **dict.fromkeys(("fifth", "5th"), 4),
+    "second": 1,
+    "third": 2,
+    "fourth": 3,
+    "fifth": 4,
+    "2nd": 1,
+    "3rd": 2,
+    "4th": 3,
+    "5th": 4,
 }
-"""The index of an entry that people count by an ordinal."""
-_BEFORE_A_UNIT: Final = frozenset({"per", "a", "each", "every", "one"})
-"""Words after which a second is a time."""
 _MAGNITUDES: Final = {
-    **dict.fromkeys(("k", "thousand"), 1e3),
-    **dict.fromkeys(("million", "m", "mio"), 1e6),
-    **dict.fromkeys(("billion", "bn"), 1e9),
-    **dict.fromkeys(("%", "percent", "per cent"), 0.01),
+    "k": 1e3,
+    "thousand": 1e3,
+    "m": 1e6,
+    "mio": 1e6,
+    "million": 1e6,
+    "bn": 1e9,
+    "billion": 1e9,
 }
-_MEASURED: Final = re.compile(
-    r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)\s?(per cent|percent|thousand|million|billion|mio|bn|[km]\b|%)"
-)
+_MEASURED: Final = re.compile(rf"{_FIGURE}\s?(thousand|million|billion|mio|bn|[km]\b)")
+
+# Units: their signs, the words before them, and how values in usual other units come into them.
 _UNIT_NAMES: Final = (
     ("%", "percent", "percentage"),
     ("€", "eur", "euro"),
@@ -411,9 +252,85 @@ _UNIT_NAMES: Final = (
     ("£", "gbp", "pound"),
     ("¥", "jpy", "yen"),
 )
-_MONTHS: Final = tuple(
-    re.findall(
-        r"\w+",
-        "january february march april may june july august september october november december",
-    )
+_BEFORE_A_UNIT: Final = frozenset({"in", "into", "as", "to", "many", "per"})
+_BESIDE_A_UNIT: Final = frozenset({"degree", "degrees", "whole", "full"})
+_PER: Final = frozenset({"per", "a", "an", "each", "every", "one"})
+_CONVERSION_TABLE: Final = """
+kelvin k: +273.15
+celsius c: -273.15 -32/1.8
+fahrenheit f: *1.8+32
+thousand thousands: /1000
+million millions: /1000000 /1000
+billion billions: /1000000000 /1000000 /1000
+km kilometre kilometres kilometer kilometers: /1000 *1.609344
+m metre metres meter meters: *1000 *0.3048 /100 /1000
+cm centimetres centimeters: *100 *2.54 /10
+mm millimetres millimeters: *10 *1000
+mile miles: /1.609344 /1609.344
+foot feet: /0.3048
+inch inches: /2.54
+kg kilogram kilograms: /1000 *0.45359237
+g gram grams: *1000
+t tonne tonnes tons: /1000
+l litre litres liter liters: /1000
+ml millilitres milliliters: *1000
+kwh kw kb gb: /1000
+mwh mw mb: /1000 /1000000
+ms milliseconds: *1000
+s second seconds: *60 *3600 *86400 /1000
+min minute minutes: /60 *60
+h hour hours: /60 /3600 *24
+day days: /24 /86400 /1440 *7
+week weeks: /7
+month months: *12
+year years: /12 /365 /365.25
+hourly per-hour: /24
+daily per-day: /7 /365
+weekly per-week: /52
+monthly per-month: /12
+quarterly per-quarter: /4
+yearly per-year: *12 *4
+"""
+
+
+def _conversions_of(table: str) -> Iterator[tuple[frozenset[str], list[tuple[float, float]]]]:
+    """Yield the names of each unit with what leads to it."""
+    operators: dict[str, Operator] = {"*": "*", "/": "/", "+": "+", "-": "-"}
+    for row in table.strip().splitlines():
+        names, _, formulas = row.partition(": ")
+        lines = list[tuple[float, float]]()
+        for formula in formulas.split():
+            steps = _STEP.findall(formula)
+            line = _line_of(tuple((operators[sign], float(figure)) for sign, figure in steps))
+            assert line is not None
+            lines.append(line)
+        yield frozenset(name.replace("-", " ") for name in names.split()), lines
+
+
+_STEP: Final = re.compile(r"([-+*/])([\d.]+)")
+_CONVERSIONS: Final = (*_conversions_of(_CONVERSION_TABLE),)
+
+# Periods: a year, alone or after a month and a day.
+_MONTHS: Final = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
 )
+_MONTH: Final = f"(?:{'|'.join(_MONTHS)})"
+_NUMBERED: Final = r"(?:[12]\d|3[01]|[1-9])(?:st|nd|rd|th)?"
+_PERIOD: Final = re.compile(
+    rf"""
+    (?:(?:\b(?P<day>[12]\d|3[01]|[1-9])(?:st|nd|rd|th)?\s(?:of\s)?)?
+        \b(?P<month>{_MONTH})\s
+        (?:(?P<day_after>[12]\d|3[01]|[1-9])(?:st|nd|rd|th)?,?\s)?
+        (?:of\s)?)?
+    \b(?P<year>(?:19|20)\d\d)
+    (?:-(?P<iso_month>\d\d)(?:-(?P<iso_day>\d\d))?(?!\d|-\d))?
+    (?!\d)
+    """,
+    re.VERBOSE,
+)
+_SHARED_YEAR: Final = re.compile(
+    rf"({_MONTH}(?: {_NUMBERED})?)"
+    rf"( (?:and|to|until|till|through|or) (?:{_NUMBERED} )?{_MONTH}(?: {_NUMBERED},?)? ((?:19|20)\d\d))"
+)
+"""Months that are named with the year of a later one: `3 May and 4 June 2024`."""

@@ -59,15 +59,13 @@ def evidence_faults(
 
 def only_faults(before: Plan, patch: PlanPatch) -> Iterator[Diagnostic]:
     """Yield the steps with `only: failed` that have other items than the step that they supersede."""
-    steps = {step.id: step for step in before.steps}
-    for number, op in enumerate(patch.ops):
-        if not isinstance(op, AddStep | ReplaceStep) or op.step.only is None:
+    for pointer, step, old in _new_steps(before, patch):
+        if step.only is None:
             continue
-        step, old = op.step, steps.get(op.step.supersedes or op.step.id)
         if old is None or old.for_each is None or not _same(old, step, "for_each"):
             yield make_diagnostic(
                 "E408",
-                f"/ops/{number}/step/only",
+                f"{pointer}/only",
                 f"step {step.id!r} calls only failed items again, and has other items than the step before",
                 "supersede a step with `for_each`, and give the same list",
             )
@@ -104,20 +102,29 @@ def stopped_data_faults(
     stopped = {gate.on for gate in before.gates if gate.on and gate.id in failed_gates}
     graph = PlanGraph.of(after)
     known = {step.id for step in before.steps}
-    for number, op in enumerate(patch.ops):
-        if not isinstance(op, AddStep | ReplaceStep) or op.step.id in known:
+    for pointer, step, _ in _new_steps(before, patch):
+        read = sorted(stopped.intersection(graph.dependencies.get(step.id, ())))
+        if step.id in known or not read:
             continue
-        read = sorted(stopped.intersection(graph.dependencies.get(op.step.id, ())))
-        following = {op.step.id, *graph.descendants(op.step.id)} if read else set[StepId]()
-        for name in sorted(following):
+        for name in sorted({step.id, *graph.descendants(step.id)}):
             tool = tools.get(graph.steps[name].tool)
             if tool is not None and not tool.only_reads:
                 yield make_diagnostic(
                     "E413",
-                    f"/ops/{number}/step",
+                    pointer,
                     f"step {name!r} would write or send what rests on {read[0]!r}, which a gate has stopped",
                     f"supersede {read[0]!r}, so that the gate is evaluated again",
                 )
+
+
+def _new_steps(before: Plan, patch: PlanPatch) -> Iterator[tuple[str, Step, Step | None]]:
+    """Yield each step that a patch writes, with its place in the patch and the step for which it
+    stands.
+    """
+    olds = {step.id: step for step in before.steps}
+    for number, op in enumerate(patch.ops):
+        if isinstance(op, AddStep | ReplaceStep):
+            yield f"/ops/{number}/step", op.step, olds.get(op.step.supersedes or op.step.id)
 
 
 def _supplied_data(
@@ -132,12 +139,7 @@ def _supplied_data(
     if goal is not None:
         said += [goal.text, goal.inputs]
     known = set(figures_in(said))
-    steps = {step.id: step for step in before.steps}
-    for number, op in enumerate(patch.ops):
-        if not isinstance(op, AddStep | ReplaceStep):
-            continue
-        step = op.step
-        old = steps.get(step.supersedes or step.id)
+    for pointer, step, old in _new_steps(before, patch):
         supplied = {name: _listing(texts) for name, texts in now.supplied(step).items()}
         for name in _no_longer_read(step, old, was, now):
             supplied.setdefault(name, _listing([json.dumps(_argument(step, name))]))
@@ -151,11 +153,10 @@ def _supplied_data(
         for name, what in supplied.items():
             if old is not None and old.tool == step.tool and _same(old, step, name):
                 continue
-            is_param = name in step.params
+            place = f"/params{pointer_token(name)}" if name in step.params else f"/{name}"
             yield make_diagnostic(
                 "E412",
-                f"/ops/{number}/step"
-                + (f"/params{pointer_token(name)}" if is_param else f"/{name}"),
+                pointer + place,
                 f"a patch may not supply data: {name!r} of step {step.id!r} holds {what}",
                 "read it from a step that fetches it: `${steps.…}`, or `${inputs.…}`",
             )
@@ -212,15 +213,9 @@ def _same(old: Step, new: Step, name: str) -> bool:
 
 def _weaker_steps(before: Plan, after: Plan, patch: PlanPatch) -> Iterator[Diagnostic]:
     """Yield the steps that stand for others of which more was asked."""
-    olds = {step.id: step for step in before.steps}
-    for number, op in enumerate(patch.ops):
-        if not isinstance(op, AddStep | ReplaceStep):
-            continue
-        step = op.step
-        old = olds.get(step.supersedes or step.id)
+    for pointer, step, old in _new_steps(before, patch):
         if old is None:
             continue
-        pointer = f"/ops/{number}/step"
         if step.optional and not old.optional:
             yield make_diagnostic(
                 "E413",
@@ -257,21 +252,18 @@ def _other_subjects(
     A gate that failed on one item is not lifted by another one: an item, or a text that the job
     gives, is passed on as it is, and no input gets lost. How much is asked for may change.
     """
-    olds = {step.id: step for step in before.steps}
     asked = _Subjects(before, goal), _Subjects(after, goal)
-    for number, op in enumerate(patch.ops):
-        if not isinstance(op, AddStep | ReplaceStep):
-            continue
-        old = olds.get(op.step.supersedes or op.step.id)
-        new = next((step for step in after.steps if step.id == op.step.id), None)
+    stands = {step.id: step for step in after.steps}
+    for pointer, step, old in _new_steps(before, patch):
+        new = stands.get(step.id)
         if old is None or new is None:
             continue
         lost = next(iter(_lost_subjects(old, new, *asked)), None)
         if lost is not None:
+            is_param = lost.param is not None and lost.param in step.params
             yield make_diagnostic(
                 "E413",
-                f"/ops/{number}/step"
-                + (f"/params{pointer_token(lost.param)}" if lost.param in op.step.params else ""),
+                pointer + (f"/params{pointer_token(lost.param or '')}" if is_param else ""),
                 f"step {new.id!r} would no longer ask for {lost.subject}, as {old.id!r} does, for which it"
                 " stands",
                 f"pass it on as it is: `${{{lost.subject}}}`",

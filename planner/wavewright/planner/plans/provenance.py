@@ -1,15 +1,19 @@
 """Provenance: where each field of a result and each input of a gate comes from.
 
-A value has *origins*: steps that fetch data, inputs of the job, steps in which a model answers, and
-*literals*, which the plan's author wrote. Literals are followed through expressions
-(`expression_origins`), items and the steps that compute with them, wherever they end up in a value.
+The rules, which `docs/explanation/confidence.md` tells with examples:
 
-A tool that *fetches* data, is a source of it whatever its arguments are: they only say which data.
-What another tool gives is made of its arguments. Among these a single number, word or list of words
-is an option of the computation as long as another argument brings data; a record is data.
-
-A *strict* reading is for patches: there, no figure is an option or a unit, and no empty list is a
-default, because a patch is written when it is known which values would pass a gate.
+1. A value has *origins*: steps that fetch data, inputs of the job, steps in which a model answers, and
+   *literals*, which the plan's author wrote. They are followed through expressions, items and steps.
+2. A tool that *fetches* is a source whatever its arguments are: they only say which data. What
+   another tool gives is made of its arguments: a record among them is data, a single number or word
+   an option, as long as another argument brings data.
+3. What an author writes is a literal unless what is read still decides the value. Then it is nothing
+   if the job says it (its goal or inputs name the figure, word, unit or day) or everybody writes it
+   so (counting, rounding, a mean, a percentage of a share, a default for what is not there); a
+   *factor* if it makes of the value another one; a *choice* if it takes a part or words it.
+4. Computing with data alone is *computed*: it counts as nothing and is shown, for a reviewer to judge.
+5. A patch is read *strictly*, because it is written when it is known which values would pass a gate:
+   its factors and computations are literals, and so is an empty list.
 """
 
 from __future__ import annotations
@@ -31,7 +35,11 @@ from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignat
 from wavewright.planner.plans.answer_types import only_answers
 from wavewright.planner.plans.expression_origins import (
     FIELDS,
+    NO_STEPS,
+    NO_TEXTS,
+    NOTHING,
     ExpressionOrigins,
+    Origins,
     has_digit,
     shown,
     without_name,
@@ -39,7 +47,6 @@ from wavewright.planner.plans.expression_origins import (
 from wavewright.planner.plans.figures import numbers_in
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.job_words import JobWords
-from wavewright.planner.plans.origins import NO_STEPS, NO_TEXTS, NOTHING, Origins
 from wavewright.planner.plans.step_types import answer_types
 from wavewright.planner.plans.uses import gate_reads
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_object
@@ -69,15 +76,14 @@ class PlanProvenance:
         self._with_items = {step.id for step in plan.steps if step.for_each is not None}
         graph = PlanGraph.of(plan)
         for step_id in graph.order():
-            self.steps[step_id] = self._of_step(graph.steps[step_id])
-
-    @property
-    def said(self) -> JobWords:
-        """What the job names."""
-        return self._said
+            origins = self._of_step(graph.steps[step_id])
+            if is_strict:
+                # What is not a literal is an option of a step before.
+                origins = replace(origins, factors=NO_TEXTS, computed=NO_TEXTS)
+            self.steps[step_id] = origins
 
     @cached_property
-    def _said(self) -> JobWords:
+    def said(self) -> JobWords:
         """What the job names, read when it is first asked for: inputs may be long."""
         if self._goal is None:
             return JobWords([dict(self._plan.inputs)])
@@ -126,40 +132,6 @@ class PlanProvenance:
         names = {*gate_reads(gate), *([gate.on] if gate.on is not None else [])}
         return NOTHING.joined(*(self.steps.get(name, NOTHING) for name in sorted(names)))
 
-    def supplied(self, step: Step) -> dict[str, frozenset[str]]:
-        """Return the literals that a step brings in as data, by parameter; `for_each` for its
-        items.
-        """
-        kind = self._source_kind(step)
-        if kind == "data":
-            return {}
-        item = self._item(step)
-        found = {
-            name: self._supplied_by(value, self._value(value, item), kind)
-            for name, value in step.params.items()
-        }
-        if kind == "model":
-            for name, literals in self._dictated(step, item):
-                found[name] |= literals
-        if kind != "unknown":
-            found["for_each"] = NO_TEXTS if item is None else item.literals
-            if kind == "computed" and not self._has_reading(step, item):
-                # Nothing brings data: what would be options is all that the output is made of.
-                for name, value in step.params.items():
-                    found[name] |= self._value(value, item).settled().literals
-        return {name: literals for name, literals in found.items() if literals}
-
-    def _dictated(self, step: Step, item: Origins | None) -> Iterator[tuple[str, frozenset[str]]]:
-        """Yield what a plan has a model say: answers of which only one fits their type, and a text
-        that is asked about and comes from nowhere.
-        """
-        for name, schema in answer_types(step, self._tools):
-            yield name, frozenset(only_answers(schema))
-        name = _ASKED_ABOUT.get(step.tool, "")
-        about = self._value(step.params.get(name), item)
-        if name in step.params and not about.reads:
-            yield name, about.settled().literals
-
     def asks_model(self, step: Step) -> bool:
         """Whether a model answers in a step."""
         return self._source_kind(step) == "model"
@@ -167,10 +139,6 @@ class PlanProvenance:
     def computes(self, step: Step) -> bool:
         """Whether a step's output is made of its arguments, by code."""
         return self._source_kind(step) == "computed"
-
-    def reads_anything(self, value: Json, step: Step) -> bool:
-        """Whether a value in a step's parameters reads a step, an input or its item."""
-        return self._value(value, self._item(step)).reads
 
     def fetches(self, step: Step) -> bool:
         """Whether a step's tool fetches data."""
@@ -181,97 +149,32 @@ class PlanProvenance:
         tool = self._tools.get(step.tool)
         return self.fetches(step) and (tool is None or not tool.writes)
 
-    def _of_step(self, step: Step) -> Origins:
-        kind = self._source_kind(step)
-        item = self._item(step)
-        if kind == "data" or not (step.params or step.for_each is not None or kind == "model"):
-            return Origins(data=frozenset({step.id})).joined(
-                self._echoed(step), self._misdirected(step, item)
-            )
-        read = [self._value(value, item) for value in step.params.values()]
-        if step.tool == SUB_PLAN:
-            return replace(NOTHING.joined(*read).settled(), labels=NO_TEXTS)
-        whole = NOTHING.joined(*read, *([item] if item is not None else []))
-        literals = NO_TEXTS.union(*self.supplied(step).values())
-        own = Origins(
-            data=frozenset({step.id}) if kind == "unknown" else NO_STEPS,
-            models=frozenset({step.id}) if kind == "model" else NO_STEPS,
-            literals=literals,
-        )
-        words = [value.labels for value in read if value.reads] if kind == "computed" else []
-        return Origins(
-            whole.data,
-            whole.inputs,
-            whole.models,
-            is_read=whole.is_read,
-            labels=NO_TEXTS.union(*words),
-            units=frozenset(unit for unit in whole.units if " " in unit),
-            factors=whole.factors | self._options(step, kind),
-            choices=whole.choices,
-        ).joined(own)
+    def reads_anything(self, value: Json, step: Step) -> bool:
+        """Whether a value in a step's parameters reads a step, an input or its item."""
+        return self._value(value, self._item(step)).reads
 
-    def _options(self, step: Step, kind: _SourceKind) -> frozenset[str]:
-        """Return the figures that are options of a computation, and neither the tool's own default nor
-        named by the goal or an input.
+    def supplied(self, step: Step) -> dict[str, frozenset[str]]:
+        """Return the literals that a step brings in as data, by parameter; `for_each` for its
+        items.
         """
-        if kind != "computed":
-            return NO_TEXTS
-        tool = self._tools.get(step.tool)
-        known = {} if tool is None else as_object(tool.input_schema.get("properties"))
-        options = set[str]()
-        for name, value in step.params.items():
-            if all(self.said.names_figure(figure) for figure in numbers_in(value)):
-                continue
-            schema = as_object(known.get(name))
-            if "default" not in schema or schema["default"] != value:
-                options.add(f"{name} = {json.dumps(value)} of {step.id}")
-        return frozenset(options)
-
-    def _misdirected(self, step: Step, item: Origins | None) -> Origins:
-        """Return what makes of the data that a fetch is asked for other data: `item + 1`."""
-        found = NOTHING if item is None else Origins(factors=item.factors, choices=item.choices)
-        for value in step.params.values():
-            asked = self._value(value, item)
-            if asked.data and isinstance(value, str):
-                found = found.joined(Origins(factors=asked.factors | asked.literals))
-        return found
-
-    def _echoed(self, step: Step) -> Origins:
-        """Return what a step that writes may hand back in its receipt, in the strict reading."""
-        tool = self._tools.get(step.tool)
-        if not self._is_strict or tool is None or not tool.writes or "data" in tool.tags:
-            return NOTHING
-        item = self._item(step)
-        written = NOTHING.joined(*(self._value(value, item) for value in step.params.values()))
-        return Origins(literals=written.settled().literals)
-
-    def _source_kind(self, step: Step) -> _SourceKind:
-        """Return what a step's tool does: a tool without tags that reads something outside may fetch
-        data or compute, as far as is known.
-        """
-        tool = self._tools.get(step.tool)
-        if tool is None:
-            return "computed" if step.tool == SUB_PLAN else "unknown"
-        if tool.expected_tokens > 0 or tool.name == AGENT:
-            return "model"
-        rules = None if self._goal is None else self._goal.rules
-        if tool.name == ASK_PERSON or "data" in tool.tags or tool.writes:
-            return "data"
-        if rules is not None and tool.name in rules.data_tools:
-            return "data"
-        if tool.untrusted_output or "egress" in tool.effects or tool.reads_data:
-            return "data"
-        if tool.freshness_field is not None:
-            return "data"
-        is_analysis = rules is not None and tool.name in rules.analysis_tools
-        return "computed" if is_analysis or tool.tags or not tool.effects else "unknown"
-
-    def _item(self, step: Step) -> Origins | None:
-        return None if step.for_each is None else self._value(step.for_each, None).settled()
-
-    def _has_reading(self, step: Step, item: Origins | None) -> bool:
-        parts = [self._value(value, item) for value in step.params.values()]
-        return any(part.reads for part in parts) or (item is not None and item.reads)
+        kind, item = self._source_kind(step), self._item(step)
+        if kind == "data":
+            return {}
+        params = self._params(step, item)
+        found = {
+            name: self._supplied_by(step.params[name], origins, kind)
+            for name, origins in params.items()
+        }
+        if kind == "model":
+            for name, literals in self._dictated(step, params):
+                found[name] |= literals
+        if kind != "unknown":
+            found["for_each"] = item.literals
+        if kind == "computed" and not NOTHING.joined(item, *params.values()).reads:
+            # Nothing brings data: what would be options is all that the output is made of.
+            for name, origins in params.items():
+                found[name] |= origins.settled().literals
+        return {name: literals for name, literals in found.items() if literals}
 
     def _supplied_by(self, value: Json, origins: Origins, kind: _SourceKind) -> frozenset[str]:
         """Return the literals of a parameter that are data and no options of the computation."""
@@ -289,9 +192,92 @@ class PlanProvenance:
         is_data = _holds_records(value, figures_too=figures_too)
         return origins.settled().literals if is_data else NO_TEXTS
 
+    def _dictated(
+        self, step: Step, params: Mapping[str, Origins]
+    ) -> Iterator[tuple[str, frozenset[str]]]:
+        """Yield what a plan has a model say: answers of which only one fits their type, and a text
+        that is asked about and comes from nowhere.
+        """
+        for name, schema in answer_types(step, self._tools):
+            yield name, frozenset(only_answers(schema))
+        name = _ASKED_ABOUT.get(step.tool, "")
+        if name in params and not params[name].reads:
+            yield name, params[name].settled().literals
+
+    def _of_step(self, step: Step) -> Origins:
+        kind, item = self._source_kind(step), self._item(step)
+        params = self._params(step, item)
+        is_source = not (params or step.for_each is not None or kind == "model")
+        if kind == "data" or is_source:
+            own = Origins(data=frozenset({step.id}))
+            return own.joined(self._echoed(step, params), _misdirected(step, params, item))
+        if step.tool == SUB_PLAN:
+            return replace(NOTHING.joined(*params.values()).settled(), labels=NO_TEXTS)
+        whole = NOTHING.joined(item, *params.values())
+        words = [read.labels for read in params.values() if read.reads and kind == "computed"]
+        return Origins(
+            whole.data | ({step.id} if kind == "unknown" else NO_STEPS),
+            whole.inputs,
+            whole.models | ({step.id} if kind == "model" else NO_STEPS),
+            NO_TEXTS.union(*self.supplied(step).values()),
+            NO_TEXTS.union(*words),
+            is_read=whole.is_read,
+            factors=whole.factors | self._options(step, kind),
+            choices=whole.choices,
+            computed=whole.computed,
+            handed=whole.applied_so_far(),
+        )
+
+    def _item(self, step: Step) -> Origins:
+        return self._value(step.for_each, NOTHING).settled()
+
+    def _params(self, step: Step, item: Origins) -> dict[str, Origins]:
+        return {name: self._value(value, item) for name, value in step.params.items()}
+
+    def _options(self, step: Step, kind: _SourceKind) -> frozenset[str]:
+        """Return the figures that are options of a computation, and neither the tool's own default nor
+        named by the goal or an input.
+        """
+        options = set[str]()
+        tool = self._tools.get(step.tool)
+        if kind != "computed" or tool is None:
+            return NO_TEXTS
+        known = as_object(tool.input_schema.get("properties"))
+        for name, value in step.params.items():
+            schema = as_object(known.get(name))
+            is_default = "default" in schema and schema["default"] == value
+            if not is_default and not all(map(self.said.names_figure, numbers_in(value))):
+                options.add(f"{name} = {json.dumps(value)} of {step.id}")
+        return frozenset(options)
+
+    def _echoed(self, step: Step, params: Mapping[str, Origins]) -> Origins:
+        """Return what a step that writes may hand back in its receipt, in the strict reading."""
+        tool = self._tools.get(step.tool)
+        if not self._is_strict or tool is None or not tool.writes or "data" in tool.tags:
+            return NOTHING
+        return Origins(literals=NOTHING.joined(*params.values()).settled().literals)
+
+    def _source_kind(self, step: Step) -> _SourceKind:
+        """Return what a step's tool does: a tool without tags that reads something outside may fetch
+        data or compute, as far as is known.
+        """
+        tool = self._tools.get(step.tool)
+        if tool is None:
+            return "computed" if step.tool == SUB_PLAN else "unknown"
+        if tool.expected_tokens > 0 or tool.name == AGENT:
+            return "model"
+        rules = None if self._goal is None else self._goal.rules
+        is_source = tool.name == ASK_PERSON or "data" in tool.tags or tool.writes or tool.reads_data
+        is_outside = tool.untrusted_output or "egress" in tool.effects
+        is_named = rules is not None and tool.name in rules.data_tools
+        if is_source or is_outside or is_named or tool.freshness_field is not None:
+            return "data"
+        is_analysis = rules is not None and tool.name in rules.analysis_tools
+        return "computed" if is_analysis or tool.tags or not tool.effects else "unknown"
+
     def _of_leaf(self, path: tuple[str | int, ...], leaf: Json) -> Origins:
         """Return the origins of a field of the result, where figures in words count as well."""
-        origins = self._value(leaf, None)
+        origins = self._value(leaf, NOTHING)
         figures = frozenset(label for label in origins.labels if has_digit(label))
         found = origins.joined(Origins(literals=figures)).settled()
         key = path[-1] if path else None
@@ -339,7 +325,7 @@ class PlanProvenance:
         read = _STEPS.fullmatch(text)
         return read is not None and origins.reads and StepId(read[1]) in self._with_items
 
-    def _value(self, value: Json, item: Origins | None) -> Origins:
+    def _value(self, value: Json, item: Origins) -> Origins:
         match value:
             case None:
                 return NOTHING
@@ -354,7 +340,7 @@ class PlanProvenance:
             case _:
                 return Origins(literals=frozenset({json.dumps(value)}))
 
-    def _text(self, text: str, item: Origins | None) -> Origins:
+    def _text(self, text: str, item: Origins) -> Origins:
         if "${" not in text:
             return Origins(labels=frozenset({shown(text)}))
         try:
@@ -372,17 +358,25 @@ class PlanProvenance:
             found.append(Origins(labels=frozenset({shown(words)})))
         return NOTHING.joined(*found)
 
-    def _expression(self, expression: str, item: Origins | None) -> Origins:
+    def _expression(self, expression: str, item: Origins) -> Origins:
         keys = Origins(choices=self._chosen_keys(expression))
         plain = plain_read(expression)
         if plain is not None:
-            return self.root(plain.root, plain.name, item).joined(keys)
+            return self._root(plain.root, plain.name, item).joined(keys)
         try:
             tree = parse_expression(expression)
         except ExpressionError:
             return NOTHING
-        origins = ExpressionOrigins(self, expression, item, is_strict=self._is_strict)
-        return origins.of(tree, {}).joined(keys)
+
+        def root(name: str, field: str | None) -> Origins:
+            return self._root(name, field, item)
+
+        found = ExpressionOrigins(expression, root, self.said, self).of(tree, {}).joined(keys)
+        if not self._is_strict:
+            return found
+        figures = frozenset(label for label in found.labels if has_digit(label))
+        literals = found.literals | found.factors | found.computed | figures
+        return replace(found, literals=literals, factors=NO_TEXTS, computed=NO_TEXTS)
 
     def _chosen_keys(self, expression: str) -> frozenset[str]:
         """Return the keys that an expression takes from objects of which only the data knows the
@@ -402,7 +396,7 @@ class PlanProvenance:
         tool = self._tools.get(self._tool_of.get(step, ""))
         return {} if tool is None else tool.output_schema
 
-    def root(self, root: str, name: str | None, item: Origins | None) -> Origins:
+    def _root(self, root: str, name: str | None, item: Origins) -> Origins:
         """Return the origins of a root of expressions, or of a field right below it."""
         match root:
             case "steps" if name is not None:
@@ -410,7 +404,7 @@ class PlanProvenance:
             case "inputs":
                 return self._input(name)
             case "item":
-                return item or NOTHING
+                return item
             case "index" | "previous":
                 return Origins(is_read=True)
             case _:
@@ -458,6 +452,15 @@ _NEUTRAL: Final = frozenset(
 
 _ASKED_ABOUT: Final = {ASK_MODEL: "of", AGENT: "context"}
 """The parameter of a model's step that holds what is asked about."""
+
+
+def _misdirected(step: Step, params: Mapping[str, Origins], item: Origins) -> Origins:
+    """Return what makes of the data that a fetch is asked for other data: `item + 1`."""
+    factors = item.factors
+    for name, asked in params.items():
+        if asked.data and isinstance(step.params[name], str):
+            factors |= asked.factors | asked.literals
+    return Origins(factors=factors, choices=item.choices)
 
 
 def _calculates(text: str, origins: Origins) -> bool:

@@ -204,6 +204,7 @@ def _provenance(
         factors = origins.factors | told
         choices = origins.choices | provenance.words(origins) | written.option_words(part)
         shaped = factors | choices
+        computed = origins.computed - literals - shaped
         fields.append(
             FieldProvenance(
                 field=field,
@@ -213,6 +214,7 @@ def _provenance(
                 literals=tuple(sorted(literals)),
                 factors=tuple(sorted(factors)),
                 choices=tuple(sorted(choices)),
+                computed=tuple(sorted(computed)),
                 is_by_planner=bool(authored) and bool(literals or told or (is_of_model and shaped)),
             )
         )

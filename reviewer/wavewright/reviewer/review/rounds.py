@@ -158,16 +158,14 @@ def provenance_text(provenance: FieldProvenance) -> str:
 def origins_text(provenance: FieldProvenance) -> str:
     """Return where a field of the result comes from, in words."""
     author = "the planner" if provenance.is_by_planner else "the plan's author"
-    parts = [
-        f"data of {listing(provenance.data, 4)}" if provenance.data else "",
-        f"inputs {listing(provenance.inputs, 4)}" if provenance.inputs else "",
-        f"a model's answer in {listing(provenance.models, 4)}" if provenance.models else "",
-        f"written by {author}: {listing(provenance.literals, 4)}" if provenance.literals else "",
-        f"made another value by {author}: {listing(provenance.factors, 4)}"
-        if provenance.factors
-        else "",
-        f"chosen or worded by {author}: {listing(provenance.choices, 4)}"
-        if provenance.choices
-        else "",
-    ]
-    return ", ".join(part for part in parts if part) or "nothing"
+    parts = {
+        "data of": provenance.data,
+        "inputs": provenance.inputs,
+        "a model's answer in": provenance.models,
+        "computed:": provenance.computed,
+        f"written by {author}:": provenance.literals,
+        f"made another value by {author}:": provenance.factors,
+        f"chosen or worded by {author}:": provenance.choices,
+    }
+    texts = [f"{words} {listing(origins, 4)}" for words, origins in parts.items() if origins]
+    return ", ".join(texts) or "nothing"
