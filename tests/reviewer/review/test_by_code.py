@@ -189,7 +189,9 @@ def test_the_result_that_a_plan_names_must_be_there() -> None:
     assert review(run_plan(plan, {"a": {"figures": 3}})).goal_achieved
     found = review(run_plan(plan, {"a": {"other": 3}}))
     assert not found.goal_achieved
-    assert found.missing_data == ("result: ${steps.a.figures} is missing",)
+    assert found.missing_data == (
+        "result: step 'a' has no field 'figures'; it has: other: an integer, in ${steps.a.figures}",
+    )
 
 
 def test_a_part_of_the_result_that_only_an_optional_step_would_bring_may_be_null() -> None:
@@ -201,7 +203,17 @@ def test_a_part_of_the_result_that_only_an_optional_step_would_bring_may_be_null
     found = review(run_plan(plan, {"a": 1, "news": Fails()}))
 
     assert found.goal_achieved
-    assert "result: ${steps.news} is missing" in found.missing_data
+    assert "result.news: ${steps.news} is missing" in found.missing_data
+
+
+def test_a_part_of_the_result_that_cannot_be_computed_says_why() -> None:
+    plan = plan_of(A, result={"rates": ["${steps.a.known[0]}", "${steps.a.none[0]}"]})
+
+    found = review(run_plan(plan, {"a": {"known": [1], "none": []}}))
+
+    assert found.missing_data == (
+        "result.rates[1]: 'steps.a.none' has 0 elements, so there is no [0], in ${steps.a.none[0]}",
+    )
 
 
 def test_a_result_that_breaks_the_goals_schema_is_not_the_goal() -> None:

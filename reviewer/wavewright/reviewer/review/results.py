@@ -21,9 +21,10 @@ need it.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from wavewright.executor.events.json_values import is_empty
 from wavewright.executor.events.state import SUCCESSES, RunState, blocking_gate
@@ -32,7 +33,7 @@ from wavewright.planner.cel.embedded import reads
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.graph import PlanGraph
@@ -292,64 +293,80 @@ def has_result(run: ReviewedRun, result: RunResult) -> bool:
 def _declared_result(
     run: ReviewedRun, terminal: tuple[StepId, ...], declared: Json, *, may_be_empty: bool = False
 ) -> RunResult:
-    variables = run.scope
-    missing: list[str] = []
-    absent: list[str] = []
+    fields = _ResultFields(run)
+    value = fields.render(declared, "result")
+    may_be_empty = may_be_empty or _all_may_be_empty(run, terminal)
+    if is_empty(value) and not fields.missing and not may_be_empty:
+        fields.missing.append("result: it is empty")
+    missing, absent = dict.fromkeys(fields.missing), dict.fromkeys(fields.absent)
+    return RunResult(value, terminal, tuple(missing), tuple(absent))
 
-    def value_of(expression: str) -> Json:
-        try:
-            value = evaluate(expression, variables, run.now)
-        except ExpressionError:
-            value = None
-        if value is None:
-            lacking = absent if _may_be_absent(expression, run) else missing
-            lacking.append(f"result: ${{{expression}}} is missing")
-        return value
 
-    def text_of(text: str) -> Json:
+class _ResultFields:
+    """Computes the fields of a declared result, and collects those that are not there."""
+
+    def __init__(self, run: ReviewedRun) -> None:
+        self._run = run
+        self._variables = run.scope
+        self.missing: list[str] = []
+        self.absent: list[str] = []
+
+    def render(self, node: Json, place: str) -> Json:
+        """Return a part of the result with its references replaced; null for what is not there."""
+        if isinstance(node, dict):
+            return {key: self.render(entry, f"{place}.{key}") for key, entry in node.items()}
+        if isinstance(node, list):
+            return [self.render(entry, f"{place}[{no}]") for no, entry in enumerate(node)]
+        if isinstance(node, str):
+            return self._text(node, place)
+        return node
+
+    def _text(self, text: str, place: str) -> Json:
+        lacking = len(self.missing) + len(self.absent)
         try:
-            return render(text, value_of)
+            return render(text, lambda expression: self._value(expression, place))
         except ExpressionError as fault:
-            # A missing value is listed already; this lists any other reason why the text cannot be
-            # rendered.
-            if not missing and not absent:
-                missing.append(
-                    f"result: {shorten(text, 80)} could not be rendered ({fault.message})"
-                )
+            # A reference of the text that has no value is listed already.
+            if len(self.missing) + len(self.absent) == lacking:
+                shown = shorten(text, _SHOWN_CHARACTERS)
+                self.missing.append(f"{place}: {shown} could not be rendered ({fault.message})")
             return None
 
-    value = _render_result(declared, text_of)
-    may_be_empty = may_be_empty or _all_may_be_empty(run, terminal)
-    if is_empty(value) and not missing and not may_be_empty:
-        missing.append("result: it is empty")
-    return RunResult(value, terminal, tuple(dict.fromkeys(missing)), tuple(dict.fromkeys(absent)))
+    def _value(self, expression: str, place: str) -> Json:
+        unreadable = _absent_steps(expression, self._run)
+        shown = f"${{{shorten(expression, _SHOWN_CHARACTERS)}}}"
+        line = f"{place}: {shown} is missing"
+        try:
+            value = evaluate(expression, self._variables, self._run.now)
+        except ExpressionError as fault:
+            value = None
+            # Where steps are absent, they are the reason, and their own ends say why.
+            if not unreadable:
+                line = f"{place}: {fault.message}, in {shown}"
+        if value is not None:
+            return value
+        may_be_absent = bool(unreadable) and all(
+            step.optional or self._run.state.status(step.id) == "skipped" for step in unreadable
+        )
+        lacking = self.absent if may_be_absent else self.missing
+        lacking.append(line)
+        return None
 
 
-def _render_result(node: Json, text_of: Callable[[str], Json]) -> Json:
-    match node:
-        case str():
-            return text_of(node)
-        case dict():
-            return {key: _render_result(entry, text_of) for key, entry in node.items()}
-        case list():
-            return [_render_result(entry, text_of) for entry in node]
-        case _:
-            return node
+_SHOWN_CHARACTERS: Final = 80
 
 
-def _may_be_absent(expression: str, run: ReviewedRun) -> bool:
-    """Whether all outputs that an expression reads and that are absent may be absent."""
-    steps, state = {step.id: step for step in run.plan.steps}, run.state
+def _absent_steps(expression: str, run: ReviewedRun) -> list[Step]:
+    """Return the steps that an expression reads and that have no output."""
     try:
-        names = {
-            StepId(read.name) for read in reads(expression) if read.root == "steps" and read.name
-        }
+        read_names = {read.name for read in reads(expression) if read.root == "steps"}
     except ExpressionError:
-        return False
-    lacking = [steps[name] for name in names if name in steps and not state.is_present(name)]
-    return bool(lacking) and all(
-        step.optional or state.status(step.id) == "skipped" for step in lacking
-    )
+        return []
+    return [
+        step
+        for step in run.plan.steps
+        if step.id in read_names and not run.state.is_present(step.id)
+    ]
 
 
 def _all_may_be_empty(run: ReviewedRun, terminal: tuple[StepId, ...]) -> bool:
