@@ -53,6 +53,7 @@ class ScriptedModels:
     """What an agent's calls gave it to see; an error as text."""
     offered: list[LoopTool] = field(default_factory=list[LoopTool])
     limits: LoopLimits | None = None
+    fallbacks: tuple[str, ...] = ()
 
     async def ask(
         self, call: ModelCall, *, on_use: OnUse | None = None, on_text: OnText | None = None
@@ -88,7 +89,7 @@ class ScriptedModels:
             raise ModelError(
                 "denied", "no model is called 'nobody'", hint="preferences: auto, flash, pro"
             )
-        return ModelChoice(MODEL, f"{preference} for {role}")
+        return ModelChoice(MODEL, f"{preference} for {role}", self.fallbacks)
 
     def _next(self, call: ModelCall, on_use: OnUse | None) -> ModelAnswer:
         self.asked.append(call)

@@ -249,6 +249,24 @@ def test_a_refusal_in_words_is_not_asked_again(home: Path) -> None:
     assert len(harness.models.asked) == 1
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("I'm sorry, but I can't help with that letter.", id="in words"),
+        pytest.param(ModelError("refused", "the provider's filter"), id="by the provider"),
+    ],
+)
+def test_a_model_that_refuses_is_followed_by_the_next_one(
+    home: Path, line: str | ModelError
+) -> None:
+    harness = WorkerHarness(home, Worker(SPEC), line, GOOD)
+    harness.models.fallbacks = ("scripted:two",)
+
+    assert harness.call() == {**GOOD, "method": "agent"}
+    assert [call.preference for call in harness.models.asked] == ["auto", "scripted:two"]
+    assert harness.models.asked[1].turns == ()
+
+
 def test_where_the_model_fails_code_makes_what_it_can(home: Path) -> None:
     worker = Worker(
         SPEC, generate=lambda params: {"topic": "bill", "urgent": "!" in str(params["letter"])}

@@ -38,7 +38,7 @@ from wavewright.tools.workers import services as faults
 from wavewright.tools.workers.agent_tools import AgentCalls
 from wavewright.tools.workers.conversation import (
     Deadline,
-    WorkerConversation,
+    ask_worker,
     fitting,
     is_short_refusal,
     read_answer,
@@ -130,7 +130,7 @@ class AgentRun:
         except PromptError as error:
             raise ToolError(f"{self.task.name!r}: {error}", hint=error.hint) from error
         if not self.calls.tools and self.task.schema is not None:
-            return await self._ask(asked, "agent", max_answers=1 + self.task.retries)
+            return await self._ask(asked, "agent", tries=1 + self.task.retries)
         with anyio.move_on_after(limits.seconds) as scope:
             try:
                 self.last_answer = await self._models.work(
@@ -222,28 +222,20 @@ class AgentRun:
             asked = self._question(rung, collected=self.calls.views(), said=answer.text)
         except PromptError as error:
             return FallbackFailure(str(error))
-        return await self._ask(asked, rung, max_answers=self.task.retries)
+        return await self._ask(asked, rung, tries=self.task.retries)
 
-    async def _ask(
-        self, asked: ModelCall, rung: str, max_answers: int
-    ) -> JsonObject | FallbackFailure:
+    async def _ask(self, asked: ModelCall, rung: str, tries: int) -> JsonObject | FallbackFailure:
         is_words = self.task.schema is None
 
-        def accept(value: Json, is_last: bool) -> JsonObject:  # noqa: FBT001 - the shape of `Accept`
-            del is_last
+        def finish(value: Json, _tries_left: int) -> JsonObject:
             return {"answer": value["answer"] if is_words and isinstance(value, dict) else value}
 
-        conversation = WorkerConversation(
-            self._models,
-            self.services.prompts,
-            accept,
-            max_answers=max_answers,
-            on_use=self.calls.call.emit,
-        )
-        result = await conversation.run(asked, self.deadline)
-        self.error = self.error or conversation.error
-        if conversation.model_answers:
-            self.last_answer = conversation.model_answers[-1]
+        asking = self.services.asking(WORKER_LADDER, on_use=self.calls.call.emit)
+        reply = await ask_worker(asking, asked, finish, ending=self.deadline, tries=tries)
+        self.error = self.error or reply.error
+        if reply.answers:
+            self.last_answer = reply.answers[-1]
+        result = reply.outcome
         if isinstance(result, FallbackFailure):
             return result
         return self._result(result["answer"], rung)

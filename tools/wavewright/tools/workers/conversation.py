@@ -1,7 +1,4 @@
-"""Ask a model one question, and repair its answer.
-
-A *conversation* is bounded by its number of repair rounds and by its timeout. All answers are kept:
-one that no round could repair may still contain the result.
+"""Ask a model for the output of a worker or an agent, and read its answer.
 
 An answer is *whole* if it is one JSON value with nothing but a code fence and the model's reasoning
 around it. A value that is truncated or ambiguous is never taken.
@@ -11,22 +8,16 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from wavewright.config.sources import ReadLimits
 from wavewright.planner.planning.non_plan_answers import is_refusal_prose
+from wavewright.planner.ports.asking import AnswerRefused, Asking
+from wavewright.planner.ports.conversation import Conversation, FittingAnswer
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
-from wavewright.planner.ports.model_port import (
-    ModelAnswer,
-    ModelCall,
-    ModelClient,
-    ModelError,
-    OnText,
-    OnUse,
-    Turn,
-)
+from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelError
 from wavewright.planner.reading.json_extraction import (
     FoundJson,
     FoundValue,
@@ -35,8 +26,7 @@ from wavewright.planner.reading.json_extraction import (
 )
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema
-from wavewright.prompts import PromptError, Prompts
-from wavewright.tools.workers.specs import AnswerRefused
+from wavewright.prompts import PromptError
 
 READ_LIMITS = ReadLimits(max_bytes=4 * 2**20, max_depth=64)
 _MAX_REFUSAL_CHARS = 400
@@ -127,9 +117,6 @@ _SEVERAL_VALUES_FAULT = "your answer holds several JSON values: answer with one,
 MAX_FAULTS = 20
 """Faults that one reply to a model lists."""
 
-Accept = Callable[[Json, bool], JsonObject]
-"""(answer, whether it is the last one) → output; raises `AnswerRefused`."""
-
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
@@ -146,105 +133,95 @@ class Deadline:
         return max(0.0, self.begun + self.seconds - time.monotonic())
 
 
-@dataclass(slots=True)
-class WorkerConversation:
-    """Asks a model until its answer is accepted."""
+@dataclass(frozen=True, slots=True)
+class WorkerReply:
+    """What came of a question of a worker or an agent."""
 
-    models: ModelClient
-    prompts: Prompts
-    accept: Accept
-    max_answers: int
-    """How many are asked for at most."""
-    on_use: OnUse
-    on_text: OnText | None = None
-    model_answers: list[ModelAnswer] = field(default_factory=list[ModelAnswer])
-    """Every answer, oldest first."""
+    outcome: JsonObject | FallbackFailure
+    answers: Sequence[ModelAnswer]
+    """Every answer, oldest first: one that could not be used may still hold the result."""
     error: ModelError | None = None
     """Why the model gave no answer, where it gave none."""
 
-    async def run(self, call: ModelCall, ending: Deadline) -> JsonObject | FallbackFailure:
-        """Return what the first accepted answer gives, or why none was."""
-        turns = list(call.turns)
-        reason = ""
-        # Values may still stand among the words of an answer; where words were asked for, none do.
-        is_outage = call.schema is None
-        for turn in range(self.max_answers):
-            if not ending.seconds_left:
-                return FallbackFailure(
-                    f"no usable answer within {ending.seconds:.0f} s; {reason}".rstrip("; "),
-                    is_outage=is_outage,
-                )
-            answer = await self._ask(call, turns, ending)
-            if answer is None:
-                return FallbackFailure(str(self.error), is_outage=True)
-            outcome = self._accept_answer(answer, call.schema, is_last=turn == self.max_answers - 1)
-            if not isinstance(outcome, _Rejection):
-                return outcome
-            reason = "; ".join(outcome.reasons[:3])
-            if outcome.is_final:
-                break
-            try:
-                reply = self.prompts.render(
-                    "workers/repair",
-                    faults=outcome.reasons[:MAX_FAULTS],
-                    answers_in_json=call.schema is not None,
-                )
-            except PromptError as error:
-                return FallbackFailure(str(error))
-            turns.append(Turn(answer.text or "(nothing)", reply))
-        return FallbackFailure(reason, is_outage=is_outage)
 
-    async def _ask(
-        self, call: ModelCall, turns: list[Turn], ending: Deadline
-    ) -> ModelAnswer | None:
-        asked = replace(call, turns=tuple(turns), timeout=ending.seconds_left)
-        try:
-            answer = await self.models.ask(asked, on_use=self.on_use, on_text=self.on_text)
-        except ModelError as error:
-            self.error = error
-            return None
-        self.model_answers.append(answer)
-        return answer
+async def ask_worker(
+    asking: Asking,
+    call: ModelCall,
+    finish: Callable[[Json, int], JsonObject],
+    *,
+    ending: Deadline,
+    tries: int,
+) -> WorkerReply:
+    """Ask for a value of the call's schema, or for words, until it can be finished.
 
-    def _accept_answer(
-        self, answer: ModelAnswer, schema: JsonSchema | None, *, is_last: bool
-    ) -> JsonObject | _Rejection:
-        if schema is None:
-            return self._accept_text(answer, is_last=is_last)
-        reading = read_answer(answer)
-        if not reading.is_whole:
-            fits = any(not fitting(value, schema).faults for value in reading.values)
-            is_final = reading.is_refusal or (fits and not answer.is_truncated)
-            return _Rejection((reading.fault,), is_final=is_final)
-        (value,) = reading.values
-        value, faults = fitting(value, schema)
-        return _Rejection(faults) if faults else self._accept_value(value, is_last=is_last)
-
-    def _accept_text(self, answer: ModelAnswer, *, is_last: bool) -> JsonObject | _Rejection:
-        text = answer.text.strip()
-        if not text:
-            return _Rejection(("your answer is empty",))
-        if answer.is_truncated:
-            return _Rejection((TRUNCATED_FAULT,))
-        if is_short_refusal(text):
-            return _Rejection(("the model declined",), is_final=True)
-        return self._accept_value(text, is_last=is_last)
-
-    def _accept_value(self, value: Json, *, is_last: bool) -> JsonObject | _Rejection:
-        try:
-            return self.accept(value, is_last)
-        except AnswerRefused as refused:
-            return _Rejection(refused.faults)
-
-
-@dataclass(frozen=True, slots=True)
-class _Rejection:
-    """Why an answer is not taken."""
-
-    reasons: tuple[str, ...]
-    is_final: bool = False
-    """Whether asking again is of no use: it declines, or what was asked for stands among its words.
+    `finish` makes the output of a value, given how many tries are left; it raises `AnswerRefused`.
     """
+
+    def read(answer: ModelAnswer, tries_left: int) -> JsonObject:
+        return finish(usable_value(answer, call.schema), tries_left)
+
+    def reply(_answer: ModelAnswer, refused: AnswerRefused) -> str:
+        return asking.prompts.render(
+            "workers/repair",
+            faults=refused.faults[:MAX_FAULTS],
+            answers_in_json=call.schema is not None,
+        )
+
+    conversation = Conversation(asking, replace(call, timeout=ending.seconds_left), read, reply)
+    try:
+        answer = await conversation.ask_all(tries)
+    except ModelError as error:
+        return _without_answer(error, conversation.answers)
+    except PromptError as error:
+        return WorkerReply(FallbackFailure(str(error)), conversation.answers)
+    if isinstance(answer, FittingAnswer):
+        return WorkerReply(answer.value, conversation.answers)
+    if isinstance(answer.cause, ModelError):
+        return _without_answer(answer.cause, conversation.answers)
+    reason = "; ".join(answer.faults[:3])
+    if answer.cause is None:
+        reason = f"no usable answer within {ending.seconds:.0f} s; {reason}"
+    # Values may still stand among the words of an answer; where words were asked for, none do.
+    failure = FallbackFailure(reason, is_outage=call.schema is None)
+    return WorkerReply(failure, conversation.answers)
+
+
+def _without_answer(error: ModelError, answers: Sequence[ModelAnswer]) -> WorkerReply:
+    return WorkerReply(FallbackFailure(str(error), is_outage=True), answers, error)
+
+
+def usable_value(answer: ModelAnswer, schema: JsonSchema | None) -> Json:
+    """Return the value of an answer that fits a schema, or its words where there is none.
+
+    Raises:
+        AnswerRefused: it holds none, or not alone.
+    """
+    if schema is None:
+        return _usable_text(answer)
+    reading = read_answer(answer)
+    if reading.is_whole:
+        value, faults = fitting(reading.values[0], schema)
+        if faults:
+            raise AnswerRefused(faults)
+        return value
+    if reading.is_refusal:
+        raise AnswerRefused([reading.fault], then="next_model")
+    fits = any(not fitting(value, schema).faults for value in reading.values)
+    # What was asked for stands among its words: the next rung takes it, and nobody is asked again.
+    raise AnswerRefused(
+        [reading.fault], then="end" if fits and not answer.is_truncated else "repair"
+    )
+
+
+def _usable_text(answer: ModelAnswer) -> str:
+    text = answer.text.strip()
+    if not text:
+        raise AnswerRefused(["your answer is empty"])
+    if answer.is_truncated:
+        raise AnswerRefused([TRUNCATED_FAULT])
+    if is_short_refusal(text):
+        raise AnswerRefused(["the model declined"], then="next_model")
+    return text
 
 
 class Fitting(NamedTuple):

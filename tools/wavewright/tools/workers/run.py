@@ -25,7 +25,7 @@ from wavewright.planner.ports.fallback_ladder import (
     run_ladder,
     rung_timeout,
 )
-from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelClient, ModelError
+from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelError
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError, data_block
 from wavewright.tools.functions.errors import ToolError
@@ -34,7 +34,7 @@ from wavewright.tools.functions.tool import MODEL_HINT, ToolCall
 from wavewright.tools.workers import services as faults
 from wavewright.tools.workers.conversation import (
     Deadline,
-    WorkerConversation,
+    ask_worker,
     fitting,
     misfit_texts,
     read_answer,
@@ -122,21 +122,17 @@ class WorkerRun:
         return ways
 
     async def _agent(self, rung: Rung) -> JsonObject | FallbackFailure:
-        models = self.services.models
-        assert models is not None
         try:
-            inputs, notes = await self._shown_inputs(models)
-            prompts = self._calls(inputs, notes, self.spec.max_input_chars)
-            ending = await self._model_deadline(
-                models, rung, sum(len(call.prompt) for call in prompts)
-            )
+            inputs, notes = await self._shown_inputs()
+            questions = self._calls(inputs, notes, self.spec.max_input_chars)
+            ending = await self._model_deadline(rung, questions)
         except ModelError as error:
             self.error = error
             return FallbackFailure(str(error), is_outage=True)
         except PromptError as error:
             raise ToolError(f"{self.spec.name!r}: {error}", hint=error.hint) from error
-        answers = rung.tries if self.spec.repairs is None else 1 + self.spec.repairs
-        outcome = await self._ask_all(models, prompts, ending, answers)
+        tries = rung.tries if self.spec.repairs is None else 1 + self.spec.repairs
+        outcome = await self._ask_all(questions, ending, tries)
         if (
             self.error is None
             or self.error.kind != "over_context"
@@ -144,7 +140,7 @@ class WorkerRun:
         ):
             return outcome
         self.error = None
-        return await self._ask_all(models, self._smaller_calls(inputs, notes), ending, answers)
+        return await self._ask_all(self._smaller_calls(inputs, notes), ending, tries)
 
     def _smaller_calls(self, inputs: JsonObject, notes: tuple[str, ...]) -> list[ModelCall]:
         """Return the question with half of the input, or in parts of half the size; a model is told
@@ -157,7 +153,7 @@ class WorkerRun:
         return self._calls(less, (*notes, *left_out), most)
 
     async def _ask_all(
-        self, models: ModelClient, calls: Sequence[ModelCall], ending: Deadline, answers: int
+        self, calls: Sequence[ModelCall], ending: Deadline, tries: int
     ) -> JsonObject | FallbackFailure:
         """Ask for each part of the input, several at once, and join what comes back."""
         results: list[JsonObject | FallbackFailure] = [
@@ -166,20 +162,20 @@ class WorkerRun:
         at_once = anyio.CapacityLimiter(_MAX_PARALLEL_PARTS)
         streams = self.spec.stream and len(calls) == 1
         emit = self.call.emit
+        asking = self.services.asking(
+            WORKER_LADDER,
+            on_use=emit,
+            on_text=(lambda text: emit(TextChunk(text))) if streams else None,
+        )
 
         async def ask(place: int) -> None:
-            conversation = WorkerConversation(
-                models,
-                self.services.prompts,
-                self._output,
-                answers,
-                on_use=emit,
-                on_text=(lambda text: emit(TextChunk(text))) if streams else None,
-            )
             async with at_once:
-                results[place] = await conversation.run(calls[place], ending)
-            self.model_answers += conversation.model_answers
-            self.error = self.error or conversation.error
+                reply = await ask_worker(
+                    asking, calls[place], self._output, ending=ending, tries=tries
+                )
+            results[place] = reply.outcome
+            self.model_answers += reply.answers
+            self.error = self.error or reply.error
 
         if len(calls) == 1:
             await ask(0)
@@ -212,7 +208,7 @@ class WorkerRun:
             for held in reversed([fitting(value, schema) for value in values]):
                 if not held.faults:
                     try:
-                        return self._output(held.value, True, "suggested")
+                        return self._output(held.value, 0, "suggested")
                     except AnswerRefused:
                         continue
         return FallbackFailure("nothing among the model's words fits", is_outage=True)
@@ -241,7 +237,7 @@ class WorkerRun:
     def _output(
         self,
         answer: Json,
-        is_last: bool,  # noqa: FBT001 - the shape of `Accept`
+        tries_left: int,
         rung: Literal["agent", "suggested"] = "agent",
     ) -> JsonObject:
         """Turn an answer into the output.
@@ -252,7 +248,7 @@ class WorkerRun:
         output: Json
         if self.worker.finish is not None:
             output = self.worker.finish(
-                AnswerToFinish(self.call.params, answer, self.draft, is_last, rung)
+                AnswerToFinish(self.call.params, answer, self.draft, tries_left == 0, rung)
             )
         elif self.spec.text_field is not None:
             output = {self.spec.text_field: answer}
@@ -280,7 +276,7 @@ class WorkerRun:
         assert name is not None
         return {**outputs[0], name: "\n\n".join(str(output[name]) for output in outputs)}
 
-    async def _shown_inputs(self, models: ModelClient) -> tuple[JsonObject, tuple[str, ...]]:
+    async def _shown_inputs(self) -> tuple[JsonObject, tuple[str, ...]]:
         """Return what the model is shown, made short enough, with a note of what was done to it."""
         params = self.call.params
         shown = params if self.worker.show is None else self.worker.show(params, self.draft)
@@ -294,12 +290,10 @@ class WorkerRun:
                 hint="pass less, or cut the input and use for_each",
             )
         if self.spec.longer_inputs == "summarize":
-            return await self._summarized_inputs(shown, replace(self.services, models=models))
+            return await self._summarized_inputs(shown)
         return shorten_inputs(shown, self.spec.max_input_chars)
 
-    async def _summarized_inputs(
-        self, inputs: JsonObject, services: Services
-    ) -> tuple[JsonObject, tuple[str, ...]]:
+    async def _summarized_inputs(self, inputs: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
         """Return inputs whose long texts are summaries and whose other long values are shortened,
         with notes.
 
@@ -316,7 +310,7 @@ class WorkerRun:
                 notes.append(shortened_note(name, value, shorter[name]))
                 continue
             call = replace(self.call, tool=spec.name, params={"content": value})
-            output = await WorkerRun(summarizer(), spec, services, call).run()
+            output = await WorkerRun(summarizer(), spec, self.services, call).run()
             assert isinstance(output, dict)
             shorter[name] = output["summary"]
             notes.append(
@@ -378,13 +372,15 @@ class WorkerRun:
             budget=call.budget,
         )
 
-    async def _model_deadline(self, models: ModelClient, rung: Rung, chars: int) -> Deadline:
+    async def _model_deadline(self, rung: Rung, questions: Sequence[ModelCall]) -> Deadline:
         """Return when the model's time is up: before the step's is, so that the next rung has its
         turn.
         """
+        models, history = self.services.models, self.services.budget_store
+        assert models is not None
         model = models.choose(preference_of(self.spec, self.services), "worker").model
-        history = self.services.budget_store
         past = () if history is None else await history.past_seconds(model, "worker")
+        chars = sum(len(call.prompt) for call in questions)
         return Deadline(
             min(rung_timeout(rung.clock or _CLOCK, chars, past), 0.9 * self.spec.timeout)
         )
