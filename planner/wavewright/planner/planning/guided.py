@@ -9,7 +9,7 @@ rung says. Each question begins as the one before, so that servers reuse what th
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -27,8 +27,9 @@ from wavewright.planner.planning.goal_schema import closed_object
 from wavewright.planner.planning.guided_choices import Choice, GuidedPlan
 from wavewright.planner.planning.prompt import dispatchable_tools, request_values
 from wavewright.planner.planning.tool_descriptions import tool_entries
+from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
-from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, OnText, Turn
+from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, Turn
 from wavewright.planner.reading.json_extraction import find_json, wrapped_values
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema
@@ -37,9 +38,6 @@ from wavewright.prompts.templates import Prompts
 END: Final = "done"
 """The call of an answer that ends the plan."""
 MAX_FAULTS_SHOWN: Final = 5
-
-Ask = Callable[[ModelCall], Awaitable[ModelAnswer]]
-"""Asks a model; raises ModelError where there is no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +52,25 @@ class _NoChoice:
 async def plan_by_choices(
     goal: Goal,
     tools: Mapping[str, ToolSignature],
-    prompts: Prompts,
+    asking: Asking,
     question: ModelCall,
-    ask: Ask,
     *,
     tries: int,
-    on_text: OnText | None = None,
 ) -> Plan | FallbackFailure:
     """Return a plan made step by step, unbound, or why there is none.
 
     Args:
         goal: What is asked for; its limit of steps ends the plan.
         tools: Signatures of the tools that are installed.
-        prompts: The planner's templates.
+        asking: Who is asked; its `on_text` receives the plan as it grows, as if one answer held it.
         question: What every question has in common: role, preference, timeout.
-        ask: Asks a model.
         tries: How often one step is asked for.
-        on_text: Receives the plan as it grows, as if one answer held it.
 
     Raises:
         ModelError: there is no answer to one of the questions.
         PromptError: a template is faulty.
     """
+    prompts, on_text = asking.prompts, asking.on_text
     entries = tool_entries(goal, tools)
     question = replace(
         question,
@@ -100,7 +95,7 @@ async def plan_by_choices(
                 f"after {len(partial.steps)} step(s) nothing legal can follow, and the plan may not end"
             )
         following = _only_way(partial) or await _ask_for_step(
-            partial, question, turns, prompts, ask, tries
+            partial, question, turns, asking, tries
         )
         if isinstance(following, FallbackFailure):
             return following
@@ -123,15 +118,17 @@ async def _ask_for_step(
     partial: GuidedPlan,
     question: ModelCall,
     turns: list[Turn],
-    prompts: Prompts,
-    ask: Ask,
+    asking: Asking,
     tries: int,
 ) -> GuidedPlan | Plan | FallbackFailure:
     """Return what a model chooses; `turns` grows by each answer that chooses nothing.
 
     A call that the plan has already is no further step, and no schema can exclude it among free
-    values: its choice is taken out, and the step asked for again. That is not one of the tries.
+    values: its choice is taken out, and the step asked for again. That is not one of the tries, and
+    each question has another schema than the last: so this is no `Conversation`.
     """
+    models = asking.models
+    assert models is not None
     repeated = set[str]()
     refused = _NoChoice("nothing was asked")
     while tries > 0:
@@ -139,9 +136,11 @@ async def _ask_for_step(
         if not choices and not partial.results:
             break
         schema = answer_schema(choices, partial.results)
-        answer = await ask(replace(question, schema=schema, turns=tuple(turns)))
+        call = replace(question, schema=schema, turns=tuple(turns))
+        # What is said is a choice and no plan: readers of plans get the steps instead.
+        answer = await models.ask(call, on_use=asking.on_use)
         following = _read_choice(partial, answer)
-        turns.append(Turn(answer.text, _reply(prompts, partial, following)))
+        turns.append(Turn(answer.text, _reply(asking.prompts, partial, following)))
         if not isinstance(following, _NoChoice):
             return following
         refused = following

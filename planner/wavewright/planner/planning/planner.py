@@ -40,7 +40,7 @@ async def make_plan(request: PlanningRequest, asking: Asking) -> PlanningResult:
     if asking.models is None:
         result = await run_ladder(asking.ladder, ways, on_rung=asking.on_rung)
         return _planning_result(result.value, result.rung, validator, result.records)
-    talk = PlanningConversation(validator, request, asking, asking.models)
+    talk = PlanningConversation(validator, request, asking)
     ways |= {
         "llm": talk.ask_for_plan,
         "repaired": talk.repair,

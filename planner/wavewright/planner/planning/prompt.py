@@ -253,11 +253,6 @@ class PlannerPrompt:
     dispatched: tuple[str, ...] = ()
     """Those of them that data may choose."""
 
-    @property
-    def chars(self) -> int:
-        """Size of what is asked."""
-        return len(self.instructions) + len(self.request)
-
 
 def planner_prompt(
     goal: Goal,

@@ -108,6 +108,14 @@ class Conversation(Generic[T]):
         self._fallbacks_asked += 1
         return True
 
+    def next_call(self) -> ModelCall:
+        """Return the question as it is asked next, after the reply to the last refused answer."""
+        if self._unreplied is None:
+            return self.call
+        answer, refused = self._unreplied
+        turn = Turn(_words(answer) or _EMPTY_ANSWER, self.reply(answer, refused))
+        return replace(self.call, turns=(*self.call.turns, turn))
+
     async def _ask_until(
         self, until: float | None, tries: int
     ) -> FittingAnswer[T] | NoFittingAnswer:
@@ -148,18 +156,17 @@ class Conversation(Generic[T]):
         Raises:
             ModelError: there is none; of kind `over_context` also where less is not smaller.
         """
-        if self._unreplied is not None:
-            said = _words(self._unreplied[0]) or _EMPTY_ANSWER
-            turn = Turn(said, self.reply(*self._unreplied))
-            self.call = replace(self.call, turns=(*self.call.turns, turn))
-            self._unreplied = None
+        self.call, self._unreplied = self.next_call(), None
         try:
             return await self._put(until)
         except ModelError as error:
             if error.kind != "over_context" or self.smaller is None:
                 raise
             smaller = replace(
-                await self.smaller(), preference=self.call.preference, turns=self.call.turns[-1:]
+                await self.smaller(),
+                preference=self.call.preference,
+                rung=self.call.rung,
+                turns=self.call.turns[-1:],
             )
             if _prompt_length(smaller) >= _prompt_length(self.call):
                 raise

@@ -4,9 +4,6 @@ A *model call* is one question to a language model; its *use* is what it cost. W
 (a provider, a chain of providers, a cassette) is decided behind the port, so callers import no
 provider's library and hold no key. Answers are untrusted text, which the caller has to read.
 
-A *smaller question* is the same question with less data, asked once where the first exceeded the
-model's context.
-
 A *circuit breaker* stands between a question and a provider that is out of order.
 """
 
@@ -14,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol, TypeAlias, TypeVar
+from typing import Final, Literal, Protocol, TypeAlias
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
@@ -279,9 +276,6 @@ class ModelClient(Protocol):
         ...
 
 
-T = TypeVar("T")
-
-
 class CircuitBreaker(Protocol):
     """Lets questions through while their model can be asked.
 
@@ -318,37 +312,6 @@ class _AlwaysClosed:
 
 
 ALWAYS_CLOSED: Final = _AlwaysClosed()
-
-
-async def ask_with_smaller_prompt(
-    ask: Callable[[ModelCall], Awaitable[T]],
-    call: ModelCall,
-    less: Callable[[], Awaitable[ModelCall]],
-) -> T:
-    """Return the answer; a question that exceeds the model's context is asked once more with less
-    data.
-
-    Args:
-        ask: Asks a question.
-        call: The whole question.
-        less: Makes the smaller question.
-
-    Raises:
-        ModelError: there is no answer; of kind `over_context` also where less is not smaller.
-    """
-    try:
-        return await ask(call)
-    except ModelError as error:
-        if error.kind != "over_context":
-            raise
-        smaller = await less()
-        if _prompt_length(smaller) >= _prompt_length(call):
-            raise
-    return await ask(smaller)
-
-
-def _prompt_length(call: ModelCall) -> int:
-    return len(call.prompt) + sum(len(turn.answer) + len(turn.reply) for turn in call.turns)
 
 
 MAX_QUESTION_LENGTH: Final = 16_000
