@@ -42,13 +42,7 @@ from wavewright.planner.plans.uses import (
 )
 from wavewright.planner.schemas.conditions import NO_FACTS, Fact, Facts
 from wavewright.planner.schemas.inference import PartTypes
-from wavewright.planner.schemas.views import (
-    element_schema,
-    field_schema,
-    scoped_schema,
-    self_contained_schema,
-    view_schema,
-)
+from wavewright.planner.schemas.views import schema_below
 from wavewright.planner.types import Json, JsonSchema, StepId
 
 
@@ -271,7 +265,7 @@ def _fits(subject: CheckContext) -> Iterator[tuple[Step, ExpressionUse, Fit]]:
             for use in text.reads:
                 target = None
                 if use.is_whole and text.role == "params" and signature is not None:
-                    target = _schema_at(signature.input_schema, pointer_keys(use.pointer)[3:])
+                    target = schema_below(signature.input_schema, pointer_keys(use.pointer)[3:])
                 elif use.is_whole and use.pointer == f"/steps/{number}/for_each":
                     target = _LIST
                 source = None if target is None else subject.types.result(use, step)
@@ -312,17 +306,3 @@ def _is_asked(step: Step, expression: str) -> bool:
     if f"{expression} != null" in asked or expression in guarded_steps(step.when):
         return True
     return any(condition.startswith(f"has({expression}.") for condition in asked)
-
-
-def _schema_at(schema: JsonSchema, keys: list[str]) -> JsonSchema | None:
-    """Return what a place in the parameters wants, or nothing where the schema does not say."""
-    place = scoped_schema(schema)
-    for key in keys:
-        view = view_schema(place)
-        inner = field_schema(view, key)
-        if inner is None and key.isdecimal():
-            inner = element_schema(view, int(key))
-        if inner is None:
-            return None
-        place = inner
-    return self_contained_schema(place)

@@ -26,13 +26,7 @@ from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.let_and_stop import let_values
 from wavewright.planner.plans.uses import ExpressionRole, plan_texts
-from wavewright.planner.schemas.views import (
-    element_schema,
-    field_schema,
-    scoped_schema,
-    self_contained_schema,
-    view_schema,
-)
+from wavewright.planner.schemas.views import schema_below
 from wavewright.planner.types import JsonSchema, StepId
 
 if TYPE_CHECKING:
@@ -179,20 +173,6 @@ def parameter_schema(subject: CheckContext, step: Step, keys: list[str]) -> Json
     """Return what a step's tool, or its sub-plan, takes at a path of its arguments; None where it says nothing."""
     signature = subject.signature(step)
     return None if signature is None else schema_below(signature.input_schema, keys)
-
-
-def schema_below(schema: JsonSchema, keys: list[str]) -> JsonSchema | None:
-    """Return the schema of the part that keys lead to; None where there can be no such part."""
-    place = scoped_schema(schema)
-    for key in keys:
-        view = view_schema(place)
-        below = field_schema(view, key)
-        if below is None and key.isdecimal():
-            below = element_schema(view)
-        if below is None:
-            return None
-        place = below
-    return self_contained_schema(place)
 
 
 @dataclass(frozen=True, slots=True)

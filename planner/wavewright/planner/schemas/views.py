@@ -424,6 +424,20 @@ def element_schema(owner: SchemaView, place: int | None = None) -> ScopedSchema 
             return None
 
 
+def schema_below(schema: JsonSchema, keys: Sequence[str]) -> JsonSchema | None:
+    """Return the schema of the part that keys lead to; None where there can be no such part."""
+    place = scoped_schema(schema)
+    for key in keys:
+        view = view_schema(place)
+        below = field_schema(view, key)
+        if below is None and key.isdecimal():
+            below = element_schema(view, int(key))
+        if below is None:
+            return None
+        place = below
+    return self_contained_schema(place)
+
+
 def allowed_values(schema: JsonSchema) -> list[Json] | None:
     """Return the only values that a schema admits, or None where it does not list them."""
     if "const" in schema:

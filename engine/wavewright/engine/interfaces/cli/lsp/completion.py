@@ -32,7 +32,6 @@ from wavewright.planner.checks.places import (
     expression_at,
     name_asked,
     parameter_schema,
-    schema_below,
 )
 from wavewright.planner.diagnostics.diagnostic import type_name, value_text
 from wavewright.planner.schemas.validation import infer_schema
@@ -40,6 +39,7 @@ from wavewright.planner.schemas.views import (
     allowed_values,
     field_schemas,
     required_fields,
+    schema_below,
     scoped_schema,
     subschema,
     view_schema,
