@@ -19,7 +19,12 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from wavewright.planner.cel.embedded import EmbeddedExpression, reads, split_references
+from wavewright.planner.cel.embedded import (
+    EmbeddedExpression,
+    iterate_strings,
+    reads,
+    split_references,
+)
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.untrusted_text import (
     ADDRESS_FORMATS,
@@ -438,9 +443,9 @@ class _Needs:
 
 def _places(step: Step) -> Iterator[tuple[str, str]]:
     for name, value in step.params.items():
-        yield from ((f"params.{name}", text) for text in _texts(value))
+        yield from ((f"params.{name}", text) for _, text in iterate_strings(value))
     if step.for_each is not None:
-        yield from (("for_each", text) for text in _texts(step.for_each))
+        yield from (("for_each", text) for _, text in iterate_strings(step.for_each))
     if step.when is not None:
         yield "when", step.when if "${" in step.when else f"${{{step.when}}}"
 
@@ -467,18 +472,6 @@ def _secret_inputs(goal: Goal | None) -> frozenset[str]:
         if isinstance(schema, dict)
         and (schema.get("format") == "password" or schema.get("writeOnly") is True)
     )
-
-
-def _texts(value: Json) -> Iterator[str]:
-    """Yield the texts of a value, at any depth."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for part in value:
-            yield from _texts(part)
-    elif isinstance(value, dict):
-        for part in value.values():
-            yield from _texts(part)
 
 
 def _bounded(signature: ToolSignature, kind: ReachKind, name: str) -> Iterator[str]:

@@ -19,7 +19,12 @@ from wavewright.planner.language.goals import Goal, Recipe
 from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.language.plan import Cap, Gate, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.expressions import evaluate, rename_in_expression, rename_step, render
+from wavewright.planner.plans.expressions import (
+    evaluate,
+    map_references,
+    rename_in_expression,
+    render,
+)
 from wavewright.planner.plans.graph import PlanGraph, superseded_by
 from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, JsonObject, StepId
 
@@ -54,26 +59,28 @@ def repoint_cap(cap: Cap, old: StepId, new: StepId) -> Cap:
 
 
 def repoint_value(value: Json, old: StepId, new: StepId) -> Json:
-    """Return a value whose references read `new` where they read `old`; a faulty text stays as it
-    is.
-    """
-    try:
-        return rename_step(value, old, new)
-    except ExpressionError:
-        return value
+    """Return a value whose references read `new` where they read `old`."""
+    return map_references(value, lambda expression: _repointed(expression, old, new))
 
 
 def repoint_condition(condition: str | None, old: StepId, new: StepId) -> str | None:
-    """Return a bare expression that reads `new` where it read `old`; a faulty one stays as it is."""
+    """Return a bare expression that reads `new` where it read `old`."""
     if condition is None:
         return None
     try:
         bare = bare_expression(condition)
-        renamed = rename_in_expression(bare.expression, old, new)
     except ExpressionError:
         return condition
     end = bare.offset + len(bare.expression)
-    return condition[: bare.offset] + renamed + condition[end:]
+    return condition[: bare.offset] + _repointed(bare.expression, old, new) + condition[end:]
+
+
+def _repointed(expression: str, old: StepId, new: StepId) -> str:
+    """Return an expression that reads `new`; a faulty one stays, for the checker to report."""
+    try:
+        return rename_in_expression(expression, old, new)
+    except ExpressionError:
+        return expression
 
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

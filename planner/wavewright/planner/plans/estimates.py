@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from wavewright.planner.cel.embedded import reads
+from wavewright.planner.cel.embedded import iterate_strings, reads
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.plan import Limits, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
@@ -59,22 +59,12 @@ def _value(value: Json, variables: JsonObject, roots: frozenset[str]) -> list[Js
     if not holds_expression(value):
         return [value]
     try:
-        if not all(_reads_only(use, roots) for use in _uses_in_value(value)):
-            return []
+        for pointer, text in iterate_strings(value):
+            if not all(_reads_only(use, roots) for use in embedded_uses(text, pointer, "params")):
+                return []
         return [render(value, lambda expression: evaluate(expression, variables, _EPOCH))]
     except ExpressionError:
         return []
-
-
-def _uses_in_value(value: Json) -> Iterator[ExpressionUse]:
-    if isinstance(value, str):
-        yield from embedded_uses(value, "", "params")
-    elif isinstance(value, list):
-        for item in value:
-            yield from _uses_in_value(item)
-    elif isinstance(value, dict):
-        for member in value.values():
-            yield from _uses_in_value(member)
 
 
 def _reads_only(use: ExpressionUse, roots: frozenset[str]) -> bool:

@@ -5,7 +5,7 @@ A `TypedEnvironment` infers the JSON Schema of an expression's result before a r
 type error at run time, as long as the values fit their schemas.
 
 A *reference* is an expression between `${` and its closing brace in a string of the plan. `render`
-replaces references by their values and `rename_step` points them at another step. A rendered value
+replaces references by their values, `map_references` by other references. A rendered value
 is never searched for `${`, so `${…}` in data stays text.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from wavewright.planner.cel.embedded import (
@@ -28,6 +28,7 @@ from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.paths import Variables, kind_name, plain_path
 from wavewright.planner.cel.plain_paths import plain_read
 from wavewright.planner.cel.reads import step_mentions
+from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.schemas.inference import PartTypes, TypeInference
 from wavewright.planner.schemas.views import self_contained_schema, without_cel_types
 from wavewright.planner.types import Json, JsonSchema
@@ -132,20 +133,16 @@ def render(value: Json, evaluate: Callable[[str], Json]) -> Json:
     >>> render({"days": "${inputs.days}", "note": "last ${inputs.days} days"}, lambda expression: 7)
     {'days': 7, 'note': 'last 7 days'}
     """
-    if isinstance(value, str):
-        if "${" not in value:
-            return value
-        parts = split_references(value)
+
+    def render_text(text: str) -> Json:
+        parts = split_references(text) if "${" in text else (text,)
         if len(parts) == 1 and isinstance(parts[0], EmbeddedExpression):
             return evaluate(parts[0].expression)
         return _join_rendered(
             part if isinstance(part, str) else (part, evaluate(part.expression)) for part in parts
         )
-    if isinstance(value, dict):
-        return {key: render(item, evaluate) for key, item in value.items()}
-    if isinstance(value, list):
-        return [render(item, evaluate) for item in value]
-    return value
+
+    return map_texts(value, render_text)
 
 
 Renderer: TypeAlias = Callable[[Variables, dt.datetime], Json]
@@ -280,32 +277,36 @@ def _value_as_text(expression: str, value: Json, reference: EmbeddedExpression) 
             return json.dumps(value, ensure_ascii=False)
 
 
-def rename_step(value: Json, old: str, new: str) -> Json:
-    """Return a value whose references to step `old` are references to step `new`.
+def map_references(
+    value: Json,
+    change: Callable[[str], str],
+    stand_in: Callable[[str], Sequence[Json]] = lambda _: (),
+) -> Json:
+    """Return a value whose references hold other expressions; a text with one that is not closed
+    stays as it is.
 
-    Only the name of the step changes: strings inside expressions, comments, other names and literal
-        text stay.
-
-    Raises:
-        ExpressionError: a reference is not closed, or holds no expression.
+    Args:
+        value: Its strings inside expressions, comments, names and literal text stay.
+        change: Gives the expression in the place of another one.
+        stand_in: Gives what takes the place of a text that is one reference alone; nothing where
+            that is an expression as well.
     """
-    if isinstance(value, str):
-        if "${" not in value:
-            return value
-        parts = split_references(value)
-        return join_references(
-            tuple(
-                part
-                if isinstance(part, str)
-                else part._replace(expression=rename_in_expression(part.expression, old, new))
-                for part in parts
-            )
+
+    def change_text(text: str) -> Json:
+        try:
+            parts = split_references(text) if "${" in text else ()
+        except ExpressionError:
+            return text
+        if len(parts) == 1 and isinstance(parts[0], EmbeddedExpression):
+            for other in stand_in(parts[0].expression):
+                return other
+        changed = tuple(
+            part if isinstance(part, str) else part._replace(expression=change(part.expression))
+            for part in parts
         )
-    if isinstance(value, dict):
-        return {key: rename_step(item, old, new) for key, item in value.items()}
-    if isinstance(value, list):
-        return [rename_step(item, old, new) for item in value]
-    return value
+        return text if changed == parts else join_references(changed)
+
+    return map_texts(value, change_text)
 
 
 def rename_in_expression(expression: str, old: str, new: str) -> str:

@@ -26,7 +26,6 @@ from wavewright.planner.cel.embedded import (
     bare_expression,
     guarded_steps,
     iterate_strings,
-    join_references,
     joined_conditions,
     reads,
     split_references,
@@ -37,6 +36,7 @@ from wavewright.planner.cel.plain_paths import is_plain_path
 from wavewright.planner.cel.reads import root_mentions
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.plan import Cap, DocumentModel, Gate, Plan, PlanStop, Step
+from wavewright.planner.plans.expressions import map_references
 from wavewright.planner.plans.graph import PlanGraph, reached_from
 from wavewright.planner.plans.uses import asks_each_item, condition_use
 from wavewright.planner.types import RESERVED_IDS, Json, StepId
@@ -146,27 +146,11 @@ class _Names:
         """Return a value whose references read no name; one that is a name alone becomes what the
         name stands for.
         """
-        if isinstance(value, dict):
-            return {key: self.put_into(member) for key, member in value.items()}
-        if isinstance(value, list):
-            return [self.put_into(item) for item in value]
-        if not isinstance(value, str) or "${" not in value:
-            return value
-        try:
-            parts = split_references(value)
-        except ExpressionError:
-            return value
-        if len(parts) == 1 and isinstance(parts[0], EmbeddedExpression):
-            name = parts[0].expression.strip()
-            if name in self.values:
-                return self.values[name]
-        changed = tuple(
-            part
-            if isinstance(part, str)
-            else part._replace(expression=self.put_into_expression(part.expression))
-            for part in parts
-        )
-        return value if changed == parts else join_references(changed)
+        return map_references(value, self.put_into_expression, self._named)
+
+    def _named(self, expression: str) -> list[Json]:
+        name = expression.strip()
+        return [self.values[name]] if name in self.values else []
 
     def put_into_condition(self, condition: str) -> str:
         """Return a bare condition that reads no name."""

@@ -16,11 +16,8 @@ from typing import Final, NamedTuple, TypeAlias
 from wavewright.config.documents import Document
 from wavewright.config.sources import pointer_keys
 from wavewright.planner.cel.embedded import (
-    EmbeddedExpression,
     bare_expression,
     iterate_strings,
-    join_references,
-    split_references,
     step_path,
 )
 from wavewright.planner.cel.errors import ExpressionError
@@ -35,6 +32,7 @@ from wavewright.planner.diagnostics.diagnostic import (
 )
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.binding import escape_references
+from wavewright.planner.plans.expressions import map_references
 from wavewright.planner.plans.let_and_stop import as_expression
 from wavewright.planner.schemas.validation import infer_schema, validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
@@ -221,28 +219,11 @@ class Rewriting:
         """Return a value with its references rewritten; what is one input alone becomes what is
         given for it.
         """
-        if isinstance(value, dict):
-            return {name: self.value(member) for name, member in value.items()}
-        if isinstance(value, list):
-            return [self.value(item) for item in value]
-        if not isinstance(value, str) or "${" not in value:
-            return value
-        try:
-            parts = split_references(value)
-        except ExpressionError:
-            return value
-        if len(parts) == 1 and isinstance(parts[0], EmbeddedExpression):
-            input_read = _INPUT.fullmatch(parts[0].expression)
-            if input_read is not None and input_read[1] in self.inputs:
-                return self.inputs[input_read[1]]
-        return join_references(
-            tuple(
-                part
-                if isinstance(part, str)
-                else part._replace(expression=self.expression(part.expression))
-                for part in parts
-            )
-        )
+        return map_references(value, self.expression, self._given_input)
+
+    def _given_input(self, expression: str) -> list[Json]:
+        name = _INPUT.fullmatch(expression)
+        return [self.inputs[name[1]]] if name is not None and name[1] in self.inputs else []
 
     def condition(self, condition: str) -> str:
         """Return a bare condition, rewritten."""
