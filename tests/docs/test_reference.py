@@ -37,7 +37,7 @@ from wavewright.config.sections import (
     ValidationSection,
 )
 from wavewright.config.settings import SettingsFile
-from wavewright.engine.interfaces.cli.app import COMMAND_SECTIONS, app
+from wavewright.engine.interfaces.cli.app import COMMAND_SECTIONS, application
 from wavewright.engine.service.messages.models import (
     Envelope,
     GoalRequest,
@@ -260,7 +260,7 @@ def test_every_option_of_a_function_is_listed_with_its_default() -> None:
 
 def test_every_command_is_described() -> None:
     text = (REFERENCE / "cli.md").read_text(encoding="utf-8")
-    commands = get_command(app)
+    commands = get_command(application())
     assert isinstance(commands, TyperGroup)
 
     in_sections = [name for names in COMMAND_SECTIONS.values() for name in names]

@@ -46,11 +46,11 @@ def completed(folder: Path, line: str, *, code: str = "") -> subprocess.Complete
 def test_commands_are_completed(tmp_path: Path) -> None:
     assert completed(tmp_path, "wavewright d").stdout.split() == [
         "do",
+        "doctor",
         "dry-run",
         "diff",
-        "doctor",
-        "daemon",
         "decisions",
+        "daemon",
     ]
 
 

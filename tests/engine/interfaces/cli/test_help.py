@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from tests.engine.conftest import CommandLine
-from wavewright.engine.interfaces.cli.app import COMMAND_SECTIONS, app
+from wavewright.engine.interfaces.cli.app import COMMAND_SECTIONS, application
 
 HIDDEN = {"fake-model"}
 """Tools for tests, which have a page of their own."""
@@ -16,7 +16,7 @@ HIDDEN = {"fake-model"}
 
 def test_each_command_is_listed_in_one_section() -> None:
     listed = Counter(name for names in COMMAND_SECTIONS.values() for name in names)
-    group = get_command(app)
+    group = get_command(application())
 
     assert isinstance(group, TyperGroup)
     assert set(listed) == set(group.commands) - HIDDEN

@@ -1,16 +1,16 @@
 """The command-line application.
 
-Only Typer is imported here; each command imports its own module when it is called, so `--help` is
-fast.
+Only Typer is imported here, and the declarations of the section that a command is in; each command
+imports its own code when it is called, so `--help` is fast.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import chdir
-from copy import copy
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from wavewright.engine.interfaces.cli.commands import planning, project, records, running, service
+from wavewright.engine.interfaces.cli import commands
 from wavewright.engine.interfaces.cli.common.output import CommandError, report_failures
 from wavewright.engine.run.version import __version__
 
@@ -53,24 +53,11 @@ COMMAND_SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "People": ("decisions", "answer", "verdict"),
     "Serve": ("serve", "schedules", "view", "daemon", "worker", "mcp", "play", "submit"),
 }
-"""The commands that `--help` lists, by section; `fake-model`, a tool for tests, is in none."""
+"""The commands that `--help` lists, by section, which is declared in the module of its name;
+`fake-model`, a tool for tests, is in none.
+"""
 _ROOM_AROUND_NAME: Final = 6
 """Columns before and after the name of a command."""
-
-app = typer.Typer(
-    name="wavewright",
-    cls=_SectionedGroup,
-    help=(
-        "Typed plans: checked before anything runs, executed in parallel waves, reviewed, repaired, packaged.\n\n"
-        "Exit codes: 0 success, 1 negative result (faults found, goal not achieved), 2 misuse, 3 environment failed, "
-        "130 interrupted."
-    ),
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["--help", "-h"]},
-)
-
 
 def _print_version(wanted: bool) -> None:
     if wanted:
@@ -78,7 +65,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def global_options(
     context: typer.Context,
     directory: Annotated[
@@ -111,37 +97,36 @@ def global_options(
             ) from error
 
 
-for _group in (running, planning, records, project, service):
-    app.registered_commands.extend(_group.group.registered_commands)
-app.add_typer(records.runs_group, name="runs")
-app.add_typer(service.schedules_group, name="schedules")
+def application(command: str | None = None) -> typer.Typer:
+    """Return the command line with the section that a command is in; with all where there is none
+    of that name: to load and build them takes a while.
+    """
+    named = [section for section, names in COMMAND_SECTIONS.items() if command in names]
+    app = typer.Typer(
+        name="wavewright",
+        cls=_SectionedGroup,
+        help=(
+            "Typed plans: checked before anything runs, executed in parallel waves, reviewed, repaired, packaged.\n\n"
+            "Exit codes: 0 success, 1 negative result (faults found, goal not achieved), 2 misuse, 3 environment failed, "
+            "130 interrupted."
+        ),
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
+    app.callback()(global_options)
+    for section in named or COMMAND_SECTIONS:
+        group = import_module(f"{commands.__name__}.{section.lower()}").group
+        app.registered_commands += group.registered_commands
+        app.registered_groups += group.registered_groups
+    return app
 
 
 @lru_cache(maxsize=64)
-def _group_with(name: str | None) -> TyperGroup:
-    """Return the command line with the command of that name, or all; made once for a program that
-    calls it again.
-    """
-    return cast("TyperGroup", get_command(app if name is None else _app_with_command(name)))
-
-
-def _app_with_command(name: str) -> typer.Typer:
-    """Return the application with one command only, since building all takes 8 ms; all if the name
-    is unknown.
-    """
-    commands = [
-        info for info in app.registered_commands if (info.name or _name_of(info.callback)) == name
-    ]
-    groups = [info for info in app.registered_groups if info.name == name]
-    if not commands and not groups:
-        return app
-    alone = copy(app)
-    alone.registered_commands, alone.registered_groups = commands, groups
-    return alone
-
-
-def _name_of(callback: Callable[..., object] | None) -> str | None:
-    return callback.__name__.replace("_", "-") if callback is not None else None
+def _built(command: str | None) -> TyperGroup:
+    """Return the command line; made once for a program that calls it again."""
+    return cast("TyperGroup", get_command(application(command)))
 
 
 def run_command_line(arguments: Sequence[str]) -> int:
@@ -150,8 +135,8 @@ def run_command_line(arguments: Sequence[str]) -> int:
     """
     with report_failures() as outcome:
         if "_WAVEWRIGHT_COMPLETE" in os.environ:
-            get_command(app)(prog_name="wavewright")  # prints completions and raises SystemExit
-        command = _group_with(arguments[0] if arguments else None)
+            _built(None)(prog_name="wavewright")  # prints completions and raises SystemExit
+        command = _built(arguments[0] if arguments else None)
         # Not `command()`: it has its own exit codes for Ctrl-C and a closed pipe.
         with command.make_context("wavewright", list(arguments)) as context:
             outcome.code = command.invoke(context)

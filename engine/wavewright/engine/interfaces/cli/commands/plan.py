@@ -1,5 +1,5 @@
-"""Commands `plan`, `check`, `dry-run` and `keep`: plans before a run, and those that are kept after
-it.
+"""Commands on plans before a run, and on what plans are made of: `plan`, `check`, `dry-run`, `keep`,
+`diff`, `tools`, `schema` and `lsp`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,12 @@ from typing import Annotated
 
 import typer
 
-from wavewright.engine.interfaces.cli import common, planning as plan_commands
+from wavewright.engine.interfaces.cli import (
+    common,
+    planning as plan_commands,
+    project as project_commands,
+    runs as run_commands,
+)
 from wavewright.engine.interfaces.cli.commands.options import (
     AnswerOption,
     AsOfOption,
@@ -21,6 +26,7 @@ from wavewright.engine.interfaces.cli.commands.options import (
     JobArgument,
     RunArgument,
     ScheduleOption,
+    SchemaName,
     SetOption,
     run_ids,
     template_names,
@@ -210,3 +216,85 @@ def keep(
     Literals that equal inputs of the run become references to them. Shows them as a diff and asks.
     """
     return plan_commands.keep_command.keep(run, name, is_confirmed=yes)
+
+
+@group.command()
+def diff(
+    before: Annotated[str, typer.Argument(metavar="A", help="A plan, a job or a run.")],
+    after: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="B", help="A plan, a job, a run or a patch of A; left out for a run alone."
+        ),
+    ] = None,
+    format: FormatOption = "text",  # noqa: A002
+) -> int:
+    """Show the differences between two plans.
+
+    Compares steps, edges, waves and gates; the exit code is 1 if they differ. For a run alone: what
+    each recovery round changed in its plan, and why.
+    """
+    return run_commands.comparison_commands.diff(before, after, output_format=format)
+
+
+@group.command()
+def tools(
+    job: Annotated[
+        Path | None, typer.Option(metavar="JOB", help="Only the tools that this job allows.")
+    ] = None,
+    format: FormatOption = "text",  # noqa: A002
+    all: Annotated[  # noqa: A002
+        bool,
+        typer.Option("--all", help="List tools of packs, too, that this project does not use."),
+    ] = False,
+    lock: Annotated[
+        bool, typer.Option("--lock", help="Ask the MCP servers for their tools and accept them.")
+    ] = False,
+    untrusted: Annotated[
+        bool,
+        typer.Option("--untrusted", help="List what the project's tools should say of such text."),
+    ] = False,
+) -> int:
+    """List the tools that plans can call here.
+
+    With parameters and results; `check --tools` reads the list as JSON. `--lock` writes the tools
+    of MCP servers into `tools.lock.json` and prints what has changed. `--untrusted` lists the text
+    parameters that take no untrusted text, with a patch of the settings to apply.
+    """
+    if untrusted:
+        return project_commands.undeclared_tools.list_undeclared()
+    if lock:
+        return project_commands.tools_command.write_lock()
+    return project_commands.tools_command.list_tools(job, output_format=format, lists_all=all)
+
+
+@group.command()
+def schema(
+    name: Annotated[
+        SchemaName | None,
+        typer.Argument(
+            metavar="NAME",
+            help="plan, patch, job, goal, tools, settings, worker, agent, package or message.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Write it there; without a name those of all authored documents."
+        ),
+    ] = None,
+) -> int:
+    """Print the JSON Schema of a document, for editors."""
+    return project_commands.init_command.print_schema(name, out)
+
+
+@group.command()
+def lsp() -> int:
+    """Serve the checker to an editor, over standard input and output.
+
+    Diagnostics as you type, completion, hover, definitions, renaming, code actions and a dry run;
+    calls no tool, model or server.
+    """
+    from wavewright.engine.interfaces.cli.lsp.server import serve
+
+    return serve()
