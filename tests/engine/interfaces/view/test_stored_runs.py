@@ -73,12 +73,12 @@ async def test_pages_follow_each_other_from_the_newest_run_to_the_first(
     await add_runs(journal, PAGE_SIZE + 5)
 
     first = await page_of_runs(journal, RunQuery())
-    second = await page_of_runs(journal, RunQuery(before=first.following))
+    second = await page_of_runs(journal, RunQuery(before=first.next))
 
-    assert [row.run for row in (*first.rows, *second.rows)] == [
+    assert [row.run for row in (*first.runs, *second.runs)] == [
         run_id(number) for number in reversed(range(PAGE_SIZE + 5))
     ]
-    assert second.following is None
+    assert second.next is None
 
 
 async def test_a_step_of_a_later_wave_is_not_shown_as_running(journal: StoredJournal) -> None:
@@ -122,11 +122,11 @@ async def test_runs_are_found_by_status_and_by_a_text_in_which_signs_stand_for_t
     ended = await page_of_runs(journal, RunQuery(status="achieved"))
     named = await page_of_runs(journal, RunQuery(text="000004-3F"))
 
-    assert [row.run for row in interrupted.rows] == [run_id(4), run_id(2), run_id(0)]
-    assert [row.run for row in ended.rows] == [run_id(5), run_id(3), run_id(1)]
-    assert [row.run for row in named.rows] == [run_id(4)]
-    assert not (await page_of_runs(journal, RunQuery(text="20261121_000004"))).rows
-    assert not (await page_of_runs(journal, RunQuery(text="%"))).rows
+    assert [row.run for row in interrupted.runs] == [run_id(4), run_id(2), run_id(0)]
+    assert [row.run for row in ended.runs] == [run_id(5), run_id(3), run_id(1)]
+    assert [row.run for row in named.runs] == [run_id(4)]
+    assert not (await page_of_runs(journal, RunQuery(text="20261121_000004"))).runs
+    assert not (await page_of_runs(journal, RunQuery(text="%"))).runs
 
 
 async def test_runs_are_found_by_template_tag_gate_and_model(journal: StoredJournal) -> None:
@@ -143,7 +143,7 @@ async def test_runs_are_found_by_template_tag_gate_and_model(journal: StoredJour
 
     async def found(**asked: str) -> list[RunId]:
         return [
-            row.run for row in (await page_of_runs(journal, RunQuery.model_validate(asked))).rows
+            row.run for row in (await page_of_runs(journal, RunQuery.model_validate(asked))).runs
         ]
 
     assert await found(template="stocks") == [run_id(1), run_id(0)]

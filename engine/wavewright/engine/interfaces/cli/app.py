@@ -59,6 +59,7 @@ COMMAND_SECTIONS: Final[dict[str, tuple[str, ...]]] = {
 _ROOM_AROUND_NAME: Final = 6
 """Columns before and after the name of a command."""
 
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"wavewright {__version__}")
@@ -106,9 +107,10 @@ def application(command: str | None = None) -> typer.Typer:
         name="wavewright",
         cls=_SectionedGroup,
         help=(
-            "Typed plans: checked before anything runs, executed in parallel waves, reviewed, repaired, packaged.\n\n"
-            "Exit codes: 0 success, 1 negative result (faults found, goal not achieved), 2 misuse, 3 environment failed, "
-            "130 interrupted."
+            "Typed plans: checked before anything runs, executed in parallel waves, reviewed, repaired, "
+            "packaged.\n\n"
+            "Exit codes: 0 success, 1 negative result (faults found, goal not achieved), 2 misuse, 3 "
+            "environment failed, 130 interrupted."
         ),
         rich_markup_mode=None,
         pretty_exceptions_enable=False,

@@ -18,14 +18,13 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.value_types import PersonName
 from wavewright.engine.interfaces.view.people import Viewer, viewer_of
 from wavewright.engine.interfaces.view.served_pages import reason_of
-from wavewright.engine.interfaces.view.stored_runs import RunQuery, page_of_runs
+from wavewright.engine.interfaces.view.stored_runs import RunList, RunQuery, page_of_runs
 from wavewright.engine.interfaces.view.viewed_jobs import JobOverview, SentJob, ViewedJobs
 from wavewright.engine.interfaces.view.viewed_project import DecisionAnswer, ViewedProject
 from wavewright.engine.run.decisions.questions import OpenQuestion
 from wavewright.engine.run.version import __version__
 from wavewright.engine.service.job_store.records import JobId
 from wavewright.executor.store.errors import RunNotFound
-from wavewright.executor.store.journal import RunRow
 from wavewright.planner.types import JsonObject, RunId
 from wavewright.reviewer.records import Package
 
@@ -234,14 +233,6 @@ def _json(schema: JsonObject) -> JsonObject:
 PREFIX: Final = "/api/v1"
 
 
-class RunList(BaseModel):
-    """A page of the list of runs, the newest first."""
-
-    runs: list[RunRow]
-    next: RunId | None
-    """The value of `before` for the runs that follow; null after the last one."""
-
-
 class SteeredRun(BaseModel):
     """The run that was resumed or cancelled, or the new one that repeats another."""
 
@@ -291,8 +282,7 @@ class Api:
 
     async def list_runs(self, asked: RunQuery) -> RunList:
         """List the newest runs, fifty at a time."""
-        page = await page_of_runs(self.project.journal, asked)
-        return RunList(runs=[*page.rows], next=page.following)
+        return await page_of_runs(self.project.journal, asked)
 
     async def get_run(self, run: RunId) -> Package:
         """Return the package of a run as far as it has come."""

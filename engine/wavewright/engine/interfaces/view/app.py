@@ -37,15 +37,14 @@ from wavewright.engine.interfaces.view.run_pages import (
     run_of_address,
 )
 from wavewright.engine.interfaces.view.served_pages import (
+    ASSETS,
+    asset_routes,
     lead_to,
     page,
     reason_of,
     refusal,
     refusal_of,
-    script_route,
     signature,
-    stream_script_route,
-    style_routes,
 )
 from wavewright.engine.interfaces.view.stored_runs import RunSnapshot, RunWatches
 from wavewright.engine.interfaces.view.viewed_jobs import (
@@ -95,7 +94,6 @@ _PAUSE: Final = 1.0
 """Seconds between two tries to reach a database."""
 _ANSWER_SECONDS: Final = 1.5
 """Within which a database answers, or pages say that it does not."""
-_ASSETS: Final = frozenset({"/style.css", "/favicon.svg", "/view.js", "/streams.js"})
 
 
 class _ViewOfStore:
@@ -104,7 +102,7 @@ class _ViewOfStore:
     def __init__(self, settings: Settings, base: str) -> None:
         self._settings = settings
         self._base = base
-        self._assets = Starlette(routes=[*style_routes(), script_route(), stream_script_route()])
+        self._assets = Starlette(routes=asset_routes())
         self._journal: StoredJournal | None = None
         self._app: ASGIApp | None = None
 
@@ -134,7 +132,7 @@ class _ViewOfStore:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] == "http" and _path_below_base(scope) in _ASSETS:
+        if scope["type"] == "http" and _path_below_base(scope) in ASSETS:
             await self._assets(scope, receive, send)
         elif self._app is not None and await self._answers():
             await self._app(scope, receive, send)
@@ -204,14 +202,10 @@ class _JobPages:
     def routes(self) -> list[Route]:
         """Return what is served where."""
         return [
-            Route("/jobs", self._jobs),
+            Route("/jobs", self._page),
             Route("/jobs/{run}/cancel", self._cancel, methods=["POST"]),
             Route("/jobs/{job}/again", self._send_again, methods=["POST"]),
         ]
-
-    async def _jobs(self, request: Request) -> Response:
-        """Answer with how the jobs stand."""
-        return await self._page(request)
 
     async def _cancel(self, request: Request) -> Response:
         """End the job of a run for good, and lead back to the jobs."""
@@ -235,6 +229,7 @@ class _JobPages:
         return lead_to(request, "/jobs")
 
     async def _page(self, request: Request, error: str = "", code: int = 200) -> Response:
+        """Answer with how the jobs stand."""
         jobs = await self.jobs.overview()
         return page(request, "jobs.html.j2", code, title="Jobs", found=jobs, error=error)
 
@@ -248,13 +243,9 @@ class _SchedulePages:
     def routes(self) -> list[Route]:
         """Return what is served where."""
         return [
-            Route("/schedules", self._schedules),
+            Route("/schedules", self._page),
             Route("/schedules/{act}/{name:path}", self._steer, methods=["POST"]),
         ]
-
-    async def _schedules(self, request: Request) -> Response:
-        """Answer with the schedules of the project."""
-        return await self._page(request)
 
     async def _steer(self, request: Request) -> Response:
         """Begin, pause or resume what a form asks for, and lead back to the schedules."""
@@ -275,6 +266,7 @@ class _SchedulePages:
         return lead_to(request, "/schedules")
 
     async def _page(self, request: Request, error: str = "", code: int = 200) -> Response:
+        """Answer with the schedules of the project."""
         found = await self.project.schedules()
         return page(request, "schedules.html.j2", code, title="Schedules", found=found, error=error)
 
@@ -361,13 +353,9 @@ class _DecisionPages:
     def routes(self) -> list[Route]:
         """Return what is served where."""
         return [
-            Route("/decisions", self._decisions),
+            Route("/decisions", self._page),
             Route("/decisions/{decision}", self._decide, methods=["POST"]),
         ]
-
-    async def _decisions(self, request: Request) -> Response:
-        """Answer with what waits for a person."""
-        return await self._page(request)
 
     async def _decide(self, request: Request) -> Response:
         """Take an answer of a form, and lead back to the decisions."""
@@ -382,6 +370,7 @@ class _DecisionPages:
         return lead_to(request, f"/decisions?{urlencode({'run': run, 'answer': given.choice})}")
 
     async def _page(self, request: Request, error: str = "", code: int = 200) -> Response:
+        """Answer with what waits for a person."""
         questions = await self.project.list_questions()
         return page(
             request,

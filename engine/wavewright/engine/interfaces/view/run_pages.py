@@ -199,7 +199,7 @@ class RunPages:
             statuses=STATUSES,
             labels=labels,
             now=time.time(),
-            outcomes=outcomes_of_jobs(found.rows),
+            outcomes=outcomes_of_jobs(found.runs),
         )
 
     async def _compare(self, request: Request) -> Response:

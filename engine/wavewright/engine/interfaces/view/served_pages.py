@@ -7,7 +7,7 @@ with the prefix at which a proxy offers it, and it shows who looks at it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Final, cast
@@ -37,19 +37,9 @@ class Person(BaseModel):
     by: PersonName
 
 
-def style_routes() -> list[Route]:
-    """Return where the style of all pages is served."""
-    return [Route("/style.css", _style), Route("/favicon.svg", _icon)]
-
-
-def script_route() -> Route:
-    """Return where the script of the live page is served."""
-    return Route("/view.js", _script)
-
-
-def stream_script_route() -> Route:
-    """Return where the script is served that holds one stream for all tabs of a browser."""
-    return Route("/streams.js", _stream_script)
+def asset_routes() -> list[Route]:
+    """Return where style, icon and scripts of all pages are served."""
+    return [Route(path, partial(_asset, path)) for path in ASSETS]
 
 
 def base_of(request: Request) -> str:
@@ -154,29 +144,18 @@ def _instant_text(seconds: float) -> str:
     return iso_of_epoch(seconds)[:19].replace("T", " ")
 
 
-def _asset(name: str) -> str:
-    return (
-        files("wavewright.engine.interfaces.view")
-        .joinpath("pages", name)
-        .read_text(encoding="utf-8")
-    )
-
-
-def _style(request: Request) -> Response:
+def _asset(path: str, request: Request) -> Response:
     del request
-    return Response(style_sheet() + _asset("view.css"), media_type="text/css")
+    name, media_type = ASSETS[path]
+    file = files("wavewright.engine.interfaces.view").joinpath("pages", name)
+    before = style_sheet() if path == "/style.css" else ""
+    return Response(before + file.read_text(encoding="utf-8"), media_type=media_type)
 
 
-def _script(request: Request) -> Response:
-    del request
-    return Response(_asset("view.js"), media_type="text/javascript")
-
-
-def _stream_script(request: Request) -> Response:
-    del request
-    return Response(_asset("streams.js"), media_type="text/javascript")
-
-
-def _icon(request: Request) -> Response:
-    del request
-    return Response(_asset("icon.svg"), media_type="image/svg+xml")
+ASSETS: Final = {
+    "/style.css": ("view.css", "text/css"),
+    "/favicon.svg": ("icon.svg", "image/svg+xml"),
+    "/view.js": ("view.js", "text/javascript"),
+    "/streams.js": ("streams.js", "text/javascript"),
+}
+"""The files of pages and their types, by the paths at which they are served."""

@@ -77,13 +77,12 @@ _VERDICTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RunPage:
-    """A page of the list of runs."""
+class RunList(BaseModel):
+    """A page of the list of runs, the newest first."""
 
-    rows: Sequence[RunRow]
-    following: RunId | None
-    """Where the next page begins; none after the last one."""
+    runs: list[RunRow]
+    next: RunId | None
+    """The value of `before` for the runs that follow; null after the last one."""
 
 
 class RunQuery(BaseModel):
@@ -116,7 +115,7 @@ class RunQuery(BaseModel):
         return "/?" + urlencode({**self.model_dump(exclude_defaults=True), "before": before})
 
 
-async def page_of_runs(journal: StoredJournal, asked: RunQuery) -> RunPage:
+async def page_of_runs(journal: StoredJournal, asked: RunQuery) -> RunList:
     """Return the newest runs that a query asks for."""
     found: list[RunRow] = []
     status, before = asked.status, asked.before
@@ -137,7 +136,7 @@ async def page_of_runs(journal: StoredJournal, asked: RunQuery) -> RunPage:
         before = rows[-1].run if len(rows) == PAGE_SIZE else None
         if before is None or not status or len(found) >= PAGE_SIZE:
             break
-    return RunPage(found, before)
+    return RunList(runs=found, next=before)
 
 
 def outcomes_of_jobs(rows: Sequence[RunRow]) -> dict[str, list[RunRow]]:

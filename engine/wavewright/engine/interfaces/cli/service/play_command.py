@@ -14,7 +14,7 @@ from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.output import CommandError
 from wavewright.engine.interfaces.cli.common.page_serving import serve_page
 from wavewright.engine.interfaces.view.people import PageAccess
-from wavewright.engine.interfaces.view.served_pages import style_routes
+from wavewright.engine.interfaces.view.served_pages import asset_routes
 from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.types import as_object
 from wavewright.tools.packs import PackPage, load_pack, pack_names
@@ -34,7 +34,7 @@ def serve(name: str, pack: str | None, place: str, *, public_url: str | None, op
     @asynccontextmanager
     async def open_page() -> AsyncGenerator[ASGIApp]:
         async with page.open(settings.root, name) as app:
-            yield Starlette(routes=[*style_routes(), Mount("/", app)])
+            yield Starlette(routes=[*asset_routes(), Mount("/", app)])
 
     return serve_page(
         open_page,
