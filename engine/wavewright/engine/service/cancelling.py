@@ -15,13 +15,14 @@ import anyio
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
+from wavewright.config.settings import Settings
 from wavewright.engine.run.cancellation import cancel_reason, end_cancelled, has_ended
 from wavewright.engine.run.find_run import find_run, root_run_of
 from wavewright.engine.service.daemon.outbox import OutboxJournal
 from wavewright.engine.service.daemon.reports import Reporter
 from wavewright.engine.service.job_store.records import JobRow
 from wavewright.engine.service.job_store.rules import OPEN_STATES
-from wavewright.engine.service.job_store.stores import Stores
+from wavewright.engine.service.job_store.stores import Stores, open_stores
 from wavewright.engine.service.requested_jobs import job_of_run
 from wavewright.executor.events.state import fold
 from wavewright.executor.store.errors import RunBusy
@@ -41,22 +42,25 @@ class CancelRefused(WavewrightError):
     is_shown_whole = True
 
 
-async def cancel_run(
-    stores: Stores, wanted: str, request: CancelRequest, reporter: Reporter
-) -> RunId:
-    """End a run or a job for good and return the run; one that is cancelled already stays as it is.
+async def cancel_run(settings: Settings, wanted: str, request: CancelRequest) -> RunId:
+    """End a run of a project, or a job, for good and return the run; one that is cancelled already
+    stays as it is.
 
     Args:
-        stores: The journal and the jobs.
+        settings: Those of the project.
         wanted: A run or a job of a daemon, or the beginning of its id.
         request: Who wants it, and when.
-        reporter: Tells of the end of a job.
 
     Raises:
         CancelRefused: it has come to another end, it is the run of a target, or its owner does not
             end it.
         RunNotFound: there is no such run.
     """
+    async with open_stores(settings) as stores:
+        return await _cancel(stores, wanted, request, Reporter.of(settings))
+
+
+async def _cancel(stores: Stores, wanted: str, request: CancelRequest, reporter: Reporter) -> RunId:
     run, job = await _find_run_to_cancel(stores, wanted)
     if job is None:
         async with _opened_to_cancel(stores, run, request):

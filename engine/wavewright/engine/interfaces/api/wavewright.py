@@ -523,11 +523,11 @@ class Wavewright:
                 not end it.
         """
         # Imported here: runs that are not cancelled need no job store.
-        from wavewright.engine.interfaces.api.cancelling import cancel_in_stores
+        from wavewright.engine.service.cancelling import cancel_run
 
         known, _ = await self._events_of(run)
         request = CancelRequest(by or getpass.getuser(), time.time())
-        await cancel_in_stores(self._settings, known, request)
+        await cancel_run(self._settings, known, request)
         state = fold(await self._open.journal.load(known))
         return PlanRun(state, None, stored_package(state))
 

@@ -7,7 +7,7 @@ the engine. They never raise an error; without candidates they return an empty l
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
@@ -23,18 +23,19 @@ _SETTINGS_FILES = ("wavewright.yaml", "wavewright.yml")
 def _checked_name(name: str | None) -> str | None:
     from wavewright.config.identities import valid_identity
 
-    try:
-        # The live page hands on who is proven in this way.
-        return None if name is None else valid_identity(name)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+    # The live page hands on who is proven in this way.
+    return _checked(name, valid_identity)
 
 
 def _checked_public_url(url: str | None) -> str | None:
     from wavewright.config.value_types import valid_public_url
 
+    return _checked(url, valid_public_url)
+
+
+def _checked(text: str | None, validate: Callable[[str], str]) -> str | None:
     try:
-        return None if url is None else valid_public_url(url)
+        return None if text is None else validate(text)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 
@@ -107,7 +108,7 @@ TextFormat: TypeAlias = Literal["text", "json"]
 
 
 class StatusChoice(StrEnum):
-    """`runs --status`."""
+    """`runs --status`; of a list of such, typer takes an enumeration alone."""
 
     running = "running"
     waiting = "waiting"
@@ -122,16 +123,13 @@ ShowFormat: TypeAlias = Literal["text", "json", "html", "events"]
 """`show --format`."""
 
 LevelChoice: TypeAlias = Literal["debug", "info", "warning", "error"]
-"""`logs --level`."""
+"""`logs --level` and `daemon --log-level`."""
 
 ApproveChoice: TypeAlias = Literal["ask", "always", "never", "wait"]
 """`--approve`."""
 
 RoleChoice: TypeAlias = Literal["look", "decide", "operate"]
 """`view --role`."""
-
-LogLevelChoice: TypeAlias = Literal["debug", "info", "warning", "error"]
-"""`daemon --log-level`."""
 
 SchemaName: TypeAlias = Literal[
     "plan", "patch", "job", "goal", "tools", "settings", "worker", "agent", "package", "message"

@@ -58,7 +58,7 @@ def runs(
     return run_commands.runs_command.list_runs(
         limit=limit,
         output_format=format,
-        statuses=[one.value for one in status or ()],
+        statuses=[choice.value for choice in status or ()],
         since=since,
     )
 

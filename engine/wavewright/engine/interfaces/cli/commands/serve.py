@@ -19,7 +19,7 @@ from wavewright.engine.interfaces.cli.commands.options import (
     FormatOption,
     InputsOption,
     JsonLines,
-    LogLevelChoice,
+    LevelChoice,
     PublicUrlOption,
     RoleChoice,
     SetOption,
@@ -42,7 +42,7 @@ def serve(
         int | None, typer.Option(min=1, max=1000, help="Maximum number of concurrent jobs.")
     ] = None,
     log_level: Annotated[
-        LogLevelChoice | None, typer.Option(help="Lowest level that is logged.")
+        LevelChoice | None, typer.Option(help="Lowest level that is logged.")
     ] = None,
 ) -> int:
     """Run the project's schedules and serve its live page, in one process without a broker.
@@ -136,7 +136,7 @@ def daemon(
         typer.Option(metavar="HOST:PORT", help="Address of the health checks and metrics."),
     ] = None,
     log_level: Annotated[
-        LogLevelChoice | None, typer.Option(help="Lowest level that is logged.")
+        LevelChoice | None, typer.Option(help="Lowest level that is logged.")
     ] = None,
     tail: Annotated[
         bool,
@@ -205,9 +205,7 @@ def worker(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Address of the health checks and metrics."),
     ] = None,
-    log_level: Annotated[
-        LogLevelChoice, typer.Option(help="Lowest level that is logged.")
-    ] = "info",
+    log_level: Annotated[LevelChoice, typer.Option(help="Lowest level that is logged.")] = "info",
 ) -> int:
     """Make calls of tools for runs on other machines.
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from wavewright.config.errors import WavewrightError
-from wavewright.config.settings import FILE_NAMES
-from wavewright.config.sources import DocumentError, Source, Span
+from wavewright.config.settings import FILE_NAMES, load_valid_settings
+from wavewright.config.sources import Source, Span
 from wavewright.engine.interfaces.cli.lsp.documents import (
     CheckOutcome,
     FoundInTexts,
@@ -21,7 +21,7 @@ from wavewright.engine.interfaces.cli.lsp.documents import (
 from wavewright.engine.interfaces.cli.lsp.good_texts import fixed_texts
 from wavewright.engine.interfaces.cli.lsp.navigation import parameter_location
 from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
-from wavewright.engine.interfaces.cli.lsp.projects import OpenProject, settings_of_text
+from wavewright.engine.interfaces.cli.lsp.projects import OpenProject
 from wavewright.engine.interfaces.cli.planning.plan_check import CheckOptions, check_plan
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.reading.reader import read_plan
@@ -44,7 +44,8 @@ def check_document(
         return CheckOutcome(())
     settings = project.settings
     if document.path.name in FILE_NAMES:
-        settings = settings_of_text(document.text, document.path.parent)
+        # Its valid part, as if the text stood in the file.
+        settings, _ = load_valid_settings(document.path.parent, text=document.text)
     elif project.fault is not None:
         return CheckOutcome(_faults_of_shape(document), project.fault)
     outcome = _check_text(document, document.text, settings)
@@ -101,16 +102,6 @@ def _found_around_fault(
         if checked is not None and checked.text.document is not None:
             return fixed.placed(checked.diagnostics)
     return []
-
-
-def error_text(error: WavewrightError) -> str:
-    """Return an error in one text, with its place and its fix."""
-    if isinstance(error, DocumentError):
-        return "\n".join(
-            f"{error.source.name}: {fault.message}" + (f" ({fault.hint})" if fault.hint else "")
-            for fault in error.faults
-        )
-    return error.describe()
 
 
 # --- as the editor shows them

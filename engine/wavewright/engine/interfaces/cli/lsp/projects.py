@@ -76,11 +76,6 @@ def _open_project(folder: Path) -> OpenProject:
         return OpenProject(load_valid_settings(folder)[0], error)
 
 
-def settings_of_text(text: str, folder: Path) -> Settings:
-    """Return the settings of a folder as if a text stood in its file; its valid part."""
-    return load_valid_settings(folder, text=text)[0]
-
-
 def _state_of(settings_file: Path | None) -> object:
     if settings_file is None:
         return None

@@ -35,7 +35,6 @@ from wavewright.engine.service.questions import (
 from wavewright.executor.store.journal import CancelRequest
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.planning.records import UserQuestion
-from wavewright.planner.types import RunId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -204,11 +203,6 @@ def cancel(wanted: str, *, by: str | None) -> int:
         RunNotFound: there is no such run.
     """
     settings = require_journal(project_settings())
-    run = anyio.run(_cancel, settings, wanted, CancelRequest(by or local_user(), time.time()))
+    run = anyio.run(cancel_run, settings, wanted, CancelRequest(by or local_user(), time.time()))
     sys.stdout.write(f"run {run} is cancelled\n")
     return exit_codes.OK
-
-
-async def _cancel(settings: Settings, wanted: str, request: CancelRequest) -> RunId:
-    async with open_stores(settings) as stores:
-        return await cancel_run(stores, wanted, request, Reporter.of(settings))

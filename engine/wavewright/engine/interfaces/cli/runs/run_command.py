@@ -23,8 +23,7 @@ from wavewright.engine.interfaces.cli.common.arguments import (
     project_settings,
 )
 from wavewright.engine.interfaces.cli.common.output import CommandError, print_error
-from wavewright.engine.interfaces.cli.common.progress import Progress
-from wavewright.engine.interfaces.cli.common.progress_choice import progress_for
+from wavewright.engine.interfaces.cli.common.progress import Progress, progress_for
 from wavewright.engine.interfaces.cli.common.run_text import model_lookup
 from wavewright.engine.interfaces.cli.common.terminal import (
     InterruptHandler,
