@@ -9,7 +9,6 @@ state folder, so that no command writes to a folder outside any project.
 from __future__ import annotations
 
 import datetime as dt
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from wavewright.config.documents import read_document_file
 from wavewright.config.installation import user_state_dir
 from wavewright.config.settings import Settings, find_settings_file, load_settings
 from wavewright.config.value_types import parse_duration
-from wavewright.engine.interfaces.cli.common.output import CommandError
+from wavewright.engine.interfaces.cli.common.output import CommandError, print_aside
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.planner.types import RunId
 
@@ -72,7 +71,7 @@ def foreign_job_notes(job: Path) -> list[str]:
 def warn_of_foreign_job(job: Path) -> None:
     """Print the warning of `foreign_job_notes` to standard error."""
     for line in foreign_job_notes(job):
-        sys.stderr.write(f"{line}\n")
+        print_aside(line)
 
 
 def from_root(path: Path | None, settings: Settings) -> Path | None:

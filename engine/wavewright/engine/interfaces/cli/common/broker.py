@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
@@ -13,6 +12,7 @@ from aio_pika.abc import AbstractConnection
 from pydantic import JsonValue
 
 from wavewright.config.sections import DaemonSection
+from wavewright.engine.interfaces.cli.common.output import print_aside
 from wavewright.engine.service.bus.bus import Bus, open_bus
 from wavewright.engine.service.bus.connection import BrokerConnection, read_address
 from wavewright.engine.service.bus.faults import (
@@ -62,8 +62,7 @@ def _report_waiting() -> BrokerEventHandler:
             name in ("broker_away", "broker_lost") and (error := str(fields["error"])) not in shown
         ):
             shown.add(error)
-            sys.stderr.write(f"{fields['broker']}: {error}; trying again\n")
-            sys.stderr.flush()
+            print_aside(f"{fields['broker']}: {error}; trying again")
 
     return notice
 

@@ -94,13 +94,15 @@ def instant_text(seconds: float) -> str:
 
 def print_error(message: str, hint: str | None = None) -> None:
     """Print an error and its fix to standard error."""
-    _write_error(f"error: {describe(message, hint)}\n")
+    print_aside(f"error: {describe(message, hint)}")
 
 
-def _write_error(text: str) -> None:
-    """Write to standard error; where that cannot be done, the exit code alone says what is wrong."""
+def print_aside(text: str) -> None:
+    """Print to standard error what is not the outcome, without secrets; where that cannot be
+    written, it is lost, and the exit code alone says what is wrong.
+    """
     try:
-        sys.stderr.write(without_secrets(text))
+        sys.stderr.write(f"{without_secrets(text)}\n")
         sys.stderr.flush()
     except OSError:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
@@ -140,7 +142,7 @@ def _report(error: Exception) -> int:
             vars(error)["message"] = message.removeprefix("Value error, ")
         usage = io.StringIO()
         show(usage)
-        _write_error(usage.getvalue())
+        print_aside(usage.getvalue().rstrip("\n"))
         return exit_codes.MISUSE
     if isinstance(error, ExceptionGroup):
         return _report_all(cast("ExceptionGroup[Exception]", error).exceptions)
@@ -148,7 +150,7 @@ def _report(error: Exception) -> int:
         # Imported here: what quotes lines of documents is loaded where there is an error.
         from wavewright.engine.interfaces.cli.common.error_text import error_text
 
-        _write_error(error_text(error) + "\n")
+        print_aside(error_text(error))
         return error.exit_code
     if isinstance(error, OSError):
         return _report_os_error(error)
@@ -166,7 +168,7 @@ def _report_all(errors: Sequence[Exception]) -> int:
     codes: list[int] = []
     for error in errors:
         if codes:
-            _write_error("\n")
+            print_aside("")
         codes.append(_report(error))
     return exit_codes.MISUSE if exit_codes.MISUSE in codes else codes[0]
 
@@ -183,7 +185,7 @@ def _report_os_error(error: OSError) -> int:
 
 def _report_internal_error(error: Exception) -> int:
     if os.environ.get("WAVEWRIGHT_TRACEBACK"):
-        _write_error("".join(traceback.format_exception(error)))
+        print_aside("".join(traceback.format_exception(error)))
     print_error(
         f"wavewright failed: {type(error).__name__}: {error}",
         "this is a defect of wavewright; please report it with the output of the same command "

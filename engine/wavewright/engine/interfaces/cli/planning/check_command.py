@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from wavewright.config import exit_codes
 from wavewright.config.sources import Source
 from wavewright.engine.interfaces.cli.common.arguments import warn_of_foreign_job
-from wavewright.engine.interfaces.cli.common.output import print_json, write_file
+from wavewright.engine.interfaces.cli.common.output import print_aside, print_json, write_file
 from wavewright.engine.interfaces.cli.planning.plan_check import (
     CheckedDocument,
     CheckOptions,
@@ -127,12 +127,12 @@ def compare_permits(options: CheckOptions, checked: CheckedDocument, *, writes: 
     if writes:
         content = json.dumps(needed.model_dump(mode="json"), indent=2, ensure_ascii=False)
         write_file(file, content + "\n")
-        lines = "".join(f"  {line}\n" for line in permits_text(needed))
-        sys.stderr.write(f"{file}: permits of the plan\n{lines}")
+        lines = "".join(f"\n  {line}" for line in permits_text(needed))
+        print_aside(f"{file}: permits of the plan{lines}")
         return False
     more = excess(needed, read_permits(file), calls_are_held=True)
     for entry in more:
-        sys.stderr.write(f"{options.file}: needs more than {file.name}: {entry}\n")
+        print_aside(f"{options.file}: needs more than {file.name}: {entry}")
     return bool(more)
 
 

@@ -13,7 +13,7 @@ from wavewright.config import exit_codes
 from wavewright.config.documents import read_document
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import load_run, project_settings
-from wavewright.engine.interfaces.cli.common.output import CommandError, unwritable
+from wavewright.engine.interfaces.cli.common.output import CommandError, print_aside, unwritable
 from wavewright.engine.interfaces.cli.common.terminal import confirm, is_attended
 from wavewright.engine.interfaces.cli.planning.plan_report import as_yaml, plan_as_yaml
 from wavewright.engine.run.jobs.goal_in_words import (
@@ -79,7 +79,7 @@ def keep(run: str | None, name: str, *, is_confirmed: bool) -> int:
     if not is_confirmed:
         sys.stdout.write(change)
         if not _is_confirmed(file):
-            sys.stderr.write("not kept\n")
+            print_aside("not kept")
             return exit_codes.NEGATIVE
     _write(file, text)
     if is_confirmed:

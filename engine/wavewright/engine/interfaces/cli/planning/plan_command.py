@@ -28,7 +28,7 @@ from wavewright.engine.interfaces.cli.common.arguments import (
     project_settings,
     warn_of_foreign_job,
 )
-from wavewright.engine.interfaces.cli.common.output import CommandError, print_json
+from wavewright.engine.interfaces.cli.common.output import CommandError, print_aside, print_json
 from wavewright.engine.interfaces.cli.common.run_text import (
     amount_words,
     noteworthy_rungs,
@@ -123,7 +123,7 @@ def plan(
     else:
         sys.stdout.write(report_text(report))
     if made is not None and out is not None:
-        sys.stderr.write(f"written to {out}\n")
+        print_aside(f"written to {out}")
     return exit_codes.OK if made is not None else exit_codes.NEGATIVE
 
 
@@ -208,8 +208,7 @@ class PlanProgress:
 
             self._status.console.print(Text(text))
         else:
-            sys.stderr.write(f"{text}\n")
-            sys.stderr.flush()
+            print_aside(text)
 
     @contextmanager
     def paused(self) -> Generator[None]:
@@ -251,7 +250,7 @@ def request_to_run(options: DoOptions) -> RunRequest | int:
         if options.is_dry_run:
             return exit_codes.OK
         if not confirm("Run this plan? "):
-            sys.stderr.write("not run\n")
+            print_aside("not run")
             return exit_codes.NEGATIVE
         # A kept plan is found again by the run, which counts it.
         job = job if planned.draft is not None and planned.draft.rung == "template" else planned
@@ -273,7 +272,7 @@ def _planned_job(job: ResolvedJob, options: DoOptions, settings: Settings) -> Re
         return None
     plan = report.planned.plan
     if report.planned.kept_template is not None:
-        sys.stderr.write(f"kept plan {report.planned.kept_template}: no planner is asked\n")
+        print_aside(f"kept plan {report.planned.kept_template}: no planner is asked")
     origin = PlanOrigin.with_plan_value(plan, report.planned.document)
     return replace(job, draft=PlanDraft(plan, origin, report.planned.rung or "llm", is_saved=True))
 

@@ -14,7 +14,7 @@ from wavewright.config import exit_codes
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
-from wavewright.engine.interfaces.cli.common.output import print_json, print_line
+from wavewright.engine.interfaces.cli.common.output import print_aside, print_json, print_line
 from wavewright.engine.run.project.tools import all_tools, tools_of_goal
 from wavewright.engine.run.project.used_packs import pack_use
 from wavewright.planner.diagnostics.diagnostic import counted, type_name
@@ -161,14 +161,12 @@ def write_lock() -> int:
         )
         sys.stdout.writelines(f"  {printable(line)}\n" for line in changes)
         for tool, left_out in server.left_out.items():
-            _warn(f"{name}.{tool} is left out: {left_out.reason}")
+            print_aside(printable(f"warning: {name}.{tool} is left out: {left_out.reason}"))
         if unread := listings[name].unread:
-            _warn(f"only a part of the tools of {name} was read: {unread}")
+            print_aside(
+                printable(f"warning: only a part of the tools of {name} was read: {unread}")
+            )
     return exit_codes.OK
-
-
-def _warn(text: str) -> None:
-    sys.stderr.write(f"warning: {printable(text)}\n")
 
 
 async def _ask_servers(settings: Settings) -> Mapping[str, ServerListing]:

@@ -28,7 +28,7 @@ from wavewright.engine.interfaces.cli.common.arguments import (
     load_run,
     project_settings,
 )
-from wavewright.engine.interfaces.cli.common.output import CommandError, print_json
+from wavewright.engine.interfaces.cli.common.output import CommandError, print_aside, print_json
 from wavewright.engine.interfaces.cli.common.run_text import use_line
 from wavewright.engine.run.jobs.documents import is_job, is_template, misuse_error
 from wavewright.engine.run.jobs.plan_drafts import plan_with_sub_plans
@@ -412,5 +412,4 @@ async def _replay(run: str | None, settings: Settings, request: ReplayOptions) -
 
 def _print_model_use(use: ModelUse) -> None:
     """Print a model call to standard error as soon as it has ended."""
-    sys.stderr.write(f"{use_line(use)}\n")
-    sys.stderr.flush()
+    print_aside(use_line(use))

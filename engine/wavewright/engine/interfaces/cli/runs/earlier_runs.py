@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from wavewright.engine.interfaces.cli.common.arguments import (
     project_settings,
     require_journal,
 )
-from wavewright.engine.interfaces.cli.common.output import CommandError
+from wavewright.engine.interfaces.cli.common.output import CommandError, print_aside, print_line
 from wavewright.engine.interfaces.cli.common.terminal import local_user
 from wavewright.engine.interfaces.cli.runs.run_command import require_tools_here
 from wavewright.engine.run.context import RunRequest
@@ -124,8 +123,8 @@ def show_retry(request: RunRequest, *, as_outcome: bool, is_silent: bool) -> Non
     plan = first_plan(donors)
     tools: Mapping[str, Tool] = {} if plan is None else tools_of_plan(plan, settings)
     lines = outlook_lines(request.retry.run, retry_outlook(request.retry, donors, tools))
-    stream = sys.stdout if as_outcome else sys.stderr
-    stream.write("".join(f"{printable(line)}\n" for line in lines))
+    text = "\n".join(map(printable, lines))
+    (print_line if as_outcome else print_aside)(text)
 
 
 async def _load_donors(run: RunId, settings: Settings) -> list[RunState]:

@@ -26,7 +26,12 @@ from wavewright.config.sections import DaemonSection
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import project_settings, warn_of_foreign_job
 from wavewright.engine.interfaces.cli.common.broker import open_command_bus
-from wavewright.engine.interfaces.cli.common.output import CommandError, print_error, print_line
+from wavewright.engine.interfaces.cli.common.output import (
+    CommandError,
+    print_aside,
+    print_error,
+    print_line,
+)
 from wavewright.engine.interfaces.cli.planning.plan_check import CheckOptions, check_plan
 from wavewright.engine.interfaces.cli.service.daemon_command import check_broker_configured
 from wavewright.engine.run.jobs.documents import is_template
@@ -151,7 +156,7 @@ def _print_faults(options: CheckOptions) -> bool:
         return False
     shown = "\n\n".join(render_text(found, source) for found, source in faulty)
     count = sum(len(found) for found, _ in faulty)
-    sys.stderr.write(f"{shown}\n")
+    print_aside(shown)
     print_error(f"{str(options.file)!r} was not sent: {counted(count, 'fault')}")
     return True
 
@@ -348,8 +353,7 @@ async def _tail(settings: Settings, job: str | None, packages: bool, as_json: bo
         open_command_bus(section, "wavewright daemon --tail") as bus,
         bus.subscribe(*keys) as watcher,
     ):
-        sys.stderr.write(f"listening to {section.exchange}; Ctrl-C ends it\n")
-        sys.stderr.flush()
+        print_aside(f"listening to {section.exchange}; Ctrl-C ends it")
         async for delivery in watcher:
             envelope = envelope_in(delivery)
             if envelope is not None and (job is None or _is_about(envelope, job)):
