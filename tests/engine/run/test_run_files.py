@@ -10,7 +10,10 @@ import pytest
 
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine import Wavewright
+from wavewright.engine.run.find_run import find_run
 from wavewright.engine.run.package import remove_run_files, run_folder
+from wavewright.executor.events.types import RunStarted
+from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.types import RunId, RunIdRefused, read_run_id
 
 BAD = [
@@ -45,6 +48,16 @@ def settings(tmp_path: Path) -> Settings:
 def test_what_is_no_plain_name_is_no_id_of_a_run(text: object) -> None:
     with pytest.raises(RunIdRefused, match="can be no id of a run"):
         read_run_id(text)
+
+
+async def test_a_run_of_an_edited_database_is_found_by_no_id_that_leads_out() -> None:
+    journal = MemoryJournal()
+    run = RunId("../../evil")
+    await journal.append(run, [RunStarted(run, 1.0, "job", {}, 1.0)])
+
+    for prefix in (None, run, "..", "../"):
+        with pytest.raises(RunIdRefused, match="evil' can be no id of a run"):
+            await find_run(journal, prefix)
 
 
 def test_a_uuid_and_an_integer_become_their_text() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from wavewright.engine.run.target_waves import target_runs
 from wavewright.executor.events.state import fold
 from wavewright.executor.store.journal import ENDED_STATUSES, Journal, RunRow
-from wavewright.planner.types import RunId
+from wavewright.planner.types import RunId, read_run_id
 
 
 async def find_run(journal: Journal, prefix: str | None) -> RunId:
@@ -18,11 +18,12 @@ async def find_run(journal: Journal, prefix: str | None) -> RunId:
 
     Raises:
         RunNotFound: no run has this prefix, several do (they are named), or there is no run.
+        RunIdRefused: its id can be none, as in a database that was edited.
     """
-    if prefix is None:
-        rows = await journal.list_runs()
-        return await _root_run(journal, rows, rows[0]) if rows else await journal.find_run("")
-    return await journal.find_run(prefix)
+    rows = await journal.list_runs() if prefix is None else []
+    run = await _root_run(journal, rows, rows[0]) if rows else await journal.find_run(prefix or "")
+    # Whoever has edited the database may have written anything there.
+    return read_run_id(run)
 
 
 async def root_run_of(journal: Journal, run: RunId) -> RunId:
