@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from tests.model.plans import Chosen
+from tests.model.plans import Chosen, ModelStep
 from wavewright.planner.types import Json
 
 Outcome: TypeAlias = Literal["ok", "null", "fail", "transient", "late", "cut"]
@@ -100,6 +100,20 @@ class Past:
     replies: dict[Shown, bool] = field(default_factory=dict[Shown, bool])
     questions: list[Question] = field(default_factory=list[Question])
 
+    def line_of(self, step: str) -> list[str]:
+        """Return a step and those that patches put in its place, the newest first."""
+        line = [step]
+        while line[0] in self.successors:
+            line.insert(0, self.successors[line[0]])
+        return line
+
+    def became(self, call: Call, *, begins: bool = True) -> Iterator[Ending]:
+        """Yield what became of a call, where the run came so far."""
+        if begins and call in self.begun:
+            yield Ending("unclear")
+        elif (ending := self.undone.get(call) or self.calls.get(call)) is not None:
+            yield ending
+
 
 @dataclass(frozen=True)
 class Part:
@@ -127,6 +141,103 @@ class Part:
     again: frozenset[str] = frozenset()
     """Steps of a retry whose unclear calls are made again."""
 
+    def newest_kept(self, tool: str, x: Asked) -> KeptResult | None:
+        """Return the newest result of another run of the same call, of the same code and in the same
+        stretch of the clock.
+        """
+        asked = (tool, x, self.version, self.now // CACHE_SECONDS)
+        equal = [
+            kept
+            for kept in self.kept
+            if (kept.tool, kept.x, kept.version, kept.now // CACHE_SECONDS) == asked
+        ]
+        return max(equal, key=lambda kept: kept.at, default=None)
+
 
 class NotAllowedError(AssertionError):
     """The engine did what no rule allows."""
+
+
+class CallLog:
+    """The calls that were really made in a part, until they are explained."""
+
+    def __init__(self, made: Iterable[MadeCall], begun: Collection[Call]) -> None:
+        self._left = list(made)
+        self._begun = begun
+
+    def take(self, step: ModelStep, call: Call, item: int | None) -> list[MadeCall]:
+        """Return the attempts of a call; they are explained by it.
+
+        Raises:
+            NotAllowedError: it was asked something else, or what was begun before was not this.
+        """
+        taken = [made for made in self._left if (made.step, made.item) == (step.id, item)]
+        self._left = [made for made in self._left if made not in taken]
+        for made in taken:
+            if asked_by(step, made) != call.x:
+                raise NotAllowedError(f"{call} was made with other parameters")
+            if made.is_taken and call not in self._begun:
+                raise NotAllowedError(f"the answer of {call} was taken, which was not made before")
+        return taken
+
+    def is_explained(self) -> None:
+        """Return where no call is left.
+
+        Raises:
+            NotAllowedError: one was made that belongs to no call of the plan.
+        """
+        if self._left:
+            raise NotAllowedError(f"{self._left[0]} was made, and should not be")
+
+
+def known_replies(past: Past, part: Part) -> dict[Shown, bool]:
+    """Return what is answered: before, to the question that is open, or in this part.
+
+    Raises:
+        NotAllowedError: a person was asked again what they had answered.
+    """
+    replies = dict(past.replies)
+    for last in past.questions[-1:]:
+        is_open = last.shown not in replies and part.begins - last.at < ANSWER_SECONDS
+        if is_open and last.answer is not None:
+            replies[last.shown] = last.answer
+    for shown, reply in part.replies:
+        if shown in replies:
+            raise NotAllowedError(f"{shown} was asked again")
+        if reply is not None:
+            replies[shown] = reply
+    return replies
+
+
+def last_of(endings: Iterable[Ending], *, writes: bool) -> Ending | None:
+    """Return the ending that counts of the same call, the newest first: of a write one that
+    succeeded, or else the newest.
+    """
+    known = [*endings] if writes else [*endings][:1]
+    return next((ending for ending in known if ending.kind == "success"), next(iter(known), None))
+
+
+def asked_by(step: ModelStep, made: MadeCall) -> Asked:
+    """Return what a call that was made asks."""
+    assert not step.tools or made.x is not None
+    return Chosen(made.tool, made.x or 0) if step.tools else made.x
+
+
+def output_of(step: ModelStep, made: MadeCall) -> Json:
+    """Return what a call that was made gives its step."""
+    return {"tool": made.tool, "output": made.output} if step.tools else made.output
+
+
+def number_of(output: Json) -> Number:
+    """Return the number that is read of an output: its own, or how many there are."""
+    if isinstance(output, list):
+        return len(output)
+    if isinstance(output, dict) and "tool" in output:
+        return number_of(output["output"])
+    value = output.get("v") if isinstance(output, dict) else output
+    return value if isinstance(value, int) else None
+
+
+def is_even(number: Number) -> bool | None:
+    """Whether a number is even; None where there is none."""
+    return None if number is None else number % 2 == 0

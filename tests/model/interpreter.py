@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tests.model.facts import (
-    ANSWER_SECONDS,
     CACHE_SECONDS,
     Asked,
     Call,
+    CallLog,
     Ending,
     MadeCall,
     NotAllowedError,
@@ -21,8 +21,14 @@ from tests.model.facts import (
     Part,
     Past,
     Shown,
+    asked_by,
+    is_even,
+    known_replies,
+    last_of,
+    number_of,
+    output_of,
 )
-from tests.model.plans import GATHER, ITEM, BoundPlan, Chosen, Condition, ModelStep, descendants
+from tests.model.plans import GATHER, ITEM, BoundPlan, Chosen, Condition, ModelStep
 from wavewright.planner.types import Json
 
 
@@ -38,9 +44,9 @@ class Interpreter:
         self.steps = {step.id: step for step in plan.steps}
         self._past = past
         self._part = part
-        self._unexplained = list(part.made)
-        self._replies = self._known_replies()
-        self._anew = self._made_anew()
+        self._log = CallLog(part.made, past.begun)
+        self._replies = known_replies(past, part)
+        self._anew = plan.resting_on(part.named)
         self._ended: dict[str, Ending] = {}
         self.calls: dict[Call, Ending] = {}
         """How the calls of this part ended, or were kept or reused."""
@@ -59,8 +65,7 @@ class Interpreter:
                 self._ended[step.id] = ending._replace(is_stopped=self._is_stopped(step, ending))
             elif self._part.is_complete and not self._may_wait(step):
                 raise NotAllowedError(f"{step.id} has not ended")
-        if self._unexplained:
-            raise NotAllowedError(f"{self._unexplained[0]} was made, and should not be")
+        self._log.is_explained()
         self._deterministic_calls_are_made_once()
         return self._ended
 
@@ -107,9 +112,7 @@ class Interpreter:
         if ended is not None and self._can_read(step, ended):
             return ended
         calls = [Call(step.id, x, [*asked[:place]].count(x)) for place, x in enumerate(asked)]
-        to_make = [call for call in calls if _can_be_made(step, call.x)]
-        is_settled = all(self._settled(step, call) is not None for call in to_make)
-        reply = True if is_settled else self._reply(step, to_make)
+        reply = self._reply(step, calls)
         if reply is not True:
             return None if reply is None else Ending("failed")
         endings = [
@@ -131,7 +134,7 @@ class Interpreter:
         if step.items is not None and not ending.output:
             return step.gate.on_empty == "block"
         outputs = ending.output if isinstance(ending.output, list) else [ending.output]
-        has_failed = any(_is_even(_number_of(output)) is not True for output in outputs)
+        has_failed = any(is_even(number_of(output)) is not True for output in outputs)
         return has_failed and step.gate.severity == "block"
 
     def _blocks(self, name: str, reader: ModelStep) -> bool:
@@ -168,18 +171,18 @@ class Interpreter:
             raise _NotThere
         output = self._ended[there[-1]].output
         if step.items is not None and isinstance(output, list):
-            return _number_of(output[index])
-        return _number_of(output)
+            return number_of(output[index])
+        return number_of(output)
 
     def _number(self, name: str) -> Number:
-        return _number_of(self._ended[name].output)
+        return number_of(self._ended[name].output)
 
     def _holds(self, condition: Condition, reader: ModelStep | None = None) -> bool | None:
         """Return what a condition gives; None where it cannot be computed."""
         is_there = self._is_there(condition.step, reader)
         answer: bool | None = is_there
         if condition.asks == "even" and is_there:
-            answer = _is_even(self._number(condition.step))
+            answer = is_even(self._number(condition.step))
         elif condition.asks == "null":
             answer = is_there and self._number(condition.step) is None
         return None if answer is None else answer != condition.is_negated
@@ -187,36 +190,23 @@ class Interpreter:
     # -- whether a call is made
 
     def _call(self, step: ModelStep, call: Call, item: int | None) -> Ending | None:
-        """Return how one call ends: without being made, or as its last attempt."""
+        """Return how one call ends: by the first rule that holds of it, or as its last attempt."""
         self.places[call] = item
-        if not _can_be_made(step, call.x):
+        if not step.may_call(call.x):
             return self.calls.setdefault(call, Ending("failed"))
+        made = self._log.take(step, call, item)
         ending = self._settled(step, call)
-        made = [] if ending is not None else self._take_made(step, call, item)
         if ending is None and not any(attempt.is_taken for attempt in made):
             # An answer that is taken is that of a call which went on while the run did not.
-            ending = Ending("unclear") if self._is_unclear(step, call) else None
-            ending = ending or self._of_another_run(step, call)
+            ending = self._unclear(step, call) or self._of_another_run(step, call)
         if ending is not None and made:
             raise NotAllowedError(f"{call} was made, but it {ending.kind} without a call")
-        if ending is None and not made:
-            ending = self._of_an_equal_call(step, call)
-        if ending is None:
-            ending = self._attempts(step, call, made)
+        if not made:
+            ending = ending or self._of_an_equal_call(step, call)
+        ending = ending or self._attempts(step, call, made)
         if ending is not None:
             self.calls[call] = ending
         return ending
-
-    def _take_made(self, step: ModelStep, call: Call, item: int | None) -> list[MadeCall]:
-        """Return the attempts of a call from the log; they are explained by it."""
-        made = [one for one in self._unexplained if (one.step, one.item) == (step.id, item)]
-        self._unexplained = [one for one in self._unexplained if one not in made]
-        for one in made:
-            if _asked(step, one) != call.x:
-                raise NotAllowedError(f"{call} was made with other parameters")
-            if one.is_taken and call not in self._past.begun:
-                raise NotAllowedError(f"the answer of {call} was taken, which was not made before")
-        return made
 
     def _settled(self, step: ModelStep, call: Call) -> Ending | None:
         """Return how a call ended before in this run, or else in one that it retries."""
@@ -236,13 +226,13 @@ class Interpreter:
         if ending is None or ending.kind != "success":
             return None
         is_gated = step.gate is not None and self._past.lists[step.supersedes].kind == "success"
-        return None if is_gated and not _is_even(_number_of(ending.output)) else ending
+        return None if is_gated and not is_even(number_of(ending.output)) else ending
 
     def _taken_over(self, step: ModelStep, call: Call) -> Ending | None:
         """Return the ending of the call where it succeeded: in a write that the step supersedes, or
         in a run that is retried.
         """
-        before = _last(self._of_superseded(step, call), writes=True)
+        before = last_of(self._of_superseded(step, call), writes=True)
         is_repeated = step.id in self._part.again and step.rules.is_repeatable
         if before is None and step.id not in self._anew and not is_repeated:
             before = self._before(step, call)
@@ -266,7 +256,7 @@ class Interpreter:
         """Yield what became of a write that is not idempotent in the steps before its own."""
         older = None if step.rules.is_repeatable else step.supersedes
         while older is not None:
-            yield from _became(self._past, call._replace(step=older))
+            yield from self._past.became(call._replace(step=older))
             older = self.steps[older].supersedes
 
     def _in_chain(self, step: ModelStep, call: Call) -> Iterator[Ending]:
@@ -274,41 +264,28 @@ class Interpreter:
         for past, is_changed in self._part.chain:
             if is_changed and not step.rules.writes:
                 return
-            line = [step.id]
-            while line[0] in past.successors:
-                line.insert(0, past.successors[line[0]])
-            for name in line:
-                yield from _became(past, call._replace(step=name), begins=step.rules.writes)
+            for name in past.line_of(step.id):
+                yield from past.became(call._replace(step=name), begins=step.rules.writes)
 
     def _before(self, step: ModelStep, call: Call) -> Ending | None:
         """Return what counts of the call in the runs that are retried: the newest where that is
         unclear and the retry names it to be made again.
         """
-        newest = _last(self._in_chain(step, call), writes=False)
-        if step.id in self._part.again and newest is not None and newest.kind == "unclear":
-            return newest
-        return _last(self._in_chain(step, call), writes=step.rules.writes)
+        known = [*self._in_chain(step, call)]
+        if step.id in self._part.again and known[:1] == [Ending("unclear")]:
+            return known[0]
+        return last_of(known, writes=step.rules.writes)
 
-    def _made_anew(self) -> set[str]:
-        """Return the step that a retry names, of a sub-plan all of its steps, what patches have put in
-        their place, and what depends on them.
-        """
-        name = self._part.named
-        own = {
-            step for step in self.steps if name and (step == name or step.startswith(f"{name}."))
-        }
-        own |= {step.id for step in self.steps.values() if step.supersedes in own}
-        return own | descendants([*self.steps.values()], own)
-
-    def _is_unclear(self, step: ModelStep, call: Call) -> bool:
-        """Whether a call may have taken effect already, and would take effect again."""
+    def _unclear(self, step: ModelStep, call: Call) -> Ending | None:
+        """Refuse a call that may have taken effect already, and would take effect again."""
         if step.rules.is_repeatable:
-            return False
-        known = [_last(self._of_superseded(step, call), writes=True)]
+            return None
+        known = [last_of(self._of_superseded(step, call), writes=True)]
         if step.id not in self._part.again:
             known.append(self._before(step, call))
-        is_unclear = any(before is not None and before.kind == "unclear" for before in known)
-        return is_unclear or call in self._past.begun
+        if call in self._past.begun or Ending("unclear") in known:
+            return Ending("unclear")
+        return None
 
     def _of_another_run(self, step: ModelStep, call: Call) -> Ending | None:
         """Return the newest result of another run, for as long as the tool says, in the same stretch
@@ -320,36 +297,31 @@ class Interpreter:
         is_new = is_named or step.supersedes is not None
         if not step.rules.is_cached or is_new or is_changed:
             return None
-        equal = [
-            kept
-            for kept in part.kept
-            if (kept.tool, kept.x, kept.version) == (step.tool, call.x, part.version)
-            and kept.now // CACHE_SECONDS == part.now // CACHE_SECONDS
-        ]
-        if not equal:
+        newest = part.newest_kept(step.tool, call.x)
+        if newest is None or part.begins - newest.at > CACHE_SECONDS:
             return None
-        newest = max(equal, key=lambda kept: kept.at)
         ending = Ending("success", newest.output)
-        is_young = part.begins - newest.at <= CACHE_SECONDS
-        return ending if is_young and self._can_read(step, ending) else None
+        return ending if self._can_read(step, ending) else None
 
     def _attempts(self, step: ModelStep, call: Call, made: list[MadeCall]) -> Ending | None:
         """Return how a call ended that was made, as its last attempt."""
         repeats = {"transient"}
         if step.retries_late and step.rules.is_repeatable:
             repeats.add("late")
-        for number, one in enumerate(made, 1):
-            if one.outcome == "cut":
-                return None
-            may_repeat = one.outcome in repeats and number < step.attempts
-            if number < len(made) and not may_repeat:
-                raise NotAllowedError(f"{call} was made again after {one.outcome}")
-        if not made or (made[-1].outcome in repeats and len(made) < step.attempts):
-            if self._part.is_complete:
-                raise NotAllowedError(f"{call} was made {len(made)} times, and not again")
+        if any(attempt.outcome == "cut" for attempt in made):
             return None
+        tried = 0
+        for tried, attempt in enumerate(made, 1):
+            if attempt.outcome not in repeats or tried == step.attempts:
+                break
+        else:
+            if self._part.is_complete:
+                raise NotAllowedError(f"{call} was made {tried} times, and not again")
+            return None
+        if tried < len(made):
+            raise NotAllowedError(f"{call} was made again after {made[tried - 1].outcome}")
         if made[-1].outcome in ("ok", "null"):
-            return Ending("success", _output(step, made[-1]))
+            return Ending("success", output_of(step, made[-1]))
         is_unclear = made[-1].outcome == "late" and not step.rules.is_repeatable
         return Ending("unclear" if is_unclear else "failed")
 
@@ -363,9 +335,9 @@ class Interpreter:
             return None
         for one in self._part.made:
             its = self.steps[one.step]
-            is_equal = (its.tool, _asked(its, one)) == (step.tool, call.x)
+            is_equal = (its.tool, asked_by(its, one)) == (step.tool, call.x)
             if is_equal and one.outcome == "ok" and self._may_share(its):
-                return Ending("success", _output(its, one))
+                return Ending("success", output_of(its, one))
         ended = [*self._past.calls.items(), *self.calls.items(), *self._later()]
         equal = {
             other: ending
@@ -390,7 +362,7 @@ class Interpreter:
         }
         for one in self._part.made:
             step = self.steps[one.step]
-            asked = (step.tool, _asked(step, one))
+            asked = (step.tool, asked_by(step, one))
             if self._may_share(step) and asked in done:
                 raise NotAllowedError(f"{one} was made although an equal call had succeeded")
             if self._may_share(step) and one.outcome == "ok":
@@ -413,79 +385,19 @@ class Interpreter:
 
     # -- people
 
-    def _known_replies(self) -> dict[Shown, bool]:
-        """Return what is answered: before, to the question that is open, or in this part.
-
-        Raises:
-            NotAllowedError: a person was asked again what they had answered.
-        """
-        replies = dict(self._past.replies)
-        for last in self._past.questions[-1:]:
-            is_open = last.shown not in replies and self._part.begins - last.at < ANSWER_SECONDS
-            if is_open and last.answer is not None:
-                replies[last.shown] = last.answer
-        for shown, reply in self._part.replies:
-            if shown in replies:
-                raise NotAllowedError(f"{shown} was asked again")
-            if reply is not None:
-                replies[shown] = reply
-        return replies
-
     def _reply(self, step: ModelStep, calls: Sequence[Call]) -> bool | None:
         """Return what people said to calls; None where they have not answered.
 
-        They are asked about all calls that can be made and are not taken over, and where there is
-        none nobody is asked.
+        They are asked about all calls that can be made and are not taken over; where there is none,
+        or all have ended, nobody is asked.
         """
+        calls = [call for call in calls if step.may_call(call.x)]
         asked = [
             call.x
             for call in calls
             if self.kept(step, call) is None and self._taken_over(step, call) is None
         ]
-        if not step.approval or not asked:
+        has_ended = all(self._settled(step, call) is not None for call in calls)
+        if not step.approval or not asked or has_ended:
             return True
         return self._replies.get(Shown(step.id, tuple(asked)))
-
-
-def _can_be_made(step: ModelStep, asked: Asked) -> bool:
-    """Whether a call is one of the tools that data may choose."""
-    return not isinstance(asked, Chosen) or asked.tool in step.tools
-
-
-def _became(past: Past, call: Call, *, begins: bool = True) -> Iterator[Ending]:
-    """Yield what became of a call in a run, where it came so far."""
-    if begins and call in past.begun:
-        yield Ending("unclear")
-    elif (ending := past.undone.get(call) or past.calls.get(call)) is not None:
-        yield ending
-
-
-def _last(endings: Iterator[Ending], *, writes: bool) -> Ending | None:
-    """Return the ending that counts of the same call, the newest first: of a write one that
-    succeeded, or else the newest.
-    """
-    known = [*endings] if writes else [*endings][:1]
-    return next((ending for ending in known if ending.kind == "success"), next(iter(known), None))
-
-
-def _asked(step: ModelStep, made: MadeCall) -> Asked:
-    assert not step.tools or made.x is not None
-    return Chosen(made.tool, made.x or 0) if step.tools else made.x
-
-
-def _output(step: ModelStep, made: MadeCall) -> Json:
-    return {"tool": made.tool, "output": made.output} if step.tools else made.output
-
-
-def _number_of(output: Json) -> Number:
-    """Return the number that is read of an output: its own, or how many there are."""
-    if isinstance(output, list):
-        return len(output)
-    if isinstance(output, dict) and "tool" in output:
-        return _number_of(output["output"])
-    value = output.get("v") if isinstance(output, dict) else output
-    return value if isinstance(value, int) else None
-
-
-def _is_even(number: Number) -> bool | None:
-    return None if number is None else number % 2 == 0

@@ -109,6 +109,10 @@ class ModelStep:
     only_failed: bool = False
     """With that: what succeeded there, and failed no gate, is kept."""
 
+    def may_call(self, asked: int | Chosen | None) -> bool:
+        """Whether data may choose what is asked: a call of one of the step's tools."""
+        return not isinstance(asked, Chosen) or asked.tool in self.tools
+
     @property
     def rules(self) -> ToolRules:
         """What its tool says of itself, or all of them."""
@@ -148,6 +152,18 @@ class BoundPlan:
     steps: tuple[ModelStep, ...]
     stop: str | None
     result: str | None
+
+    def resting_on(self, name: str | None) -> set[str]:
+        """Return a step, of a sub-plan all of its steps, what patches have put in their place, and
+        what depends on them.
+        """
+        own = {
+            step.id
+            for step in self.steps
+            if name is not None and (step.id == name or step.id.startswith(f"{name}."))
+        }
+        own |= {step.id for step in self.steps if step.supersedes in own}
+        return own | descendants(self.steps, own)
 
     def patched(
         self, names: Sequence[str], finished: Collection[str], *, only_failed: bool
