@@ -112,6 +112,27 @@ def test_a_name_is_checked_though_nothing_reads_it(names: JsonObject, code: str)
     assert code in codes(plan_of(let=names))
 
 
+def test_a_fault_of_a_name_is_told_where_the_name_is_defined_and_not_by_its_readers() -> None:
+    plan = plan_of(
+        sending("a", "${wrong.size()}", when="wrong.size() > 0"),
+        let={"count": {"of": "${size(wrong)}"}, "wrong": "${steps.all.map(x, x.nope)}"},
+        result="${wrong}",
+    )
+
+    assert [fault.pointer for fault in check(put_in(plan), None, TOOLS)] == ["/let/wrong"]
+
+
+def test_the_same_fault_that_a_reader_of_a_name_has_itself_is_told_too() -> None:
+    plan = plan_of(
+        sending("a", "${steps.all.map(x, x.nope).size()}"),
+        let={"wrong": "${steps.all.map(x, x.nope)}"},
+    )
+
+    faults = check(put_in(plan), None, TOOLS)
+
+    assert {fault.pointer for fault in faults} == {"/let/wrong", "/steps/1/params/v"}
+
+
 def test_what_reads_a_name_is_checked_by_its_type() -> None:
     assert codes(plan_of(sending("a", "${rows}"), let={"rows": "${steps.all}"})) == ["E304"]
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from wavewright.config.sources import DocumentFault, pointer_keys
+from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.checks.answerable import unanswerable_steps
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.feasibility import check_budget
@@ -37,7 +38,12 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Cap, Gate, Limits, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.plans.let_and_stop import JOINED_PLACE, with_let, with_stop
+from wavewright.planner.plans.let_and_stop import (
+    JOINED_PLACE,
+    let_values,
+    with_let,
+    with_stop,
+)
 from wavewright.planner.plans.uses import plan_texts
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
 
@@ -234,7 +240,7 @@ def check(
         *unanswerable_steps(subject, finished, can_ask=can_ask, can_answer=can_answer),
         *check_budget(subject, allowance, finished, items_done or {}),
     ]
-    return in_file_order(_without_shifted_places(diagnostics or lint(subject), plan), plan)
+    return in_file_order(_as_written(diagnostics or lint(subject), plan), plan)
 
 
 def _of_calls_to_come(
@@ -261,7 +267,7 @@ def errors_in(
     """Return the errors that `check` finds in a bound plan, without a look for warnings."""
     subject = CheckContext(plan, goal, tools, goal.limits if goal else Limits())
     diagnostics = [*_error_checks(subject), *check_budget(subject, allowance, frozenset(), {})]
-    return in_file_order(_without_shifted_places(error_diagnostics(diagnostics), plan), plan)
+    return in_file_order(_as_written(error_diagnostics(diagnostics), plan), plan)
 
 
 def check_values(
@@ -269,17 +275,39 @@ def check_values(
 ) -> list[Diagnostic]:
     """Return where only a call shows whether a value fits, of a bound plan without errors."""
     subject = CheckContext(plan, goal, tools, goal.limits if goal else Limits())
-    return in_file_order(_without_shifted_places(fits_by_value(subject), plan), plan)
+    return in_file_order(_as_written(fits_by_value(subject), plan), plan)
 
 
-def _without_shifted_places(diagnostics: Iterable[Diagnostic], plan: Plan) -> Iterable[Diagnostic]:
-    """Yield diagnostics without places inside texts where names and conditions were put into them:
-    the author's text is another one.
+def _as_written(diagnostics: Iterable[Diagnostic], plan: Plan) -> Iterable[Diagnostic]:
+    """Yield diagnostics as they are of the author's text, which had names and conditions put in:
+    without places inside texts, and what is wrong with a name of `let` where the name is defined.
     """
     listed = list(diagnostics)
     if not listed or not (plan.let or plan.stop or _holds_joined(plan)):
         return listed
-    return [replace(diagnostic, within=None) for diagnostic in listed]
+    texts = {text.pointer: text.text for text in plan_texts(plan)}
+    names = {
+        pointer: text
+        for name, value in let_values(plan).items()
+        for pointer, text in iterate_strings(value, f"/let/{name}")
+    }
+    of_names = [diagnostic for diagnostic in listed if diagnostic.pointer in names]
+
+    def is_of_a_name(diagnostic: Diagnostic) -> bool:
+        # Whoever reads a name holds what it stands for, in brackets or as a whole, with its fault.
+        pointer = diagnostic.pointer
+        text = texts.get(pointer) or names.get(pointer, "")
+        for named in of_names:
+            value = names[named.pointer]
+            is_same = (named.code, named.message) == (diagnostic.code, diagnostic.message)
+            is_read = f"({value.removeprefix('${').removesuffix('}')})" in text
+            if is_same and (is_read or (pointer not in names and text == value)):
+                return True
+        return False
+
+    return [
+        replace(diagnostic, within=None) for diagnostic in listed if not is_of_a_name(diagnostic)
+    ]
 
 
 def _holds_joined(plan: Plan) -> bool:
@@ -306,7 +334,7 @@ def check_partial(
         plan, goal, tools, limits or (goal.limits if goal else Limits()), partial.untyped
     )
     diagnostics = [*_error_checks(subject), *check_budget(subject, allowance, frozenset(), {})]
-    certain = _without_shifted_places(filter(partial.is_certain, diagnostics), plan)
+    certain = _as_written(filter(partial.is_certain, diagnostics), plan)
     return in_file_order(certain, plan)
 
 
