@@ -1,4 +1,4 @@
-"""A change of a normal form in sentences: what a reviewer reads before the text."""
+"""A change of a normal form line by line: what a reviewer reads before the text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wavewright.engine.interfaces.testing import PlanRunner
 from wavewright.engine.interfaces.testing.changes import describe_changes
 from wavewright.engine.interfaces.testing.normal_form import FormKind, normal_form
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import Json, JsonObject
 
 JOB = "plans/words.job.yaml"
 BEFORE: JsonObject = {
@@ -76,7 +76,7 @@ def form_of(plan: JsonObject, form: FormKind = "plan") -> JsonObject:
 
 
 @pytest.mark.parametrize("form", ["plan", "dag"])
-def test_a_change_of_a_plan_is_told_in_sentences(
+def test_a_change_of_a_plan_is_told_by_its_paths(
     form: FormKind, snapshot: SnapshotAssertion
 ) -> None:
     assert describe_changes(form_of(BEFORE, form), form_of(AFTER, form)) == snapshot
@@ -92,28 +92,33 @@ def test_a_change_back_is_told_the_other_way_round(
 @pytest.mark.parametrize(
     ("place", "value", "told"),
     [
-        pytest.param(("gates", 0, "severity"), "block", "gate fresh now blocks", id="gate"),
         pytest.param(
-            ("gates", 1, "severity"), "warn", "gate whole now only warns", id="gate-warns"
+            ("gates", 1, "severity"), "warn", "plan.gates.whole.severity added: warn", id="gate"
         ),
-        pytest.param(("caps", 0, "max"), 0.2, "cap npcs 0.4 → 0.2", id="cap"),
-        pytest.param(("steps", 2, "optional"), True, "step report is optional now", id="optional"),
+        pytest.param(("caps", 0, "max"), 0.2, "plan.caps.npcs.max 0.4 → 0.2", id="cap"),
         pytest.param(
-            ("steps", 1, "optional"), False, "step news is not optional now", id="not-optional"
+            ("steps", 2, "optional"), True, "plan.steps.report.optional added: true", id="optional"
         ),
-        pytest.param(("steps", 2, "why"), "it is nice", "why of step report changed", id="why"),
-        pytest.param(("goal",), "Write two reports", "the plan's own words changed", id="goal"),
-        pytest.param(("inputs", "day"), "monday", "input day today → monday", id="input"),
-        pytest.param(("steps", 0, "tool"), "guess", "step prices: tool fetch → guess", id="tool"),
         pytest.param(
-            ("caps", 1, "when"),
-            "false",
-            "cap overall 0.9: when inputs.day == 'today' → false",
-            id="when",
+            ("steps", 1, "optional"),
+            False,
+            "plan.steps.news.optional gone: true",
+            id="not-optional",
+        ),
+        pytest.param(
+            ("steps", 2, "why"),
+            "it is nice",
+            "plan.steps.report.why what was asked for → it is nice",
+            id="why",
+        ),
+        pytest.param(("goal",), "Write two", "plan.goal Write a report → Write two", id="goal"),
+        pytest.param(("inputs", "day"), "monday", "plan.inputs.day today → monday", id="input"),
+        pytest.param(
+            ("steps", 0, "tool"), "guess", "plan.steps.prices.tool fetch → guess", id="tool"
         ),
     ],
 )
-def test_one_change_is_one_sentence(place: tuple[str | int, ...], value: object, told: str) -> None:
+def test_one_change_is_one_line(place: tuple[str | int, ...], value: object, told: str) -> None:
     assert describe_changes(form_of(BEFORE), form_of(changed(BEFORE, place, value))) == [told]
 
 
@@ -127,7 +132,7 @@ def changed(plan: JsonObject, place: tuple[str | int, ...], value: object) -> Js
 
 
 @pytest.mark.parametrize("form", ["events", "review", "package"])
-def test_a_change_of_a_run_is_told_in_sentences(
+def test_a_change_of_a_run_is_told_by_its_paths(
     run_plan: PlanRunner, suite: Suite, form: FormKind, snapshot: SnapshotAssertion
 ) -> None:
     before = normal_form(form, run_plan(JOB))
@@ -140,6 +145,14 @@ def test_a_change_of_a_run_is_told_in_sentences(
         "another list": describe_changes(before, longer),
         "empty": describe_changes(longer, empty),
     } == snapshot
+
+
+def test_a_step_more_is_one_line_and_one_in_another_place_is_told_too() -> None:
+    steps: list[Json] = [{"id": "a", "tool": "t"}, {"id": "b", "tool": "t"}]
+    more: JsonObject = {"steps": [{"id": "new", "tool": "t"}, *steps]}
+
+    assert len(describe_changes({"steps": steps}, more)) == 1
+    assert describe_changes({"steps": steps}, {"steps": steps[::-1]})
 
 
 values = st.sampled_from([None, True, 1, 0.5, "a", "b", ["a"], {"a": 1}])

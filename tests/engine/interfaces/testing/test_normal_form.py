@@ -219,8 +219,8 @@ def test_what_changed_is_told_also_where_pytest_cuts_the_rest(pinned: Suite) -> 
 
     failed = pinned.run()
 
-    assert "step others added (calls list_notes)" in failed.out
-    assert "edge others → ranking" in failed.out
+    assert "plan.steps.others added: " in failed.out
+    assert "plan.steps.ranking.depends_on" in failed.out
     assert "width 1 → 2" in failed.out
 
 

@@ -11,6 +11,7 @@ A *snapshot* is that text in `__snapshots__`, named by its test and by what it p
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
@@ -54,10 +55,6 @@ FormKind: TypeAlias = Literal["plan", "dag", "events", "review", "package"]
 _SUFFIX = "snapshot.yaml"
 """No snapshot is called `*.plan.yaml`: a check of all plans of a project must not find snapshots
 among them.
-"""
-_MAX_LINES = 5
-"""Sentences that stand on a line each: pytest shows eight lines of a failure unless it is asked for
-more.
 """
 _WIDTH = 110
 _YAML_WIDTH = 100
@@ -363,11 +360,12 @@ class NormalFormSnapshots(SingleFileSnapshotExtension):
     def diff_lines(
         self, serialized_data: SerializedData, snapshot_data: SerializedData
     ) -> Iterator[str]:
-        """Yield what changed in sentences, then the lines of the text that did."""
+        """Yield what changed by its paths, then the lines of the text that did."""
         old, new = read_normal_form(str(snapshot_data)), read_normal_form(str(serialized_data))
         changes = describe_changes(old, new) if old is not None and new is not None else []
         if changes:
-            yield from changes if len(changes) <= _MAX_LINES else _wrapped_sentences(changes)
+            # Pytest shows eight lines of a failure unless it is asked for more.
+            yield from textwrap.wrap("; ".join(changes), _WIDTH)
             yield ""
         yield from super().diff_lines(serialized_data, snapshot_data)
 
@@ -385,15 +383,3 @@ def snapshots_of(
         "file_extension": f"{form}.{_SUFFIX}",
     }
     return type(f"{form.capitalize()}Snapshots", (NormalFormSnapshots,), fields)
-
-
-def _wrapped_sentences(sentences: Sequence[str]) -> Iterator[str]:
-    """Yield sentences, several on a line where they fit."""
-    line = sentences[0]
-    for sentence in sentences[1:]:
-        if len(line) + len(sentence) + 2 > _WIDTH:
-            yield line
-            line = sentence
-        else:
-            line = f"{line}; {sentence}"
-    yield line
