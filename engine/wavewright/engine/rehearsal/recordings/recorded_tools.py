@@ -8,7 +8,6 @@ same tool and what differs. With `calls_live`, a miss is called for real where i
 
 from __future__ import annotations
 
-import difflib
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -34,12 +33,8 @@ from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.tools.functions.injected import TextChunk
 from wavewright.tools.functions.tool import Emission, Runtime, Tool, ToolCall
 
-_MAX_SCANNED = 200
-"""Calls that are compared at all, those of the same step first."""
-_CANDIDATES = 4
-"""Calls that are compared in full, after a quick estimate of all."""
-_MAX_COMPARED_CHARS = 1_000
-"""Characters of a call that are compared."""
+_MAX_COMPARED = 50
+"""Calls that are compared, those of the same step and item first."""
 _MAX_DIFFERENCES = 6
 _WIDTH = 80
 
@@ -106,50 +101,20 @@ def describe_call_miss(
     recorded: Sequence[RecordedCall],
     *,
     because: str = "",
-    is_thorough: bool = True,
 ) -> CallMiss:
-    """Return the miss of a call, with the recorded call of that tool that is most like it.
-
-    Where many calls are missed, comparing each with all that was recorded would take longer than
-    the run did: without `is_thorough` only the call of the same step and item is compared.
+    """Return the miss of a call, with the recorded call of that tool that differs least from it; of
+    equally near ones that of the same step and item.
     """
     of_tool = [call for call in recorded if call.tool == asked.tool]
     of_tool.sort(key=lambda call: (call.step != asked.step, call.index != asked.index))
-    nearest = _nearest(asked, of_tool[: _MAX_SCANNED if is_thorough else 1])
-    if nearest is None:
+    if not of_tool:
         return CallMiss(step, asked.tool, asked.params, index, not_live_reason=because)
-    differences = list(_all_differences(nearest, asked))
+    compared = [(call, list(_all_differences(call, asked))) for call in of_tool[:_MAX_COMPARED]]
+    nearest, differences = min(compared, key=lambda pair: len(pair[1]))
     shown = differences[:_MAX_DIFFERENCES]
     if len(differences) > len(shown):
         shown.append(f"and {len(differences) - len(shown)} differences more")
     return CallMiss(step, asked.tool, asked.params, index, nearest.place, tuple(shown), because)
-
-
-def _nearest(asked: RecordedCall, calls: Sequence[RecordedCall]) -> RecordedCall | None:
-    if not calls:
-        return None
-    text = _text(asked)
-    matcher: difflib.SequenceMatcher[str] = difflib.SequenceMatcher(autojunk=False)
-    matcher.set_seq2(text)
-    rough: list[tuple[float, int]] = []
-    for place, call in enumerate(calls):
-        matcher.set_seq1(_text(call))
-        # The same step and item go before an equally near call of another.
-        bonus = 0.001 * (call.step == asked.step) + 0.0005 * (call.index == asked.index)
-        rough.append((matcher.quick_ratio() + bonus, place))
-    rough.sort(key=lambda ranked: (-ranked[0], ranked[1]))
-    best, likeness = calls[rough[0][1]], -1.0
-    for _, place in rough[:_CANDIDATES]:
-        call = calls[place]
-        matcher.set_seq1(_text(call))
-        ratio = matcher.ratio() + 0.001 * (call.step == asked.step)
-        if ratio > likeness:
-            best, likeness = call, ratio
-    return best
-
-
-def _text(call: RecordedCall) -> str:
-    return json.dumps([call.params, call.config], sort_keys=True)[:_MAX_COMPARED_CHARS]
 
 
 def _all_differences(recorded: RecordedCall, asked: RecordedCall) -> Iterator[str]:
@@ -176,8 +141,6 @@ def short_json(value: Json) -> str:
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
 
 
-_MAX_DETAILED_MISSES = 20
-"""Misses that are compared with every recorded call of their tool."""
 _STATUSES_WITHOUT_ANSWER = frozenset({"cancelled"})
 
 
@@ -277,15 +240,7 @@ class RecordedTools(Runtime):
                     UnrecordedCall(request.step, request.tool, asked.params, request.index)
                 )
             return await tool.call(request)
-        is_thorough = len(self.misses) < _MAX_DETAILED_MISSES
-        miss = describe_call_miss(
-            request.step,
-            request.index,
-            asked,
-            self.calls,
-            because=because,
-            is_thorough=is_thorough,
-        )
+        miss = describe_call_miss(request.step, request.index, asked, self.calls, because=because)
         self.misses.append(miss)
         raise RecordedFailure(StepError("tool", miss.step_message(), hint=_MISSING_CALL_HINT))
 
