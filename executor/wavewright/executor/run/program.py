@@ -22,6 +22,7 @@ from wavewright.planner.language.signatures import (
     ToolSignature,
     asks_approval,
     is_feedback_input,
+    may_share_call,
 )
 from wavewright.planner.plans.expressions import Renderer, compile_render
 from wavewright.planner.plans.graph import PlanGraph
@@ -68,9 +69,7 @@ class CompiledTool:
 
     def may_share(self, step: Step, *, asks: PersonAsk | None) -> bool:
         """Whether one call may serve a step and others that make an equal call."""
-        # What a person has answered to one step is no answer to another, and a step that supersedes
-        # another was added because the earlier output was not good enough.
-        return self.signature.is_made_once and asks is None and step.supersedes is None
+        return may_share_call(step, self.signature, asks_person=asks is not None)
 
     @property
     def is_repeatable(self) -> bool:

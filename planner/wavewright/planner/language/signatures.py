@@ -182,6 +182,13 @@ def asks_approval(step: Step, signature: ToolSignature) -> bool:
     return step.needs_approval or signature.needs_approval
 
 
+def may_share_call(step: Step, signature: ToolSignature, *, asks_person: bool) -> bool:
+    """Whether one call may serve a step and others that make an equal call."""
+    # What a person has answered to one step is no answer to another, and a step that supersedes
+    # another was added because the earlier output was not good enough.
+    return signature.is_made_once and not asks_person and step.supersedes is None
+
+
 def is_open_to_agents(signature: ToolSignature) -> bool:
     """Whether an agent may call a tool: it only reads, asks no person, and is no agent itself."""
     return (

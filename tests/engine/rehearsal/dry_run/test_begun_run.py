@@ -20,7 +20,7 @@ from tests.engine.journaled_history import append
 from tests.engine.normalized_output import worded
 from tests.engine.stale_quotes_project import JOB, TEMPLATE, take_calls, write_quotes_project
 from wavewright.config.settings import load_settings
-from wavewright.executor.events.types import Event, PlanAccepted
+from wavewright.executor.events.types import Event, ItemFinished, PlanAccepted
 from wavewright.executor.sqlite.transaction import JournalReader
 from wavewright.planner.types import JsonObject
 
@@ -310,6 +310,48 @@ def test_one_item_more_is_one_call(wavewright: CommandLine, quotes_project: Path
         calls_told(told) == calls_made(quotes_project) == {"fetch": 1, "rate": 1, "write_down": 1}
     )
     assert "2 of 3 calls reused from run" in text
+
+
+def test_what_a_begun_run_keeps_is_not_counted_as_reused_as_well(
+    wavewright: CommandLine, quotes_project: Path
+) -> None:
+    let_reuse(quotes_project)
+    (quotes_project / "quotes.job.yaml").write_text(
+        FRESH_JOB.replace("[GNP, SKS]", "[GNP, NEW, SKS]")
+    )
+    assert wavewright("run", "quotes.job.yaml").code == 0
+    events = events_of(quotes_project)
+    items = [at for at, event in enumerate(events) if isinstance(event, ItemFinished)]
+    journal_again(quotes_project, events[: items[1] + 1])
+    take_calls(quotes_project)
+
+    told = record(wavewright, "--run", "r1")
+    assert wavewright("resume", "r1").code == 0
+
+    assert calls_told(told) == calls_made(quotes_project)
+    assert calls_told(told)["fetch"] == 1
+
+
+def test_equal_calls_of_a_deterministic_tool_are_told_once(
+    wavewright: CommandLine, quotes_project: Path
+) -> None:
+    settings = quotes_project / "wavewright.yaml"
+    settings.write_text(
+        settings.read_text().replace(
+            "freshness_field: as_of", "freshness_field: as_of, deterministic: true"
+        )
+    )
+    (quotes_project / "quotes.job.yaml").write_text(
+        FRESH_JOB.replace("[GNP, SKS]", "[GNP, SKS, GNP]")
+    )
+
+    told = record(wavewright, "quotes.job.yaml")
+    text = wavewright("dry-run", "quotes.job.yaml").out
+    assert wavewright("run", "quotes.job.yaml").code == 0
+
+    assert calls_told(told) == calls_made(quotes_project)
+    assert calls_told(told)["fetch"] == 2
+    assert "1 of 3 calls served by an equal call" in text
 
 
 def test_what_a_tool_does_not_let_others_reuse_is_called_again(

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from wavewright.engine.rehearsal.dry_run.history import NO_HISTORY, History, PastCalls
-from wavewright.engine.rehearsal.dry_run.kept_results import BegunRunForecast, StepReuse
+from wavewright.engine.rehearsal.dry_run.kept_results import BegunRunForecast, SavedCalls
 from wavewright.planner.cel.embedded import reads, split_references
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.plain_paths import Read
@@ -118,7 +118,7 @@ class ForecastInputs:
     """By tool that asks a model; empty if no model is configured."""
     allowance: Allowance | None = None
     """What is left of the budgets; None if no model is configured."""
-    reuse: Mapping[StepId, StepReuse] = field(default_factory=dict[StepId, StepReuse])
+    saved: SavedCalls = field(default_factory=SavedCalls)
     """Reused results, by step."""
     rerun: BegunRunForecast | None = None
     """The run that the plan belongs to, if it has begun."""

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from itertools import pairwise
 
 from wavewright.engine.rehearsal.dry_run.estimates import EstimateRange
+from wavewright.engine.rehearsal.dry_run.kept_results import RerunStatus
 from wavewright.engine.rehearsal.dry_run.records import PlanFacts, PlanForecast, StepForecast
 from wavewright.engine.rehearsal.dry_run.text import repetition_text
 from wavewright.planner.types import JsonObject
@@ -84,7 +85,8 @@ def _step_json(step: StepForecast) -> dict[str, object]:
         "calls": step.calls,
         "calls_made": step.calls_made,
         "reuse": _reuse_json(step),
-        "standing": None if step.rerun_status is None else asdict(step.rerun_status),
+        "shared_calls": step.shared_calls,
+        "standing": _standing_json(step.rerun_status),
         "skipped": step.is_skipped,
         "when": step.when,
         "optional": step.optional,
@@ -108,6 +110,12 @@ def _reuse_json(step: StepForecast) -> dict[str, object] | None:
     if step.reuse is None:
         return None
     return {**asdict(step.reuse), "oldest": iso_of_epoch(step.reuse.oldest)}
+
+
+def _standing_json(status: RerunStatus | None) -> dict[str, object] | None:
+    if status is None:
+        return None
+    return {"kind": status.kind, "reason": status.reason, "items_done": len(status.items_kept)}
 
 
 def _rerun_json(dry_run: PlanFacts) -> dict[str, object] | None:

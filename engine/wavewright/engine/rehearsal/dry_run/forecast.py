@@ -237,7 +237,8 @@ class _Forecaster:
             tokens=ZERO_RANGE,
             usd=ZERO_RANGE,
             needs_approval=asks_approval(step, tool),
-            reuse=self._inputs.reuse.get(step.id),
+            reuse=self._inputs.saved.reused.get(step.id),
+            shared_calls=self._inputs.saved.shared.get(step.id, 0),
             rerun_status=rerun.statuses.get(step.id) if rerun is not None else None,
         )
         calls = bare.calls_made

@@ -5,16 +5,18 @@ When a run is resumed or patched, each step is kept, runs, runs for its remainin
 failed and blocks its dependants until a patch replaces it. The executor decides by the same rules,
 so the forecast matches the run.
 
-A call is *reused* if its tool allows it (`cache_for`) and an earlier run journaled a result with
-the same step key that is recent enough. Keys need parameters, so only calls whose parameters follow
-from the inputs alone are looked up; the run itself may reuse more.
+A call is *reused* if its tool allows it (`cache_for`) and another run journaled a result with the
+same step key that is recent enough, and *shared* if an equal call of the run serves it. Both need
+parameters, so only calls whose parameters follow from the inputs alone are looked at; the run itself
+may call less.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from wavewright.executor.events.state import SUCCESSES, RunState
@@ -24,12 +26,16 @@ from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.goals import Goal, config_of
 from wavewright.planner.language.hashing import cache_key, call_content
 from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import (
+    ToolSignature,
+    asks_approval,
+    may_share_call,
+)
 from wavewright.planner.plans.estimates import known_items
 from wavewright.planner.plans.expressions import compile_render
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import step_texts
-from wavewright.planner.types import Json, RunId, StepId, StepKey
+from wavewright.planner.types import CallContent, Json, RunId, StepId, StepKey
 
 RerunStatusKind: TypeAlias = Literal["kept", "failed", "blocked", "skipped", "runs", "rest"]
 
@@ -44,8 +50,8 @@ class RerunStatus:
 
     kind: RerunStatusKind
     reason: str
-    items_done: int = 0
-    """Number of kept items of a `for_each` step."""
+    items_kept: frozenset[int] = frozenset()
+    """Of a `for_each` step that runs for its other items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,7 @@ class BegunRunForecast:
     def items_done(self) -> dict[StepId, int]:
         """Return the number of kept items of each step that runs for its other items."""
         return {
-            step: standing.items_done
+            step: len(standing.items_kept)
             for step, standing in self.statuses.items()
             if standing.kind == "rest"
         }
@@ -114,15 +120,14 @@ def _rerun_status(
     if ended is not None and ended.status == "skipped" and again is None:
         return RerunStatus("skipped", "its condition was false")
     items = state.items.get(step.id)
-    done = sum(item.status in SUCCESSES for item in items.values()) if items else 0
+    done = frozenset(index for index, item in (items or {}).items() if item.status in SUCCESSES)
     if ended is not None and again is not None and ended.status in SUCCESSES:
         return RerunStatus(
             "runs", f"it reads {again}, which runs again and may give another output"
         )
     if done:
-        return RerunStatus(
-            "rest", f"{counted(done, 'item')} {'is' if done == 1 else 'are'} kept", done
-        )
+        is_or_are = "is" if len(done) == 1 else "are"
+        return RerunStatus("rest", f"{counted(len(done), 'item')} {is_or_are} kept", done)
     return RerunStatus(
         "runs", _RERUN_REASONS.get(ended.status if ended is not None else "", "it has not run yet")
     )
@@ -181,11 +186,20 @@ class StepReuse:
     """When the oldest ended, in seconds since the epoch."""
 
 
+@dataclass(frozen=True, slots=True)
+class SavedCalls:
+    """Calls of a run that it need not make, by step."""
+
+    reused: Mapping[StepId, StepReuse] = field(default_factory=dict[StepId, StepReuse])
+    shared: Mapping[StepId, int] = field(default_factory=dict[StepId, int])
+    """How many of its calls an equal call of the run serves."""
+
+
 FindStored = Callable[[set[StepKey]], Mapping[StepKey, StoredCall]]
 """Looks up keys in the journal."""
 
 
-def find_reuse(
+def find_saved_calls(
     plan: Plan,
     goal: Goal,
     tools: Mapping[str, ToolSignature],
@@ -193,8 +207,10 @@ def find_reuse(
     now: dt.datetime,
     wall: float,
     find: FindStored,
-) -> dict[StepId, StepReuse]:
-    """Return the results that would be reused, by step.
+    rerun: BegunRunForecast | None = None,
+) -> SavedCalls:
+    """Return the calls that need not be made, as the rules of the executor have it: an equal call of
+    the run comes first, then one of another run.
 
     Args:
         plan: The plan, bound to the goal.
@@ -203,39 +219,70 @@ def find_reuse(
         now: What `now()` gives in the run.
         wall: The wall-clock time in seconds since the epoch, by which outputs age.
         find: Looks up keys.
+        rerun: The run, if it has begun: what it keeps is not made again, and its own results are
+            no other run's.
     """
-    keys = {
-        step.id: list(_step_keys(step, plan, goal, tools[step.tool], now))
+    calls = [
+        call
         for step in plan.steps
-        if _may_reuse(step, tools.get(step.tool))
-    }
-    all_keys = {key for keys_of_step in keys.values() for key in keys_of_step}
-    stored = find(all_keys) if all_keys else dict[StepKey, StoredCall]()
-    reused: dict[StepId, StepReuse] = {}
-    for step in plan.steps:
-        kept_for = tools[step.tool].cache_for if step.id in keys else None
-        calls = [stored[key] for key in keys.get(step.id, ()) if key in stored]
-        young = [call for call in calls if kept_for is not None and wall - call.at <= kept_for]
-        if young:
-            runs = tuple(dict.fromkeys(call.run for call in young))
-            reused[step.id] = StepReuse(len(young), runs, min(call.at for call in young))
-    return reused
+        if (tool := tools.get(step.tool)) is not None
+        for call in _known_calls(step, plan, goal, tool, now)
+        if not _is_kept(call, rerun)
+    ]
+    keys = {call.key for call in calls if call.key is not None}
+    stored = find(keys) if keys else dict[StepKey, StoredCall]()
+    own = None if rerun is None else rerun.run
+    shared: Counter[StepId] = Counter()
+    reused: dict[StepId, list[StoredCall]] = {}
+    made = set[CallContent]()
+    for call in calls:
+        if call.is_shareable and call.content in made:
+            shared[call.step.id] += 1
+            continue
+        # A step with a condition may not run, and then serves no other.
+        if call.is_shareable and call.step.when is None:
+            made.add(call.content)
+        known = None if call.key is None else stored.get(call.key)
+        kept_for = tools[call.step.tool].cache_for
+        if known is None or kept_for is None or known.run == own:
+            continue
+        if wall - known.at <= kept_for:
+            reused.setdefault(call.step.id, []).append(known)
+    return SavedCalls({step: _reuse_of(found) for step, found in reused.items()}, dict(shared))
 
 
-def _may_reuse(step: Step, tool: ToolSignature | None) -> bool:
-    # A step that supersedes another was added because the earlier result was not good enough.
-    return (
-        tool is not None
-        and tool.cache_for is not None
-        and tool.only_reads
-        and step.supersedes is None
-    )
+def _is_kept(call: _KnownCall, rerun: BegunRunForecast | None) -> bool:
+    status = None if rerun is None else rerun.statuses.get(call.step.id)
+    if status is None:
+        return False
+    return status.kind not in CALLING or call.index in status.items_kept
 
 
-def _step_keys(
+def _reuse_of(calls: Sequence[StoredCall]) -> StepReuse:
+    runs = tuple(dict.fromkeys(call.run for call in calls))
+    return StepReuse(len(calls), runs, min(call.at for call in calls))
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownCall:
+    """A call whose parameters are known before the run."""
+
+    step: Step
+    index: int
+    content: CallContent
+    is_shareable: bool
+    """Whether an equal call of the run may serve it."""
+    key: StepKey | None
+    """Under which a result of another run is found; none where none may be reused."""
+
+
+def _known_calls(
     step: Step, plan: Plan, goal: Goal, tool: ToolSignature, now: dt.datetime
-) -> Iterator[StepKey]:
-    if tool.cache_for is None or not _has_known_params(step, goal):
+) -> Iterator[_KnownCall]:
+    is_shareable = may_share_call(step, tool, asks_person=asks_approval(step, tool))
+    # A step that supersedes another was added because the earlier result was not good enough.
+    may_reuse = tool.cache_for is not None and tool.only_reads and step.supersedes is None
+    if not (is_shareable or may_reuse) or not _has_known_params(step, goal):
         return
     items = [None] if step.for_each is None else known_items(plan, step)
     config = config_of(tool.name, goal.tools)
@@ -246,11 +293,15 @@ def _step_keys(
             variables |= {"item": item, "index": index}
         try:
             params: Json = params_of(variables, now)
-            if isinstance(params, dict):
-                content = call_content(tool.name, params, config=config)
-                yield cache_key(tool, content, now=now.timestamp(), cache_for=tool.cache_for)
+            if not isinstance(params, dict):
+                continue
+            content = call_content(tool.name, params, config=config)
+            key = None
+            if may_reuse and tool.cache_for is not None:
+                key = cache_key(tool, content, now=now.timestamp(), cache_for=tool.cache_for)
         except (ExpressionError, ValueError):
             continue  # the run reports the fault
+        yield _KnownCall(step, index, content, is_shareable, key)
 
 
 def _has_known_params(step: Step, goal: Goal) -> bool:

@@ -24,7 +24,7 @@ from wavewright.config.settings import Settings
 from wavewright.engine.rehearsal.dry_run.estimates import ForecastInputs, ModelPrice
 from wavewright.engine.rehearsal.dry_run.forecast import DryRun, forecast
 from wavewright.engine.rehearsal.dry_run.history import find_stored, read_history
-from wavewright.engine.rehearsal.dry_run.kept_results import BegunRunForecast, find_reuse
+from wavewright.engine.rehearsal.dry_run.kept_results import BegunRunForecast, find_saved_calls
 from wavewright.engine.run.found_targets import require_valid_expansion
 from wavewright.engine.run.jobs.documents import no_plan_error
 from wavewright.engine.run.jobs.resolving import ResolvedJob
@@ -167,11 +167,17 @@ def gather_forecast_inputs(
     called = {step.tool for step in plan.steps}
     journal = settings.journal_url or settings.journal
     history, find = read_history(journal, called), partial(find_stored, journal)
-    reuse = find_reuse(
-        bind_plan(plan, goal, tools), goal, tools, now=now, wall=time.time(), find=find
+    saved = find_saved_calls(
+        bind_plan(plan, goal, tools),
+        goal,
+        tools,
+        now=now,
+        wall=time.time(),
+        find=find,
+        rerun=rerun,
     )
     obstacles = find_obstacles(plan, tools, settings)
-    inputs = ForecastInputs(history, reuse=reuse, rerun=rerun, obstacles=obstacles)
+    inputs = ForecastInputs(history, saved=saved, rerun=rerun, obstacles=obstacles)
     run = _NEW_RUN if rerun is None else rerun.run
     if not model_configured(settings):
         # Nothing is spent without a model, and yet the forecast shows the budgets that are set.

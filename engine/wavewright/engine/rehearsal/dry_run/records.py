@@ -55,7 +55,9 @@ class StepForecast:
     """Of all its calls; None if the price is unknown."""
     needs_approval: bool
     reuse: StepReuse | None
-    """Calls whose results are reused; the rest are made."""
+    """Calls whose results are reused from other runs."""
+    shared_calls: int
+    """Calls that an equal call of the run serves."""
     rerun_status: RerunStatus | None
     """What happens to it, if the run has begun already."""
 
@@ -71,9 +73,9 @@ class StepForecast:
         """Number of calls that are made; one if the number depends on an output."""
         if self.makes_no_call:
             return 0
-        done = self.rerun_status.items_done if self.rerun_status is not None else 0
-        reused = self.reuse.calls if self.reuse is not None else 0
-        return 1 if self.calls is None else max(0, self.calls - done - reused)
+        done = len(self.rerun_status.items_kept) if self.rerun_status is not None else 0
+        saved = self.shared_calls + (self.reuse.calls if self.reuse is not None else 0)
+        return 1 if self.calls is None else max(0, self.calls - done - saved)
 
 
 @dataclass(frozen=True, slots=True)

@@ -289,6 +289,8 @@ def _step_lines(
         if step.reuse is not None and not step.makes_no_call
         else []
     )
+    if step.shared_calls and not step.makes_no_call:
+        details.append(f"{step.shared_calls} of {step.calls} calls served by an equal call")
     gates = [gate.removesuffix(f"{GATE_ID_SEPARATOR}{step.id}") for gate in step.gates]
     details += [f"gates {', '.join(gates)}"] if gates else []
     for detail in details:
