@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import signal
 from functools import partial
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -211,8 +212,19 @@ async def test_a_sound_call_that_was_in_flight_at_every_death_is_cleared_and_its
         daemon = start()
     # The call of the trial.
     await until_held(deadly, 4)
+    scores = memory_scores(daemon.process.pid)
     deadly.open_gate()
     await client.until_told(wanted, "JOB_COMPLETED")
 
     assert daemon.has_said("call_tried")
     assert deadly.calls()["say after"] == 1
+    # Without memory the system ends the trial, and not the daemon.
+    assert scores == [1000]
+
+
+def memory_scores(process: int) -> list[int]:
+    """Return how soon Linux ends each child of a process where no memory is left."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()
+    return [
+        int(Path(f"/proc/{child}/oom_score_adj").read_text(encoding="ascii")) for child in children
+    ]

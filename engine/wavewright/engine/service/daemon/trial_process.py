@@ -56,6 +56,8 @@ from wavewright.tools.functions.tool import Runtime, Tool, ToolCall
 _STDIN: Final = 0
 _SET_DEATH_SIGNAL: Final = 1
 """`PR_SET_PDEATHSIG` of Linux."""
+_FIRST_TO_END: Final = "1000"
+"""The highest `oom_score_adj` of Linux."""
 
 
 def main() -> NoReturn:
@@ -63,6 +65,7 @@ def main() -> NoReturn:
     job, run, key, state, channel = sys.argv[1:]
     reports = ReportChannel(int(channel))
     _end_with_parent(os.getppid())
+    _end_first_without_memory()
     settings = with_contract_defaults(load_settings(Path.cwd(), default_state=Path(state)))
     anyio.run(_try_call, settings, JobId(job), RunId(run), StepKey(key), reports)
     reports.write("not_made")
@@ -119,6 +122,14 @@ def _end_with_parent(parent: int) -> None:
         os._exit(0)
 
     threading.Thread(target=watch, name="parent watch", daemon=True).start()
+
+
+def _end_first_without_memory() -> None:
+    """Have Linux end this process, and not the daemon, where no memory is left: else the death of a
+    call that takes it all proves nothing.
+    """
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_END, encoding="ascii")
 
 
 @dataclass(frozen=True, slots=True)
