@@ -23,9 +23,9 @@ from wavewright.executor.store.entries import AppendEntry
 from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.leases import HeldLease
 from wavewright.executor.store.transaction import (
+    Alongside,
     LockOrder,
     QueuedTransaction,
-    RowsAlongside,
     lock_order_of,
 )
 from wavewright.planner.types import RunId
@@ -92,10 +92,13 @@ async def _lock_names(transaction: PostgresStoreTransaction, names: Sequence[str
 
 
 async def _write_alongside(
-    transaction: PostgresStoreTransaction, run: RunId, rows: RowsAlongside, written: Sequence[RunId]
+    transaction: PostgresStoreTransaction,
+    run: RunId,
+    alongside: Alongside,
+    written: Sequence[RunId],
 ) -> None:
     try:
-        await rows.write(transaction, written)
+        await alongside.write(transaction, written)
     except JournalError as error:
         raise AlongsideRefused(run, error) from error
 
@@ -134,7 +137,7 @@ class AppendTransaction:
     """Afterwards, by run: how many events it has, and the hash of the last one."""
     is_finished: Mapping[RunId, bool]
     """Afterwards, by run."""
-    alongside: Sequence[tuple[RunId, RowsAlongside]]
+    alongside: Sequence[tuple[RunId, Alongside]]
     """What goes alongside the events of those runs."""
     begin: Callable[[Connection, float], PostgresStoreTransaction]
     """Returns the transaction for others than the journal, given when it began."""
@@ -223,12 +226,15 @@ class AppendTransaction:
         self, held: set[int], transaction: PostgresStoreTransaction, results: dict[int, object]
     ) -> Iterator[tuple[LockOrder, Callable[[], Awaitable[None]]]]:
         """Return what is done once the events are written, with its lock order."""
-        if names := sorted(name for _, rows in self.alongside for name in rows.locks):
+        if names := sorted(name for _, beside in self.alongside for name in beside.locks):
             yield lock_order_of(""), partial(_lock_names, transaction, names)
         written = [run for run, lease in self.leases.items() if lease.no in held]
-        for run, rows in self.alongside:
+        for run, beside in self.alongside:
             if run in written:
-                yield rows.lock_order, partial(_write_alongside, transaction, run, rows, written)
+                yield (
+                    beside.lock_order,
+                    partial(_write_alongside, transaction, run, beside, written),
+                )
 
         async def work(number: int) -> None:
             results[number] = await self.works[number].work(transaction)

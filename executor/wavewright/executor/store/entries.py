@@ -25,7 +25,7 @@ from wavewright.executor.events.types import (
 )
 from wavewright.executor.store.errors import EventUnwritable
 from wavewright.executor.store.journal import reusable_key
-from wavewright.executor.store.transaction import Alongside, RowsAlongside
+from wavewright.executor.store.transaction import Alongside
 from wavewright.planner.types import RunId
 
 # Named once: building a union of types for every event takes longer than asking it.
@@ -64,7 +64,7 @@ class AppendEntry(NamedTuple):
     """Events that change the run's own row."""
     is_run_end: bool
     """Whether the events leave a finished run finished."""
-    alongside: RowsAlongside | None = None
+    alongside: Alongside | None = None
     """What is written in the same transaction."""
     labels: Sequence[RunLabel] = ()
     """What lists of runs are filtered by, as far as these events tell."""
@@ -77,7 +77,6 @@ def append_entry(
 
     Raises:
         EventUnwritable: an event is not JSON.
-        JournalNotWritten: what is written alongside is not.
     """
     # Not `list[EventRow]()`, which takes ten times as long: every event comes here.
     rows: list[EventRow] = []
@@ -98,8 +97,7 @@ def append_entry(
             place=f"run {run}",
             hint="a tool returns JSON values only: see the output of that step",
         ) from error
-    rows_alongside = None if alongside is None else alongside.rows()
-    return AppendEntry(run, rows, marks, is_end, rows_alongside, [*labels])
+    return AppendEntry(run, rows, marks, is_end, alongside, [*labels])
 
 
 def goal_label(job: str, origin: str) -> RunLabel:

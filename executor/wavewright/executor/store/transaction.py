@@ -240,12 +240,15 @@ def lock_order_of(row: str) -> LockOrder:
     return (0, row)
 
 
-class RowsAlongside(Protocol):
-    """Rows to write in the transaction of some events, which are JSON texts and columns already."""
+class Alongside(Protocol):
+    """What the owner of a run wants written in the transaction of some events, or not at all.
+
+    It is written later than it is handed over, so nothing of it may change meanwhile.
+    """
 
     @property
     def lock_order(self) -> LockOrder:
-        """Their order among what else is written in the transaction."""
+        """Its order among what else is written in the transaction."""
         ...
 
     @property
@@ -254,27 +257,14 @@ class RowsAlongside(Protocol):
         ...
 
     async def write(self, transaction: StoreTransaction, written: Sequence[RunId]) -> None:
-        """Write them.
+        """Write it.
 
         Args:
             transaction: The transaction of the events.
             written: Runs with events in it, whose leases are checked already.
 
         Raises:
-            JournalError: they may not be written, and so the events are not, either.
-        """
-        ...
-
-
-class Alongside(Protocol):
-    """What the owner of a run wants written in the transaction of some events, or not at all."""
-
-    def rows(self) -> RowsAlongside | None:
-        """Return it as rows, so that later changes of its values change nothing; None where it is
-        empty.
-
-        Raises:
-            JournalNotWritten: a value is not JSON.
+            JournalError: it may not be written, and so the events are not, either.
         """
         ...
 

@@ -94,11 +94,12 @@ class MessagesContract(StoresTestCase):
             step_finished("c"),
         ]
 
-    async def test_what_is_not_json_is_refused_at_once(self, one: Stores) -> None:
+    async def test_what_is_not_json_is_refused_with_its_events(self, one: Stores) -> None:
         bad = outgoing(1, headers={"x": float("nan")})
 
         with pytest.raises(JournalError, match="cannot be written as JSON"):
-            one.journal.append(RunId("r"), [run_started("r")], OutboxWrites(messages=(bad,)))
+            await one.journal.append(RunId("r"), [run_started("r")], OutboxWrites(messages=(bad,)))
+        assert await one.journal.load(RunId("r")) == []
 
     async def test_a_job_can_only_be_put_off_after_events_that_were_not_written(
         self, one: Stores, other: Stores

@@ -10,7 +10,6 @@ from tests.engine.service.notices.conftest import Site
 from wavewright.config.notices import NoticeKind
 from wavewright.config.sections import BudgetSettings, BudgetsSection
 from wavewright.engine.service.job_store.records import Decision, DecisionId, JobId
-from wavewright.engine.service.job_store.rows import decision_row
 from wavewright.engine.service.job_store.tables import JobTables
 from wavewright.engine.service.notices.events import NoticeEvent, find_events
 from wavewright.executor.budgets.limits import budget_day
@@ -40,7 +39,7 @@ async def test_a_question_that_is_open_is_told(site: Site) -> None:
     asked = Decision(DecisionId("d"), JobId("j"), RunId("r"), "question", "which?", asked=10.0)
 
     async def ask(transaction: StoreTransaction) -> None:
-        await JobTables(transaction).ask([decision_row(asked)])
+        await JobTables(transaction).ask([asked])
 
     await site.journal.transact(ask)
     [event] = await events(site, "decision_waits")

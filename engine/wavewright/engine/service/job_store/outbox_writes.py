@@ -1,8 +1,4 @@
-"""What a run's events cause in the job store, written in their transaction or not at all.
-
-It is converted to rows before it is handed to the journal, so later changes of its values do not
-change what is written.
-"""
+"""What a run's events cause in the job store, written in their transaction or not at all."""
 
 from __future__ import annotations
 
@@ -15,7 +11,6 @@ from wavewright.engine.service.job_store.records import (
     JobChange,
     OutgoingMessage,
 )
-from wavewright.engine.service.job_store.rows import OutgoingRow, decision_row, outgoing_row
 from wavewright.engine.service.job_store.tables import JobTables
 from wavewright.engine.service.job_store.transactions import changed_job, require_job
 from wavewright.executor.store.errors import JournalError
@@ -35,31 +30,6 @@ class OutboxWrites:
     taken: tuple[DecisionId, ...] = ()
     """Answers that these events act on: each can be taken once."""
 
-    def rows(self) -> OutboxRows | None:
-        """Return it as rows; nothing where it is empty.
-
-        Raises:
-            JournalNotWritten: a value is not JSON.
-        """
-        if not (self.messages or self.change or self.decisions or self.taken):
-            return None
-        return OutboxRows(
-            [outgoing_row(message) for message in self.messages],
-            [decision_row(decision) for decision in self.decisions],
-            self.taken,
-            self.change,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class OutboxRows:
-    """What one append writes beside its events, ready to be written."""
-
-    messages: Sequence[OutgoingRow]
-    decisions: Sequence[tuple[object, ...]]
-    taken: Sequence[DecisionId]
-    change: JobChange | None
-
     @property
     def lock_order(self) -> LockOrder:
         """That of the job that is changed; the first where there is none."""
@@ -70,10 +40,10 @@ class OutboxRows:
         """The ids of decisions that are asked, which need not be there yet: an answer comes before
         or sees them.
         """
-        return [str(decision[0]) for decision in self.decisions]
+        return [decision.id for decision in self.decisions]
 
     async def write(self, transaction: StoreTransaction, written: Sequence[RunId]) -> None:
-        """Write the rows.
+        """Write it.
 
         Args:
             transaction: The transaction of the events, in which new decisions are locked.

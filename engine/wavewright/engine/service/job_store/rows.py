@@ -50,34 +50,20 @@ def to_json_text(value: object, *, place: str) -> str:
 # Outgoing messages
 
 
-class OutgoingRow(NamedTuple):
-    """A message of the outbox as columns, its body last."""
-
-    message: str
-    kind: str
-    exchange: str
-    routing_key: str
-    job: str | None
-    headers: str
-    at: float
-    body: bytes
-
-
-def outgoing_row(message: OutgoingMessage) -> OutgoingRow:
-    """Return a message as columns."""
+def outgoing_row(message: OutgoingMessage) -> tuple[object, ...]:
+    """Return a message of the outbox as columns, without its body."""
     headers = to_json_text(message.headers, place=f"message {message.message}")
-    return OutgoingRow(*_values(message, OutgoingRow._fields, headers=headers))
+    return _values(message, _OUTGOING_FIELDS, headers=headers)
+
+
+_OUTGOING_FIELDS: Final = ("message", "kind", "exchange", "routing_key", "job", "headers", "at")
 
 
 def read_outgoing(row: Sequence[Any], *, refused: str | None = None) -> OutgoingMessage:
-    """Return the message in those columns."""
-    known: dict[str, Any] = OutgoingRow(*row)._asdict()
-    known |= {
-        "headers": json.loads(known["headers"]),
-        "body": bytes(known["body"]),
-        "refused": refused,
-    }
-    return OutgoingMessage(**known)
+    """Return the message in those columns, of which the last is its body."""
+    known: dict[str, Any] = dict(zip(_OUTGOING_FIELDS, row[:-1], strict=True))
+    known["headers"] = json.loads(known["headers"])
+    return OutgoingMessage(**known, body=bytes(row[-1]), refused=refused)
 
 
 def _values(record: object, names: Iterable[str], **others: object) -> tuple[Any, ...]:

@@ -25,6 +25,7 @@ from wavewright.engine.service.job_store.records import (
     JobRow,
     JobState,
     MessageId,
+    OutgoingMessage,
     ReceivedMessage,
     RetentionCursor,
     VerdictGiven,
@@ -34,10 +35,11 @@ from wavewright.engine.service.job_store.rows import (
     SELECT_JOB,
     DeferredMessage,
     DeferredRequest,
-    OutgoingRow,
     WaitingJob,
+    decision_row,
     deferred_text,
     mutable_columns,
+    outgoing_row,
     read_decision,
     read_deferred,
     read_deferred_message,
@@ -337,29 +339,28 @@ class JobTables:
 
     # The outbox
 
-    async def put_messages(self, messages: Sequence[OutgoingRow]) -> None:
+    async def put_messages(self, messages: Sequence[OutgoingMessage]) -> None:
         """Write messages that must go out, except those that are known already."""
         if messages:
-            await self._transaction.execute_many(_PUT_MESSAGE, [row[:-1] for row in messages])
-            bodies = [(row.message, row.body) for row in messages]
+            rows = [outgoing_row(message) for message in messages]
+            await self._transaction.execute_many(_PUT_MESSAGE, rows)
+            bodies = [(message.message, message.body) for message in messages]
             await self._transaction.execute_many(_PUT_BODY, bodies)
 
     # Decisions
 
-    async def ask(self, decisions: Sequence[tuple[object, ...]]) -> None:
+    async def ask(self, decisions: Sequence[Decision]) -> None:
         """Write decisions, but for those that are known already; answers that came ahead of them
         are ripe with that.
         """
         if decisions:
-            await self._transaction.execute_many(_INSERT_DECISION, decisions)
-            await self._transaction.execute_many(_RIPEN, [(decision[0],) for decision in decisions])
+            rows = [decision_row(decision) for decision in decisions]
+            await self._transaction.execute_many(_INSERT_DECISION, rows)
+            await self._transaction.execute_many(_RIPEN, [(decision.id,) for decision in decisions])
 
-    async def lock_decisions(self, decisions: Sequence[tuple[object, ...]]) -> None:
-        """Lock decisions that are to be asked, which need not be there yet: an answer comes before
-        or sees them.
-        """
-        for decision in sorted(str(decision[0]) for decision in decisions):
-            await self._transaction.lock(decision)
+    async def lock_decision(self, decision: DecisionId) -> None:
+        """Lock a decision, which need not be there yet: it is asked before an answer, or sees it."""
+        await self._transaction.lock(decision)
 
     async def find_decision(self, decision: DecisionId, *, locked: bool = False) -> Decision | None:
         """Return one decision."""

@@ -28,7 +28,7 @@ from wavewright.engine.service.job_store.records import (
     Request,
     VerdictGiven,
 )
-from wavewright.engine.service.job_store.rows import WaitingJob, outgoing_row
+from wavewright.engine.service.job_store.rows import WaitingJob
 from wavewright.engine.service.job_store.rules import (
     FINAL_STATES,
     ProjectJob,
@@ -103,7 +103,7 @@ async def _view(
         before: The number of a deferred message; of other deferred ones, those before it count.
     """
     if isinstance(request, DecisionMade):
-        await tables.lock_decisions([(request.decision,)])
+        await tables.lock_decision(request.decision)
         asked = await tables.find_decision(request.decision)
         job = None if asked is None else await tables.find_job(asked.job, locked=True)
         # Read again, now that the lock excludes other answers.
@@ -170,7 +170,7 @@ async def _save(transaction: StoreTransaction, job: JobRow, project: ProjectJob)
 
 
 async def _project(transaction: StoreTransaction, job: JobRow, project: ProjectJob) -> None:
-    await JobTables(transaction).put_messages([outgoing_row(message) for message in project(job)])
+    await JobTables(transaction).put_messages(project(job))
 
 
 # Claims
