@@ -87,11 +87,12 @@ class LevelRange(LoreModel):
     """Levels of the characters that a zone is for."""
 
     min: Annotated[int, Field(ge=0)]
-    max: Annotated[int, Field(ge=0)]
+    max: Annotated[int, Field(ge=0)] | None = None
+    """None where there is no upper end, as in `level 20 or higher`."""
 
     @model_validator(mode="after")
     def _check_order(self) -> LevelRange:
-        if self.min > self.max:
+        if self.max is not None and self.min > self.max:
             msg = f"the least level {self.min} is above the highest level {self.max}"
             raise ValueError(msg)
         return self

@@ -14,6 +14,7 @@ from wavewright.packs.lore.models import (
     CATEGORIES,
     Category,
     FactionData,
+    LevelRange,
     LoreRecord,
     SourceConflict,
     ZoneData,
@@ -96,7 +97,7 @@ def present_zone(package: JsonObject) -> ZonePresentation:
 def _zone_rows(zone: ZoneData) -> Iterator[tuple[str, ...]]:
     levels = zone.level_range
     rows = {
-        "levels": f"{levels.min} to {levels.max}" if levels else "",
+        "levels": _levels_text(levels),
         "politics": zone.political_climate,
         "needed to enter": "; ".join(zone.access_gating),
         "phases": "; ".join(phase.name for phase in zone.phase_states),
@@ -106,6 +107,12 @@ def _zone_rows(zone: ZoneData) -> Iterator[tuple[str, ...]]:
         "sources": _sources(zone),
     }
     return ((name, value) for name, value in rows.items() if value)
+
+
+def _levels_text(levels: LevelRange | None) -> str:
+    if levels is None:
+        return ""
+    return f"{levels.min} and above" if levels.max is None else f"{levels.min} to {levels.max}"
 
 
 def _stances(faction: FactionData) -> str:

@@ -22,9 +22,19 @@ TOLD: Final = {
     "Monsters here are lvl 7-9.": "7-9",
     "It suits level 3 to level 5 players.": "3-5",
     "Gloam is a wood for players between levels 3 and 5.": "3-5",
-    "Suited to adventurers of level 5+.": "5-5",
+    "Suited to adventurers of level 5+.": "5+",
+    "Level 20 or higher.": "20+",
+    "Lv. 5+": "5+",
+    "Gloam covers levels 3 to 7.": "3-7",
+    "Recommended for level 12.": "12-12",
+    "It is meant for characters of level 12 and above.": "12+",
+    "Characters should be at least level 15.": "15+",
+    "Minimum level: 30.": "30+",
+    "Level requirement: 40+": "40+",
+    "The level range is 10 to 20.": "10-20",
+    "Gloam is best at levels 8 or 9.": "8-9",
     "Level range: 12 ~ 15": "12-15",
-    "Level 20 and above": "20-20",
+    "Level 20 and above": "20+",
     "A level 3-6 zone in the north.": "3-6",
     "Gloam (levels 3-6) is a wood.": "3-6",
     "Gloam was level 3-5 before the Fall; it is level 8-10 now.": "8-10",
@@ -42,6 +52,8 @@ NOT_TOLD: Final = (
     "Danger level: 3 of 5",
     "Danger level: 10 %",
     "Levels: 1,000-2,000",
+    "Gloam is for players up to level 10.",
+    "Players of level 10 or lower come here.",
     "Gloam is a wood for levels 7-4.",
     "Gloam is not a level 3-6 zone.",
     "Gloam isn't for levels 3-6.",
@@ -75,6 +87,12 @@ def test_what_is_denied_or_no_level_of_the_zone_is_not_taken_for_its_levels(sent
         ("3 of 5", ""),
         ("-4", ""),
         ("low", ""),
+        ("20 or higher", "20+"),
+        ("min. 20", "20+"),
+        ("up to 10", ""),
+        ("10 or lower", ""),
+        ("Lv5-Lv9", "5-9"),
+        ("12th", ""),
     ],
 )
 def test_levels_are_whole_numbers_of_a_row(value: str, levels: str) -> None:
@@ -98,3 +116,17 @@ def test_levels_are_found_wherever_a_page_tells_them(body: str) -> None:
 
     assert isinstance(zone, ZoneData)
     assert zone.level_range == LevelRange(min=4, max=7)
+
+
+@pytest.mark.parametrize(
+    "row", ["<td>Minimum level</td><td>30</td>", "<td>Levels</td><td>30 or higher</td>"]
+)
+def test_levels_without_an_upper_end_have_none(row: str) -> None:
+    page = SourcePage(
+        url="http://g.test/gloam", html=f"<main><h1>Gloam</h1><table><tr>{row}</tr></table></main>"
+    )
+
+    [zone] = extract(ZonePages([page], "Gloam", "zone"))
+
+    assert isinstance(zone, ZoneData)
+    assert zone.level_range == LevelRange(min=30)

@@ -1,6 +1,7 @@
 """The levels that a zone is for, in the words of pages: a row's value, a section, or a sentence.
 
-What is denied, past, of another unit, a share of a scale or no whole number is no level.
+Levels without an upper end are `20+`. What is denied, past, of another unit, a share of a scale, an
+upper end alone or no whole number is no level.
 """
 
 from __future__ import annotations
@@ -27,16 +28,17 @@ _NUMBERS: Final = {
     )
 }
 _NUMBER_WORD: Final = re.compile(rf"\b(?:{'|'.join(_NUMBERS)})\b", re.IGNORECASE)
-_JOINT: Final = r"(?:-|–|—|~|to|and|through)"
+_JOINT: Final = r"(?:-|–|—|~|to|and|or|through)"
 _UNITS: Final = (
     r"%|°|/\s*\d|(?:(?:out\s+)?of|percent|per\s?cent|m|km|cm|metres?|meters?|feet|ft|miles?|d[Bb]|mSv|"
     r"degrees?|hours?|days?|years?|gold|points?|floors?)\b"
 )
 _RANGE: Final = (
     rf"(?<![\w.,/-])(?<!\d of )(?P<min>\d{{1,3}})(?:\s*{_JOINT}\s*(?:levels?\s+)?(?P<max>\d{{1,3}}))?"
-    rf"(?!\d|[.,]\d|\s*{_JOINT}\s*\d|\s*(?:{_UNITS}))"
+    rf"(?!\d|[.,]\d|(?:st|nd|rd|th)\b|\s*{_JOINT}\s*\d|\s*(?:{_UNITS}))"
 )
-_LEVEL: Final = r"\b(?:levels?|lvls?|lv)\b\.?"
+_LEVEL: Final = r"\blevels?\b"
+_LEVEL_WORD: Final = re.compile(r"\b(?:levels?|lvls?|lv)(?:\.|\b|(?=\d))\s*(?=\d)", re.IGNORECASE)
 _KIND: Final = rf"\b(?:{'|'.join(_KINDS)})\s+{_LEVEL}(?:\s+range)?"
 _SAYS: Final = r"\s*(?:(?:is|are|of|ranges?|from|at|about|around|between|:|=|[-–—](?=\s))\s*){0,3}"
 _PEOPLE: Final = (
@@ -45,7 +47,7 @@ _PEOPLE: Final = (
 )
 _FOR: Final = rf"(?:to|for|at|of|between|from|{_PEOPLE})"
 _PLACE: Final = r"(?:zones?|areas?|regions?|maps?|dungeons?|raids?|content)"
-_OPEN: Final = r"\+|(?:and|or) (?:above|up|over|higher|more)"
+_OPEN: Final = r"\+|(?:and|or) (?:above|up|over|higher|more|beyond)\b"
 _END: Final = rf"(?=\s*(?:$|[.,;:!)(+]|{_OPEN}|(?:{_PLACE}|{_PEOPLE}|now|solo|today)\b))"
 
 _VALUE: Final = re.compile(_RANGE)
@@ -53,6 +55,8 @@ _TOLD: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         rf"{_KIND}(?:\s+(?:for|of|in)\s+(?:the\s+)?ZONE)?{_SAYS}{_RANGE}",
+        rf"{_LEVEL} (?:range|requirement)(?:\s+(?:for|of)\s+ZONE)?{_SAYS}{_RANGE}",
+        rf"\b(?:{_PEOPLE}|you)\b[^,;]{{0,30}}\b(?:at least|reached)\s+{_LEVEL}\s+{_RANGE}",
         rf"\b(?:for|suit(?:s|ed)?|recommended)\s+(?:{_FOR}\s+)*{_LEVEL}\s+{_RANGE}",
         rf"\b{_PEOPLE}\b[^,;]{{0,30}}\b(?:of|at|between|from|are)\s+(?:of\s+)?{_LEVEL}\s+{_RANGE}",
         rf"{_LEVEL}\s+{_RANGE}(?=\s+{_PLACE}\b)",
@@ -71,17 +75,28 @@ _DENIED: Final = re.compile(
     re.IGNORECASE,
 )
 _PAST: Final = re.compile(r"\b(?:before|formerly|until)\b", re.IGNORECASE)
+_OPEN_AFTER: Final = re.compile(rf"\s*(?:{_OPEN})", re.IGNORECASE)
+_OPEN_BEFORE: Final = re.compile(
+    r"(?:≥|>=?|\b(?:at least|min(?:imum)?|requires?|required|requirements?|reached|from)\b)\D{0,12}$",
+    re.IGNORECASE,
+)
+_UPPER_END: Final = re.compile(r"\b(?:up to|at most|max(?:imum)?|cap)\b\D{0,12}$", re.IGNORECASE)
+_IS_UPPER_END: Final = re.compile(
+    r"\s*(?:(?:and|or) (?:below|under|lower|less)\b|\(?max|[-–]\s*$)", re.IGNORECASE
+)
 _BRACKET: Final = re.compile(r"\s*\([^()]*\)")
 
 
-def levels_of_value(text: str) -> str:
-    """Return the levels that the value of a row names, as `4-7`; empty where it names none."""
-    return _first([_VALUE], _in_digits(text))
+def levels_of_value(text: str, label: str = "") -> str:
+    """Return the levels that the value of a row names, as `4-7` or `20+`; empty where it names
+    none. A `label` such as `minimum level` says that they have no upper end.
+    """
+    return _first([_VALUE], _in_digits(f"{label}: {text}" if label else text))
 
 
 def levels_told(sentence: str, zone: str) -> str:
-    """Return the levels that a sentence of a zone's page tells of the zone, as `4-7`; empty where
-    it tells none.
+    """Return the levels that a sentence of a zone's page tells of the zone, as `4-7` or `20+`;
+    empty where it tells none.
     """
     text = _without_asides(_in_digits(sentence), zone)
     text = re.sub(rf"(?<!\w){re.escape(zone)}(?!\w)", "ZONE", text)
@@ -92,10 +107,22 @@ def levels_told(sentence: str, zone: str) -> str:
 def _first(patterns: list[re.Pattern[str]], text: str) -> str:
     for pattern in patterns:
         for match in pattern.finditer(text):
-            low, high = int(match["min"]), int(match["max"] or match["min"])
-            if low <= high and not _is_denied(text, match):
-                return f"{low}-{high}"
+            levels = "" if _is_denied(text, match) else _levels_of(text, match)
+            if levels:
+                return levels
     return ""
+
+
+def _levels_of(text: str, match: re.Match[str]) -> str:
+    """Return the levels of a match by what stands around its numbers."""
+    low, high = int(match["min"]), int(match["max"] or match["min"])
+    if match["max"]:
+        return f"{low}-{high}" if low <= high else ""
+    before, after = text[: match.start("min")], text[match.end("min") :]
+    if _UPPER_END.search(before) or _IS_UPPER_END.match(after):
+        return ""
+    is_open = _OPEN_AFTER.match(after) or _OPEN_BEFORE.search(before)
+    return f"{low}+" if is_open else f"{low}-{low}"
 
 
 def _is_denied(text: str, match: re.Match[str]) -> bool:
@@ -106,7 +133,9 @@ def _is_denied(text: str, match: re.Match[str]) -> bool:
 
 
 def _in_digits(text: str) -> str:
-    return _NUMBER_WORD.sub(lambda match: str(_NUMBERS[match[0].lower()]), text)
+    """Return a text with numbers in digits, and `level` before them however it is written."""
+    text = _NUMBER_WORD.sub(lambda match: str(_NUMBERS[match[0].lower()]), text)
+    return _LEVEL_WORD.sub("level ", text)
 
 
 def _without_asides(text: str, zone: str) -> str:

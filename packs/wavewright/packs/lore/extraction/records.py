@@ -8,7 +8,7 @@ parses pages.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, TypeVar
 
@@ -156,16 +156,13 @@ class _Facts:
         """Return what is told of a field."""
         return [fact for fact in self._facts if fact.field == name]
 
-    def one(self, name: str, read: Callable[[str], str] = str) -> str:
-        """Return the value that most pages tell, then the first; `read` returns a value's common
-        form, or nothing.
-        """
+    def one(self, name: str) -> str:
+        """Return the value that most pages tell, then the first."""
         values: dict[str, tuple[str, set[str]]] = {}
         for fact in self.of(name):
-            value = read(fact.value)
-            if value:
-                values.setdefault(normal_name(value), (value, set()))[1].add(fact.url)
-                self.keep(fact, name, value)
+            if fact.value:
+                values.setdefault(normal_name(fact.value), (fact.value, set()))[1].add(fact.url)
+                self.keep(fact, name, fact.value)
         return max(values.values(), key=lambda one: len(one[1]), default=("", set[str]()))[0]
 
     def many(self, name: str) -> list[str]:
@@ -208,14 +205,15 @@ class _Facts:
 def _zone(view: ZoneView) -> ZoneData:
     """Return the record of the zone itself; of one that no page is about, its name."""
     reader = FactReader(view.gazetteer, view.entity, view.pages)
-    facts = [*reader.facts([cues.ARC, *cues.ZONE_FACTS]), *_told_levels(view)]
+    told = reader.facts([cues.ARC, *cues.ZONE_FACTS])
+    facts = [*map(_with_levels, told), *_told_levels(view)]
     found = _Facts(facts, map(_naming, view.pages))
-    low, _, high = found.one("level_range", levels_of_value).partition("-")
+    levels = found.one("level_range")
     phases = _phases(view, found)
     connected = view.connections()
     return ZoneData(
         name=view.name,
-        level_range=LevelRange(min=int(low), max=int(high)) if low else None,
+        level_range=_level_range(levels) if levels else None,
         narrative_arc=found.prose("narrative_arc"),
         political_climate=" ".join(dict.fromkeys(_political(found))),
         access_gating=found.many("access_gating"),
@@ -231,6 +229,19 @@ def _zone(view: ZoneView) -> ZoneData:
             ),
         ],
     )
+
+
+def _level_range(levels: str) -> LevelRange:
+    """Return the range that is written `4-7`, or `20+`."""
+    low, _, high = levels.removesuffix("+").partition("-")
+    return LevelRange(min=int(low), max=int(high) if high else None)
+
+
+def _with_levels(fact: Fact) -> Fact:
+    """Return a fact of levels with their common form, under the label that may leave them open."""
+    if fact.field != "level_range":
+        return fact
+    return replace(fact, value=levels_of_value(fact.value, fact.label))
 
 
 def _told_levels(view: ZoneView) -> Iterator[Fact]:
