@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from wavewright.config import load_settings
+from wavewright.engine.service.messages.contract import with_contract_defaults
 from wavewright.packs.lore.messages import CONTRACT
 from wavewright.packs.lore.settings import read_settings, with_environment
 from wavewright.tools.packs import PackError
@@ -85,6 +89,8 @@ def test_other_names_of_the_variables_are_read() -> None:
             "PER_ZONE_TOKEN_BUDGET": "9000",
             "GAME_NAME": "Lanternmere",
             "RABBITMQ_URL": "amqp://keeper:pw@broker/",
+            "AGENT_ID": "keeper",
+            "LLM_MODEL": "openai-chat:small",
         },
     )
 
@@ -94,6 +100,8 @@ def test_other_names_of_the_variables_are_read() -> None:
         "inputs": {"game": "Lanternmere"},
     }
     daemons = [contract, *contract.roles.values()]
+    assert {str(one.daemon["agent"]) for one in daemons} == {"keeper"}
+    assert {one.model for one in daemons} == {"openai-chat:small"}
     assert {str(one.daemon["amqp_url"]) for one in daemons} == {"amqp://keeper:pw@broker/"}
 
 
@@ -102,3 +110,15 @@ def test_the_file_of_topics_may_be_named_by_a_variable(monkeypatch: pytest.Monke
 
     assert read_settings({}).topics == "mine.yml"
     assert read_settings({"topics": "own.yml"}).topics == "own.yml"
+
+
+@pytest.mark.parametrize(
+    ("stated", "model"), [("", "openai-chat:small"), ("model: test:own\n", "test:own")]
+)
+def test_a_daemon_asks_the_model_of_the_variable_where_the_settings_name_none(
+    stated: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLM_MODEL", "openai-chat:small")
+    (tmp_path / "wavewright.yaml").write_text(f"version: 1\n{stated}daemon: {{pack: lore}}\n")
+
+    assert with_contract_defaults(load_settings(tmp_path, {})).model == model

@@ -315,6 +315,8 @@ class MessageContract:
     """
     budgets: JsonObject = field(default_factory=dict[str, JsonValue])
     """Defaults of the settings section `budgets`, for a daemon."""
+    model: str | None = None
+    """Default of the setting `model`, for a daemon."""
     checkpoint: CheckpointForm | None = None
     """Where progress is copied to; nowhere where absent."""
     roles: Mapping[str, MessageContract] = field(default_factory=dict[str, "MessageContract"])

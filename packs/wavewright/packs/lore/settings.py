@@ -196,6 +196,9 @@ ZONE_TOKENS: Final = "PER_ZONE_TOKEN_BUDGET"
 GAME: Final = "GAME_NAME"
 """Game that the zones of the standing job are of."""
 BROKER: Final = "RABBITMQ_URL"
+AGENT: Final = "AGENT_ID"
+"""Name of the daemon in messages."""
+MODEL: Final = "LLM_MODEL"
 TOPICS: Final = "TOPICS_CONFIG"
 """File with the topics of research."""
 DAY_TOKENS: Final = "DAILY_TOKEN_BUDGET"
@@ -223,16 +226,19 @@ def with_environment(contract: MessageContract, environment: Mapping[str, str]) 
         daemon["standing"] = standing
     if (most := number_from(environment, ITERATIONS, int)) is not None:
         daemon["validation"] = {**as_object(daemon.get("validation")), "iterations": most}
-    roles = contract.roles
-    if broker := environment.get(BROKER):
-        daemon["amqp_url"] = broker
-        roles = {
-            name: replace(role, daemon={**role.daemon, "amqp_url": broker})
-            for name, role in roles.items()
-        }
+    shared: JsonObject = {
+        field: value
+        for field, name in (("amqp_url", BROKER), ("agent", AGENT))
+        if (value := environment.get(name))
+    }
+    model = environment.get(MODEL) or None
+    roles = {
+        name: replace(role, daemon={**role.daemon, **shared}, model=model)
+        for name, role in contract.roles.items()
+    }
     of_day = number_from(environment, DAY_TOKENS, int)
     budgets: JsonObject = contract.budgets if of_day is None else {"day": {"tokens": of_day}}
-    return replace(contract, daemon=daemon, budgets=budgets, roles=roles)
+    return replace(contract, daemon={**daemon, **shared}, budgets=budgets, model=model, roles=roles)
 
 
 def number_from(environment: Mapping[str, str], name: str, read: Callable[[str], _N]) -> _N | None:

@@ -69,8 +69,8 @@ def message_contract(settings: Settings) -> MessageContract:
 
 
 def with_contract_defaults(settings: Settings) -> Settings:
-    """Return settings whose sections `daemon` and `budgets` have the defaults of the contract where
-    nothing is set.
+    """Return settings whose model and sections `daemon` and `budgets` have the defaults of the
+    contract where nothing is set.
 
     Raises:
         PackError: as `message_contract`; or a default is invalid.
@@ -82,6 +82,8 @@ def with_contract_defaults(settings: Settings) -> Settings:
     if contract.budgets:
         budgets = _with_defaults("budgets", settings.budgets, contract.budgets, settings)
         settings = replace(settings, budgets=budgets)
+    if contract.model is not None and settings.model is None:
+        settings = replace(settings, model=contract.model)
     return settings
 
 
