@@ -175,7 +175,16 @@ async def test_who_is_hired_takes_no_wages_again() -> None:
     assert game.state.player.has("gold", 15)
 
 
-@pytest.mark.parametrize("message", ["buy two potions from Mira", "buy 2 healing potions"])
+@pytest.mark.parametrize(
+    "message",
+    [
+        "buy two potions from Mira",
+        "buy 2 healing potions",
+        "I'd like two potions",
+        "I’ll take two healing potions",
+        "buy two of the cheapest",
+    ],
+)
 async def test_a_number_is_read_in_figures_and_in_words(message: str) -> None:
     game, _ = await play(message)
 
@@ -226,3 +235,50 @@ async def test_what_a_question_names_is_described(message: str, answer: str) -> 
 
     assert answer in texts(told)
     assert "do not know" not in texts(told)
+
+
+async def test_what_is_asked_for_in_a_talk_is_what_the_person_sells() -> None:
+    game, [_, bought, asked] = await play(
+        "Hello Mira", "two, please", "I'd like to ask about the mine"
+    )
+
+    assert game.state.player.has("healing potion", 3)
+    assert "Rowan gets 2 healing potion from Mira for 16 gold." in texts(bought)
+    assert "mira" in speakers(asked)
+
+
+@pytest.mark.parametrize("message", ["ask the smith about the shrine", "Hello blacksmith"])
+async def test_a_person_is_meant_by_what_it_is(message: str) -> None:
+    _, [_, told] = await play("go to smithy", message)
+
+    assert "borin" in speakers(told)
+
+
+@pytest.mark.parametrize(
+    ("message", "answer"),
+    [
+        ("how much is a potion?", "Mira sells it for 8 gold."),
+        ("read the notice", "Bounty for every horror"),
+        ("status", "carries 25 gold"),
+        ("look at the dragon", "There is no “dragon” to be seen here."),
+    ],
+)
+async def test_what_is_looked_at_or_asked_for_is_told(message: str, answer: str) -> None:
+    _, [told] = await play(message)
+
+    assert answer in texts(told)
+
+
+@pytest.mark.parametrize(
+    ("message", "place"), [("north", "gate"), ("the inn", "inn"), ("inn or gate", "square")]
+)
+async def test_the_name_of_a_way_alone_is_gone(message: str, place: str) -> None:
+    game, _ = await play(message)
+
+    assert game.state.player.place == place
+
+
+async def test_a_greeting_where_nobody_is_has_no_answer() -> None:
+    _, [_, told] = await play("north", "hello")
+
+    assert "Nobody answers." in texts(told)

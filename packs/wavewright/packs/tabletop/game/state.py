@@ -6,6 +6,7 @@ The words are what tools answer, what the rule-based game master says, and what 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
@@ -32,6 +33,12 @@ _EXPERIENCE_PER_LEVEL: Final = 100
 _REMEMBERED_TEXTS: Final = 12
 """Texts of the game so far that agents are told."""
 
+_ABOUT: Final = re.compile(
+    r"(?:the|an?)\s+(?:[\w'’-]+\s+){0,3}?(?P<noun>\w+)(?=[,:.;]|\s(?:who|with|of|in|from|at|for)\b|$)",
+    re.IGNORECASE,
+)
+"""How the sheet of a person begins: `The village's healer: …`."""
+
 Mode: TypeAlias = Literal["narrative", "combat", "dialogue"]
 
 
@@ -55,6 +62,12 @@ class Creature:
     def name(self) -> str:
         """What it is called."""
         return self.sheet.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it may be called: its id, its name, and what it is about, as `smith`."""
+        what = _ABOUT.match(self.sheet.about)
+        return (self.id, self.name.lower(), *([what["noun"].lower()] if what else []))
 
     @property
     def is_standing(self) -> bool:

@@ -48,8 +48,10 @@ _ROLL: Final = re.compile(
 )
 _LOOK: Final = re.compile(r"\b(?:look|see|search|examine|inspect|read|where|wait)\b")
 _OWN: Final = re.compile(
-    r"\b(?:inventory|carry|carrying|my (?:bag|pack|things|gold|health|hit points)|do i have)\b"
+    r"\b(?:inventory|carry|carrying|my (?:bag|pack|things|stuff|gold|health|hit points)|do i have)\b|"
+    r"^\W*(?:i|status)\W*$"
 )
+_GREETING: Final = re.compile(r"\W*(?:hello|hi|hey|greetings|good \w+)\W*$")
 _LOOK_AT: Final = re.compile(
     r"\b(?:look|search|examine|inspect|read)\b(?:\s+(?:at|in|into|under|behind|for|through|inside|around|on|over)\b)*"
     r"(?:\s+(?:the|my|an?))?\s*(?P<what>[^.!?]*)"
@@ -67,7 +69,13 @@ _TRADE: Final = re.compile(
     r"\b(?:buy|sell|sale|price|prices|costs?|pay|hire|wages|goods|trade|how much)\b"
 )
 _FAREWELL: Final = re.compile(r"\b(?:bye|goodbye|farewell|leave|see you)\b")
-_BUY: Final = re.compile(r"\b(?:buy|purchase|sell me|give me)\b")
+_BUY: Final = re.compile(
+    r"\b(?:buy|purchase|sell me|give me)\b|\bi(?:['’]d| would) (?:like|love)\b(?! to\b)|"
+    r"\bi(?:['’]ll| will) (?:take|have)\b|\b(?:can|may|could) i (?:have|get)\b|"
+    rf"^(?:yes\W+)?(?=(?:another|\d+|{'|'.join(NUMBERS)})\b.*\bplease\b)"
+)
+_CHEAPEST: Final = re.compile(r"\b(?:cheapest|least expensive)\b")
+_DEAREST: Final = re.compile(r"\b(?:dearest|most expensive)\b")
 _HAND: Final = re.compile(r"\b(?:give|pay|hand|hire)\b(?! (?:up|in|me)\b)")
 _HIRE: Final = re.compile(r"\bhire\b")
 _OF_TRADE: Final = frozenset(
@@ -88,7 +96,9 @@ _OF_TRADE: Final = frozenset(
     }
 )
 """Words beside a trade that name nothing that is traded."""
-_ONWARD: Final = re.compile(r"(?:to|through|into|back|up|down|out|toward|towards|at|i)\b(?!.*\?)")
+_ONWARD: Final = re.compile(
+    r"(?:to|through|into|back|up|down|out|toward|towards|at|i(?!['’]))\b(?!.*\?)"
+)
 """How a message begins that says what the player does, and asks nothing."""
 
 
@@ -130,12 +140,12 @@ def _actions_of(message: str) -> list[str]:
     not told apart.
     """
     actions = [""]
-    for part in _NEXT.split(message.strip()):
+    for part in filter(None, _NEXT.split(message.strip())):
         if not actions[-1] or any(pattern.match(part.lower()) for pattern in _ACTIONS):
             actions.append(part)
         else:
             return [message]
-    return actions[1:]
+    return actions[1:] or [message]
 
 
 async def _act(action: str, tools: ToolUser) -> tuple[str, bool]:
@@ -186,7 +196,13 @@ def _told(text: str, state: GameState) -> str:
     if person is None and item is None:
         return _told_of_none(text, state, puzzled)
     if item is not None:
-        return f"{puzzled}The {item}: {state.items[item].description}"
+        sellers = [one for one in state.standing("neutral") if one.has(item)]
+        sold = [
+            f" {one.name} sells it for {one.sheet.prices[item]} gold."
+            for one in sellers
+            if item in one.sheet.prices
+        ]
+        return f"{puzzled}The {item}: {state.items[item].description}{''.join(sold)}"
     assert person is not None
     if person.side == "party" and _HIRE.search(text):
         return f"{person.name} is with {state.player.name} already."
@@ -203,11 +219,15 @@ def _told_of_none(text: str, state: GameState, puzzled: str) -> str:
     away = _person_named(text, [one for one in state.creatures.values() if one.side == "neutral"])
     if away is not None:
         return f"{away.name} is not here. {scene}"
+    if _GREETING.match(text):
+        people = " or ".join(one.name for one in _people_here(state))
+        return f"Whom do you greet, {people}?" if people else f"Nobody answers. {scene}"
     looked_for = _LOOK_AT.search(text)
     if looked_for is None or asks(text) or says_nothing_more(looked_for["what"]):
         return f"{puzzled}{scene}"
     places = [name for id_, one in state.places.items() for name in (id_, one.name.lower())]
-    if named_in(looked_for["what"], places):
+    shown = words_of(state.places[state.player.place].description)
+    if named_in(looked_for["what"], [*places, *(word for word in shown if len(word) > 2)]):
         return scene
     return f"There is no “{looked_for['what'].strip()[:100]}” to be seen here. {scene}"
 
@@ -233,7 +253,7 @@ def _people_here(state: GameState) -> list[Creature]:
 
 
 def _person_named(text: str, people: list[Creature]) -> Creature | None:
-    by_name = {name.lower(): one for one in people for name in (one.id, one.name)}
+    by_name = {name: one for one in people for name in one.names}
     name = named_in(text, by_name)
     return None if name is None else by_name[name]
 
@@ -369,11 +389,14 @@ def _fought(text: str, state: GameState, actor: str) -> IntendedCall | None:
 
 
 def _moved(text: str, state: GameState) -> IntendedCall | None:
-    go = _said(_GO, text)
-    if go is None:
-        return None
     here = state.player.place
     exits = state.places[here].exits
+    go = _said(_GO, text)
+    if go is None:
+        # "North", where a way leads to the North gate, and nothing else is said.
+        words = {word for word in words_of(text) if not says_nothing_more(word)}
+        fitting = [id_ for id_ in exits if words and words <= {*words_of(state.places[id_].name)}]
+        return IntendedCall("move", {"place": fitting[0]}) if len(fitting) == 1 else None
     others = [id_ for id_ in state.places if id_ != here]
     # Where the way leads to is meant before any other place with such a word in its name.
     for ids in (exits, others, [here]):
@@ -402,6 +425,8 @@ def _handed_over(
     myself = state.player if re.search(r"\bmyself\b", text) else None
     named = myself or _person_named(text, others) or person
     if buys:
+        if item is None and (best := _best_offer(text, state, named)):
+            return best
         sellers = [
             one for one in state.standing("neutral") if item is None or item in one.sheet.prices
         ]
@@ -427,9 +452,25 @@ def _handed_over(
     return IntendedCall("give", handing(item, actor, other.id, count))
 
 
+def _best_offer(text: str, state: GameState, seller: Creature | None) -> IntendedCall | None:
+    """Return the call that buys the cheapest or the dearest thing, where a message asks for it."""
+    is_cheapest = _CHEAPEST.search(text) is not None
+    offers = [
+        (price, item, one.id)
+        for one in state.standing("neutral")
+        if seller is None or one == seller
+        for item, price in one.sheet.prices.items()
+        if one.has(item)
+    ]
+    if not offers or not (is_cheapest or _DEAREST.search(text)):
+        return None
+    _, item, owner = min(offers) if is_cheapest else max(offers)
+    return IntendedCall("give", handing(item, owner, PLAYER, count_in(text)))
+
+
 def _names_nothing(text: str, people: list[Creature]) -> bool:
     """Whether a text has no word for a thing: only numbers, people and words that name nothing."""
-    names = [name.lower() for one in people for name in (one.id, one.name)]
+    names = [name for one in people for name in one.names]
     others = (word for word in words_of(text) if not any(is_nearly(word, name) for name in names))
     return says_nothing_more(" ".join(word for word in others if word not in _OF_TRADE))
 

@@ -17,6 +17,7 @@ from wavewright.packs.tabletop.game.events import (
 )
 from wavewright.packs.tabletop.game.state import (
     Combat,
+    Creature,
     GameState,
     describe_events,
     describe_party,
@@ -165,21 +166,21 @@ def addressed_people(message: str, state: GameState) -> tuple[str, ...]:
     for pattern in (_ADDRESS, _NEXT_NAME):
         for person in here:
             named = any(
-                re.search(pattern.format(re.escape(name)), text)
-                for name in (person.id, person.name.lower(), *_near_names(text, person.name))
+                re.search(pattern.format(rf"(?:the\s+)?{re.escape(name)}"), text)
+                for name in (*person.names, *_near_names(text, person))
             )
             if named and person.id not in found and (found or pattern is _ADDRESS):
                 found.append(person.id)
-    others = [name for one in state.creatures.values() for name in (one.id, one.name.lower())]
+    others = [name for one in state.creatures.values() for name in one.names]
     if not found and len(here) == 1 and _UNNAMED.match(text) and not named_in(text, others):
         # Who is alone with the player is meant without a name.
         found = [here[0].id]
     return tuple(found)
 
 
-def _near_names(text: str, name: str) -> list[str]:
-    """Return the words of a text that are nearly a name."""
-    return [word for word in words_of(text) if is_nearly(word, name.lower())]
+def _near_names(text: str, person: Creature) -> list[str]:
+    """Return the words of a text that are nearly a name of somebody."""
+    return [word for word in words_of(text) if any(is_nearly(word, name) for name in person.names)]
 
 
 class DetectNpcDialogueTargets(TurnPhase):
