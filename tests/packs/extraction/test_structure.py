@@ -100,3 +100,19 @@ def test_sentences_end_where_a_reader_ends_them() -> None:
         "First",
         "Second",
     ]
+
+
+def test_a_cell_that_reaches_down_is_a_cell_of_each_row() -> None:
+    page = read(
+        "<table><tr><th>Role</th><th>Name</th></tr><tr><td rowspan=2>Cook</td><td>Ann</td></tr>"
+        "<tr><td>Bob</td></tr><tr><td>Mate</td><td>Cy</td></tr></table>"
+        "<table><tr><th rowspan=2>Exits</th><td>North</td></tr><tr><td>South</td></tr></table>"
+    )
+
+    items = [block for block in page.blocks if block.kind == "item"]
+    assert [[cell.text for cell in block.cells] for block in items] == [
+        ["Role: Cook", "Name: Ann"],
+        ["Role: Cook", "Name: Bob"],
+        ["Role: Mate", "Name: Cy"],
+    ]
+    assert [row.text for row in page.rows()] == ["Exits: North", "Exits: South"]

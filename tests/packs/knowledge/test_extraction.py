@@ -14,7 +14,9 @@ import pytest
 
 from tests.tools.calling import request
 from tests.tools.scripted_models import Script, answer_of, project, serving
+from wavewright.packs.extraction.prose import ProseReader
 from wavewright.packs.knowledge.extraction import chunk_extractor
+from wavewright.packs.knowledge.generation import generate_records
 from wavewright.packs.knowledge.models import Chunk, ChunkRecords, GraphRecord, KnownName
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelError, NamedCall
@@ -229,3 +231,20 @@ def test_what_code_made_without_a_model_is_no_result_for_a_run_with_one(tmp_path
 
     assert with_model.cache_for == without.cache_for == 30 * 86_400
     assert with_model.version != without.version
+
+
+def test_the_rows_of_a_wide_table_are_observations_of_what_they_name() -> None:
+    text = (
+        "| Name | Rank | Born | Home |\n|---|---|---|---|\n| Ann Holt | Captain | 1961 | Port Vell |\n"
+        "| Cy Dunn | Cook | 1980 | |\n\n| Option | Default | Meaning |\n|---|---|---|\n| Timeout | 30 | Seconds |\n"
+    )
+    chunk = CHUNK.model_copy(update={"names": (), "text": text, "end": 100 + len(text)})
+
+    records = generate_records(chunk, ProseReader(None))
+
+    assert records is not None
+    assert [(one.entity, one.text) for one in records.observations] == [
+        ("Ann Holt", "Rank: Captain; Born: 1961; Home: Port Vell"),
+        ("Cy Dunn", "Rank: Cook; Born: 1980"),
+    ]
+    assert records.observations[0].evidence[0].quote == "| Ann Holt | Captain | 1961 | Port Vell |"

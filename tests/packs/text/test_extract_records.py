@@ -255,3 +255,39 @@ def test_every_record_that_code_reads_fits_and_stands_in_the_text(text: str) -> 
 )
 def test_a_hostile_text_is_read_to_its_end(text: str, count: int) -> None:
     assert len(plain_records(text, PERSON)) == count
+
+
+COOK: JsonObject = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {
+        "name": {"type": "string"},
+        "role": {"type": "string"},
+        "age": {"type": "integer"},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| Name | Office | Phone | Role | Since | Age | Notes |\n|--|--|--|--|--|--|--|\n"
+        "| Ann | 3 | 12 | Cook | 2001 | 31 | says \\| writes |\n",
+        "> | **Name** | Role | Age (years) |\n> |---|---|---|\n> | **Ann** | [Cook](/cook) | 31 |\n",
+        "| Property | Value |\n|---|---|\n| Name | Ann |\n| Role | Cook |\n| Age | 31 |\n",
+        "Name\n: Ann\n\nRole\n: Cook\n\nAge\n: 31\n",
+    ],
+)
+def test_tables_and_lists_of_any_form_are_read(text: str) -> None:
+    [one] = plain_records(text, COOK)
+
+    assert one.record == {"name": "Ann", "role": "Cook", "age": 31}
+    assert "Ann" in "".join(text[span.start : span.end] for span in one.spans)
+
+
+def test_a_row_without_its_last_cells_is_a_record_and_the_head_of_a_table_is_none() -> None:
+    short = "| Name | Role | Age |\n|---|---|---|\n| Ann | Cook |\n"
+    other = "| Name | Office |\n|---|---|\n| Ann | 3 |\n"
+
+    assert [one.record for one in plain_records(short, COOK)] == [{"name": "Ann", "role": "Cook"}]
+    assert plain_records(other, COOK) == []

@@ -53,6 +53,7 @@ _FIELD_COLUMNS: Final = frozenset(
 """Headings of the first column of a table of two that is an info box."""
 MAX_LABEL: Final = 40
 """Characters of a row's label."""
+_MAX_ROWSPAN: Final = 1_000
 _DEFINITION: Final = re.compile(
     rf"^(?P<term>[^\W_][^\n]{{0,{MAX_LABEL}}}?):?\n(?:[ \t]*\n)?: +(?P<value>\S[^\n]*)$",
     re.MULTILINE,
@@ -176,6 +177,8 @@ class _BlockReader:
         self._heading = ""
         self._label_url = ""
         self._columns: list[str] = []
+        self._reaching: dict[int, tuple[LexborNode, int]] = {}
+        """Cells that reach down into the next rows, by their column, with how many rows."""
 
     def read(self, node: LexborNode, depth: int = 0) -> None:
         """Read what lies in an element, block by block."""
@@ -201,9 +204,10 @@ class _BlockReader:
                 self._read_table_row(child)
             elif tag == "table":
                 line = self._end(line, _kind_within(node))
-                columns, self._columns = self._columns, []
+                outer = self._columns, self._reaching
+                self._columns, self._reaching = [], {}
                 self.read(child, depth + 1)
-                self._columns = columns
+                self._columns, self._reaching = outer
             elif tag in _CONTAINERS:
                 line = self._end(line, _kind_within(node))
                 if _has_blocks(child) and tag != "blockquote":
@@ -229,7 +233,7 @@ class _BlockReader:
         )
 
     def _read_table_row(self, node: LexborNode) -> None:
-        cells = [cell for cell in _children(node) if cell.tag in {"th", "td"}]
+        cells = self._cells_of(node)
         if len(cells) > 1 and all(cell.tag == "th" for cell in cells):
             columns = [self._line_of(cell).text.strip() for cell in cells]
             is_fields = len(columns) == 2 and columns[0].casefold() in _FIELD_COLUMNS
@@ -257,6 +261,23 @@ class _BlockReader:
                 self._add("row", self._line_of(cell), column)
             rows = tuple(self.blocks[count:])
             self.blocks[count:] = [replace(whole, cells=rows)]
+
+    def _cells_of(self, node: LexborNode) -> list[LexborNode]:
+        """Return the cells of a row, those of rows above that reach down into it among them."""
+        own = [cell for cell in _children(node) if cell.tag in {"th", "td"}]
+        above, self._reaching = self._reaching, {}
+        cells: list[LexborNode] = []
+        while own or len(cells) in above:
+            column = len(cells)
+            if column in above:
+                cell, rows = above[column][0], above[column][1] - 1
+            else:
+                cell = own.pop(0)
+                rows = _rows_of(cell) - 1
+            if rows > 0:
+                self._reaching[column] = (cell, rows)
+            cells.append(cell)
+        return cells
 
     def _line_of(self, node: LexborNode) -> _Line:
         line = _Line()
@@ -358,6 +379,12 @@ def _children(node: LexborNode) -> Iterator[LexborNode]:
 
 def _has_blocks(node: LexborNode) -> bool:
     return any(child.tag in _CONTAINERS or child.tag in _HEADINGS for child in _children(node))
+
+
+def _rows_of(cell: LexborNode) -> int:
+    """Return over how many rows a cell reaches."""
+    text = cell.attributes.get("rowspan") or "1"
+    return min(int(text), _MAX_ROWSPAN) if text.isascii() and text.isdigit() else 1
 
 
 def _is_label(node: LexborNode) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from wavewright.config import Span
+from wavewright.packs.extraction.blocks import PageStructure, is_name, singular
 from wavewright.packs.extraction.entities import Gazetteer, NamedEntity
 from wavewright.packs.extraction.kinds import (
     KINDS,
@@ -250,6 +251,7 @@ class _ChunkReader:
         ]
         types = {one.name: one for one in (*chunk.names, self._subject)}
         plain = [(span, plain_text(chunk.text[span.start : span.end])) for span in spans]
+        self._read_tables(page, plain, types)
         for found in relations(Gazetteer([page], KINDS, known=known), [page]):
             span = next(
                 (span for span, text in plain if _says(text, found, self._subject.name)), None
@@ -260,6 +262,30 @@ class _ChunkReader:
                     for one in (found.source, found.target)
                 ]
                 self._relate(ends[0], found.relation.replace("_", " "), ends[1], span)
+
+    def _read_tables(
+        self,
+        page: PageStructure,
+        plain: Sequence[tuple[Span, str]],
+        types: Mapping[str, KnownName],
+    ) -> None:
+        """Observe what the rows of tables say of what stands in their first column, where that is
+        one of names, of a kind of things, or of known names.
+        """
+        rows = {_words_alone(text): span for span, text in plain}
+        for block in (one for one in page.blocks if one.cells):
+            first, *others = block.cells
+            column, name = singular(first.label), first.value
+            kind = kind_of_word(column)
+            is_named = name in types or column == "name" or kind is not None
+            span = rows.get(_words_alone(block.text))
+            if span is None or not is_named or not is_name(name):
+                continue
+            named = types.get(name) or KnownName(
+                name=name, type=THING if kind is None else type_of_kind(kind)
+            )
+            said = "; ".join(cell.text for cell in others)
+            self._observe(named, said, (evidence_of(self._chunk, _cut(span)),))
 
     # -- prose ------------------------------------------------------------------------------------
 
@@ -600,5 +626,9 @@ def _says(text: str, found: FoundRelation, subject: str) -> bool:
     but the subject's.
     """
     names = {found.source.name, found.target.name} - {subject}
-    said, quote = (_NO_WORD.sub(" ", one).strip() for one in (text, found.quote))
+    said, quote = _words_alone(text), _words_alone(found.quote)
     return (quote in said or said in quote) and all(name in text for name in names)
+
+
+def _words_alone(text: str) -> str:
+    return _NO_WORD.sub(" ", text).strip()

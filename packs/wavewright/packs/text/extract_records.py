@@ -41,7 +41,14 @@ _RULE = re.compile(r"[|:\- ]*-[|:\- ]*")
 _PAIR = re.compile(
     r"(?:[-*] )?\**(?P<key>[A-Za-z][A-Za-z0-9 _.-]{0,60}?)\**\s*[:=]\s*\**\s*(?P<value>\S.*)"
 )
+_ROW_OF_TWO = re.compile(
+    r"\|\s*\**(?P<key>[A-Za-z][A-Za-z0-9 _.-]{0,60}?)\**\s*\|\s*(?P<value>[^|\s][^|]*?)\s*\|?"
+)
 _JOINTS = re.compile(r"[\s_.-]+")
+_CELL_END = re.compile(r"(?<!\\)\|")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
+_UNIT = re.compile(r"\s*[(\[][^()\[\]]*[)\]]$")
+"""Behind the name of a column: `Age (years)`."""
 _BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 _NULL_WORDS = frozenset({"null", "none", "n/a", "-"})
 
@@ -338,12 +345,16 @@ def _records_in_tables(
     lines: Sequence[tuple[str, Span]], schema: JsonSchema
 ) -> Iterator[PlainRecord]:
     mark, columns = "", tuple[str | None, ...]()
-    for line, span in lines:
+    for quoted, span in lines:
+        line = quoted.lstrip("> ")
         begun = _header(line, schema)
         if begun is not None:
             mark, columns = begun
         elif mark and mark in line:
             cells = _cells(line, mark)
+            if mark == "|":
+                # The last cells of a row may be left out.
+                cells += [""] * (len(columns) - len(cells))
             if len(cells) == len(columns) and not _RULE.fullmatch(line):
                 yield PlainRecord(_record(dict(zip(columns, cells, strict=True)), schema), (span,))
         else:
@@ -364,7 +375,8 @@ def _header(line: str, schema: JsonSchema) -> tuple[str, tuple[str | None, ...]]
 
 def _cells(line: str, mark: str) -> list[str]:
     if mark == "|":
-        return [cell.strip() for cell in line.strip("|").split("|")]
+        inner = line.removeprefix("|").rstrip().removesuffix("|")
+        return [_plain_cell(cell) for cell in _CELL_END.split(inner)]
     try:
         rows = list(csv.reader([line], delimiter=mark, skipinitialspace=True))
     except csv.Error:  # a cell of more than 128 KiB: not a real table
@@ -372,28 +384,57 @@ def _cells(line: str, mark: str) -> list[str]:
     return [cell.strip() for cell in rows[0]] if rows else []
 
 
+def _plain_cell(cell: str) -> str:
+    """Return a cell of a Markdown table without its marks and the targets of its links."""
+    text = _LINK.sub(r"\1", cell.strip()).replace("\\|", "|").replace("<br>", " ")
+    for mark in ("**", "__", "`", "*"):
+        if len(text) > 2 * len(mark) and text.startswith(mark) and text.endswith(mark):
+            text = text[len(mark) : -len(mark)]
+    return text
+
+
 def _records_in_pairs(
     lines: Sequence[tuple[str, Span]], schema: JsonSchema
 ) -> Iterator[PlainRecord]:
-    """Read `key: value` lines; an empty line, and a key that comes again, begin another record."""
+    """Read `key: value` lines, rows of two cells, and lists of definitions; an empty line, and a
+    key that comes again, begin another record.
+    """
     pairs: dict[str | None, str] = {}
     spans: list[Span] = []
-    for line, span in (*lines, ("", Span(0, 0))):
-        match = _PAIR.fullmatch(line)
+    is_of_rows = True
+    for line, span in (*_with_definitions(lines), ("", Span(0, 0))):
+        row = _ROW_OF_TWO.fullmatch(line)
+        match = _PAIR.fullmatch(line) or row
         field = None if match is None else _field(match["key"], schema)
         if pairs and (not line or field in pairs):
-            yield PlainRecord(_record(pairs, schema), tuple(spans))
-            pairs, spans = {}, []
+            if len(pairs) > 1 or not is_of_rows:  # a row alone is more likely the head of a table
+                yield PlainRecord(_record(pairs, schema), tuple(spans))
+            pairs, spans, is_of_rows = {}, [], True
         if match is not None and field is not None:
             pairs[field] = match["value"]
             spans.append(span)
+            is_of_rows = is_of_rows and row is not None
+
+
+def _with_definitions(lines: Sequence[tuple[str, Span]]) -> Iterator[tuple[str, Span]]:
+    """Yield the lines, a term and the definition below it (`Role`, `: Cook`) as one; no empty line
+    stands before a term, for the terms of one list belong together.
+    """
+    texts = [*(line for line, _ in lines), "", ""]
+    for at, (line, span) in enumerate(lines):
+        is_before_term = not line and texts[at + 2].startswith(": ")
+        if texts[at + 1].startswith(": "):
+            yield line + texts[at + 1], Span(span.start, lines[at + 1][1].end)
+        elif not (line.startswith(": ") or is_before_term):
+            yield line, span
 
 
 def _field(name: str, schema: JsonSchema) -> str | None:
     """Return the field that a column or a key is called by."""
-    wanted = _JOINTS.sub("", name.strip("* `\"'")).casefold()
+    bare = name.strip("* `\"'")
+    wanted = {_JOINTS.sub("", text).casefold() for text in (bare, _UNIT.sub("", bare))}
     return next(
-        (field for field in _fields(schema) if _JOINTS.sub("", field).casefold() == wanted), None
+        (field for field in _fields(schema) if _JOINTS.sub("", field).casefold() in wanted), None
     )
 
 

@@ -177,15 +177,11 @@ class GraphReader:
             values,
         ):
             said[canonical][text].append((number, origin))
-        every = only is None
-        shown = with_evidence and not every
-        quotes = self._quotes(
-            "entity", None if every else _numbers(mentions.values() if shown else ())
-        )
         groups = (
             [number for number, _ in one] for texts in said.values() for one in texts.values()
         )
-        told_by = self._quotes("observation", None if every else _numbers(groups if shown else ()))
+        quotes = self._quotes("entity", mentions.values() if with_evidence else ())
+        told_by = self._quotes("observation", groups if with_evidence else ())
         found: list[GraphEntity] = []
         for canonical, group in members.items():
             name, kind, _ = group[canonical]
@@ -228,10 +224,7 @@ class GraphReader:
         ):
             found[source, normal_name(relation), target].append((number, relation, origin))
         groups = ([number for number, _, _ in one] for one in found.values())
-        every = only is None
-        quotes = self._quotes(
-            "relation", None if every else _numbers(groups if with_evidence else ())
-        )
+        quotes = self._quotes("relation", groups if with_evidence else ())
         return [
             GraphRelation(
                 source=source,
@@ -243,17 +236,13 @@ class GraphReader:
             for (source, _, target), records in found.items()
         ]
 
-    def _quotes(self, kind: RecordKind, records: Collection[int] | None) -> _Quotes:
-        """Return the quotes of all or some records."""
-        if records is not None and not records:
-            return {}
-        where, values = "", tuple[str, ...]((kind,))
-        if records is not None:
-            where, values = f" AND record IN {LISTED}", (kind, as_list(records))
+    def _quotes(self, kind: RecordKind, groups: Iterable[Iterable[int]]) -> _Quotes:
+        """Return the quotes of groups of records."""
+        records = [number for group in groups for number in group]
         found: dict[int, list[QuotedEvidence]] = defaultdict(list)
         for record, quote, document, chunk, start, end in self._database.execute(
-            f'SELECT record, quote, document, chunk, start, "end" FROM evidence WHERE kind = ?{where}',  # noqa: S608 - our words
-            values,
+            f'SELECT record, quote, document, chunk, start, "end" FROM evidence WHERE kind = ? AND record IN {LISTED}',  # noqa: S608 - our words
+            (kind, as_list(records)),
         ):
             found[record].append(
                 QuotedEvidence(quote=quote, document=document, chunk=chunk, start=start, end=end)
@@ -266,10 +255,6 @@ def _among(only: Collection[str] | None, column: str) -> tuple[str, tuple[str, .
     parameters.
     """
     return ("", ()) if only is None else (f" WHERE {column} IN {LISTED}", (as_list(only),))
-
-
-def _numbers(groups: Iterable[Iterable[int]]) -> list[int]:
-    return [number for group in groups for number in group]
 
 
 def _best(origins: Iterable[Origin]) -> Origin:
