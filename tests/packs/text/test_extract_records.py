@@ -271,8 +271,7 @@ COOK: JsonObject = {
 @pytest.mark.parametrize(
     "text",
     [
-        "| Name | Office | Phone | Role | Since | Age | Notes |\n|--|--|--|--|--|--|--|\n"
-        "| Ann | 3 | 12 | Cook | 2001 | 31 | says \\| writes |\n",
+        "| Name | Office | Role | Age | Notes |\n|--|--|--|--|--|\n| Ann | 3 | Cook | 31 | a \\| b |\n",
         "> | **Name** | Role | Age (years) |\n> |---|---|---|\n> | **Ann** | [Cook](/cook) | 31 |\n",
         "| Property | Value |\n|---|---|\n| Name | Ann |\n| Role | Cook |\n| Age | 31 |\n",
         "Name\n: Ann\n\nRole\n: Cook\n\nAge\n: 31\n",
