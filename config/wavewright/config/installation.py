@@ -43,7 +43,7 @@ EXTRAS: Mapping[str, Extra] = {
     "pdf": Extra(("pypdf",), "PDF files as text"),
     "postgres": Extra(("asyncpg",), "journal, jobs and budgets in PostgreSQL"),
     "receipts": Extra(("cryptography",), "signatures of receipts"),
-    "search": Extra(("ddgs", "tantivy"), "the search providers `ddgs` and `tantivy`"),
+    "search": Extra(("ddgs",), "the search provider `ddgs`"),
     "view": Extra(
         ("sse_starlette", "starlette", "uvicorn"), "the pages of `wavewright view` and `play`"
     ),

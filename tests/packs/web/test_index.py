@@ -15,7 +15,7 @@ import pytest
 
 from tests.repository.tree import ROOT
 from wavewright.packs.web import index
-from wavewright.packs.web.index import Engine, FolderIndex, PageMatch, read_page
+from wavewright.packs.web.index import FolderIndex, PageMatch, read_page
 from wavewright.tools import ToolError
 
 pytest.importorskip("selectolax")
@@ -43,20 +43,12 @@ def write(tmp_path: Path) -> WriteFile:
     return write_file
 
 
-@pytest.fixture(params=["fts5", "tantivy"])
-def engine(request: pytest.FixtureRequest) -> Engine:
-    chosen: Engine = request.param
-    if chosen == "tantivy":
-        pytest.importorskip("tantivy")
-    return chosen
-
-
 def paths(found: list[PageMatch]) -> list[str]:
     return [match.path for match in found]
 
 
 def test_pages_of_each_kind_are_found_by_stems_of_their_words(
-    tmp_path: Path, write: WriteFile, engine: Engine
+    tmp_path: Path, write: WriteFile
 ) -> None:
     write(
         "a.html",
@@ -64,7 +56,7 @@ def test_pages_of_each_kind_are_found_by_stems_of_their_words(
     )
     write("sub/b.md", "# The *Lake*\n\nA wolf drinks here.")
     write("c.txt", "Nothing of the kind.")
-    pages = FolderIndex(tmp_path, engine=engine)
+    pages = FolderIndex(tmp_path)
 
     (nest,) = pages.search("nesting", 5)
     (wolf,) = pages.search("of drinking", 5)
@@ -75,23 +67,19 @@ def test_pages_of_each_kind_are_found_by_stems_of_their_words(
 
 
 def test_a_page_that_the_query_names_precedes_those_that_mention_it_often(
-    tmp_path: Path, write: WriteFile, engine: Engine
+    tmp_path: Path, write: WriteFile
 ) -> None:
     write("bandit.md", "# Bandit\n\nbandit river bandit river bandit history of the bandit river")
     write("river.md", "# Bandit River\n\nWater.")
 
-    found = FolderIndex(tmp_path, engine=engine).search(
-        "What is the history of the Bandit River?", 5
-    )
+    found = FolderIndex(tmp_path).search("What is the history of the Bandit River?", 5)
 
     assert paths(found) == ["river.md", "bandit.md"]
 
 
-def test_a_search_sees_new_changed_and_removed_files(
-    tmp_path: Path, write: WriteFile, engine: Engine
-) -> None:
+def test_a_search_sees_new_changed_and_removed_files(tmp_path: Path, write: WriteFile) -> None:
     gone, changed = write("gone.txt", "elves"), write("changed.txt", "orcs")
-    pages = FolderIndex(tmp_path, engine=engine)
+    pages = FolderIndex(tmp_path)
     assert sorted(paths(pages.search("elves orcs", 5))) == ["changed.txt", "gone.txt"]
 
     gone.unlink()
@@ -112,12 +100,10 @@ def test_what_is_hidden_excluded_or_no_page_is_left_out(tmp_path: Path, write: W
 
 
 @pytest.mark.parametrize("query", ['"', "a OR b) NEAR(", "title:x*", "-", "the of", "NOT"])
-def test_a_query_is_words_and_never_syntax(
-    tmp_path: Path, write: WriteFile, engine: Engine, query: str
-) -> None:
+def test_a_query_is_words_and_never_syntax(tmp_path: Path, write: WriteFile, query: str) -> None:
     write("a.txt", "something else")
 
-    assert FolderIndex(tmp_path, engine=engine).search(query, 5) == []
+    assert FolderIndex(tmp_path).search(query, 5) == []
 
 
 def test_html_pages_without_the_extra_are_an_error_that_names_it(
@@ -190,8 +176,8 @@ def name_queries() -> list[tuple[str, str]]:
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
-def test_pages_of_a_wiki_are_found_by_name_and_topic(engine: Engine) -> None:
-    indexed = FolderIndex(CORPUS, exclude=["gold/*", "tools/*"], engine=engine)
+def test_pages_of_a_wiki_are_found_by_name_and_topic() -> None:
+    indexed = FolderIndex(CORPUS, exclude=["gold/*", "tools/*"])
 
     queries = name_queries()
     hits = sum(paths(indexed.search(query, 1)) == [path] for path, query in queries)

@@ -3,7 +3,7 @@ follows.
 
 An index is kept in memory. That of a folder first reads, at each search, files that are new or have
 changed (HTML, Markdown and plain text), and forgets those that are gone. SQLite's FTS5 ranks the
-pages, or tantivy where the settings name it.
+pages, with Porter's stemmer.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final
 
 from wavewright.config import install_hint
 from wavewright.tools import ToolError
-
-Engine: TypeAlias = Literal["fts5", "tantivy"]
 
 MAX_PAGES: Final = 20_000
 MAX_PAGE_BYTES: Final = 2 * 2**20
@@ -69,34 +67,36 @@ class PageMatch:
     """Higher is better; comparable within one search only."""
 
 
-class _PageRanker(Protocol):
-    """Stores pages and ranks them."""
-
-    def replace(self, gone: Collection[str], pages: Iterable[IndexedPage]) -> None:
-        """Forget the pages of some paths, then add others."""
-        ...
-
-    def search(self, words: Sequence[str], limit: int) -> list[tuple[IndexedPage, float]]:
-        """Return the best pages that have at least one of these words, with their scores."""
-        ...
-
-
 class PageIndex:
     """Pages that are found by their titles and words; safe to use from any thread."""
 
-    def __init__(self, engine: Engine = "fts5") -> None:
-        """Begin without pages.
-
-        Raises:
-            ToolError: the engine is not installed.
-        """
-        self._ranker: _PageRanker = _Fts5Ranker() if engine == "fts5" else _TantivyRanker()
+    def __init__(self) -> None:
+        self._database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        # Tools keep an index and have no end of their own, so the database is closed when the index
+        # is forgotten.
+        weakref.finalize(self, self._database.close)
+        self._database.execute(
+            "CREATE VIRTUAL TABLE page USING fts5"
+            "(path UNINDEXED, title, text, tokenize = 'porter unicode61 remove_diacritics 2')"
+        )
         self._lock = threading.Lock()
 
     def replace(self, gone: Collection[str], pages: Iterable[IndexedPage]) -> None:
         """Forget the pages of some paths, then add others."""
         with self._lock:
-            self._ranker.replace(gone, pages)
+            self._database.execute("BEGIN")
+            try:
+                self._database.executemany(
+                    "DELETE FROM page WHERE path = ?", ((path,) for path in gone)
+                )
+                self._database.executemany(
+                    "INSERT INTO page VALUES (?, ?, ?)",
+                    ((page.path, page.title, page.text) for page in pages),
+                )
+            except BaseException:
+                self._database.execute("ROLLBACK")
+                raise
+            self._database.execute("COMMIT")
 
     def search(self, query: str, limit: int) -> list[PageMatch]:
         """Return the best pages for a query, best first; a page need not have all of its words.
@@ -104,35 +104,38 @@ class PageIndex:
         Pages whose whole title is in the query precede others, those with the longest title first.
         """
         words = query_words(query)
-        with self._lock:
-            found = self._ranker.search(words, max(limit, _CANDIDATES)) if words else []
+        found = self._ranked(words, max(limit, _CANDIDATES)) if words else []
         found.sort(key=lambda scored: _named_words(scored[0].title, words), reverse=True)
         return [
             PageMatch(page.path, page.title, _snippet(page.text, words), score)
             for page, score in found[:limit]
         ]
 
+    def _ranked(self, words: Sequence[str], limit: int) -> list[tuple[IndexedPage, float]]:
+        """Return the best pages that have at least one of these words, with their scores."""
+        with self._lock:
+            rows = self._database.execute(
+                "SELECT path, title, text, -bm25(page, 0, ?, 1) FROM page WHERE page MATCH ?"
+                " ORDER BY 4 DESC, path LIMIT ?",
+                (_TITLE_WEIGHT, " OR ".join(f'"{word}"' for word in words), limit),
+            ).fetchall()
+        return [(IndexedPage(path, title, text), score) for path, title, text, score in rows]
+
 
 class FolderIndex:
     """The pages of one folder; safe to use from any thread."""
 
-    def __init__(
-        self, folder: Path, *, exclude: Collection[str] = (), engine: Engine = "fts5"
-    ) -> None:
+    def __init__(self, folder: Path, *, exclude: Collection[str] = ()) -> None:
         """Read nothing yet.
 
         Args:
             folder: Where the pages are, at any depth; hidden files and folders are left out.
             exclude: Patterns of relative paths that are left out, such as `drafts/*`; `*` matches
                 `/`, too.
-            engine: What ranks the pages.
-
-        Raises:
-            ToolError: the engine is not installed.
         """
         self._folder = folder
         self._exclude = tuple(exclude)
-        self._pages = PageIndex(engine)
+        self._pages = PageIndex()
         self._known = dict[str, tuple[int, int]]()
         self._lock = threading.Lock()
 
@@ -251,81 +254,3 @@ def read_html(source: str) -> tuple[str, str]:
     heading = tree.css_first("h1") or tree.css_first("title")
     title = " ".join(heading.text().split()) if heading is not None else ""
     return title, body.text(separator=" ") if body is not None else ""
-
-
-class _Fts5Ranker:
-    """SQLite's FTS5 with Porter's stemmer."""
-
-    def __init__(self) -> None:
-        self._database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-        # Tools keep an index and have no end of their own, so the database is closed when the index
-        # is forgotten.
-        weakref.finalize(self, self._database.close)
-        self._database.execute(
-            "CREATE VIRTUAL TABLE page USING fts5"
-            "(path UNINDEXED, title, text, tokenize = 'porter unicode61 remove_diacritics 2')"
-        )
-
-    def replace(self, gone: Collection[str], pages: Iterable[IndexedPage]) -> None:
-        self._database.execute("BEGIN")
-        try:
-            self._database.executemany(
-                "DELETE FROM page WHERE path = ?", ((path,) for path in gone)
-            )
-            self._database.executemany(
-                "INSERT INTO page VALUES (?, ?, ?)",
-                ((page.path, page.title, page.text) for page in pages),
-            )
-        except BaseException:
-            self._database.execute("ROLLBACK")
-            raise
-        self._database.execute("COMMIT")
-
-    def search(self, words: Sequence[str], limit: int) -> list[tuple[IndexedPage, float]]:
-        rows = self._database.execute(
-            "SELECT path, title, text, -bm25(page, 0, ?, 1) FROM page WHERE page MATCH ? ORDER BY 4 DESC, path LIMIT ?",
-            (_TITLE_WEIGHT, " OR ".join(f'"{word}"' for word in words), limit),
-        )
-        return [(IndexedPage(path, title, text), score) for path, title, text, score in rows]
-
-
-class _TantivyRanker:
-    """The library tantivy with its English stemmer."""
-
-    def __init__(self) -> None:
-        try:
-            import tantivy
-        except ImportError as error:
-            raise ToolError(
-                "the engine 'tantivy' is not installed",
-                hint="run `pip install 'wavewright[search]'`, or use 'fts5'",
-            ) from error
-        fields = tantivy.SchemaBuilder().add_text_field("path", stored=True, tokenizer_name="raw")
-        for name in ("title", "text"):
-            fields.add_text_field(name, stored=True, tokenizer_name="en_stem")
-        self._new_document, self._term_query = tantivy.Document, tantivy.Query.term_query
-        self._index = tantivy.Index(fields.build())
-
-    def replace(self, gone: Collection[str], pages: Iterable[IndexedPage]) -> None:
-        writer = self._index.writer(num_threads=1)
-        for path in gone:
-            writer.delete_documents_by_query(self._term_query(self._index.schema, "path", path))
-        for page in pages:
-            writer.add_document(
-                self._new_document(path=page.path, title=page.title, text=page.text)
-            )
-        writer.commit()
-        writer.wait_merging_threads()
-        self._index.reload()
-
-    def search(self, words: Sequence[str], limit: int) -> list[tuple[IndexedPage, float]]:
-        query = self._index.parse_query(
-            " ".join(words), ["title", "text"], field_boosts={"title": _TITLE_WEIGHT}
-        )
-        searcher = self._index.searcher()
-        found: list[tuple[IndexedPage, float]] = []
-        for score, address in searcher.search(query, limit).hits:
-            fields = searcher.doc(address).to_dict()
-            page = IndexedPage(*(str(fields[name][0]) for name in ("path", "title", "text")))
-            found.append((page, float(score or 0)))
-        return found

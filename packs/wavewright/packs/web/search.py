@@ -87,9 +87,7 @@ def open_search(
                 "'http://localhost:8888'}; providers are local, searxng, tavily, brave and ddgs",
             )
         case LocalSearch(folder=str(folder)):
-            index = FolderIndex(
-                root / Path(folder).expanduser(), exclude=settings.exclude, engine=settings.engine
-            )
+            index = FolderIndex(root / Path(folder).expanduser(), exclude=settings.exclude)
             return partial(_search_folder, index, settings.base_url)
         case LocalSearch():
             if reader is None:

@@ -8,7 +8,6 @@ from pydantic import AfterValidator, Field, model_validator
 
 from wavewright.config import Seconds
 from wavewright.packs.web.addresses import AddressRefused, read_place
-from wavewright.packs.web.index import Engine
 from wavewright.planner import DocumentModel
 
 _BaseUrl: TypeAlias = Annotated[str, Field(pattern=r"^https?://")]
@@ -34,7 +33,6 @@ class LocalSearch(DocumentModel):
     """How old the index of a site may become; then the site is crawled again."""
     exclude: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Patterns of relative paths that are left out, such as `drafts/*`."""
-    engine: Engine = "fts5"
 
     @model_validator(mode="after")
     def _has_one_place(self) -> Self:

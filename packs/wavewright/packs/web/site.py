@@ -56,7 +56,6 @@ class SiteIndex:
 
         Raises:
             AddressRefused: the address is not fetched.
-            ToolError: the engine is not installed.
         """
         assert settings.site is not None
         address = reader.address(settings.site)
@@ -66,7 +65,7 @@ class SiteIndex:
         self._settings = settings
         limits = json.dumps([settings.max_pages, *settings.exclude])
         self._key = f"site {reader.cache_key(address)} {limits}"
-        self._index = PageIndex(settings.engine)
+        self._index = PageIndex()
         self._paths = set[str]()
         """Of the pages in the index."""
         self._crawled_at: dt.datetime | None = None
