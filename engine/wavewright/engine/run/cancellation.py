@@ -23,7 +23,7 @@ import anyio
 
 from wavewright.config.identities import Identity
 from wavewright.engine.run.target_waves import target_runs
-from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, Noted, RunFinished
 from wavewright.executor.run.ports import DrainSignal
 from wavewright.executor.store.errors import JournalError
@@ -250,7 +250,7 @@ async def end_cancelled(
         RunFinished(now, "cancelled", cancel_reason(request)),
     ]
     for target in target_runs(fold(await journal.load(run))):
-        if not has_ended(fold(await journal.load(target))):
+        if not fold(await journal.load(target)).has_ended:
             await journal.append(target, events)
             await journal.close_run(target)
     await journal.append(run, events)
@@ -260,8 +260,3 @@ async def end_cancelled(
 def cancel_reason(request: CancelRequest) -> str:
     """Return why a run or a job has ended that was cancelled."""
     return f"cancelled by {request.by}"
-
-
-def has_ended(state: RunState) -> bool:
-    """Whether the run has an end, and cannot be resumed."""
-    return state.finished is not None and not state.is_interrupted

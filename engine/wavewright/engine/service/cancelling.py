@@ -16,7 +16,7 @@ import anyio
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
-from wavewright.engine.run.cancellation import cancel_reason, end_cancelled, has_ended
+from wavewright.engine.run.cancellation import cancel_reason, end_cancelled
 from wavewright.engine.run.find_run import find_run, root_run_of
 from wavewright.engine.service.daemon.outbox import OutboxJournal
 from wavewright.engine.service.daemon.reports import Reporter
@@ -129,7 +129,7 @@ async def _opened_to_cancel(
 
 async def _end_run(stores: Stores, run: RunId, request: CancelRequest) -> None:
     state = fold(await stores.journal.load(run))
-    if has_ended(state):
+    if state.has_ended:
         assert state.finished is not None
         _check_cancelled(run, state.finished.status)
     else:
@@ -145,7 +145,7 @@ async def _has_ended(
         CancelRefused: the job has come to another end.
     """
     state = fold(await stores.journal.load(job.run))
-    if state.started is not None and not has_ended(state):
+    if state.started is not None and not state.has_ended:
         return False
     ended = await stores.jobs.cancel_waiting(
         job.job, cancel_reason(request), reporter.state_reports

@@ -175,6 +175,11 @@ class RunState:
         """Whether the run was stopped before its end and can be resumed."""
         return self.finished is not None and self.finished.status == "interrupted"
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run has an end, and cannot be resumed."""
+        return self.finished is not None and not self.is_interrupted
+
     def status(self, step_id: StepId) -> StepStatus | None:
         """Return how a step ended; `None` where it has not."""
         record = self.steps.get(step_id)

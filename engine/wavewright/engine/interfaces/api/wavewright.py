@@ -451,7 +451,7 @@ class Wavewright:
         """
         known, events = await self._events_of(run)
         settings, state = self._settings_with(plan, tools), fold(events)
-        if state.finished is None or state.is_interrupted:
+        if not state.has_ended:
             _require_functions(state, settings, is_retry=False)
         return await self._execute(RunRequest(run=known), settings=settings)
 
@@ -664,9 +664,8 @@ class Wavewright:
                     require_same_job(state, request.resolved_job)
             for event in () if after is None else events[after:]:
                 on_event(event)
-            has_ended = state.finished is not None and not state.is_interrupted
-            if has_ended or (state.started is not None and if_exists == "return"):
-                return PlanRun(state, None, stored_package(state) if has_ended else None)
+            if state.has_ended or (state.started is not None and if_exists == "return"):
+                return PlanRun(state, None, stored_package(state) if state.has_ended else None)
         ports = Ports(
             attempt=Attempt(journal=opened.journal, on_event=on_event),
             means=Means(settings=settings or self._settings, services=opened.services),

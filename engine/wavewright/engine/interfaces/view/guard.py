@@ -42,7 +42,6 @@ from wavewright.engine.interfaces.view.served_pages import (
 )
 from wavewright.engine.interfaces.view.sessions import SESSION_SECONDS, Sessions
 
-LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _SECURITY_HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"

@@ -27,6 +27,7 @@ from wavewright.config.value_types import valid_person_name
 
 TOKEN_VARIABLE: Final = "WAVEWRIGHT_VIEW_TOKEN"  # noqa: S105 - the name of the variable
 """Holds the token of pages that are served."""
+LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 MIN_TOKEN_LENGTH: Final = 16
 """Characters of a token that somebody has chosen."""
 ROLES: Final[Sequence[Role]] = ("look", "decide", "operate")
@@ -133,15 +134,8 @@ class PageAccess:
         Raises:
             TokenTooShort: that of the environment can be guessed.
         """
-        chosen = os.environ.get(TOKEN_VARIABLE)
-        if not chosen:
-            return None if self.names_people else new_token()
-        if len(chosen) < MIN_TOKEN_LENGTH:
-            raise TokenTooShort(
-                f"{TOKEN_VARIABLE} has fewer than {MIN_TOKEN_LENGTH} characters",
-                hint="set a longer one, such as that of `openssl rand -hex 32`",
-            )
-        return chosen
+        chosen = chosen_token(TOKEN_VARIABLE)
+        return chosen or (None if self.names_people else new_token())
 
     def is_proxy(self, address: str) -> bool:
         """Whether requests from an address are those of the trusted proxy."""
@@ -179,6 +173,22 @@ def below_prefix(scope: Scope, prefix: str) -> Scope:
 
 
 SESSIONS_FILE: Final = "view-sessions.sqlite"
+
+
+def chosen_token(variable: str) -> str | None:
+    """Return the token of pages that somebody has put into the environment; None where there is
+    none.
+
+    Raises:
+        TokenTooShort: it can be guessed.
+    """
+    token = os.environ.get(variable)
+    if token and len(token) < MIN_TOKEN_LENGTH:
+        raise TokenTooShort(
+            f"{variable} has fewer than {MIN_TOKEN_LENGTH} characters",
+            hint="set a longer one, such as that of `openssl rand -hex 32`",
+        )
+    return token or None
 
 
 def new_token() -> str:

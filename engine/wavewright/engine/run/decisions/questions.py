@@ -137,8 +137,7 @@ def pending_question(state: RunState, now: float) -> OpenQuestion | None:
     """Return what a run without a daemon asks; None where it asks nothing or was answered. Other
     steps of it may still run.
     """
-    has_ended = state.finished is not None and not state.is_interrupted
-    if state.started is None or has_ended:
+    if state.started is None or state.has_ended:
         return None
     asked = open_question(state)
     if asked is None:

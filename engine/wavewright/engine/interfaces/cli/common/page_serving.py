@@ -25,12 +25,11 @@ from wavewright.engine.interfaces.cli.common.http_serving import listener_addres
 from wavewright.engine.interfaces.cli.common.output import print_line
 from wavewright.engine.interfaces.view.app import open_view
 from wavewright.engine.interfaces.view.guard import (
-    LOOPBACK,
     AccessGuard,
     RoleOfPath,
     role_of_view,
 )
-from wavewright.engine.interfaces.view.people import PageAccess
+from wavewright.engine.interfaces.view.people import LOOPBACK, PageAccess
 from wavewright.engine.service.operations.bounded_http import BoundedRequests
 from wavewright.engine.service.operations.health import http_served
 from wavewright.engine.service.operations.trace_export import export_traces

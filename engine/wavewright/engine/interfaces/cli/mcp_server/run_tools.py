@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, TypeAlias
@@ -21,7 +20,6 @@ from pydantic import BaseModel, Field
 
 from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.settings import Settings
-from wavewright.engine.interfaces.cli.common.arguments import load_run, open_journal
 from wavewright.engine.interfaces.cli.common.output import CommandError
 from wavewright.engine.interfaces.cli.common.progress import step_line
 from wavewright.engine.interfaces.cli.mcp_server.plan_tools import (
@@ -36,11 +34,10 @@ from wavewright.engine.interfaces.cli.mcp_server.plan_tools import (
 )
 from wavewright.engine.interfaces.cli.runs.earlier_runs import find_resumable_run
 from wavewright.engine.interfaces.cli.runs.run_command import run_in_project
-from wavewright.engine.interfaces.cli.runs.runs_command import package_of
+from wavewright.engine.interfaces.cli.runs.runs_command import load_listed_run, package_of
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
 from wavewright.engine.run.cancellation import CancellationToken
 from wavewright.engine.run.context import RunContext, RunRequest
-from wavewright.engine.run.decisions.questions import mark_waiting_runs
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.pipeline.phase import PipelineRun
 from wavewright.engine.run.ports import ApprovalRequest
@@ -48,7 +45,6 @@ from wavewright.engine.run.project.tools import signatures_to_check
 from wavewright.engine.run.task_groups import open_task_group
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, PlanAccepted, StepFinished
-from wavewright.executor.store.journal import RunRow
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.types import RunId, StepId
@@ -266,13 +262,12 @@ async def _cancel_with_caller(cancellation: CancellationToken, has_ended: anyio.
 
 
 async def _run_answer(prefix: str | None, settings: Settings) -> RunAnswer:
-    run, events = await load_run(settings, prefix)
-    row = await _row(run, settings)
+    row, events = await load_listed_run(settings, prefix)
     answer = RunAnswer(
-        run=run,
+        run=row.run,
         job=row.job,
         status=row.status,
-        hint=_HINTS[row.status].format(run=run) if row.status in _HINTS else None,
+        hint=_HINTS[row.status].format(run=row.run) if row.status in _HINTS else None,
     )
     state = fold(events)
     if state.accepted is None:
@@ -294,12 +289,6 @@ async def _run_answer(prefix: str | None, settings: Settings) -> RunAnswer:
                 for step in package.execution_log
             ),
             "warnings": package.warnings,
-            "package": f"{RUN_URI.format(run=run)}/package",
+            "package": f"{RUN_URI.format(run=row.run)}/package",
         }
     )
-
-
-async def _row(run: RunId, settings: Settings) -> RunRow:
-    async with open_journal(settings) as journal:
-        rows = [row for row in await journal.list_runs() if row.run == run]
-        return (await mark_waiting_runs(journal, rows, time.time()))[0]

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import os
-import secrets
 import socket
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -59,7 +57,13 @@ from wavewright.engine.interfaces.cli.mcp_server.plan_tools import Project
 from wavewright.engine.interfaces.cli.mcp_server.run_tools import RUN_URI
 from wavewright.engine.interfaces.cli.project.init_command import AUTHORED_SCHEMAS, schema_text
 from wavewright.engine.interfaces.cli.runs.runs_command import package_of, row_json
-from wavewright.engine.interfaces.view.people import PageAccess, below_prefix
+from wavewright.engine.interfaces.view.people import (
+    LOOPBACK,
+    PageAccess,
+    below_prefix,
+    chosen_token,
+    new_token,
+)
 from wavewright.engine.run.project.tools import all_tools
 from wavewright.engine.run.version import __version__
 from wavewright.engine.service.operations.trace_export import export_traces
@@ -75,10 +79,8 @@ from wavewright.tools.pack_folders import project_prompts
 from wavewright.tools.packs import PackServer, ServerTool, load_pack, pack_names
 
 TOKEN_VARIABLE = "WAVEWRIGHT_MCP_TOKEN"  # noqa: S105 - the name of the variable
-_MIN_TOKEN_LENGTH = 16
 _MAX_BODY = 4 * 2**20
 """Bytes of a message of a client, as the MCP library takes them."""
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +343,8 @@ def _serve_opened(
                     [server] = servers.values()
                     await server.run_stdio_async()
                     return
-                tokens = {role: _given_token(role) or secrets.token_urlsafe(32) for role in servers}
+                chosen = {role: chosen_token(_token_variable(role)) for role in servers}
+                tokens = {role: token or new_token() for role, token in chosen.items()}
                 by_token = {tokens[role]: server for role, server in servers.items()}
                 if len(by_token) < len(servers):
                     raise CommandError(
@@ -350,7 +353,7 @@ def _serve_opened(
                 place = access.public_url or f"http://{listener_address(listener)}"
                 print_line(f"MCP server of {root}: {place.rstrip('/')}/mcp")
                 for role, token in tokens.items():
-                    if not _given_token(role):
+                    if chosen[role] is None:
                         print_line(f"token of {role}: {token}" if role else f"token: {token}")
 
                 app = http_app(by_token, http.rpartition(":")[0], access)
@@ -383,14 +386,8 @@ async def _pack_servers(
         }
 
 
-def _given_token(role: str) -> str:
-    """Return the token of a role in the environment; empty where there is none."""
-    variable = f"{TOKEN_VARIABLE}_{role.upper()}" if role else TOKEN_VARIABLE
-    token = os.environ.get(variable, "")
-    if token and len(token) < _MIN_TOKEN_LENGTH:
-        message = f"{variable} has fewer than {_MIN_TOKEN_LENGTH} characters"
-        raise CommandError(message, hint="set a longer one, or unset it for a new one")
-    return token
+def _token_variable(role: str) -> str:
+    return f"{TOKEN_VARIABLE}_{role.upper()}" if role else TOKEN_VARIABLE
 
 
 def http_app(
@@ -403,7 +400,7 @@ def http_app(
     a proxy that offers them at a public address, clients may use that, too.
     """
     access = access or PageAccess()
-    names = dict.fromkeys((host, *_LOOPBACK))
+    names = dict.fromkeys((host, *LOOPBACK))
     origins = [each for name in names for each in (f"http://{name}", f"http://{name}:*")]
     security = TransportSecuritySettings(
         allowed_hosts=[

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Final
 
 from wavewright.config import exit_codes
 from wavewright.config.published_schemas import published_schema
@@ -86,6 +87,7 @@ def _schema(name: str) -> object:
     return document_schema(name)
 
 
+_STARTER: Final = files("wavewright.engine.interfaces") / "starter"
 _RENAMED = {"gitignore": ".gitignore"}
 """Files that are shipped under another name than they have in a project."""
 
@@ -127,7 +129,7 @@ def write_here(folder: Path | None) -> int:
         message = f"--here does not go with the folder {str(folder)!r}"
         raise CommandError(message, hint="leave one of the two out")
     folder = Path()
-    names = [*_names(files("wavewright.engine.interfaces") / "starter"), str(SCHEMAS)]
+    names = [*(name for name, _ in _files_below(_STARTER)), str(SCHEMAS)]
     taken = [name for name in names if name not in _NOT_OVERWRITTEN and (folder / name).exists()]
     if taken:
         raise CommandError(
@@ -142,8 +144,13 @@ def write_here(folder: Path | None) -> int:
 
 def _write(folder: Path, kept: Sequence[str]) -> int:
     try:
-        written = _copy(files("wavewright.engine.interfaces") / "starter", folder, kept)
-        written += write_schemas(folder / SCHEMAS)
+        folder.mkdir(parents=True, exist_ok=True)
+        written = write_schemas(folder / SCHEMAS)
+        for name, file in _files_below(_STARTER):
+            if name not in kept:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_bytes(file.read_bytes())
+                written += 1
     except OSError as error:
         raise unwritable(folder, error, "name a folder in one that can be written to") from error
     lines = [f"wrote {written} files to {folder}", "next:"]
@@ -160,24 +167,10 @@ def _has_content(folder: Path) -> bool:
         return True
 
 
-def _names(source: Traversable, above: str = "") -> Iterator[str]:
-    """Yield the paths that the starter's files have in a project."""
-    for entry in source.iterdir():
+def _files_below(folder: Traversable, above: str = "") -> Iterator[tuple[str, Traversable]]:
+    """Yield the files of the starter, each by the path that it has in a project."""
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir() and entry.name != "__pycache__":
-            yield from _names(entry, f"{above}{entry.name}/")
+            yield from _files_below(entry, f"{above}{entry.name}/")
         elif entry.is_file():
-            yield above + _RENAMED.get(entry.name, entry.name)
-
-
-def _copy(source: Traversable, target: Path, kept: Sequence[str] = ()) -> int:
-    target.mkdir(parents=True, exist_ok=True)
-    written = 0
-    for entry in sorted(source.iterdir(), key=lambda entry: entry.name):
-        if entry.name == "__pycache__" or _RENAMED.get(entry.name, entry.name) in kept:
-            continue
-        if entry.is_dir():
-            written += _copy(entry, target / entry.name)
-        else:
-            (target / _RENAMED.get(entry.name, entry.name)).write_bytes(entry.read_bytes())
-            written += 1
-    return written
+            yield above + _RENAMED.get(entry.name, entry.name), entry

@@ -44,7 +44,8 @@ from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event
 from wavewright.executor.run.redacted_events import redacted_events
 from wavewright.executor.store import run_queries
-from wavewright.executor.store.journal import RunRow, RunStatus
+from wavewright.executor.store.errors import RunNotFound
+from wavewright.executor.store.journal import RunRow
 from wavewright.executor.store.retention import RunRemoval, find_groups, remove_groups
 from wavewright.planner.diagnostics.diagnostic import counted, suggest_name
 from wavewright.planner.diagnostics.rendering import printable, printable_json
@@ -93,7 +94,7 @@ def show_run(run: str | None, *, output_format: str) -> int:
     Raises:
         CommandError: the run has no plan yet, so only its events can be shown.
     """
-    events, status = anyio.run(_events_and_status, run)
+    row, events = anyio.run(load_listed_run, project_settings(), run)
     if output_format == "events":
         for event in redacted_events(events):
             kind, body = encode(event)
@@ -102,7 +103,7 @@ def show_run(run: str | None, *, output_format: str) -> int:
     state = fold(events)
     if (waves := target_waves(state)) is not None:
         return _show_targets(state, waves, output_format)
-    package = package_of(state, run_now(state, status, time.time()))
+    package = package_of(state, run_now(state, row.status, time.time()))
     if output_format == "json":
         sys.stdout.write(package_bytes(package).decode() + "\n")
     elif output_format == "html":
@@ -163,16 +164,20 @@ def _show_targets(state: RunState, waves: TargetWaves, output_format: str) -> in
     return exit_codes.OK
 
 
-async def _events_and_status(prefix: str | None) -> tuple[list[Event], RunStatus]:
-    """Return the events of a run, found as by `find_run`, and its status in the list of runs."""
-    async with open_journal(require_journal(project_settings())) as journal:
+async def load_listed_run(settings: Settings, prefix: str | None) -> tuple[RunRow, list[Event]]:
+    """Return a run, found as by `find_run`, as the list of runs has it, and its events.
+
+    Raises:
+        CommandError: there are no runs yet.
+        RunNotFound: there is no such run.
+    """
+    async with open_journal(require_journal(settings)) as journal:
         run = await find_run(journal, prefix)
         found = await journal.read(partial(run_queries.find_row, run=run))
-        events = await journal.load(run)
         if found is None:
-            return events, "interrupted"
+            raise RunNotFound(f"run {run!r} was removed just now")
         [row] = await mark_waiting_runs(journal, [found[0]], time.time())
-        return events, row.status
+        return row, await journal.load(run)
 
 
 def package_of(state: RunState, now: RunNow | None = None) -> Package:
@@ -183,8 +188,7 @@ def package_of(state: RunState, now: RunNow | None = None) -> Package:
     """
     package = stored_package(state, now)
     if package is None:
-        has_ended = state.finished is not None and not state.is_interrupted
-        when = "ended before it had a plan" if has_ended else "has no plan yet"
+        when = "ended before it had a plan" if state.has_ended else "has no plan yet"
         msg = f"run {state.run!r} {when}"
         raise CommandError(
             msg,

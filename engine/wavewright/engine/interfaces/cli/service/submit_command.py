@@ -51,9 +51,9 @@ from wavewright.engine.service.messages.decoding import (
 from wavewright.engine.service.messages.delivery import Delivery, document_rule
 from wavewright.engine.service.messages.encoding import MessageAddress, encode
 from wavewright.engine.service.messages.models import JobRequest
-from wavewright.planner.diagnostics.diagnostic import counted
+from wavewright.planner.diagnostics.diagnostic import counted, error_diagnostics
 from wavewright.planner.diagnostics.rendering import printable, printable_json, render_text
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, as_object
 from wavewright.reviewer.package.summary import render_summary
 from wavewright.reviewer.records import Package
 from wavewright.tools.message_contract import UUID_PATTERN
@@ -117,9 +117,8 @@ def submit(
     document = portable_job(read_document_file(job), job, settings)
     # The daemon would refuse such a job; its author is told here.
     resolve_inline_job(document, settings)
-    if (
-        reason := document_refusal(_content(document), document_rule(message_contract(settings)))
-    ) is not None:
+    rule = document_rule(message_contract(settings))
+    if (reason := document_refusal(as_object(document.value), rule)) is not None:
         raise CommandError(reason, place=str(job))
     document = _with_inputs(document, job, settings, inputs)
     # Ids are in lower case in messages.
@@ -142,20 +141,17 @@ def _print_faults(options: CheckOptions) -> bool:
     """Print the faults that a check finds and return whether there are any; the daemon may make a
     missing plan.
     """
-    documents = check_plan(options).documents
-    faulty = [
-        (found, one.text.source)
-        for one in documents
-        if (
-            found := [
-                each for each in one.diagnostics if each.severity == "error" and each.code != "E114"
-            ]
-        )
-    ]
-    if not faulty:
+    count, texts = 0, list[str]()
+    for document in check_plan(options).documents:
+        faults = [
+            fault for fault in error_diagnostics(document.diagnostics) if fault.code != "E114"
+        ]
+        if faults:
+            count += len(faults)
+            texts.append(render_text(faults, document.text.source))
+    if not texts:
         return False
-    shown = "\n\n".join(render_text(found, source) for found, source in faulty)
-    count = sum(len(found) for found, _ in faulty)
+    shown = "\n\n".join(texts)
     print_aside(shown)
     print_error(f"{str(options.file)!r} was not sent: {counted(count, 'fault')}")
     return True
@@ -202,10 +198,6 @@ def check_sender(sender: str, section: DaemonSection) -> None:
     raise CommandError(f"the settings do not let {sender!r} send jobs", hint=hint)
 
 
-def _content(document: Document) -> JsonObject:
-    return document.value if isinstance(document.value, dict) else {}
-
-
 def _job_message(document: Document, job: str, sender: str, settings: Settings) -> OutgoingMessage:
     section, key = settings.daemon, settings.hmac_key
     address = MessageAddress(
@@ -217,7 +209,7 @@ def _job_message(document: Document, job: str, sender: str, settings: Settings) 
         trace=os.environ.get(TRACE_KEY.upper()),
     )
     return encode(
-        JobRequest(job_id=job, job=_content(document)),
+        JobRequest(job_id=job, job=as_object(document.value)),
         address,
         message=MessageId(str(uuid4())),
         correlation=job,
