@@ -183,6 +183,18 @@ async def test_jobs_and_tests_that_name_the_plan_follow_a_renaming(
     assert texts["news.plan.yaml"] == NEWS.replace("topic", "subject")
 
 
+async def test_a_name_is_changed_in_a_document_whose_folder_was_moved_away(
+    editor: Editor, project: Path
+) -> None:
+    file = project / "plans" / "news.plan.yaml"
+    file.parent.mkdir()
+    editor.open(file, NEWS)
+    file.parent.rename(project / "moved")
+    texts = await renamed(editor, file, "${steps.ne", "lines")
+
+    assert "id: lines" in texts["news.plan.yaml"]
+
+
 async def test_a_name_of_a_step_and_a_gate_is_left_alone_in_tests(
     editor: Editor, project: Path
 ) -> None:

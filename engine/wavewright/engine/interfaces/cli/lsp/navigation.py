@@ -231,7 +231,8 @@ def _files_that_name(file: Path, around: Surroundings) -> Iterator[tuple[Path, s
     root, names = around.settings.root, _names_of(file, around.open_texts)
     jobs: dict[Path, str] = {}
     templates: dict[Path, str] = {}
-    for path in sorted({*file.parent.iterdir(), *(root / "jobs").rglob("*")} - {file}):
+    # A pattern finds nothing in a folder that was moved away while its file is open.
+    for path in sorted({*file.parent.glob("*"), *(root / "jobs").rglob("*")} - {file}):
         if path.suffix not in _DOCUMENTS or not path.is_file():
             continue
         text = _text_of(path, around.open_texts)

@@ -121,10 +121,6 @@ class PlanServer(LanguageServer):
         places = TextPositions(text.removeprefix("\ufeff"), self.encoding)
         self._documents[uri] = OpenDocument(uri, _path_of(uri), version, places)
 
-    def is_open(self, uri: str) -> bool:
-        """Whether a document is open in the editor."""
-        return uri in self._documents
-
     def around(self, document: OpenDocument) -> Surroundings:
         """Return what a document may name, and what is known of it."""
         texts = {each.path: each.text for each in self._documents.values()}
@@ -219,10 +215,10 @@ class PlanServer(LanguageServer):
         """
 
         async def respond(params: Any) -> object:  # of the feature, with its document
-            if not self.is_open(params.text_document.uri):
+            document = self._documents.get(params.text_document.uri)
+            if document is None:
                 return None
             try:
-                document = self.document(params.text_document.uri)
                 work = partial(answer, document, params, self.around(document))
                 return await anyio.to_thread.run_sync(
                     work, limiter=self._answers, abandon_on_cancel=True
@@ -282,11 +278,10 @@ async def _changed(server: PlanServer, params: types.DidChangeTextDocumentParams
     await server.check(changed.uri, rest=SECONDS_OF_REST)
 
 
-async def _saved(server: PlanServer, _params: types.DidSaveTextDocumentParams) -> None:
-    await server.check_all()
-
-
-async def _watched(server: PlanServer, _params: types.DidChangeWatchedFilesParams) -> None:
+async def _files_changed(
+    server: PlanServer,
+    _params: types.DidSaveTextDocumentParams | types.DidChangeWatchedFilesParams,
+) -> None:
     await server.check_all()
 
 
@@ -318,9 +313,9 @@ def build_server() -> PlanServer:
     server = PlanServer()
     server.follow(types.TEXT_DOCUMENT_DID_OPEN, _opened)
     server.follow(types.TEXT_DOCUMENT_DID_CHANGE, _changed)
-    server.follow(types.TEXT_DOCUMENT_DID_SAVE, _saved)
+    server.follow(types.TEXT_DOCUMENT_DID_SAVE, _files_changed)
     server.follow(types.TEXT_DOCUMENT_DID_CLOSE, _closed)
-    server.follow(types.WORKSPACE_DID_CHANGE_WATCHED_FILES, _watched)
+    server.follow(types.WORKSPACE_DID_CHANGE_WATCHED_FILES, _files_changed)
     triggers = types.CompletionOptions(trigger_characters=[".", "{", "$", " ", "("])
     mends = types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix])
     server.answer(types.TEXT_DOCUMENT_COMPLETION, complete, triggers)
