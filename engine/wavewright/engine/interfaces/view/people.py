@@ -100,7 +100,7 @@ class PageAccess:
     @property
     def names_people(self) -> bool:
         """Whether people are known by themselves, so that no common token is needed."""
-        return self.proxy is not None or any(one.token for one in self.people.values())
+        return self.proxy is not None or any(person.token for person in self.people.values())
 
     @property
     def prefix(self) -> str:

@@ -211,11 +211,12 @@ class RunPages:
         try:
             # The older one first.
             sides = sorted(
-                [await self.project.find_run(run) for run in runs], key=lambda one: one.row.started
+                [await self.project.find_run(run) for run in runs],
+                key=lambda side: side.row.started,
             )
         except RunNotFound as error:
             raise HTTPException(404, str(error)) from error
-        before, after = (ComparedRun(one.state, one.package) for one in sides)
+        before, after = (ComparedRun(side.state, side.package) for side in sides)
         found = compare(before, after, {})
         return page(
             request,
@@ -473,9 +474,9 @@ class StepPages:
             raise HTTPException(404, f"run {run!r} has no step {name!r}")
         record = step_record(plan, found, state, events)
         wanted = request.query_params.get("status", "")
-        calls = [each for each in record.calls if wanted in {"", each[2].status}]
+        calls = [call for call in record.calls if wanted in {"", call[2].status}]
         # Failed items first, whatever their place in the list.
-        calls.sort(key=lambda each: each[2].status != "failed")
+        calls.sort(key=lambda call: call[2].status != "failed")
         faults = {place[1]: fault for place, fault in state.faults.items() if place[0] == found.id}
         values = {
             "run": run,

@@ -15,13 +15,14 @@ def error_text(error: WavewrightError) -> str:
     match error:
         case DocumentError():
             found = (
-                (tuple(diagnostic_from_fault(fault) for fault in one.faults), one.source)
-                for one in (error, *error.others)
+                (tuple(map(diagnostic_from_fault, document.faults)), document.source)
+                for document in (error, *error.others)
             )
             return "\n".join(render_text(diagnostics, source) for diagnostics, source in found)
         case PlanError():
             return "\n\n".join(
-                render_text(one.diagnostics, one.source) for one in (error, *error.others)
+                render_text(document.diagnostics, document.source)
+                for document in (error, *error.others)
             )
         case _:
             return f"error: {error.describe()}"

@@ -68,7 +68,7 @@ def _check_text(document: OpenDocument, text: str, settings: Settings) -> CheckO
         return CheckOutcome(_by_source([(error.source, error.diagnostics)]))
     except WavewrightError as error:
         return CheckOutcome(_faults_of_shape(document), error)
-    found = _by_source((one.text.source, one.diagnostics) for one in checked.documents)
+    found = _by_source((part.text.source, part.diagnostics) for part in checked.documents)
     return CheckOutcome(found, checked=checked)
 
 

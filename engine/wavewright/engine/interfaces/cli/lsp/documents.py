@@ -148,7 +148,7 @@ class ReadText:
         whole = plan_with_sub_plans(subject.plan, self.document, settings).plan
         found: dict[StepId, int] = {}
         for name, wave in PlanGraph.of(whole).wave_of().items():
-            caller = next((one for one in _callers(name) if one in subject.steps), name)
+            caller = next((step for step in _callers(name) if step in subject.steps), name)
             found[caller] = min(wave, found.get(caller, wave))
         return found
 

@@ -91,7 +91,8 @@ def _json_text(text: str, node: Node, indent: str) -> str:
     """Return a node of JSON; one that stood on one line stays there as long as it fits."""
     if isinstance(node, ObjectNode):
         parts = [
-            (text[one.key.start : one.key.end] + ": ", one.node) for one in node.members.values()
+            (text[member.key.start : member.key.end] + ": ", member.node)
+            for member in node.members.values()
         ]
         opening, closing = "{", "}"
     elif isinstance(node, ListNode):

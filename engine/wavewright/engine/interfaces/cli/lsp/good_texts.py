@@ -110,8 +110,8 @@ _COMPARED = 100_000
 def _common(first: Sequence[str], second: Sequence[str]) -> int:
     """Return how many lines two texts have in common from their beginning."""
     length = 0
-    for one, other in zip(first, second, strict=False):
-        if one != other:
+    for line, other in zip(first, second, strict=False):
+        if line != other:
             break
         length += 1
     return length

@@ -271,7 +271,7 @@ def _names_one_of(read: ReadText, names: list[str]) -> bool:
     """Whether a document names a plan or a goal template by one of these names."""
     fields = as_object(read.document.value)
     named = (fields.get("plan"), fields.get("goal_template"))
-    return any(isinstance(one, str) and one.rpartition("/")[2] in names for one in named)
+    return any(isinstance(name, str) and name.rpartition("/")[2] in names for name in named)
 
 
 def _template_of(read: ReadText, settings: Settings) -> Path | None:

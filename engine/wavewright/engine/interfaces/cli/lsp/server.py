@@ -123,7 +123,7 @@ class PlanServer(LanguageServer):
 
     def around(self, document: OpenDocument) -> Surroundings:
         """Return what a document may name, and what is known of it."""
-        texts = {each.path: each.text for each in self._documents.values()}
+        texts = {document.path: document.text for document in self._documents.values()}
         project = self.projects.of(document.path)
         uri = document.uri
         return Surroundings(project, self._outcomes.get(uri), self._good.get(uri), texts)
@@ -157,7 +157,7 @@ class PlanServer(LanguageServer):
             gc.freeze()  # what is loaded stays: no later collection goes through it
 
     def _publish(self, document: OpenDocument, found: Published) -> None:
-        open_files = {each.path for each in self._documents.values()}
+        open_files = {opened.path for opened in self._documents.values()}
         before = self._elsewhere.pop(document.uri, set[Path]())
         shown = set[Path]()
         for path, diagnostics in found:

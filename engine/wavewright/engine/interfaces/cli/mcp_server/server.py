@@ -401,10 +401,10 @@ def http_app(
     """
     access = access or PageAccess()
     names = dict.fromkeys((host, *LOOPBACK))
-    origins = [each for name in names for each in (f"http://{name}", f"http://{name}:*")]
+    origins = [origin for name in names for origin in (f"http://{name}", f"http://{name}:*")]
     security = TransportSecuritySettings(
         allowed_hosts=[
-            *(each for name in names for each in (name, f"{name}:*")),
+            *(allowed for name in names for allowed in (name, f"{name}:*")),
             *access.public_hosts,
         ],
         allowed_origins=[*origins, *([] if access.origin is None else [access.origin])],

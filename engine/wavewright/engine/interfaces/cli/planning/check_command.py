@@ -39,21 +39,24 @@ def check_files(
     """
     found: list[CheckedDocument] = []
     exceeds = False
-    for one in options:
-        if one.tools is None:
-            warn_of_foreign_job(one.file)
-        checked = check_plan(one)
+    for file_options in options:
+        if file_options.tools is None:
+            warn_of_foreign_job(file_options.file)
+        checked = check_plan(file_options)
         found.append(checked)
         if output_format == "text":
             _print_text(checked)
-        exceeds = compare_permits(one, checked, writes=writes_permits) or exceeds
+        exceeds = compare_permits(file_options, checked, writes=writes_permits) or exceeds
     if output_format == "sarif":
-        documents = [one for checked in found for one in checked.documents]
-        print_json(sarif_log([(one.diagnostics, one.text.source) for one in documents]))
+        documents = [document for checked in found for document in checked.documents]
+        print_json(
+            sarif_log([(document.diagnostics, document.text.source) for document in documents])
+        )
     elif output_format == "json":
         reports = [check_json(checked) for checked in found]
         named = [
-            {"file": str(one.file), **report} for one, report in zip(options, reports, strict=True)
+            {"file": str(file_options.file), **report}
+            for file_options, report in zip(options, reports, strict=True)
         ]
         print_json(reports[0] if len(reports) == 1 else {"files": named})
     is_faulty = any(checked.errors for checked in found)
@@ -61,8 +64,8 @@ def check_files(
 
 
 def _print_text(checked: CheckedDocument) -> None:
-    if found := [one for one in checked.documents if one.diagnostics]:
-        shown = [render_text(one.diagnostics, one.text.source) for one in found]
+    if faulty := [document for document in checked.documents if document.diagnostics]:
+        shown = [render_text(document.diagnostics, document.text.source) for document in faulty]
         sys.stdout.write("\n\n".join(shown) + "\n")
     sys.stdout.write(verdict_text(checked, checked.text.source) + "\n")
 
@@ -81,16 +84,16 @@ def check_json(checked: CheckedDocument) -> dict[str, object]:
             for repair in checked.text.repairs
         ],
         "diagnostics": [
-            each
-            for one in checked.documents
-            for each in render_json(one.diagnostics, one.text.source)
+            diagnostic
+            for document in checked.documents
+            for diagnostic in render_json(document.diagnostics, document.text.source)
         ],
     }
 
 
 def verdict_text(checked: CheckedDocument, source: Source) -> str:
     """Return one line: whether the document is valid, its size, and how much was found."""
-    warnings = sum(len(one.diagnostics) for one in checked.documents) - checked.errors
+    warnings = sum(len(document.diagnostics) for document in checked.documents) - checked.errors
     numbers = {"error": checked.errors, "warning": warnings, "repair": len(checked.text.repairs)}
     counts = ", ".join(counted(number, noun) for noun, number in numbers.items() if number)
     if checked.errors:

@@ -215,7 +215,7 @@ class CheckedDocument:
     @property
     def errors(self) -> int:
         """Number of errors in all documents."""
-        return sum(len(error_diagnostics(one.diagnostics)) for one in self.documents)
+        return sum(len(error_diagnostics(document.diagnostics)) for document in self.documents)
 
 
 def check_plan(options: CheckOptions) -> CheckedDocument:
@@ -327,8 +327,8 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
             return replace(unplanned, called=order.goal.tool_names)
     except PlanError as error:
         first, *others = (
-            CheckedDocument(PlanText(None, one.source, document), None, one.diagnostics)
-            for one in (error, *error.others)
+            CheckedDocument(PlanText(None, fault.source, document), None, fault.diagnostics)
+            for fault in (error, *error.others)
         )
         return replace(first, others=tuple(others))
     draft, origin = order.draft, order.draft.origin

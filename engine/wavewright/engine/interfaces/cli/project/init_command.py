@@ -37,7 +37,7 @@ def print_schema(name: str | None, folder: Path | None) -> int:
             write_schemas(folder, names)
         except OSError as error:
             raise unwritable(folder, error, "name a folder that can be written to") from error
-        sys.stdout.write("".join(f"wrote {folder / each}.json\n" for each in names))
+        sys.stdout.write("".join(f"wrote {folder / name}.json\n" for name in names))
     elif name is not None:
         sys.stdout.write(schema_text(name))
     else:

@@ -87,7 +87,7 @@ def diff_rounds(state: RunState, settings: Settings, *, output_format: str) -> i
         print_json(
             {
                 "run": state.run,
-                "rounds": [_round_json(one) for one in rounds],
+                "rounds": [_round_json(recovery) for recovery in rounds],
                 "whole": whole.to_json() if whole is not None else None,
             }
         )
@@ -125,12 +125,12 @@ def _round_lines(
     if whole is None:
         yield f"run {state.run} follows its first plan; no patch was applied"
         return
-    for one in rounds:
-        by = f" (by the rung {one.rung})" if one.rung is not None else ""
-        yield f"round {one.number}: {' '.join(one.patch.reason.split())}{by}"
-        if one.patch.expect:
-            yield f"  expected to pass: {', '.join(one.patch.expect)}"
-        yield from (f"  {line}" for line in str(one.found).splitlines())
+    for recovery in rounds:
+        by = f" (by the rung {recovery.rung})" if recovery.rung is not None else ""
+        yield f"round {recovery.number}: {' '.join(recovery.patch.reason.split())}{by}"
+        if recovery.patch.expect:
+            yield f"  expected to pass: {', '.join(recovery.patch.expect)}"
+        yield from (f"  {line}" for line in str(recovery.found).splitlines())
         yield ""
     if len(rounds) > 1:
         yield "all rounds together:"
@@ -140,13 +140,13 @@ def _round_lines(
     yield f"the patched one is {whole.new.hash}"
 
 
-def _round_json(one: _RecoveryRound) -> JsonObject:
+def _round_json(recovery: _RecoveryRound) -> JsonObject:
     return {
-        "round": one.number,
-        "reason": one.patch.reason,
-        "expect": [*one.patch.expect],
-        "rung": one.rung,
-        **one.found.to_json(),
+        "round": recovery.number,
+        "reason": recovery.patch.reason,
+        "expect": [*recovery.patch.expect],
+        "rung": recovery.rung,
+        **recovery.found.to_json(),
     }
 
 
@@ -179,8 +179,8 @@ def diff(before: str, after: str | None, *, output_format: str) -> int:
         first, second = bind_plan(first, goal, {}), bind_plan(second, other, {})
     found = _diff_of_plans(first, second, settings, goals)
     old, new = (
-        needed_permits(plan, one, tools_of_plan(plan, settings).signatures, settings)
-        for plan, one in ((first, goal), (second, other or goal))
+        needed_permits(plan, plan_goal, tools_of_plan(plan, settings).signatures, settings)
+        for plan, plan_goal in ((first, goal), (second, other or goal))
     )
     if output_format == "json":
         more, less = permit_changes(old, new)

@@ -166,7 +166,7 @@ def give_verdict(wanted: str, *, accept: bool, remarks: Sequence[str]) -> int:
             "say either --accept or --reject", hint="such as --reject total='it is too low'"
         )
     settings = require_journal(project_settings())
-    feedback = None if accept else [_remark(one) for one in remarks]
+    feedback = None if accept else [_remark(remark) for remark in remarks]
     package = anyio.run(_give, settings, wanted, feedback)
     said = "accepted" if accept else "rejected"
     sys.stdout.write(

@@ -112,7 +112,7 @@ def show_logs(run: str | None, request: LogRequest, *, output_format: str) -> in
         return exit_codes.OK
     logged = [event for event in _attempts(shown) if step in {"", event.step}]
     if output_format == "json":
-        sys.stdout.write("".join(f"{printable_json(to_json(each))}\n" for each in logged))
+        sys.stdout.write("".join(f"{printable_json(to_json(event))}\n" for event in logged))
     elif logged:
         _write(line for event in logged for line in _attempt_lines(event))
     else:
@@ -178,10 +178,10 @@ def _step_of(plan: Plan, step: str, run: RunId) -> Step:
     Raises:
         CommandError: it has no such step.
     """
-    for one in plan.steps:
-        if one.id == step:
-            return one
-    hint = suggest_name(step, [one.id for one in plan.steps], what="its steps")
+    for candidate in plan.steps:
+        if candidate.id == step:
+            return candidate
+    hint = suggest_name(step, [candidate.id for candidate in plan.steps], what="its steps")
     raise CommandError(f"run {run!r} has no step {step!r}", hint=hint)
 
 

@@ -438,8 +438,14 @@ def _template_errors(settings: Settings) -> Iterator[DocumentError]:
         yield error
     except PlanError as error:
         faults = (
-            DocumentFault("bad_value", one.message, one.span, one.pointer, one.hint)
-            for one in error.diagnostics
+            DocumentFault(
+                "bad_value",
+                diagnostic.message,
+                diagnostic.span,
+                diagnostic.pointer,
+                diagnostic.hint,
+            )
+            for diagnostic in error.diagnostics
         )
         yield DocumentError(error.source, tuple(faults))
 

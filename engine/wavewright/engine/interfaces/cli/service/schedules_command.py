@@ -39,7 +39,7 @@ def list_schedules(*, output_format: str) -> int:
         for schedule in known:
             for line in _lines(schedule):
                 print_line(line)
-    return exit_codes.NEGATIVE if any(one.fault for one in known) else exit_codes.OK
+    return exit_codes.NEGATIVE if any(schedule.fault for schedule in known) else exit_codes.OK
 
 
 def begin(name: str) -> int:

@@ -103,11 +103,12 @@ def _read(text: str) -> JsonObject:
 def _with_line(text: str, line: str) -> str:
     """Return the settings with the line of a person, in a section that is made where there is none."""
     lines = text.splitlines()
-    if _SECTION not in (stripped := [one.rstrip() for one in lines]):
+    stripped = [text_line.rstrip() for text_line in lines]
+    if _SECTION not in stripped:
         return "\n".join([*lines, _SECTION, _PEOPLE, line, ""])
     place = stripped.index(_SECTION) + 1
     inner = next(
-        (at for at, one in enumerate(stripped[place:], place) if one and not one[0].isspace()),
+        (at for at in range(place, len(lines)) if stripped[at][:1].strip()),
         len(lines),
     )
     if _PEOPLE in stripped[place:inner]:
