@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, get_args
 from urllib.parse import urlencode
 
 import anyio
@@ -56,6 +56,7 @@ from wavewright.engine.interfaces.view.viewed_jobs import (
 from wavewright.engine.interfaces.view.viewed_project import DecisionAnswer, ViewedProject
 from wavewright.engine.service.job_store.records import JobId
 from wavewright.engine.service.job_store.store import JobStore
+from wavewright.engine.service.schedules.scheduler import ScheduleAct
 from wavewright.executor.store.errors import JournalError, JournalUnreachable, RunNotFound
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.store.transaction import StoreTransaction
@@ -244,23 +245,20 @@ class _SchedulePages:
         """Return what is served where."""
         return [
             Route("/schedules", self._page),
-            Route("/schedules/{act}/{name:path}", self._steer, methods=["POST"]),
+            *(
+                Route(
+                    f"/schedules/{act}/{{name:path}}", partial(self._steer, act), methods=["POST"]
+                )
+                for act in get_args(ScheduleAct)
+            ),
         ]
 
-    async def _steer(self, request: Request) -> Response:
+    async def _steer(self, act: ScheduleAct, request: Request) -> Response:
         """Begin, pause or resume what a form asks for, and lead back to the schedules."""
         form, name = await request.form(), request.path_params["name"]
         try:
             by = signature(request, form.get("by"))
-            match request.path_params["act"]:
-                case "begin":
-                    await self.project.begin_schedule(name, by)
-                case "pause":
-                    await self.project.pause_schedule(name, by)
-                case "resume":
-                    await self.project.resume_schedule(name)
-                case _:
-                    raise HTTPException(404)
+            await self.project.steer_schedule(name, act, by)
         except (WavewrightError, ValidationError) as error:
             return await self._page(request, *refusal_of(error))
         return lead_to(request, "/schedules")

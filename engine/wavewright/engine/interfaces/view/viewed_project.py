@@ -25,12 +25,11 @@ from wavewright.engine.interfaces.view.stored_runs import RunSnapshot, read_run
 from wavewright.engine.run.decisions.questions import OpenQuestion
 from wavewright.engine.service.answering import answer_question
 from wavewright.engine.service.daemon.reports import Reporter
-from wavewright.engine.service.job_store.records import JobId
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.questions import find_question_to_answer, list_questions
 from wavewright.engine.service.schedules.project_schedules import named_schedule
 from wavewright.engine.service.schedules.schedule_store import ScheduleStore
-from wavewright.engine.service.schedules.scheduler import begin_now
+from wavewright.engine.service.schedules.scheduler import ScheduleAct, steer_schedule
 from wavewright.engine.service.schedules.shown_schedules import ShownSchedule, shown_schedules
 from wavewright.executor.store.errors import RunNotFound
 from wavewright.executor.store.stored_journal import StoredJournal
@@ -85,33 +84,16 @@ class ViewedProject:
         """Return the schedules of the project, as people see them."""
         return await shown_schedules(self.settings, ScheduleStore(self.journal), time.time())
 
-    async def begin_schedule(self, name: str, by: str) -> JobId:
-        """Take in the job of a schedule beside its instants, and return its id.
+    async def steer_schedule(self, name: str, act: ScheduleAct, by: str) -> None:
+        """Begin the job of a schedule now, pause the schedule or resume it.
 
         Raises:
-            ScheduleUnknown: the project has no such schedule, or it is faulty.
+            ScheduleUnknown: the project has no such schedule, it is faulty, or it is to be resumed
+                and its `paused` says otherwise.
         """
-        schedule, reporter = named_schedule(self.settings, name), Reporter.of(self.settings)
-        store = ScheduleStore(self.journal)
-        return await begin_now(store, schedule, time.time(), by, reporter.state_reports)
-
-    async def pause_schedule(self, name: str, by: str) -> None:
-        """Begin nothing by a schedule until it is resumed.
-
-        Raises:
-            ScheduleUnknown: the project has no such schedule, or it is faulty.
-        """
-        named_schedule(self.settings, name)
-        await ScheduleStore(self.journal).pause(name, by, time.time())
-
-    async def resume_schedule(self, name: str) -> None:
-        """Begin jobs by a schedule again.
-
-        Raises:
-            ScheduleUnknown: the project has no such schedule, or it is faulty.
-        """
-        named_schedule(self.settings, name)
-        await ScheduleStore(self.journal).resume(name, time.time())
+        schedule, store = named_schedule(self.settings, name), ScheduleStore(self.journal)
+        reporter = Reporter.of(self.settings)
+        await steer_schedule(store, schedule, act, by, reporter.state_reports)
 
     async def list_questions(self) -> list[OpenQuestion]:
         """Return what waits for a person."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import anyio
 
@@ -26,6 +27,7 @@ from wavewright.engine.service.requested_jobs import FILE_KEY, INPUTS_KEY
 from wavewright.engine.service.schedules.instants import instants_between
 from wavewright.engine.service.schedules.project_schedules import (
     ProjectSchedule,
+    ScheduleUnknown,
     inputs_at,
     project_schedules,
 )
@@ -85,17 +87,37 @@ def scheduled_request(
     )
 
 
-async def begin_now(
-    store: ScheduleStore, schedule: ProjectSchedule, now: float, by: str, project: ProjectJob
-) -> JobId:
-    """Take in the job of a schedule beside its instants, and return its id.
+ScheduleAct: TypeAlias = Literal["begin", "pause", "resume"]
+"""What a person does with a schedule."""
+
+
+async def steer_schedule(
+    store: ScheduleStore, schedule: ProjectSchedule, act: ScheduleAct, by: str, project: ProjectJob
+) -> JobId | None:
+    """Begin the job of a schedule now, and return its id; or begin nothing by it until it is
+    resumed.
 
     Raises:
+        ScheduleUnknown: it is to be resumed, and its `paused` says otherwise.
         JournalError: nothing was written; or the inputs of the schedule cannot be computed.
     """
-    message = scheduled_request(schedule, now, now, once=str(uuid.uuid4()))
-    await store.begin(replace(message, source=by), project)
-    return JobId(message.message)
+    now = time.time()
+    match act:
+        case "begin":
+            message = scheduled_request(schedule, now, now, once=str(uuid.uuid4()))
+            await store.begin(replace(message, source=by), project)
+            return JobId(message.message)
+        case "pause":
+            await store.pause(schedule.name, by, now)
+        case "resume":
+            if schedule.terms is not None and schedule.terms.paused:
+                raise ScheduleUnknown(
+                    f"schedule {schedule.name!r} is paused where it is written",
+                    place=schedule.job,
+                    hint="take `paused: true` out of it",
+                )
+            await store.resume(schedule.name, now)
+    return None
 
 
 @dataclass(slots=True)

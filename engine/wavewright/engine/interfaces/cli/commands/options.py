@@ -139,6 +139,9 @@ SchemaName: TypeAlias = Literal[
 
 FormatOption = Annotated[TextFormat, typer.Option("--format", "-f")]
 JobArgument = Annotated[Path, typer.Argument(metavar="JOB", help="A job, a plan or a saved plan.")]
+PlanOption = Annotated[
+    Path | None, typer.Option(metavar="PLAN", help="A plan to use instead of the job's.")
+]
 ScheduleOption = Annotated[
     ScheduleChoice | None,
     typer.Option(help="Start steps wave by wave, or as soon as their dependencies are done."),

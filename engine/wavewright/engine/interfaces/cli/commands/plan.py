@@ -24,6 +24,7 @@ from wavewright.engine.interfaces.cli.commands.options import (
     GraphFormat,
     InputsOption,
     JobArgument,
+    PlanOption,
     RunArgument,
     ScheduleOption,
     SchemaName,
@@ -138,9 +139,7 @@ def dry_run(
         Path | None,
         typer.Argument(metavar="JOB", help="A job, a plan or a saved plan; none with --run."),
     ] = None,
-    plan: Annotated[
-        Path | None, typer.Option(metavar="PLAN", help="A plan to use instead of the job's.")
-    ] = None,
+    plan: PlanOption = None,
     schedule: ScheduleOption = None,
     approve: CheckedApproveOption = None,
     set_: SetOption = None,

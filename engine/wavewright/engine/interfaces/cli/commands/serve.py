@@ -29,6 +29,21 @@ group = typer.Typer()
 schedules_group = typer.Typer()
 group.add_typer(schedules_group, name="schedules")
 
+_ListenOption = Annotated[
+    str,
+    typer.Option(
+        "--listen", metavar="HOST:PORT", help="Address to serve; port 0 takes a free one."
+    ),
+]
+_OpenOption = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
+_JobSlotsOption = Annotated[
+    int | None, typer.Option("--slots", min=1, max=1000, help="Maximum number of concurrent jobs.")
+]
+_HealthOption = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="Address of the health checks and metrics.")
+]
+_LogLevelOption = Annotated[LevelChoice | None, typer.Option(help="Lowest level that is logged.")]
+
 
 @group.command()
 def serve(
@@ -38,12 +53,8 @@ def serve(
             "--listen", metavar="HOST:PORT", help="Address of the page; port 0 takes a free one."
         ),
     ] = "127.0.0.1:0",
-    slots: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="Maximum number of concurrent jobs.")
-    ] = None,
-    log_level: Annotated[
-        LevelChoice | None, typer.Option(help="Lowest level that is logged.")
-    ] = None,
+    slots: _JobSlotsOption = None,
+    log_level: _LogLevelOption = None,
 ) -> int:
     """Run the project's schedules and serve its live page, in one process without a broker.
 
@@ -69,30 +80,25 @@ _ScheduleArgument = Annotated[
 @schedules_group.command(name="run")
 def run_schedule(name: _ScheduleArgument) -> int:
     """Have the job of a schedule begun now, beside its instants."""
-    return service_commands.schedules_command.begin(name)
+    return service_commands.schedules_command.steer("begin", name)
 
 
 @schedules_group.command(name="pause")
 def pause_schedule(name: _ScheduleArgument) -> int:
     """Begin nothing by a schedule until it is resumed, also after a restart."""
-    return service_commands.schedules_command.pause(name)
+    return service_commands.schedules_command.steer("pause", name)
 
 
 @schedules_group.command(name="resume")
 def resume_schedule(name: _ScheduleArgument) -> int:
     """Begin jobs by a schedule again; what was due in between is not made up for."""
-    return service_commands.schedules_command.resume(name)
+    return service_commands.schedules_command.steer("resume", name)
 
 
 @group.command()
 def view(
-    listen: Annotated[
-        str,
-        typer.Option(
-            "--listen", metavar="HOST:PORT", help="Address to serve; port 0 takes a free one."
-        ),
-    ] = "127.0.0.1:0",
-    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    listen: _ListenOption = "127.0.0.1:0",
+    open_: _OpenOption = False,
     public_url: PublicUrlOption = None,
     add: Annotated[
         str | None,
@@ -128,16 +134,9 @@ def daemon(
         str | None,
         typer.Argument(metavar="[JOB]", help="With --tail: only this job's messages, by its id."),
     ] = None,
-    slots: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="Maximum number of concurrent jobs.")
-    ] = None,
-    health: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="Address of the health checks and metrics."),
-    ] = None,
-    log_level: Annotated[
-        LevelChoice | None, typer.Option(help="Lowest level that is logged.")
-    ] = None,
+    slots: _JobSlotsOption = None,
+    health: _HealthOption = None,
+    log_level: _LogLevelOption = None,
     tail: Annotated[
         bool,
         typer.Option(
@@ -201,10 +200,7 @@ def worker(
             metavar="TOOL,…", help="Make calls of these tools only; default: all that it can make."
         ),
     ] = "",
-    health: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="Address of the health checks and metrics."),
-    ] = None,
+    health: _HealthOption = None,
     log_level: Annotated[LevelChoice, typer.Option(help="Lowest level that is logged.")] = "info",
 ) -> int:
     """Make calls of tools for runs on other machines.
@@ -269,13 +265,8 @@ def play(
         str | None,
         typer.Option("--pack", help="Pack whose page is served, where several have one."),
     ] = None,
-    listen: Annotated[
-        str,
-        typer.Option(
-            "--listen", metavar="HOST:PORT", help="Address to serve; port 0 takes a free one."
-        ),
-    ] = "127.0.0.1:0",
-    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    listen: _ListenOption = "127.0.0.1:0",
+    open_: _OpenOption = False,
     public_url: PublicUrlOption = None,
 ) -> int:
     """Serve the page that a pack brings, such as a game.

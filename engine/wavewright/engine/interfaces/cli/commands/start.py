@@ -23,6 +23,7 @@ from wavewright.engine.interfaces.cli.commands.options import (
     JobArgument,
     JsonLines,
     OutputOption,
+    PlanOption,
     QuietOption,
     ScheduleOption,
     SetOption,
@@ -103,9 +104,7 @@ def do(
 @group.command()
 def run(
     job: JobArgument,
-    plan: Annotated[
-        Path | None, typer.Option(metavar="PLAN", help="A plan to use instead of the job's.")
-    ] = None,
+    plan: PlanOption = None,
     schedule: ScheduleOption = None,
     concurrency: ConcurrencyOption = None,
     as_of: AsOfOption = None,

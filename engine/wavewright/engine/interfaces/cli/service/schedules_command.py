@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 
 import anyio
@@ -11,16 +10,13 @@ import anyio
 from wavewright.config import exit_codes
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
-from wavewright.engine.interfaces.cli.common.output import (
-    CommandError,
-    print_json,
-    print_line,
-)
+from wavewright.engine.interfaces.cli.common.output import print_json, print_line
 from wavewright.engine.interfaces.cli.common.terminal import local_user
 from wavewright.engine.service.daemon.reports import Reporter
-from wavewright.engine.service.schedules.project_schedules import named_schedule
+from wavewright.engine.service.job_store.records import JobId
+from wavewright.engine.service.schedules.project_schedules import ProjectSchedule, named_schedule
 from wavewright.engine.service.schedules.schedule_store import ScheduleStore
-from wavewright.engine.service.schedules.scheduler import begin_now
+from wavewright.engine.service.schedules.scheduler import ScheduleAct, steer_schedule
 from wavewright.engine.service.schedules.shown_schedules import ShownSchedule, shown_schedules
 from wavewright.executor.stores import journal_of
 
@@ -42,66 +38,31 @@ def list_schedules(*, output_format: str) -> int:
     return exit_codes.NEGATIVE if any(schedule.fault for schedule in known) else exit_codes.OK
 
 
-def begin(name: str) -> int:
-    """Have the job of a schedule begun now, and print its id.
+def steer(act: ScheduleAct, name: str) -> int:
+    """Have the job of a schedule begun now, pause the schedule or resume it, and say so.
 
     Raises:
-        ScheduleUnknown: there is no such schedule, or the file of its job is faulty.
+        ScheduleUnknown: there is no such schedule, the file of its job is faulty, or it is to be
+            resumed and its `paused` says otherwise.
     """
     settings = project_settings()
-    schedule = named_schedule(settings, name)
-
-    async def work(store: ScheduleStore) -> str:
-        return await begin_now(
-            store, schedule, time.time(), local_user(), Reporter.of(settings).state_reports
-        )
-
-    job = anyio.run(_with_store, settings, work)
-    print_line(f"job {job} begins as soon as `wavewright serve` or a daemon has a slot for it")
+    job = anyio.run(_steer, settings, named_schedule(settings, name), act)
+    match act:
+        case "begin":
+            print_line(
+                f"job {job} begins as soon as `wavewright serve` or a daemon has a slot for it"
+            )
+        case "pause":
+            print_line(f"schedule {name} is paused; `wavewright schedules resume {name}` ends that")
+        case "resume":
+            print_line(f"schedule {name} begins its jobs again")
     return exit_codes.OK
 
 
-def pause(name: str) -> int:
-    """Begin nothing by a schedule until it is resumed."""
-    settings = project_settings()
-    named_schedule(settings, name)
-
-    async def pause_it(store: ScheduleStore) -> None:
-        await store.pause(name, local_user(), time.time())
-
-    anyio.run(_with_store, settings, pause_it)
-    print_line(f"schedule {name} is paused; `wavewright schedules resume {name}` ends that")
-    return exit_codes.OK
-
-
-def resume(name: str) -> int:
-    """Begin jobs by a schedule again.
-
-    Raises:
-        CommandError: there is no such schedule, or its `paused` says otherwise.
-    """
-    settings = project_settings()
-    schedule = named_schedule(settings, name)
-    if schedule.terms is not None and schedule.terms.paused:
-        raise CommandError(
-            f"schedule {name!r} is paused where it is written",
-            place=schedule.job,
-            hint="take `paused: true` out of it",
-        )
-
-    async def resume_it(store: ScheduleStore) -> None:
-        await store.resume(name, time.time())
-
-    anyio.run(_with_store, settings, resume_it)
-    print_line(f"schedule {name} begins its jobs again")
-    return exit_codes.OK
-
-
-async def _with_store(
-    settings: Settings, work: Callable[[ScheduleStore], Awaitable[object]]
-) -> object:
+async def _steer(settings: Settings, schedule: ProjectSchedule, act: ScheduleAct) -> JobId | None:
     async with journal_of(settings) as journal:
-        return await work(ScheduleStore(journal))
+        project = Reporter.of(settings).state_reports
+        return await steer_schedule(ScheduleStore(journal), schedule, act, local_user(), project)
 
 
 async def _shown(settings: Settings) -> list[ShownSchedule]:
