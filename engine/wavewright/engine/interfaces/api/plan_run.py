@@ -171,6 +171,7 @@ class PlanRun(Generic[R]):
         Raises:
             NoResult: the run ended before it had a plan.
         """
+        # Few programs ask for the page.
         from wavewright.reviewer.report.page import render_report
 
         return InlineReport(render_report(self.package))

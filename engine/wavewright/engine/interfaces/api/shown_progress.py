@@ -156,6 +156,7 @@ class _TerminalBar:
     seconds_between = _SECONDS_BETWEEN_DRAWINGS
 
     def __init__(self) -> None:
+        # Only a terminal is shown a bar.
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 

@@ -194,6 +194,23 @@ def _pages_of(
     return Starlette(routes=routes, exception_handlers={HTTPException: refusal})
 
 
+async def _steered(
+    request: Request,
+    act: Callable[[str], Awaitable[object]],
+    refused: Callable[[Request, str, int], Awaitable[Response]],
+    place: str,
+) -> Response:
+    """Do what a form asks for, in the name of the person that it gives, and lead to a place; a
+    refusal is shown on the page.
+    """
+    form = await request.form()
+    try:
+        await act(signature(request, form.get("by")))
+    except (WavewrightError, ValidationError) as error:
+        return await refused(request, *refusal_of(error))
+    return lead_to(request, place)
+
+
 @dataclass(frozen=True, slots=True)
 class _JobPages:
     """The answers about jobs as pages."""
@@ -211,23 +228,14 @@ class _JobPages:
     async def _cancel(self, request: Request) -> Response:
         """End the job of a run for good, and lead back to the jobs."""
         run = run_of_address(request.path_params["run"])
-        return await self._steer(request, partial(self.jobs.project.cancel, run))
+        act = partial(self.jobs.project.cancel, run)
+        return await _steered(request, act, self._page, "/jobs")
 
     async def _send_again(self, request: Request) -> Response:
         """Queue the request of a job that was given up, and lead back to the jobs."""
         job = JobId(request.path_params["job"])
-        return await self._steer(request, partial(self.jobs.send_again, job))
-
-    async def _steer(self, request: Request, act: Callable[[str], Awaitable[object]]) -> Response:
-        """Do what a form asks for, in the name of the person that it gives, and lead back to the
-        jobs.
-        """
-        form = await request.form()
-        try:
-            await act(signature(request, form.get("by")))
-        except (WavewrightError, ValidationError) as error:
-            return await self._page(request, *refusal_of(error))
-        return lead_to(request, "/jobs")
+        act = partial(self.jobs.send_again, job)
+        return await _steered(request, act, self._page, "/jobs")
 
     async def _page(self, request: Request, error: str = "", code: int = 200) -> Response:
         """Answer with how the jobs stand."""
@@ -255,13 +263,8 @@ class _SchedulePages:
 
     async def _steer(self, act: ScheduleAct, request: Request) -> Response:
         """Begin, pause or resume what a form asks for, and lead back to the schedules."""
-        form, name = await request.form(), request.path_params["name"]
-        try:
-            by = signature(request, form.get("by"))
-            await self.project.steer_schedule(name, act, by)
-        except (WavewrightError, ValidationError) as error:
-            return await self._page(request, *refusal_of(error))
-        return lead_to(request, "/schedules")
+        steer = partial(self.project.steer_schedule, request.path_params["name"], act)
+        return await _steered(request, steer, self._page, "/schedules")
 
     async def _page(self, request: Request, error: str = "", code: int = 200) -> Response:
         """Answer with the schedules of the project."""

@@ -21,6 +21,7 @@ _SETTINGS_FILES = ("wavewright.yaml", "wavewright.yml")
 
 
 def _checked_name(name: str | None) -> str | None:
+    # Every command imports this module, and few name a person.
     from wavewright.config.identities import valid_identity
 
     # The live page hands on who is proven in this way.
@@ -28,6 +29,7 @@ def _checked_name(name: str | None) -> str | None:
 
 
 def _checked_public_url(url: str | None) -> str | None:
+    # Few commands serve a page.
     from wavewright.config.value_types import valid_public_url
 
     return _checked(url, valid_public_url)
@@ -71,6 +73,7 @@ def _template_names() -> Iterator[str]:
     project = (_project() or Path.cwd()) / "config" / "goals"
     if project.is_dir():
         yield from (path.stem for path in project.glob("*.yaml"))
+    # Only a completion of goals looks into packs.
     from wavewright.tools.pack_folders import pack_templates
 
     yield from pack_templates()

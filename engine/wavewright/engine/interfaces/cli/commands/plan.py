@@ -294,6 +294,7 @@ def lsp() -> int:
     Diagnostics as you type, completion, hover, definitions, renaming, code actions and a dry run;
     calls no tool, model or server.
     """
+    # Its library is an extra.
     from wavewright.engine.interfaces.cli.lsp.server import serve
 
     return serve()

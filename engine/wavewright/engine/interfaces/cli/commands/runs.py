@@ -155,6 +155,7 @@ def logs(
     With one of --follow, --item, --level and --search: line by line, with time, step and level.
     What is printed is 'info', on standard error 'warning', and a traceback 'error'.
     """
+    # `--help` loads nothing of the engine; so below.
     from wavewright.reviewer.package.log_lines import LogFilter
 
     lines = LogFilter(step or "", item, level, search or "")

@@ -251,6 +251,7 @@ def mcp(
     The token of --http is WAVEWRIGHT_MCP_TOKEN, that of a role of SERVER WAVEWRIGHT_MCP_TOKEN_ROLE;
     without it a new one is printed.
     """
+    # Its library is an extra.
     from wavewright.engine.interfaces.cli.mcp_server.server import ServedServer, serve
 
     return serve(ServedServer(server, role, allow_runs, public_url), http)

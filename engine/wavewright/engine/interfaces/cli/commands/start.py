@@ -129,6 +129,7 @@ def run(
     ] = None,
 ) -> int:
     """Plan, check, execute, review, repair and package a job."""
+    # `--help` loads nothing of the engine.
     from wavewright.engine.run.context import RunRequest
     from wavewright.engine.run.permits import read_permits
 

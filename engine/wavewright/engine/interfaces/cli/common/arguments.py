@@ -39,6 +39,7 @@ def project_settings(job: Path | None = None, *, start: Path | None = None) -> S
     settings = load_settings(start or Path.cwd(), near=near, default_state=user_state_dir())
     if settings.daemon.pack is None:
         return settings
+    # Few projects have a daemon with messages of a pack.
     from wavewright.engine.service.messages.contract import with_contract_defaults
 
     return with_contract_defaults(settings)
@@ -100,6 +101,7 @@ def require_journal(settings: Settings) -> Settings:
 
 def open_journal(settings: Settings) -> StoredJournal:
     """Return the project's journal as a context manager; it is created if there is none."""
+    # A check of a job opens no journal.
     from wavewright.executor.stores import journal_of
 
     return journal_of(settings)

@@ -48,6 +48,7 @@ def model_lookup(settings: Settings) -> ModelLookup | None:
         return None
 
     def model_of(goal: JsonObject, phase: ModelPhase) -> str | None:
+        # Most runs ask no model.
         from wavewright.tools.models import choose_model
 
         preference = goal.get("model_preference")

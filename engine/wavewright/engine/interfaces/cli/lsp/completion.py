@@ -333,6 +333,7 @@ def _prompts(place: CursorPlace) -> Iterator[Offer]:
 
 
 def _models() -> Iterator[Offer]:
+    # It takes a second to load, and few complete a model.
     from pydantic_ai.models import KnownModelName
 
     for name in get_args(KnownModelName.__value__):

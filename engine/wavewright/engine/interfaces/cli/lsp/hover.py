@@ -11,6 +11,7 @@ from wavewright.config.sources import NodeAt, Span, node_at, offset_in_string, p
 from wavewright.engine.interfaces.cli.common.arguments import has_journal
 from wavewright.engine.interfaces.cli.lsp.completion import schema_of_place
 from wavewright.engine.interfaces.cli.project.tools_command import tool_text
+from wavewright.engine.rehearsal.dry_run.history import read_history
 from wavewright.planner.cel.functions.catalogue import function_entries
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.places import PartAt, expression_at, part_at
@@ -147,8 +148,6 @@ def _past(signature: ToolSignature, around: Surroundings) -> Iterator[str]:
     settings = around.settings
     if not has_journal(settings):
         return
-    from wavewright.engine.rehearsal.dry_run.history import read_history
-
     history = read_history(settings.journal_url or settings.journal, {signature.name})
     past = history.get(signature.name)
     if past is None or not past.seconds:

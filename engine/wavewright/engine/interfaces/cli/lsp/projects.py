@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import find_settings_file, load_valid_settings
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
+from wavewright.engine.run.project.tools import all_tools
 from wavewright.tools.functions.registry import Registry
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ class OpenProject:
 
     def tools(self) -> Registry:
         """Return every tool of the project; none where they cannot be imported."""
-        from wavewright.engine.run.project.tools import all_tools
-
         with self._lock:
             if self._tools is None:
                 try:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import anyio
+import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import (
     ResourceError,
@@ -66,6 +67,7 @@ from wavewright.engine.interfaces.view.people import (
 )
 from wavewright.engine.run.project.tools import all_tools
 from wavewright.engine.run.version import __version__
+from wavewright.engine.service.operations.bounded_http import BoundedRequests, bounded_protocol
 from wavewright.engine.service.operations.trace_export import export_traces
 from wavewright.executor.events.state import fold
 from wavewright.planner.diagnostics.diagnostic import suggest_name
@@ -430,8 +432,6 @@ def http_app(
         is_request = scope["type"] == "http"
         await app(below_prefix(scope, access.prefix) if is_request else scope, receive, send)
 
-    from wavewright.engine.service.operations.bounded_http import BoundedRequests
-
     return BoundedRequests(served, _MAX_BODY)
 
 
@@ -458,11 +458,6 @@ class BearerTokens:
 
 async def serve_http(app: ASGIApp, listener: socket.socket, access: PageAccess) -> None:
     """Serve an application on a socket until a signal; connections are bounded."""
-    # Not above: where the extra `mcp` is missing, so may these be, and `mcp` is to be named.
-    import uvicorn
-
-    from wavewright.engine.service.operations.bounded_http import bounded_protocol
-
     config = uvicorn.Config(
         app,
         http=bounded_protocol(access.is_proxy),

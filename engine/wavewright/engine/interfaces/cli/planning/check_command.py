@@ -140,6 +140,7 @@ def compare_permits(options: CheckOptions, checked: CheckedDocument, *, writes: 
 
 
 def _needed(options: CheckOptions, checked: CheckedDocument) -> Permits | None:
+    # As above.
     from wavewright.engine.run.permit_checks import needed_permits
 
     plan, basis = checked.plan, checked.basis

@@ -234,6 +234,7 @@ def _render_dry_run(result: _DryRunResult, output_format: str) -> str:
     if output_format == "json":
         return printable_json(dry_run_json(record), indent=2) + "\n"
     if output_format == "html":
+        # The other formats need no templates.
         from wavewright.engine.rehearsal.dry_run.page import dry_run_page
 
         return dry_run_page(record)
@@ -305,6 +306,7 @@ def simulate(options: DryRunOptions, *, output_format: str, output: Path | None)
             raise CommandError(
                 f"{name} does not go with --simulate", hint=f"leave out --simulate or {name}"
             )
+    # A dry run by itself executes nothing.
     from wavewright.engine.rehearsal.simulation import as_json, as_text, simulate as simulate_job
 
     if output_format not in ("text", "json"):
@@ -397,6 +399,7 @@ def _load_events(prefix: str, settings: Settings) -> tuple[RunId, list[Event]]:
     """Return a run and its events, without writing to the journal."""
     if settings.journal_url is not None:
         return anyio.run(_load_from_database, prefix, settings)
+    # A dry run of a job reads no run.
     from wavewright.executor.sqlite.transaction import JournalReader
 
     with JournalReader.open(settings.journal) as reader:

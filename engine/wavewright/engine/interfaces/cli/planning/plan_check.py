@@ -113,6 +113,7 @@ class CheckOptions:
         """Whether a person can be asked in the run."""
         if self.approve is None:
             return True
+        # Few checks say who could be asked.
         from wavewright.engine.interfaces.cli.common.terminal import may_ask
 
         return may_ask(self.approve)
@@ -378,6 +379,7 @@ def _check_expansion(
     """Return the goal as further targets have it, and what is wrong with how they are found."""
     if order.expansion is None:
         return order.goal, ()
+    # Few jobs find further targets.
     from wavewright.engine.run.found_targets import (
         check_expansion_of_job,
         goal_of_found_targets,
@@ -460,6 +462,7 @@ def _allowance(options: CheckOptions, plan: Plan, goal: Goal | None) -> Allowanc
     settings = options.project
     if settings.model is None:
         return None
+    # Without a model nothing has a budget.
     from wavewright.engine.rehearsal.dry_run.outlook import read_remaining_allowance
 
     return read_remaining_allowance(

@@ -174,6 +174,7 @@ class PlanProgress:
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty():
+            # Only a terminal is shown a status line.
             from rich.console import Console
 
             self._status = Console(stderr=True).status("planning …")

@@ -126,6 +126,7 @@ def examine(*, output_format: str, is_offline: bool, examines_model: bool = Fals
 
 
 def _model_examination() -> Iterator[DoctorFinding]:
+    # Only `--model` loads the planner.
     from wavewright.engine.interfaces.cli.project.model_examination import examine_model
 
     try:

@@ -50,6 +50,7 @@ def list_tools(job: Path | None, *, output_format: str, lists_all: bool = False)
             packs = pack_use(settings)
             hidden, unused = packs.tools_of_unused(), packs.unused
     else:
+        # The list of all tools resolves no job.
         from wavewright.engine.run.jobs.resolving import resolve_job_file
 
         registry = tools_of_goal(resolve_job_file(job, None, settings).goal, settings)
@@ -171,6 +172,7 @@ def write_lock() -> int:
 
 async def _ask_servers(settings: Settings) -> Mapping[str, ServerListing]:
     """Return what each server lists, in the order of the settings."""
+    # Only the lock starts servers; their library is an extra.
     from wavewright.tools.mcp.sessions import McpSessions
 
     sections = settings.mcp.servers

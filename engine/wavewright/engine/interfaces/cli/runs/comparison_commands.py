@@ -53,6 +53,7 @@ from wavewright.reviewer.package.call_reports import sum_costs
 from wavewright.reviewer.review.caps import patch_rungs
 
 if TYPE_CHECKING:
+    # A comparison of plans replays nothing.
     from wavewright.engine.rehearsal.recordings.replay import ReplayResult
     from wavewright.engine.rehearsal.recordings.replay_models import ReplayOptions
     from wavewright.reviewer.package.comparison import ComparedRun, RoleCostChange, RunComparison

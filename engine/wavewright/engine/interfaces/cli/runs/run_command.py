@@ -157,6 +157,7 @@ async def _attended(
         if not is_viewed:
             yield
             return
+        # Only `--view` needs the extra of pages.
         from wavewright.engine.interfaces.cli.common.page_serving import page_beside_run
 
         async with page_beside_run(settings, grace=_SECONDS_TO_END_STREAMS) as url:
