@@ -1,8 +1,11 @@
-"""Diagnostics of a document as `wavewright check` gives them, for the editor."""
+"""Diagnostics of a document as `wavewright check` gives them, for the editor, and the one mend that the
+hint of each speaks of, as a code action.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +15,7 @@ from lsprotocol import types
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import FILE_NAMES, load_valid_settings
 from wavewright.config.sources import Source, Span
+from wavewright.config.text_edits import Edit, NotEditable
 from wavewright.engine.interfaces.cli.lsp.documents import (
     CheckOutcome,
     FoundInTexts,
@@ -23,11 +27,14 @@ from wavewright.engine.interfaces.cli.lsp.navigation import parameter_location
 from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
 from wavewright.engine.interfaces.cli.lsp.projects import OpenProject
 from wavewright.engine.interfaces.cli.planning.plan_check import CheckOptions, check_plan
+from wavewright.planner.checks.mends import CheckedPlan, mend
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.reading.reader import read_plan
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
+    from wavewright.engine.interfaces.cli.lsp.documents import Surroundings
+    from wavewright.engine.interfaces.cli.planning.plan_check import CheckedDocument
 
 SOURCE = "wavewright"
 
@@ -162,3 +169,48 @@ def _with_related(
 
 _ABOUT_ARGUMENTS = frozenset({"E203", "E204", "E205", "E304", "W812"})
 """Codes of what is wrong between an argument and the parameter that takes it."""
+
+
+# --- mends
+
+
+def code_actions(
+    document: OpenDocument, params: types.CodeActionParams, around: Surroundings
+) -> list[types.CodeAction]:
+    """Return the mends of the diagnostics in a range."""
+    checked = None if around.outcome is None else around.outcome.checked
+    read = document.read
+    if checked is None or read is None or checked.text.source.text != document.text:
+        return []
+    start, end = map(document.places.offset, (params.range.start, params.range.end))
+    plan, actions = _checked_plan(checked), list[types.CodeAction]()
+    for found in checked.diagnostics:
+        span = found.span or Span(0, 0)
+        if span.start > end or span.end < start:
+            continue
+        with suppress(NotEditable):
+            edits = mend(found, read.document, read.base or "", plan)
+            actions += [_action(document, found, edits)] if edits else []
+    return actions
+
+
+def _checked_plan(checked: CheckedDocument) -> CheckedPlan | None:
+    basis = checked.basis
+    if basis is None or basis.document is None or checked.plan is None:
+        return None
+    return CheckedPlan(basis.plan, checked.plan, basis.tools)
+
+
+def _action(document: OpenDocument, found: Diagnostic, edits: list[Edit]) -> types.CodeAction:
+    changes = [
+        types.TextEdit(document.places.range(Span(edit.start, edit.end)), edit.text)
+        for edit in edits
+    ]
+    text = edits[0].text.strip(" \r\n,")
+    return types.CodeAction(
+        f"{found.code}: write {text}" if text else f"{found.code}: remove it",
+        types.CodeActionKind.QuickFix,
+        diagnostics=[as_shown(found, document.places)],
+        is_preferred=True,
+        edit=types.WorkspaceEdit(changes={document.uri: changes}),
+    )

@@ -28,11 +28,11 @@ from pygls.uris import to_fs_path
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.interfaces.cli.common.error_text import error_text
-from wavewright.engine.interfaces.cli.lsp.actions import code_actions
 from wavewright.engine.interfaces.cli.lsp.completion import complete
 from wavewright.engine.interfaces.cli.lsp.diagnostics import (
     SOURCE,
     check_document,
+    code_actions,
     published,
 )
 from wavewright.engine.interfaces.cli.lsp.documents import (
