@@ -20,6 +20,7 @@ from wavewright.engine.run.decisions.approvals import (
     matches_binding,
     pending_approval,
     recorded_answer,
+    used_answer,
     with_nonce,
 )
 from wavewright.engine.run.decisions.shown_calls import CallDescriptions
@@ -79,7 +80,9 @@ async def approve(
             raise await run_stopped(attempt, context)
     if approval is None:
         raise await _wait_for_approval(context, candidate.plan, request, attempt)
-    context = await record_note(attempt, context, APPROVAL_USED, _use_of(approval, request))
+    asked: JsonObject = {"subject": request.subject, "needs": [*request.needs]}
+    used = used_answer(asked, is_approved=approval.approved, reason=approval.reason, by=approval.by)
+    context = await record_note(attempt, context, APPROVAL_USED, used)
     if not approval.approved:
         # What the run has done so far is packaged without the patch.
         context = replace(context, candidate=None)
@@ -116,20 +119,6 @@ async def accept_plan(context: RunContext, attempt: Attempt) -> PlannedContext:
     notes = permits_notes(context, accepted.at)
     context = await record(attempt, context, accepted, *notes, *kept)
     return extended(PlannedContext, context, plan=plan, candidate=None, draft=None)
-
-
-def _use_of(approval: Approval, request: ApprovalRequest) -> JsonObject:
-    """Return the body of the note that the run uses an answer."""
-    body: JsonObject = {
-        "subject": request.subject,
-        "needs": [*request.needs],
-        "approved": approval.approved,
-    }
-    if approval.reason:
-        body["reason"] = approval.reason
-    if approval.by:
-        body["by"] = approval.by
-    return body
 
 
 def _recorded_approval(

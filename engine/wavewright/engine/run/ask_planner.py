@@ -41,7 +41,7 @@ from wavewright.planner.planning.records import (
     UserQuestion,
 )
 from wavewright.planner.ports.model_port import OnText
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import JsonObject, as_list
 from wavewright.reviewer.review.results import run_instant
 
 _WORTH_STREAMING = 0.5
@@ -207,9 +207,8 @@ def _pending_question(state: RunState) -> UserQuestion | None:
             last = noted
     if last is None or last.topic == "answer":
         return None
-    options = last.body.get("options")
-    texts = tuple(map(str, options)) if isinstance(options, list) else ()
-    return UserQuestion(str(last.body["question"]), texts)
+    options = tuple(map(str, as_list(last.body.get("options"))))
+    return UserQuestion(str(last.body["question"]), options)
 
 
 def _day(state: RunState) -> dt.date | None:

@@ -22,7 +22,7 @@ from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, Noted
 from wavewright.executor.store.journal import RunHead
 from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.types import JsonObject, as_object
+from wavewright.planner.types import JsonObject, as_list, as_object
 from wavewright.reviewer.cost_records import Record
 from wavewright.reviewer.values import iso_of_epoch
 
@@ -184,7 +184,6 @@ def _approvals(notes: Sequence[Noted]) -> tuple[ReceiptApproval, ...]:
             given_by = _answered_by(note)
         if note.topic != APPROVAL_USED:
             continue
-        needs = note.body.get("needs")
         # The answer of a daemon's job stands in the note of its use.
         by = _answered_by(note) if "by" in note.body else given_by
         approvals.append(
@@ -194,7 +193,7 @@ def _approvals(notes: Sequence[Noted]) -> tuple[ReceiptApproval, ...]:
                 approved=note.body.get("approved") is True,
                 by=by.name,
                 proof=by.proof,
-                needs=tuple(map(str, needs)) if isinstance(needs, list) else (),
+                needs=tuple(map(str, as_list(note.body.get("needs")))),
                 tool=str(note.body.get("tool", "")),
                 binding=dict(as_object(note.body.get("binding"))),
             )

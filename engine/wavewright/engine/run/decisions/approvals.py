@@ -20,7 +20,7 @@ from wavewright.executor.events.types import Noted
 from wavewright.executor.run.ports import PersonReply, ReadyCalls
 from wavewright.planner.language.hashing import content_hash, plan_hash
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import Json, JsonObject, RunId, StepId
+from wavewright.planner.types import Json, JsonObject, RunId, StepId, as_list
 
 APPROVE: Final = "approve"
 REFUSE: Final = "refuse"
@@ -44,8 +44,7 @@ _NONCE_FIELD: Final = "nonce"
 
 def approval_question(request: Noted) -> tuple[Literal["step", "patch"], str]:
     """Return whether a step or a patch needs approval, and the question."""
-    needs = request.body.get("needs")
-    reasons = "; ".join(map(str, needs)) if isinstance(needs, list) else ""
+    reasons = "; ".join(map(str, as_list(request.body.get("needs"))))
     subject: Literal["step", "patch"] = (
         "patch" if request.body.get("subject") == "patch" else "step"
     )
@@ -167,6 +166,18 @@ def answer_to_binding(state: RunState, binding: JsonObject) -> GivenAnswer | Non
             return GivenAnswer(APPROVE)
         return GivenAnswer(REFUSE, str(noted.body.get("reason", "")))
     return None
+
+
+def used_answer(
+    asked: JsonObject, *, is_approved: bool, reason: str = "", by: str = ""
+) -> JsonObject:
+    """Return the body of the note that a run uses an answer to what it has asked."""
+    body: JsonObject = {**asked, "approved": is_approved}
+    if reason:
+        body["reason"] = reason
+    if by:
+        body["by"] = by
+    return body
 
 
 def has_expired(request: Noted, now: float) -> bool:

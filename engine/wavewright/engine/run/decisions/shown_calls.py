@@ -201,19 +201,3 @@ class CallDescriptions:
         step = self._replaced.get(StepId(name), StepId(name))
         if step not in self.state.steps:
             yield f"step {step!r} has run"
-
-
-def without_keys(value: Json, redactor: Redactor) -> Json:
-    """Return a value without the project's own keys."""
-    match value:
-        case str():
-            return redactor.redact_known(value)
-        case list():
-            return [without_keys(part, redactor) for part in value]
-        case dict():
-            return {
-                redactor.redact_known(name): without_keys(part, redactor)
-                for name, part in value.items()
-            }
-        case _:
-            return value

@@ -34,13 +34,13 @@ from wavewright.engine.run.decisions.approvals import (
     open_question,
     recorded_answer,
     step_binding,
+    used_answer,
     with_nonce,
     without_nonce,
 )
 from wavewright.engine.run.decisions.shown_calls import (
     calls_shown_before,
     describe_ready_calls,
-    without_keys,
 )
 from wavewright.engine.run.ports import (
     ApprovalRequest,
@@ -56,8 +56,9 @@ from wavewright.executor.events.types import Noted
 from wavewright.executor.run.ports import PersonReply, ReadyCalls
 from wavewright.executor.store.errors import JournalError
 from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.planning.records import UserQuestion
-from wavewright.planner.types import Json, JsonObject, StepId, as_list, as_object
+from wavewright.planner.types import JsonObject, StepId, as_list, as_object
 
 
 @dataclass(slots=True)
@@ -194,7 +195,8 @@ def _question_body(
     if ready.asks == "approval":
         need = f"step {ready.step.id!r} calls {ready.step.tool!r}, which needs approval"
         text = "\n".join(map(printable, describe_ready_calls(ready, redactor, earlier)))
-        shown = [without_keys(dict(params), redactor) for params in ready.calls]
+        redact = redactor.redact_known
+        shown = [map_texts(dict(params), redact, redact) for params in ready.calls]
         return {
             "subject": "step",
             "needs": [need],
@@ -232,7 +234,7 @@ def _user_question(body: JsonObject) -> UserQuestion:
     default, step = body.get("default"), str(body.get("step"))
     return UserQuestion(
         str(body["question"]),
-        tuple(_texts(body.get("options"))),
+        tuple(map(str, as_list(body.get("options")))),
         default=default if isinstance(default, str) else None,
         asked_by=f"step {step!r}",
         step=step,
@@ -243,7 +245,7 @@ def _approval_request(body: JsonObject) -> ApprovalRequest:
     binding = as_object(body.get("binding"))
     step, tool = StepId(str(binding.get("step"))), str(body.get("tool", ""))
     calls = [RequestedCall(step, tool, as_object(params)) for params in as_list(body.get("calls"))]
-    needs = tuple(_texts(body.get("needs")))
+    needs = tuple(map(str, as_list(body.get("needs"))))
     return ApprovalRequest("step", str(body.get("text", "")), needs, binding, tuple(calls))
 
 
@@ -256,13 +258,5 @@ def _answer_note(attempt: Attempt, body: JsonObject, answer: GivenAnswer) -> Not
         for name in ("subject", "needs", "binding", "tool", "calls")
         if name in body
     }
-    kept["approved"] = answer.text == APPROVE
-    if answer.reason:
-        kept["reason"] = answer.reason
-    if answer.by:
-        kept["by"] = answer.by
-    return Noted(attempt.now(), APPROVAL_USED, kept)
-
-
-def _texts(value: Json) -> list[str]:
-    return [str(part) for part in value] if isinstance(value, list) else []
+    used = used_answer(kept, is_approved=answer.text == APPROVE, reason=answer.reason, by=answer.by)
+    return Noted(attempt.now(), APPROVAL_USED, used)

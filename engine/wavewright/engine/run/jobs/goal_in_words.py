@@ -50,7 +50,7 @@ from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.graph import superseded_by
 from wavewright.planner.reading.reader import read_model
 from wavewright.planner.schemas.validation import infer_schema, validator_of
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
 from wavewright.tools.packs import pack_names, pack_tool_names
 
 if TYPE_CHECKING:
@@ -299,33 +299,39 @@ def _with_defaults(schema: JsonSchema, inputs: JsonObject) -> JsonSchema:
     """Return a schema of inputs in which those that may be absent have the values of the run as
     defaults: the kept plan may read any of them.
     """
-    properties, required = schema.get("properties"), schema.get("required")
-    if not isinstance(properties, dict):
+    declared = as_object(schema.get("properties"))
+    if not declared:
         return schema
-    needed = required if isinstance(required, list) else []
-    declared: JsonObject = dict(properties)
-    for name, declaration in properties.items():
-        may_be_absent = name in inputs and name not in needed
-        if may_be_absent and isinstance(declaration, dict) and "default" not in declaration:
-            declared[name] = {**declaration, "default": inputs[name]}
-    return {**schema, "properties": declared}
+    with_defaults = dict(declared)
+    for name in _optional_inputs(schema, inputs):
+        declaration = declared[name]
+        if isinstance(declaration, dict):
+            with_defaults[name] = {
+                **declaration,
+                "default": declaration.get("default", inputs[name]),
+            }
+    return {**schema, "properties": with_defaults}
+
+
+def _optional_inputs(schema: JsonSchema, inputs: JsonObject) -> list[str]:
+    """Return the inputs of a run that may be absent by their schema."""
+    needed = as_list(schema.get("required"))
+    declared = as_object(schema.get("properties"))
+    return [name for name in declared if name in inputs and name not in needed]
 
 
 def inputs_that_may_be_given(schema: JsonSchema, inputs: JsonObject) -> Iterator[JsonObject]:
     """Yield the inputs of a run, then those with each combination of optional ones absent and in
     the place of these their defaults; of many optional inputs each alone, and all of them.
     """
-    properties, required = schema.get("properties"), schema.get("required")
-    declared = properties if isinstance(properties, dict) else {}
-    needed = required if isinstance(required, list) else []
-    optional = [name for name in declared if name in inputs and name not in needed]
+    declared, optional = as_object(schema.get("properties")), _optional_inputs(schema, inputs)
     sizes = range(len(optional) + 1) if len(optional) <= _MAX_COMBINED else (0, 1, len(optional))
     for size in sizes:
         for absent in combinations(optional, size):
             present = {name: value for name, value in inputs.items() if name not in absent}
             for name in absent:
-                declaration = declared[name]
-                if isinstance(declaration, dict) and "default" in declaration:
+                declaration = as_object(declared[name])
+                if "default" in declaration:
                     present[name] = declaration["default"]
             yield present
 

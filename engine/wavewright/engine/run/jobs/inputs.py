@@ -303,13 +303,9 @@ def _types_like(value: Json) -> list[str]:
     """Return the types that may replace a value without a schema: those of its own kind."""
     if isinstance(value, bool):
         return ["boolean"]
-    return (
-        ["string"]
-        if isinstance(value, str)
-        else ["number"]
-        if isinstance(value, int | float)
-        else []
-    )
+    if isinstance(value, str):
+        return ["string"]
+    return ["number"] if isinstance(value, int | float) else []
 
 
 def _has_type(value: Json, name: str) -> bool:

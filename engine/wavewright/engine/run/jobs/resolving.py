@@ -41,7 +41,12 @@ from wavewright.engine.run.jobs.plan_drafts import (
 )
 from wavewright.engine.run.jobs.saved_plan import SavedPlanError, read_saved_plan
 from wavewright.engine.run.project.templates import read_template_document
-from wavewright.engine.run.project.tools import agent_tools, signatures_to_check, step_tools
+from wavewright.engine.run.project.tools import (
+    agent_tools,
+    packs_of_project,
+    signatures_to_check,
+    step_tools,
+)
 from wavewright.planner.checks.checker import check_partial, errors_in
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.language.goals import AvailableTool, Goal, GoalTemplate, Job, JobTargets
@@ -410,15 +415,11 @@ def _with_packs(goal: Goal, job: Job, file: Path, settings: Settings) -> Goal:
     """Return the goal with the packs' settings: the job's in place of the project's, paths relative
     to their file.
     """
-    project: JsonObject = {
-        name: {"settings": given, "root": str(settings.root), "file": str(settings.file)}
-        for name, given in settings.packs.items()
-    }
     own: JsonObject = {
         name: {"settings": given, "root": str(file.parent.resolve()), "file": str(file)}
         for name, given in job.tools.items()
     }
-    return goal.model_copy(update={"packs": {**project, **own}})
+    return goal.model_copy(update={"packs": {**packs_of_project(settings), **own}})
 
 
 def _sub_plans(parts: _JobParts, settings: Settings) -> dict[str, Plan]:

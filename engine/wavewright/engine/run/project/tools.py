@@ -425,17 +425,12 @@ def _prompt_defects(
 
     own = project_prompts(settings.prompts)
     for name in sorted(asking):
-        own_prompts = () if name not in workers else (workers[name].spec.prompt, *_WORKER_PROMPTS)
-        used = own_prompts or _BUILT_IN_PROMPTS[name]
+        used = _BUILT_IN_PROMPTS.get(name, ())
+        if name in workers:
+            used = (workers[name].spec.prompt, *_WORKER_PROMPTS)
         tried = tuple(worker for worker in workers.values() if worker.spec.name == name)
-        defects = (
-            find_prompt_defect(prompt, own, tried)
-            for prompt in used
-            if own.file_of(prompt) is not None
-        )
-        if (
-            defect := next(
-                (defect_found for defect_found in defects if defect_found is not None), None
-            )
-        ) is not None:
-            yield name, defect
+        for prompt in used:
+            defect = find_prompt_defect(prompt, own, tried) if own.file_of(prompt) else None
+            if defect is not None:
+                yield name, defect
+                break
