@@ -422,17 +422,12 @@ class CallRules:
             return RefuseUnclear()
         if self._is_unclear_in_retried_run(call):
             return RefuseUnclear()
-        if not self._was_begun(call.step.id, call.key):
+        if (call.step.id, call.key) not in self._prior.begun:
             return None
         if inquiry.is_running is None:
             return NeedsToKnowWhetherItRuns()
         # A call that outlived its process is not repeated: it is waited for.
         return None if inquiry.is_running else RefuseUnclear()
-
-    def _was_begun(self, step: StepId, key: StepKey) -> bool:
-        if (step, key) in self._prior.begun:
-            return True
-        return any(other == step and is_legacy(begun) for other, begun in self._prior.begun)
 
     def _is_unclear_in_retried_run(self, call: ScheduledCall) -> bool:
         """Whether a run that this one retries does not know what became of the call, and nobody has
@@ -476,7 +471,7 @@ class CallRules:
         ending = self._prior.steps.get(fan.step.id)
         if ending is None or not self.may_keep_fan_out(fan):
             return None
-        if ending.key != key and (ending.key is None or not is_legacy(ending.key)):
+        if ending.key != key:
             return None
         outputs = ending.output if isinstance(ending.output, list) else []
         return ending if all(map(fan.compiled.tool.fits, outputs)) else None
@@ -528,15 +523,6 @@ def is_unclear(ending: FinishedCall) -> bool:
     return ending.error is not None and ending.error.kind in ("interrupted", "timeout")
 
 
-def is_legacy(key: StepKey) -> bool:
-    """Whether a key was journaled when keys did not tell content and place apart.
-
-    What is the same call cannot be seen by it, so the ending of its step and item is taken for
-    that: a call is rather not made than made twice.
-    """
-    return "-" not in key
-
-
 class PastEndings:
     """How the calls of a run have ended, found by what they are."""
 
@@ -558,7 +544,7 @@ class PastEndings:
         """Return the ending of the same call of a step; None where it has not ended."""
         if call.item is None:
             ending = self._state.steps.get(step)
-            if ending is not None and _is_of(ending, key):
+            if ending is not None and ending.key == key:
                 return ending
             return self._state.undone.get((step, key))
         items = self._state.items.get(step)
@@ -566,7 +552,7 @@ class PastEndings:
             return None
         at_place = items.get(call.item)
         is_here = step == call.step.id and self.is_kept_item(call)
-        if at_place is not None and (is_here or _is_of(at_place, key)):
+        if at_place is not None and (is_here or at_place.key == key):
             return at_place
         # The list was in another order when that run was made.
         if step not in self._items:
@@ -582,10 +568,6 @@ class PastEndings:
             return False
         ending = items.get(call.item)
         return ending is not None and ending.status == "reused" and ending.key != call.key
-
-
-def _is_of(ending: FinishedCall, key: StepKey) -> bool:
-    return ending.key is not None and (ending.key == key or is_legacy(ending.key))
 
 
 def gates_by_step(gates: tuple[Gate, ...]) -> dict[StepId | None, frozenset[GateId]]:
