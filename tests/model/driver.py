@@ -643,6 +643,7 @@ def _compare(run: _Run, part: Part, result: Json) -> None:
         made_at=dict(past.made_at),
         undone=dict(past.undone),
         lists=dict(past.lists),
+        refused=past.refused | {call for call in model.refused if _is_refused(run, call)},
         begun=set(past.begun),
         replies={},
         questions=[],
@@ -688,6 +689,12 @@ def _compare(run: _Run, part: Part, result: Json) -> None:
 def _made_at(record: StepFinished | ItemFinished | None) -> float:
     """Return when a call ended that was made and succeeded; 0 for another."""
     return record.at if record is not None and record.status == "ok" else 0
+
+
+def _is_refused(run: _Run, call: Call) -> bool:
+    """Whether the journal has it that the step of a call was refused."""
+    ended = run.state.steps.get(StepId(call.step))
+    return ended is not None and ended.error is not None and ended.error.kind == "refused"
 
 
 def _has_items(run: _Run, step: ModelStep) -> bool:

@@ -91,6 +91,8 @@ class Past:
     """Calls that succeeded, and whose output other code could not read since."""
     lists: dict[str, Ending] = field(default_factory=dict[str, Ending])
     """How steps over a list of items ended as a whole."""
+    refused: set[Call] = field(default_factory=set[Call])
+    """Calls that a person has refused: nothing was called."""
     begun: set[Call] = field(default_factory=set[Call])
     """Calls that were made, or whose start is in the journal, and whose end is not."""
     successors: dict[str, str] = field(default_factory=dict[str, str])

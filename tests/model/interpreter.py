@@ -50,6 +50,7 @@ class Interpreter:
         self._ended: dict[str, Ending] = {}
         self.calls: dict[Call, Ending] = {}
         """How the calls of this part ended, or were kept or reused."""
+        self.refused: set[Call] = set()
         self.places: dict[Call, int | None] = {}
         """The calls of steps that came so far, with their places in lists."""
 
@@ -113,8 +114,11 @@ class Interpreter:
             return ended
         calls = [Call(step.id, x, [*asked[:place]].count(x)) for place, x in enumerate(asked)]
         reply = self._reply(step, calls)
-        if reply is not True:
-            return None if reply is None else Ending("failed")
+        if reply is False:
+            self.refused.update(calls)
+            return Ending("failed")
+        if reply is None:
+            return None
         endings = [
             self._call(step, call, None if step.items is None else index)
             for index, call in enumerate(calls)
@@ -210,6 +214,8 @@ class Interpreter:
 
     def _settled(self, step: ModelStep, call: Call) -> Ending | None:
         """Return how a call ended before in this run, or else in one that it retries."""
+        if call in self._past.refused:
+            return Ending("failed")
         before = self._past.calls.get(call) or self.kept(step, call)
         if before is None:
             return self._taken_over(step, call)
