@@ -73,14 +73,14 @@ def require_valid_expansion(order: ResolvedJob, tools: Mapping[str, ToolSignatur
     Raises:
         PlanError: what is wrong, at its place.
     """
-    if order.expansion is not None and (found := check_expansion_of_job(order, tools)):
-        raise PlanError(found, order.expansion.origin.document.source)
+    if order.expansion is not None and (faults := check_expansion_of_job(order, tools)):
+        raise PlanError(faults, order.expansion.origin.document.source)
     goal = goal_of_found_targets(order, tools)
     if order.draft is not None and goal.untrusted_inputs:
         origin, plan = order.draft.origin, bind_plan(order.draft.plan, goal, tools)
-        found = origin.place(check_safety(CheckContext(plan, goal, tools, goal.limits)))
-        if found:
-            raise PlanError(found, origin.document.source)
+        faults = origin.place(check_safety(CheckContext(plan, goal, tools, goal.limits)))
+        if faults:
+            raise PlanError(faults, origin.document.source)
 
 
 def found_targets(

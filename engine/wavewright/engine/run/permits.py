@@ -100,6 +100,7 @@ def within_permits(goal: Goal, permits: Permits | None) -> Goal:
     """Return a goal whose budget is at most the money of the permits."""
     if permits is None or permits.usd is None:
         return goal
+    # Permits narrow, and never widen: a lower budget of the goal stays.
     budget = goal.limits.budget or Budget()
     usd = permits.usd if budget.usd is None else min(budget.usd, permits.usd)
     limits = goal.limits.model_copy(update={"budget": budget.model_copy(update={"usd": usd})})

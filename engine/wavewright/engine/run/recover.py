@@ -89,6 +89,7 @@ async def take_feedback(
     Raises:
         RunHalted: no packages are left, no step takes the feedback, or the run was stopped.
     """
+    # What the goal's author says goes before the daemon's setting.
     most = context.goal.limits.iterations
     if most is None:
         most = feedback.max_packages

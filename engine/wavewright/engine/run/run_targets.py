@@ -114,10 +114,10 @@ async def _open_root(context: TargetsContext, ports: Ports) -> RunContext:
         versions={"wavewright": __version__, "python": platform.python_version()},
     )
     notes = () if order.draft is None else (draft_note(order.draft, now.timestamp()),)
-    wanted: JsonObject = {"targets": waves.targets.model_dump(mode="json"), "text": order.text}
+    noted: JsonObject = {"targets": waves.targets.model_dump(mode="json"), "text": order.text}
     # One append: a root run without this note would be resumed as a run without targets.
     permitted = permits_notes(context, now.timestamp())
-    events = (started, *notes, *permitted, Noted(now.timestamp(), TARGETS_WANTED, wanted))
+    events = (started, *notes, *permitted, Noted(now.timestamp(), TARGETS_WANTED, noted))
     return await record(attempt, context, *events, run=run)
 
 

@@ -205,16 +205,16 @@ def fleet_database(settings: Settings) -> str:
 
 
 def _named_runtime(settings: Settings) -> OpenRuntime:
-    given = settings.runtime
+    runtime = settings.runtime
     if settings.fleet is not None:
         raise RuntimeNotOpened("the settings have both 'fleet' and 'runtime'", "remove one of them")
-    if not isinstance(given, str):
-        return cast("OpenRuntime", given)
-    module, _, name = given.partition(":")
-    runtime = getattr(import_project_module(module, settings.root), name, None)
-    if not callable(runtime):
+    if not isinstance(runtime, str):
+        return cast("OpenRuntime", runtime)
+    module, _, name = runtime.partition(":")
+    function = getattr(import_project_module(module, settings.root), name, None)
+    if not callable(function):
         raise RuntimeNotOpened(
             f"setting 'runtime': the module {module!r} has no function {name!r}",
             "name one as `module:function`; it is given the settings and opens a runtime",
         )
-    return cast("OpenRuntime", runtime)
+    return cast("OpenRuntime", function)

@@ -203,7 +203,7 @@ class TargetWaves:
 
     def _left_out(self, known: Iterable[Target]) -> int:
         """Return how many targets were found that are too many."""
-        names = {one.name for end in self.ends.values() for one in end.found}
+        names = {target.name for end in self.ends.values() for target in end.found}
         return len(names - {target.name for target in known})
 
     def _has_failed(self, target: Target) -> bool:
@@ -331,8 +331,8 @@ def some_names(names: list[str]) -> str:
     return shown if len(names) <= _MAX_NAMES else f"{shown} and {len(names) - _MAX_NAMES} more"
 
 
-def _target_of(given: str | JobTarget) -> Target:
-    return Target(given.name, given.priority) if isinstance(given, JobTarget) else Target(given)
+def _target_of(named: str | JobTarget) -> Target:
+    return Target(named.name, named.priority) if isinstance(named, JobTarget) else Target(named)
 
 
 def target_runs(state: RunState) -> frozenset[RunId]:

@@ -2,9 +2,8 @@
 
 All deadlines of a run share one timer: a cancel scope with a timeout for every call would cost as
 much as all the rest of a step. The timer is set again only when a call's deadline is earlier than
-all others. A call that swallows its
-cancellation is cancelled again every second, and abandoned after `GRACE_SECONDS`: its coroutine is
-closed, and the worker continues without it.
+all others. A call that swallows its cancellation is cancelled again every second, and abandoned
+after `GRACE_SECONDS`: its coroutine is closed, and the worker continues without it.
 
 A *process exception* is Ctrl-C, or the closing of the coroutine that made the call. It is raised;
 any other exception of a tool, of whatever class, is a failure of its step.
@@ -40,15 +39,15 @@ def is_process_exception(error: BaseException, task: asyncio.Task[object] | None
     """
     waiting = [error]
     while waiting:
-        one = waiting.pop()
-        kind = type(one)  # `isinstance` may ask the exception itself, which may raise
+        raised = waiting.pop()
+        kind = type(raised)  # `isinstance` may ask the exception itself, which may raise
         if issubclass(kind, BaseExceptionGroup):
-            waiting += cast("BaseExceptionGroup[BaseException]", one).exceptions
+            waiting += cast("BaseExceptionGroup[BaseException]", raised).exceptions
         elif issubclass(kind, GeneratorExit):
             # A task never closes its own running coroutine.
             if task is None or _current_task() is not task:
                 return True
-        elif issubclass(kind, KeyboardInterrupt) and _is_from_signal_handler(one):
+        elif issubclass(kind, KeyboardInterrupt) and _is_from_signal_handler(raised):
             return True
     return False
 
@@ -175,14 +174,10 @@ class TimedCall:
                 blocked = self._clock.monotonic() - began
                 self.longest_block = max(self.longest_block, blocked)
             thrown = None
-            if (
-                self._cancelled_at < math.inf
-                and not self.cancellations
-                and not self._task.cancelling()
-            ):
-                self._cancelled_at = (
-                    math.inf
-                )  # a scope of the call's own was cancelled, and has ended
+            was_cancelled = self._cancelled_at < math.inf
+            if was_cancelled and not self.cancellations and not self._task.cancelling():
+                # A scope of the call's own was cancelled, and has ended.
+                self._cancelled_at = math.inf
             try:
                 yield awaited
             except asyncio.CancelledError as cancellation:

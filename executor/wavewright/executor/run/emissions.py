@@ -244,9 +244,8 @@ class _StreamPatch:
                 return
             for name, tee in self._tees.items():
                 tee.is_on = False
-                if (
-                    getattr(sys, name) is tee
-                ):  # else other code has replaced it, and restores it itself
+                # Other code that has replaced it restores it itself.
+                if getattr(sys, name) is tee:
                     setattr(sys, name, tee.behind)
             self._tees.clear()
             if logging.getLogRecordFactory() == self._recorded:

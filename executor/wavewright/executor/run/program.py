@@ -212,15 +212,15 @@ class CompiledPlan:
         the order of their waves and items in theirs, so it does not matter which ended first.
         """
         reads = self.tools[step.tool].signature.reads_data
-        found: dict[str, JsonObject] = {RUN_INPUTS: self._data_inputs}
+        data: dict[str, JsonObject] = {RUN_INPUTS: self._data_inputs}
         before = [name for name in self.graph.ancestors(step.id) if self._writes_data(name)]
         for name in sorted(
             before, key=lambda name: (self.wave_of[self.place[name]], self.place[name])
         ):
             for written in written_data(state, name):
                 for part in written.keys() & reads:
-                    found[part] = {**found.get(part, {}), **written[part]}
-        return found
+                    data[part] = {**data.get(part, {}), **written[part]}
+        return data
 
     def _writes_data(self, step_id: StepId) -> bool:
         tool = self.tools.get(self.graph.steps[step_id].tool)

@@ -572,10 +572,10 @@ class PastEndings:
 
 def gates_by_step(gates: tuple[Gate, ...]) -> dict[StepId | None, frozenset[GateId]]:
     """Return the ids of gates by the step that they are on."""
-    found = dict[StepId | None, frozenset[GateId]]()
+    by_step = dict[StepId | None, frozenset[GateId]]()
     for gate in gates:
-        found[gate.on] = found.get(gate.on, frozenset()) | {gate.id}
-    return found
+        by_step[gate.on] = by_step.get(gate.on, frozenset()) | {gate.id}
+    return by_step
 
 
 class EqualCalls:

@@ -64,9 +64,9 @@ def with_nonce(binding: JsonObject) -> JsonObject:
     return {**binding, _NONCE_FIELD: secrets.token_hex(16)}
 
 
-def matches_binding(given: Json, wanted: JsonObject) -> bool:
-    """Whether two bindings are equal but for the nonce."""
-    return isinstance(given, dict) and without_nonce(given) == without_nonce(wanted)
+def matches_binding(noted: Json, binding: JsonObject) -> bool:
+    """Whether the binding of a note is this one, but for the nonce."""
+    return isinstance(noted, dict) and without_nonce(noted) == without_nonce(binding)
 
 
 def step_binding(state: RunState, ready: ReadyCalls) -> JsonObject:

@@ -109,7 +109,8 @@ async def find_question_of_run(journal: Journal, run: RunId, now: float) -> Open
         if (answer := _last_answer(state)) is not None:
             raise answered_already(f"the question of run {run}", *answer)
         raise AnswerRejected(f"run {run} waits for no answer", f"`wavewright show {run}` shows it")
-    own = [one for one in await questions_of_runs(journal, frozenset(), now) if one.run == run]
+    asked = await questions_of_runs(journal, frozenset(), now)
+    own = [other for other in asked if other.run == run]
     return own[0] if own else question
 
 

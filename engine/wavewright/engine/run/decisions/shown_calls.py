@@ -160,8 +160,8 @@ class CallDescriptions:
         """Return a value with known expressions evaluated, followed by what must happen before the
         rest is known.
         """
-        found, awaited = self._resolved(value, scope)
-        text = _shown_value(found, self.redactor)
+        resolved, awaited = self._resolved(value, scope)
+        text = _shown_value(resolved, self.redactor)
         return f"{text}  (known when {' and '.join(awaited)})" if awaited else text
 
     def _resolved(self, value: Json, scope: JsonObject) -> tuple[Json, list[str]]:

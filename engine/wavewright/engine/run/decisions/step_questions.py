@@ -83,9 +83,9 @@ class StepQuestions:
         """Ask about a step, unless it was answered before, or another question is open."""
         binding = step_binding(self.state, ready)
         # An answer that was journaled before a crash is used, and nobody is asked twice.
-        given = answer_to_binding(self.state, binding)
-        if given is not None:
-            return given.reply(ready)
+        known = answer_to_binding(self.state, binding)
+        if known is not None:
+            return known.reply(ready)
         async with self._asking:
             look_again: Callable[[], Awaitable[PersonReply | None]] | None = None
             if self.people.find_answer is not None:

@@ -118,8 +118,8 @@ class InputOverrides:
             for name in self.from_file:
                 if name not in known:
                     raise _unknown_input(name, Source("the inputs", name), known)
-        found: JsonObject = {**inputs, **self.from_file}
-        names_there = {*found, *as_object(schema.get("properties")), *(known or ())}
+        merged: JsonObject = {**inputs, **self.from_file}
+        names_there = {*merged, *as_object(schema.get("properties")), *(known or ())}
         for text in self.assignments:
             path, _, value = text.partition("=")
             names = path.split(".")
@@ -132,10 +132,10 @@ class InputOverrides:
                 raise _unknown_input(
                     names[0], Source("--set", text), names_there, "--inputs FILE adds new ones"
                 )
-            changed = _with_value(found, names, _TypedValue(text, value), schema)
+            changed = _with_value(merged, names, _TypedValue(text, value), schema)
             assert isinstance(changed, dict)
-            found = changed
-        return found
+            merged = changed
+        return merged
 
 
 def known_inputs(

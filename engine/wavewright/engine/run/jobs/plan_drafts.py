@@ -237,14 +237,14 @@ def signatures_of_sub_plans(
     plan: Plan, folder: Path, settings: Settings, tools: Mapping[str, ToolSignature]
 ) -> dict[str, ToolSignature]:
     """Return the plans that a plan calls, by what its steps name, without those that are faulty."""
-    found: dict[str, ToolSignature] = {}
+    signatures: dict[str, ToolSignature] = {}
     for name in {step.plan for step in plan.steps if step.plan is not None}:
         with suppress(PlanError, DocumentError):
             called = CheckContext(
                 _whole_sub_plan(name, folder, settings), None, tools, LIMITS_OF_OWN_PLANS
             )
-            found[name] = called.as_signature(name)
-    return found
+            signatures[name] = called.as_signature(name)
+    return signatures
 
 
 def _read_sub_plan(name: str, folder: Path, settings: Settings) -> SubPlan:

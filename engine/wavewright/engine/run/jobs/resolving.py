@@ -175,7 +175,7 @@ def resolve_job(
         # Faults of the plan are raised together with those of the documents, but for inputs that
         # are absent: they may stand in what could not be read.
         diagnostics = (judge or _draft_checker(settings))(draft, goal)
-        certain = [found for found in diagnostics if parts.knows_inputs or found.code != "E302"]
+        certain = [fault for fault in diagnostics if parts.knows_inputs or fault.code != "E302"]
         faults.add(draft.origin.place(certain), draft.origin.document)
     faults.raise_all()
     assert goal is not None
@@ -245,14 +245,14 @@ def _parts_of_job(
     template_document = document
     name = job.goal_template
     if name is not None:
-        found = faults.collect(
+        named = faults.collect(
             lambda: read_template_document(name, file.parent, document, settings)
         )
-        if found is not None:
-            template, _ = faults.read(found, GoalTemplate)
-            template_document = found
+        if named is not None:
+            template, _ = faults.read(named, GoalTemplate)
+            template_document = named
             draft = draft or template_draft(
-                template, found, settings, faults, is_planned=job.plan == AUTO_PLAN
+                template, named, settings, faults, is_planned=job.plan == AUTO_PLAN
             )
     if job.name is None:
         job = job.model_copy(update={"name": _name_of(template, file)})
@@ -357,12 +357,10 @@ def _resolve_saved_plan(
     now.
     """
     if plan_file is not None or inputs:
-        given = (
-            "its inputs cannot be set"
-            if plan_file is None
-            else f"--plan {str(plan_file)!r} cannot replace it"
-        )
-        message = f"a saved plan runs as it is; {given}"
+        refused = "its inputs cannot be set"
+        if plan_file is not None:
+            refused = f"--plan {str(plan_file)!r} cannot replace it"
+        message = f"a saved plan runs as it is; {refused}"
         raise SavedPlanError(
             message,
             place=document.source.name,

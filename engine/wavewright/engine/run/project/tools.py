@@ -171,17 +171,17 @@ def all_tools(settings: Settings, services: Services | None = None) -> Registry:
         for pack, tools in brought.items()
         for name in tools
     ]
-    found = {
+    tools = {
         name: tool
         for name in [*sources.own, *names, *sources.server_tools()]
         if (tool := sources.find(name)) is not None
     }
-    found.setdefault(ASK_PERSON, ask_person_tool())
-    if ASK_MODEL not in found:
-        found[ASK_MODEL] = _question_tool(sources, found)
-    if AGENT not in found:
-        found[AGENT] = _agent_tool(sources, found, is_closed=False)
-    return Registry(found.values())
+    tools.setdefault(ASK_PERSON, ask_person_tool())
+    if ASK_MODEL not in tools:
+        tools[ASK_MODEL] = _question_tool(sources, tools)
+    if AGENT not in tools:
+        tools[AGENT] = _agent_tool(sources, tools, is_closed=False)
+    return Registry(tools.values())
 
 
 def packs_of_project(settings: Settings) -> JsonObject:
