@@ -101,6 +101,7 @@ async def accept_plan(context: RunContext, attempt: Attempt) -> PlannedContext:
         assert isinstance(context, PlannedContext), "a run without a plan has a candidate"
         return context
     plan, patch = context.candidate.plan, context.candidate.patch
+    # A patch begins a round; how the first plan was made stays its rung.
     rung, round_number = "given", context.state.round
     if patch is not None:
         rung, round_number = "patch", round_number + 1

@@ -249,6 +249,7 @@ async def end_cancelled(
         Noted(now, CANCELLED, {**Identity.parse(request.by).fields, "requested": request.at}),
         RunFinished(now, "cancelled", cancel_reason(request)),
     ]
+    # The targets first: a root run that has ended is not looked at again.
     for target in target_runs(fold(await journal.load(run))):
         if not fold(await journal.load(target)).has_ended:
             await journal.append(target, events)

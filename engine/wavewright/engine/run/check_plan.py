@@ -50,6 +50,7 @@ async def check_plan(
     context = replace(context, tools=with_tools_of(plan, context.tools))
     if context.draft is not None:
         return await _check_draft(context, plan, context.draft, attempt, means, people)
+    # A faulty patch costs what it was made for, and not the run: what there is is packaged.
     faults = await _check_begun(context, plan, means)
     errors = error_diagnostics(faults)
     if errors:

@@ -122,6 +122,7 @@ async def run_model_phase(
     started = time.monotonic()
     value: T | None = None
     async with open_recorder(attempt, context.run) as recorder:
+        # The run's time limit covers planning, reviews and recovery as well as its steps.
         with attempt.cancellation.scope(), anyio.move_on_after(context.time_left):
             value = await work(recorder)
     state = fold(recorder.journaled, context.state)

@@ -99,6 +99,7 @@ def _model(name: str, goal: Goal | None, settings: Settings) -> str:
     try:
         return choose_model(settings, preference, role, os.environ).model
     except ModelError:
+        # Which model a run will ask is not known before one is configured: any is permitted.
         return "*"
 
 

@@ -67,6 +67,7 @@ def retry_of_run(
     # A run that is interrupted goes on by itself: what it has begun is its own to finish.
     if state.started is None or not isinstance(events[-1], RunFinished) or state.is_interrupted:
         raise RetryRefused(f"run {run!r} has not ended", f"continue with: wavewright resume {run}")
+    # A root run calls no tool: what failed is in the runs of its targets.
     if target_waves(state) is not None:
         raise RetryRefused(
             f"run {run!r} has several targets",

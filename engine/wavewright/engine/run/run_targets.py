@@ -528,5 +528,6 @@ def _failure_reason(fault: Exception) -> str:
 def _overall_status(waves: TargetWaves) -> Literal["achieved", "not_achieved", "failed"]:
     if waves.completed == 0:
         return "failed"
+    # One target of which nothing came leaves the job's goal open, however many others succeeded.
     is_whole = all(end.status == "achieved" for end in waves.ends.values())
     return "achieved" if is_whole else "not_achieved"

@@ -48,6 +48,7 @@ async def remaining_allowance(
         return None
     allowance = await services.budget_store.left(BudgetScope(run=run, job=goal.job, role="worker"))
     steps = plan.steps if plan is not None else ()
+    # Only a budget of money needs a price, and with it a model that can be chosen now.
     if not allowance.bounds_usd and all(
         step.budget is None or step.budget.usd is None for step in steps
     ):

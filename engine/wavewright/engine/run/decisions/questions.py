@@ -188,6 +188,7 @@ async def questions_of_runs(
     journal: Journal, of_jobs: frozenset[RunId], now: float
 ) -> list[OpenQuestion]:
     """Return the open questions of runs without a daemon, those given left out."""
+    # The list says `interrupted` of a run that waits; what it waits for is in its events.
     waiting = [row.run for row in await journal.list_runs() if row.status in _OPEN][:MAX_RUNS]
     states = [fold(await journal.load(run)) for run in reversed(waiting) if run not in of_jobs]
     root_of = dict[RunId, RunId]()

@@ -155,6 +155,7 @@ def known_inputs(
     """
     declared = as_object(schema.get("properties"))
     is_open = schema.get("additionalProperties", False) is not False
+    # Without a plan nothing says what a goal in words needs, and a planner reads what is there.
     if is_open or "patternProperties" in schema or (plan is None and not declared):
         return None
     names = {*inputs, *declared}

@@ -159,6 +159,7 @@ def resolve_job(
     targets = _job_targets(job, template)
     if targets is not None:
         job = _with_first_target(job, template, targets)
+    # Inputs of a goal template come with a job; a faulty document may have more than can be read.
     may_lack_inputs = (inputs_follow and is_template(document)) or not parts.knows_inputs
     goal = faults.collect(
         lambda: resolve_goal(job, template, document, inputs_follow=may_lack_inputs)
@@ -366,6 +367,7 @@ def _resolve_saved_plan(
             place=document.source.name,
             hint="name the job instead, or leave the option out",
         )
+    # What was inspected is what runs: neither files of the job nor inputs may change it.
     saved = read_saved_plan(document, settings.root)
     saved.check_tools(signatures_to_check(saved.plan, saved.goal, settings))
     draft = PlanDraft(saved.plan, PlanOrigin(document, "/plan"), saved.rung, is_saved=True)
@@ -429,6 +431,8 @@ def _sub_plans(parts: _JobParts, settings: Settings) -> dict[str, Plan]:
 
 def _with_engine_tools(goal: Goal, draft: PlanDraft | None) -> Goal:
     """Return the goal with the tools that a plan's sub-plans and dispatched calls need."""
+    # A goal lists the tools of its author. Sub-plans and unions call nothing but such tools, and
+    # nobody lists them.
     called = set[str]() if draft is None else {step.tool for step in draft.plan.steps}
     needed = {name for name in called if goal.tool_names.issuperset(dispatched_tools(name) or [""])}
     if goal.sub_plans or SUB_PLAN in called:

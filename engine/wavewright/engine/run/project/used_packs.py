@@ -70,6 +70,7 @@ def pack_use(settings: Settings) -> PackUse:
     tools = {pack: _tools_of(pack, settings) for pack in pack_names()}
 
     def is_used(pack: str) -> bool:
+        # A pack that is configured is meant, named in a document or not.
         if pack in settings.packs or pack == settings.daemon.pack:
             return True
         full = {f"{pack}.{tool}" for tool in tools[pack]}
