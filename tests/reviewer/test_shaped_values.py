@@ -195,6 +195,10 @@ def _item(price: str) -> str:
         # a part, chosen by the planner
         "${steps.towns[0].people}",
         "${steps.towns[2]['people']}",
+        "${steps.towns.map(t, t.people)[0]}",
+        "${steps.towns.reverse()[0].people}",
+        "${cel.bind(x, steps.towns, x[0].people)}",
+        "${steps.towns.maxBy(t, 1).name}",
         "${steps.towns.slice(0, 2).map(t, t.people).sum()}",
         "${steps.towns.filter(t, t.people > 500).size()}",
         "${steps.towns.filter(t, t.name == 'Abe')}",
@@ -289,6 +293,7 @@ def test_words_that_come_back_from_an_option_are_the_planners() -> None:
         ("${steps.towns.filter(t, t.people > 0)}", None),
         ("${steps.towns.filter(t, t.people > 400)}", None),
         ("${steps.towns.sortBy(t, -t.people)[0].name}", None),
+        ("${steps.towns.filter(t, t.people > 400)[0].name}", None),
         ("${steps.towns.map(t, t.people).sum()}", None),
         ("${steps.towns.size()}", None),
         ("${double(steps.towns[inputs.n - 1].people) / steps.sum.total * 100.0}", None),

@@ -173,6 +173,29 @@ def test_options_and_what_says_which_data_are_no_literals(step: JsonObject) -> N
     assert written("${steps.last}", {"id": "last", **step}) == []
 
 
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({"for_each": []}, ["E507"]),
+        ({"for_each": "${[]}"}, ["E507"]),
+        ({"when": "false"}, ["E507"]),
+        ({"when": "1 > 2"}, ["E507"]),
+        ({"when": "steps.ids.size() > 0 && false"}, ["E507"]),
+        ({"when": "true"}, []),
+        ({"when": "steps.ids.size() > 0"}, []),
+        ({"when": "now() > timestamp('2020-01-01T00:00:00Z')"}, []),
+    ],
+)
+def test_a_step_that_the_planner_has_empty_or_left_out_gives_no_data(
+    change: JsonObject, found: list[str]
+) -> None:
+    items: JsonObject = {
+        "id": "last", "tool": "read_item", "params": {"id": "${item}"}, "for_each": "${steps.ids}", **change,
+    }  # fmt: skip
+
+    assert written("${steps.last}", items) == found
+
+
 def test_the_goal_may_allow_the_literal_of_a_field() -> None:
     result: Json = {"title": "Prices of 2026", "total": "${steps.total.total}"}
 

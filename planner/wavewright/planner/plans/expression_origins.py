@@ -59,6 +59,10 @@ class Origins:
     """Words around values that are read, which are no literals as long as something is read."""
     is_read: bool = False
     """Whether anything but literals is read, as `index` is."""
+    is_of_items: bool = False
+    """Whether it is a list with an entry for each item of a step, in their order, none of which comes
+    before the others.
+    """
     factors: frozenset[str] = NO_TEXTS
     """What makes of a value another one: a unit, a sign, an option, the name of another field."""
     choices: frozenset[str] = NO_TEXTS
@@ -102,6 +106,7 @@ class Origins:
             NO_TEXTS.union(*(part.literals for part in parts)),
             NO_TEXTS.union(*(part.labels for part in parts)),
             any(part.is_read for part in parts),
+            any(part.is_of_items for part in parts),
             NO_TEXTS.union(*(part.factors for part in parts)),
             NO_TEXTS.union(*(part.choices for part in parts)),
             NO_TEXTS.union(*(part.computed for part in parts)),
@@ -138,10 +143,6 @@ class StepOutputs(Protocol):
 
     def renamed(self, key: str, value: str, text: str, origins: Origins) -> Origins:
         """Return the factor by which a field is given under the name of another one."""
-        ...
-
-    def is_of_items(self, text: str, origins: Origins) -> bool:
-        """Whether an expression reads a step that has an entry for each of its items."""
         ...
 
     def is_date(self, text: str, origins: Origins) -> bool:
@@ -238,9 +239,9 @@ class ExpressionOrigins:
                 value.joined(self._choice(node)) if has_written_key and len(entries) > 1 else value
             )
         value = self.of(operand, names)
-        if isinstance(node, Index) and value.reads and self._takes_one(node, value, names):
-            return value.joined(self._choice(node))
-        return value
+        is_chosen = isinstance(node, Index) and value.reads and self._takes_one(node, value, names)
+        entry = replace(value, is_of_items=False)
+        return entry.joined(self._choice(node)) if is_chosen else entry
 
     def _takes_one(self, node: Index, value: Origins, names: Locals) -> bool:
         """Whether a place that the author wrote leaves out other entries; the first of what one call
@@ -251,9 +252,7 @@ class ExpressionOrigins:
             return not self.of(key, names).reads
         if isinstance(key.value, str):
             return False
-        is_first = key.value == 0 and not self.outputs.is_of_items(
-            self._source(node.operand), value
-        )
+        is_first = key.value == 0 and not value.is_of_items
         return not (is_first or self.said.names_place(key.value))
 
     # Decisions
@@ -603,9 +602,7 @@ class ExpressionOrigins:
             return NOTHING
         figures = written.literals
         is_unsaid = not all(self.said.names(text) for text in figures)
-        is_choice = (
-            is_unsaid or self.outputs.is_of_items(source, target)
-        ) and figures - _EMPTY_VALUES
+        is_choice = (is_unsaid or target.is_of_items) and figures - _EMPTY_VALUES
         return self._choice(node) if is_choice else NOTHING
 
     # Macros
@@ -613,21 +610,27 @@ class ExpressionOrigins:
     def _macro(self, node: Macro, names: Locals) -> Origins:
         over = self.of(node.range, names)
         if node.function in _CHOOSERS:
-            return over.joined(Origins(choices=self._chosen(node, names)))
-        inner = {**names, **dict.fromkeys(node.variables, over)}
+            ordered = replace(over, is_of_items=False)
+            return ordered.joined(Origins(choices=self._chosen(node, names)))
+        is_bound = node.function == "bind"
+        entry = over if is_bound else replace(over, is_of_items=False)
+        inner = {**names, **dict.fromkeys(node.variables, entry)}
         if len(node.variables) > 1:
-            inner[node.variables[0]] = over.joined(Origins(is_read=True))
+            inner[node.variables[0]] = entry.joined(Origins(is_read=True))
         body = node.arguments[-1]
         counted = self._counted(body, inner) if node.function == "map" else None
         value = self.of(body, inner) if counted is None else counted
         if node.function in _CONDITIONS:
             return over.joined(value).deciding(self.said)
-        if node.function == "bind":
+        if is_bound:
             return value
         if not self._only_selects(body, frozenset(node.variables)):
             value = value.joined(self._computed(body))
         # How many there are follows from the range, so a range of literals is in the value as well.
-        return value.settled().joined(Origins(literals=over.literals, computed=over.computed))
+        listed = Origins(
+            literals=over.literals, computed=over.computed, is_of_items=over.is_of_items
+        )
+        return value.settled().joined(listed)
 
     def _chosen(self, node: Macro, names: Locals) -> frozenset[str]:
         """Return what a filter or an order chooses by that the job has not said."""
@@ -637,9 +640,10 @@ class ExpressionOrigins:
             # A condition that reads nothing has chosen beforehand: `filter(x, false)`.
             chosen = (bound.choices if bound.reads else bound.literals for bound in bounds)
             return NO_TEXTS.union(*chosen)
-        # A sign only turns an order; a name or a place in a key chooses what comes first.
-        orders = (replace(bound, factors=NO_TEXTS).deciding(self.said) for bound in bounds)
-        return NO_TEXTS.union(*(order.choices for order in orders))
+        # A sign only turns an order; a name, a place or what is the same for all chooses what
+        # comes first.
+        orders = [replace(bound, factors=NO_TEXTS).deciding(self.said) for bound in bounds]
+        return NO_TEXTS.union(*(order.choices | order.literals for order in orders))
 
     def _counted(self, node: ExpressionNode, names: Locals) -> Origins | None:
         """Return the origins of what a condition counts, or leaves out, entry by entry:

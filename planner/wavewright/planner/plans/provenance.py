@@ -25,7 +25,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
-from wavewright.planner.cel.embedded import EmbeddedExpression, split_references
+from wavewright.planner.cel.embedded import EmbeddedExpression, bare_expression, split_references
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.plain_paths import plain_read
@@ -205,11 +205,28 @@ class PlanProvenance:
             yield name, params[name].settled().literals
 
     def _of_step(self, step: Step) -> Origins:
+        return self._of_output(step).joined(self._withheld(step))
+
+    def _withheld(self, step: Step) -> Origins:
+        """Return the condition that keeps a step from running whatever is read: `when: false`."""
+        if step.when is None:
+            return NOTHING
+        try:
+            condition = self._expression(bare_expression(step.when).expression, self._item(step))
+        except ExpressionError:
+            return NOTHING
+        literals = condition.literals
+        if condition.reads:
+            literals &= _FALSE
+        return Origins(literals=literals - _TRUE)
+
+    def _of_output(self, step: Step) -> Origins:
         kind, item = self._source_kind(step), self._item(step)
         params = self._params(step, item)
         is_source = not (params or step.for_each is not None or kind == "model")
         if kind == "data" or is_source:
-            own = Origins(data=frozenset({step.id}))
+            # Without items nothing is fetched: an empty list is the result, and the author's.
+            own = Origins(data=frozenset({step.id}), literals=item.literals & _EMPTY_LIST)
             return own.joined(self._echoed(step, params), _misdirected(step, params, item))
         if step.tool == SUB_PLAN:
             return replace(NOTHING.joined(*params.values()).settled(), labels=NO_TEXTS)
@@ -229,7 +246,7 @@ class PlanProvenance:
         )
 
     def _item(self, step: Step) -> Origins:
-        return self._value(step.for_each, NOTHING).settled()
+        return replace(self._value(step.for_each, NOTHING).settled(), is_of_items=False)
 
     def _params(self, step: Step, item: Origins) -> dict[str, Origins]:
         return {name: self._value(value, item) for name, value in step.params.items()}
@@ -318,13 +335,6 @@ class PlanProvenance:
         is_by_schema = any(schema.get("format") in {"date", "date-time"} for schema in schemas)
         return is_by_schema or _DATE_NAME.search(names[-1]) is not None
 
-    def is_of_items(self, text: str, origins: Origins) -> bool:
-        """Whether an expression reads a step that has an entry for each of its items, in their
-        order.
-        """
-        read = _STEPS.fullmatch(text)
-        return read is not None and origins.reads and StepId(read[1]) in self._with_items
-
     def _value(self, value: Json, item: Origins) -> Origins:
         match value:
             case None:
@@ -400,7 +410,8 @@ class PlanProvenance:
         """Return the origins of a root of expressions, or of a field right below it."""
         match root:
             case "steps" if name is not None:
-                return self.steps.get(StepId(name), NOTHING)
+                origins = self.steps.get(StepId(name), NOTHING)
+                return replace(origins, is_of_items=StepId(name) in self._with_items)
             case "inputs":
                 return self._input(name)
             case "item":
@@ -450,6 +461,8 @@ _NEUTRAL: Final = frozenset(
 )
 """Words that say nothing of the values beside them."""
 
+_TRUE, _FALSE = frozenset({"true"}), frozenset({"false"})
+_EMPTY_LIST: Final = frozenset({"[]"})
 _ASKED_ABOUT: Final = {ASK_MODEL: "of", AGENT: "context"}
 """The parameter of a model's step that holds what is asked about."""
 
