@@ -41,7 +41,7 @@ class CapRecord(Record):
     when: str = "true"
     fault: str | None = None
     """Why the condition could not be evaluated; such a cap applies."""
-    ways: dict[str, str] = {}
+    ways: dict[str, tuple[StepId, ...]] = {}
     """Of a cap on all fields that is about one step: field → the steps by which it feeds the field.
     """
     spares: tuple[str, ...] = ()
@@ -55,7 +55,9 @@ class Confidence(Record):
     raw: float
     capped: float
     why: tuple[str, ...] = ()
-    """How the raw value was computed, then the caps that lowered it."""
+    """How the raw value was computed."""
+    lowered_by: tuple[str, ...] = ()
+    """The caps that lowered it, from the highest down, or that hold in doubt."""
 
 
 class StepConfidence(Record):

@@ -27,7 +27,7 @@ def test_everything_there_is_full_raw_confidence_and_code_review_caps_it() -> No
     )
 
     assert (found.raw, found.capped) == (1.0, 0.8)
-    assert found.why[-1] == "at most 0.8: reviewed by code alone; no model read the result"
+    assert found.lowered_by[-1] == "at most 0.8: reviewed by code alone; no model read the result"
 
 
 def test_an_optional_step_has_half_the_weight_of_a_mandatory_one() -> None:
@@ -93,7 +93,7 @@ def test_a_cap_of_the_plan_holds_while_its_condition_does() -> None:
     with_it = review(*steps, answers={"index": 1, "a": {"confidence": {"trend": 0.7}}}, caps=[cap])
 
     assert (confidence(without, "trend").raw, confidence(without, "trend").capped) == (0.7, 0.4)
-    assert "at most 0.4: no benchmark" in confidence(without, "trend").why
+    assert "at most 0.4: no benchmark" in confidence(without, "trend").lowered_by
     assert confidence(with_it, "trend").capped == 0.7
 
 
@@ -109,7 +109,7 @@ def test_a_cap_that_cannot_be_evaluated_applies_and_says_so() -> None:
     assert confidence(found).capped == 0.2
     assert found.caps[0].applied
     assert found.caps[0].fault is not None
-    assert any("could not be evaluated" in line for line in confidence(found).why)
+    assert any("could not be evaluated" in line for line in confidence(found).lowered_by)
 
 
 def test_a_cap_on_a_field_that_nothing_names_still_leaves_a_record() -> None:

@@ -71,7 +71,7 @@ def test_items_may_be_left_out_where_the_goal_says_so_and_the_confidence_falls()
 
     assert found.goal_achieved
     assert overall(found).capped == pytest.approx(2 / 3, abs=1e-3)
-    assert "1 of 3 items of 'prices' were left out: B" in " ".join(overall(found).why)
+    assert "1 of 3 items of 'prices' were left out: B" in " ".join(overall(found).lowered_by)
 
 
 def test_one_call_does_not_stand_for_the_items_of_a_step() -> None:

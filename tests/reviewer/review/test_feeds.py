@@ -62,13 +62,13 @@ def test_the_reason_names_the_way_from_the_step_to_the_field() -> None:
     review = reviewed(run_with("people_pages"))
 
     people = next(found for found in review.confidences if found.field == "people")
-    assert people.why[-1] == (
+    assert people.lowered_by[-1] == (
         "at most 0.2: step 'people_pages': nothing better came, by way of people_pages → people"
     )
     cap = next(cap for cap in review.caps if cap.max == 0.2)
     assert (cap.field, cap.ways, cap.spares) == (
         "*",
-        {"people": "people_pages → people"},
+        {"people": ("people_pages", "people")},
         ("places",),
     )
 
@@ -191,5 +191,5 @@ def test_a_gate_that_warns_lowers_the_fields_that_its_step_feeds() -> None:
     review = reviewed(run)
 
     [cap] = [cap for cap in review.caps if "warning" in cap.because]
-    assert (cap.max, cap.ways, cap.spares) == (0.8, {"places": "places"}, ("people",))
+    assert (cap.max, cap.ways, cap.spares) == (0.8, {"places": ("places",)}, ("people",))
     assert {each.step: each.confidence for each in review.steps} == {"places": 0.8, "check": 0.8}

@@ -220,7 +220,7 @@ def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterat
         for confidence in review.confidences:
             raw = f"   raw {confidence.raw:.2f}" if confidence.raw > confidence.capped else ""
             yield f"  {shorten(confidence.field, 30):<30} {confidence.capped:.2f}{raw}"
-            for why in confidence.why:
+            for why in (*confidence.why, *confidence.lowered_by):
                 yield from _wrapped(why, width, "      ")
         if review.data is not None and review.data.capped != review.confidence:
             yield f"  {'of the data alone':<30} {review.data.capped:.2f}"
@@ -526,7 +526,7 @@ class ConfidenceProof:
         yield f"{confidence.field} {confidence.capped:.2f}"
         yield from (f"  from {provenance_text(origin)}" for origin in self._origins())
         yield f"  raw {confidence.raw:.2f}: {confidence.why[0]}"
-        yield from (f"    {line}" for line in confidence.why[1:] if not line.startswith("at most "))
+        yield from (f"    {line}" for line in confidence.why[1:])
         for cap in self.caps:
             yield f"  at most {cap.max:.2f}: {cap.because}"
             yield from (f"    {line}" for line in self._way_lines(cap))
@@ -559,7 +559,7 @@ class ConfidenceProof:
         """
         log = {entry.id: entry for entry in self.package.execution_log}
         below = {entry.step: entry for entry in self.review.steps}
-        for name in self._way(cap):
+        for name in cap.ways.get(self.found.field, ()):
             figure = below[name].confidence if name in below else 1.0
             tool = log[name].tool if name in log else "?"
             gates = [
@@ -568,10 +568,6 @@ class ConfidenceProof:
             asked = f"  gates: {', '.join(dict.fromkeys(gates))}" if gates else ""
             yield f"{name} ({tool}) {figure:.2f}{asked}"
 
-    def _way(self, cap: CapRecord) -> tuple[StepId, ...]:
-        way = cap.ways.get(self.found.field, "")
-        return tuple(StepId(name) for name in way.split(" → ") if name)
-
     def as_json(self) -> JsonObject:
         """Return the proof for programs."""
         return {
@@ -579,12 +575,12 @@ class ConfidenceProof:
             "field": self.found.field,
             "raw": self.found.raw,
             "confidence": self.found.capped,
-            "why": [*self.found.why],
+            "why": [*self.found.why, *self.found.lowered_by],
             "provenance": [origin.model_dump(mode="json") for origin in self._origins()],
             "caps": [
                 {
                     **cap.model_dump(mode="json", include={"max", "because", "origin"}),
-                    "way": [*self._way(cap)],
+                    "way": [*cap.ways.get(self.found.field, ())],
                 }
                 for cap in self.caps
             ],

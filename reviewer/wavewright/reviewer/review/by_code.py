@@ -316,7 +316,7 @@ def missing_data(assessment: Assessment) -> tuple[str, ...]:
     named = {end.step for end in listed} | {gate.step for gate in assessment.gates}
     lines += [f"{dropped.step}: {dropped.text}" for dropped in assessment.dropped]
     lacking = (*assessment.result.missing, *assessment.result.absent)
-    lines += [line for line in lacking if line.partition(":")[0] not in named]
+    lines += [str(part) for part in lacking if part.place not in named]
     lines += assessment.faults
     return tuple(dict.fromkeys(lines))
 
@@ -333,7 +333,7 @@ def invalid_because(assessment: Assessment) -> tuple[str, ...]:
         lines = [
             f"gate {gate.gate!r} stopped step {gate.step!r}" for gate in assessment.stopping_gates
         ]
-    return (*lines,) or (*assessment.result.missing, *assessment.faults)
+    return (*lines,) or (*map(str, assessment.result.missing), *assessment.faults)
 
 
 def success_clause(assessment: Assessment) -> str:
@@ -355,7 +355,7 @@ def failure_sentences(assessment: Assessment) -> Iterator[str]:
     for dropped in assessment.dropped[:5]:
         yield with_full_stop(f"By step {dropped.step!r} {dropped.text}")
     blocked = [end for end in assessment.problems if end.status == "blocked"]
-    lacking = (*assessment.result.missing, *assessment.faults)
+    lacking = (*map(str, assessment.result.missing), *assessment.faults)
     if blocked:
         names = listing([end.step for end in blocked], _MAX_LABELS)
         yield f"Steps that depend on it did not run: {names}."

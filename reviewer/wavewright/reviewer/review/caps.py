@@ -403,7 +403,7 @@ def _gate_ceilings(run: ReviewedRun) -> Iterator[Ceiling]:
 def _engine_cap(ceiling: Ceiling, feeders: Mapping[str, Feeders], made_of: _MadeOf) -> CapRecord:
     step = ceiling.step
     ways = {
-        field: " → ".join(way_of(found, step))
+        field: way_of(found, step)
         for field, found in feeders.items()
         if step is not None
         and step in found
@@ -500,15 +500,15 @@ def _capped(confidence: Confidence, caps: tuple[CapRecord, ...]) -> Confidence:
     down.
     """
     holding = [cap for cap in caps if cap.applied and is_cap_on(cap, confidence.field)]
-    why = list(confidence.why)
+    lowered_by: list[str] = []
     for cap in sorted(holding, key=lambda cap: -cap.max):
         doubt = f" (its condition could not be evaluated: {cap.fault})" if cap.fault else ""
         if cap.max < confidence.raw or doubt:
-            way = cap.ways.get(confidence.field, "")
-            by = f", by way of {way}" if "→" in way else ""
-            why.append(f"at most {cap.max:g}: {cap.because}{by}{doubt}")
+            way = cap.ways.get(confidence.field, ())
+            by = f", by way of {' → '.join(way)}" if len(way) > 1 else ""
+            lowered_by.append(f"at most {cap.max:g}: {cap.because}{by}{doubt}")
     capped = min([confidence.raw, *(cap.max for cap in holding)])
-    return Confidence(field=confidence.field, raw=confidence.raw, capped=capped, why=tuple(why))
+    return confidence.model_copy(update={"capped": capped, "lowered_by": tuple(lowered_by)})
 
 
 def confidence_claims(

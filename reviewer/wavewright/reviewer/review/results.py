@@ -24,7 +24,7 @@ import datetime as dt
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from wavewright.executor.events.json_values import is_empty
 from wavewright.executor.events.state import SUCCESSES, RunState, blocking_gate
@@ -214,6 +214,17 @@ def warned_shares(end: StepFinished) -> dict[GateId, float]:
     return {gate: count / asked[gate] for gate, count in failed.items()}
 
 
+class LackingPart(NamedTuple):
+    """A part of a result that is not there."""
+
+    place: str
+    """The step that would have given it, or its place in the plan's `result`."""
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.why}"
+
+
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """The result of a run."""
@@ -221,9 +232,9 @@ class RunResult:
     value: Json
     terminal: tuple[StepId, ...]
     """The steps that no other step reads and that no patch replaced."""
-    missing: tuple[str, ...] = ()
-    """Parts that should be there and are not, as `name: why`."""
-    absent: tuple[str, ...] = ()
+    missing: tuple[LackingPart, ...] = ()
+    """Parts that should be there and are not."""
+    absent: tuple[LackingPart, ...] = ()
     """Parts that are null because only optional or skipped steps would have produced them."""
 
 
@@ -297,7 +308,7 @@ def _declared_result(
     value = fields.render(declared, "result")
     may_be_empty = may_be_empty or _all_may_be_empty(run, terminal)
     if is_empty(value) and not fields.missing and not may_be_empty:
-        fields.missing.append("result: it is empty")
+        fields.missing.append(LackingPart("result", "it is empty"))
     missing, absent = dict.fromkeys(fields.missing), dict.fromkeys(fields.absent)
     return RunResult(value, terminal, tuple(missing), tuple(absent))
 
@@ -308,8 +319,8 @@ class _ResultFields:
     def __init__(self, run: ReviewedRun) -> None:
         self._run = run
         self._variables = run.scope
-        self.missing: list[str] = []
-        self.absent: list[str] = []
+        self.missing: list[LackingPart] = []
+        self.absent: list[LackingPart] = []
 
     def render(self, node: Json, place: str) -> Json:
         """Return a part of the result with its references replaced; null for what is not there."""
@@ -329,27 +340,28 @@ class _ResultFields:
             # A reference of the text that has no value is listed already.
             if len(self.missing) + len(self.absent) == lacking:
                 shown = shorten(text, _SHOWN_CHARACTERS)
-                self.missing.append(f"{place}: {shown} could not be rendered ({fault.message})")
+                why = f"{shown} could not be rendered ({fault.message})"
+                self.missing.append(LackingPart(place, why))
             return None
 
     def _value(self, expression: str, place: str) -> Json:
         unreadable = _absent_steps(expression, self._run)
         shown = f"${{{shorten(expression, _SHOWN_CHARACTERS)}}}"
-        line = f"{place}: {shown} is missing"
+        why = f"{shown} is missing"
         try:
             value = evaluate(expression, self._variables, self._run.now)
         except ExpressionError as fault:
             value = None
             # Where steps are absent, they are the reason, and their own ends say why.
             if not unreadable:
-                line = f"{place}: {fault.message}, in {shown}"
+                why = f"{fault.message}, in {shown}"
         if value is not None:
             return value
         may_be_absent = bool(unreadable) and all(
             step.optional or self._run.state.status(step.id) == "skipped" for step in unreadable
         )
         lacking = self.absent if may_be_absent else self.missing
-        lacking.append(line)
+        lacking.append(LackingPart(place, why))
         return None
 
 
@@ -375,7 +387,7 @@ def _all_may_be_empty(run: ReviewedRun, terminal: tuple[StepId, ...]) -> bool:
     return bool(ends) and all(_may_be_empty(end, run.tools.get(step.tool)) for step, end in ends)
 
 
-def _missing_terminals(run: ReviewedRun, terminal: tuple[StepId, ...]) -> Iterator[str]:
+def _missing_terminals(run: ReviewedRun, terminal: tuple[StepId, ...]) -> Iterator[LackingPart]:
     """Yield each terminal output that is missing.
 
     An optional terminal step, or one that its `when` skipped, may be absent as long as another one
@@ -389,9 +401,9 @@ def _missing_terminals(run: ReviewedRun, terminal: tuple[StepId, ...]) -> Iterat
         if state.is_present(step_id):
             assert end is not None
             if is_empty(end.output) and not _may_be_empty(end, run.tools.get(step.tool)):
-                yield f"{step_id}: its output is empty"
+                yield LackingPart(step_id, "its output is empty")
         elif not any_present or not (step.optional or status == "skipped"):
-            yield f"{step_id}: {status}"
+            yield LackingPart(step_id, status)
 
 
 def _schema_faults(validator: Validator, name: str, value: Json) -> Iterator[str]:

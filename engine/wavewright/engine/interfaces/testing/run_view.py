@@ -78,7 +78,9 @@ class ReviewView:
         known = {one.field: one for one in found.confidences}
         if field in known:
             one = known[field]
-            return ExplainedNumber(one.capped, f"confidence in {field!r}: " + "; ".join(one.why))
+            return ExplainedNumber(
+                one.capped, f"confidence in {field!r}: " + "; ".join((*one.why, *one.lowered_by))
+            )
         if field == "overall":
             return ExplainedNumber(found.confidence, found.summary)
         raise unknown_name(field, known, what="confidence", of="the review")
