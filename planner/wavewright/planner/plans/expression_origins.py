@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import add, mul, sub, truediv
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from wavewright.planner.cel.nodes import (
     Binary,
@@ -35,8 +35,6 @@ from wavewright.planner.cel.nodes import (
 )
 from wavewright.planner.plans.job_words import Figures, JobWords, Operator
 from wavewright.planner.types import StepId
-
-OriginKind: TypeAlias = Literal["data", "input", "model", "literal"]
 
 NO_STEPS: Final = frozenset[StepId]()
 NO_TEXTS: Final = frozenset[str]()
@@ -78,17 +76,6 @@ class Origins:
     def reads(self) -> bool:
         """Whether anything but literals is in it."""
         return self.is_read or bool(self.data or self.inputs or self.models)
-
-    @property
-    def kinds(self) -> tuple[OriginKind, ...]:
-        """The kinds of its origins, in a fixed order."""
-        present: dict[OriginKind, object] = {
-            "data": self.data,
-            "input": self.inputs,
-            "model": self.models,
-            "literal": self.literals,
-        }
-        return tuple(kind for kind, origins in present.items() if origins)
 
     def applied_so_far(self) -> frozenset[Figures]:
         """Return the figures that have been applied, by the steps before and then here."""
@@ -334,49 +321,40 @@ class ExpressionOrigins:
             return None
         return NOTHING.joined(*decisions)
 
-    def _presence(self, condition: ExpressionNode) -> _Presence | None:
-        """Return what a condition asks for that only asks whether there is anything: by `has()`, by
-        `size() > 0`, or by a comparison with nothing.
-        """
-        bare = without_parens(condition)
-        if isinstance(bare, Unary) and bare.operator == "!":
-            inner = self._presence(bare.operand)
-            return None if inner is None else _Presence(inner.asked, not inner.is_there)
-        if isinstance(bare, Has):
-            return _Presence(bare.selection, is_there=True)
-        if not isinstance(bare, Binary) or bare.operator not in {">", "!=", "=="}:
-            return None
-        if self._source(bare.right) not in _EMPTY_VALUES:
-            return None
-        asked = without_parens(bare.left)
-        if (
-            isinstance(asked, FunctionCall)
-            and asked.function == "size"
-            and asked.target is not None
-        ):
-            asked = asked.target
-        return _Presence(asked, bare.operator != "==")
-
     def _defaulted(self, node: Conditional) -> ExpressionNode | None:
         """Return the value of a condition that only has a default where what the value reads is not
         there; None of another one.
         """
-        presence = self._presence(node.condition)
-        if presence is None:
-            return None
+        asked, is_there = self._asked_for(node.condition)
         value, default = node.yes, node.no
-        if not presence.is_there:
+        if not is_there:
             value, default = default, value
-        text = (_text_of(default) or "?").casefold().strip()
-        is_nothing = self._source(default) in _EMPTY_VALUES or text in _NOTHING_THERE
-        # A figure may be 0 and there.
-        condition = without_parens(node.condition)
-        is_of_figure = isinstance(condition, Binary) and constant(condition.right) is not None
-        is_size = (
-            is_of_figure and isinstance(condition, Binary) and _is_call(condition.left, {"size"})
+        text = _text_of(default)
+        is_nothing = self._source(default) in _EMPTY_VALUES or (
+            text is not None and text.casefold().strip() in _NOTHING_THERE
         )
-        is_asked = self._source(presence.asked) in self._source(value)
-        return value if is_nothing and is_asked and (is_size or not is_of_figure) else None
+        is_asked = asked is not None and self._source(asked) in self._source(value)
+        return value if is_nothing and is_asked else None
+
+    def _asked_for(self, condition: ExpressionNode) -> tuple[ExpressionNode | None, bool]:
+        """Return of what a condition only asks whether there is anything, and whether it holds where
+        there is: by `has()`, by `size() > 0`, or by a comparison with nothing.
+        """
+        bare = without_parens(condition)
+        if isinstance(bare, Unary) and bare.operator == "!":
+            asked, is_there = self._asked_for(bare.operand)
+            return asked, not is_there
+        if isinstance(bare, Has):
+            return bare.selection, True
+        if not isinstance(bare, Binary) or bare.operator not in {">", "!=", "=="}:
+            return None, True
+        left, right = without_parens(bare.left), self._source(bare.right)
+        asked = None
+        if isinstance(left, FunctionCall) and left.function == "size" and right == "0":
+            asked = left.target
+        elif right in _NO_VALUES and bare.operator != ">":
+            asked = left
+        return asked, bare.operator != "=="
 
     # Formulas
 
@@ -405,8 +383,8 @@ class ExpressionOrigins:
         bare = without_parens(node)
         if isinstance(bare, FunctionCall) and bare.function in _ROUNDINGS:
             inner = self._formula(bare.arguments[0])
-            if inner.figures and not inner.is_rounded:
-                return replace(inner, is_rounded=True)
+            if inner.figures and inner.figures[-1][0] == "*":
+                return replace(inner, awaits_places=True)
             return _Formula(bare)
         if _is_call(bare, {"double"}) and isinstance(bare, FunctionCall) and bare.target is None:
             return self._formula(bare.arguments[0])
@@ -426,7 +404,10 @@ class ExpressionOrigins:
         `x * 1.15`.
         """
         left, right = self._formula(node.left), self._formula(node.right)
-        if left.is_rounded or right.is_rounded or not (left.figures or right.figures):
+        is_rounded = (
+            left.is_rounded or right.is_rounded or left.awaits_places or right.awaits_places
+        )
+        if is_rounded or not (left.figures or right.figures):
             return _Formula(node)
         if node.operator in _INVERSE:
             of_right = right.figures
@@ -616,7 +597,7 @@ class ExpressionOrigins:
         entry = over if is_bound else replace(over, is_of_items=False)
         inner = {**names, **dict.fromkeys(node.variables, entry)}
         if len(node.variables) > 1:
-            inner[node.variables[0]] = entry.joined(Origins(is_read=True))
+            inner[node.variables[0]] = Origins(is_read=True)  # a place or a key
         body = node.arguments[-1]
         counted = self._counted(body, inner) if node.function == "map" else None
         value = self.of(body, inner) if counted is None else counted
@@ -627,10 +608,7 @@ class ExpressionOrigins:
         if not self._only_selects(body, frozenset(node.variables)):
             value = value.joined(self._computed(body))
         # How many there are follows from the range, so a range of literals is in the value as well.
-        listed = Origins(
-            literals=over.literals, computed=over.computed, is_of_items=over.is_of_items
-        )
-        return value.settled().joined(listed)
+        return value.joined(replace(over, labels=NO_TEXTS)).settled()
 
     def _chosen(self, node: Macro, names: Locals) -> frozenset[str]:
         """Return what a filter or an order chooses by that the job has not said."""
@@ -675,13 +653,6 @@ class ExpressionOrigins:
                 return False
 
 
-class _Presence(NamedTuple):
-    """What a condition asks for, and whether it holds where this is there."""
-
-    asked: ExpressionNode
-    is_there: bool
-
-
 @dataclass(frozen=True, slots=True)
 class _Formula:
     """A value, and the figures that are applied to it one after the other."""
@@ -689,28 +660,25 @@ class _Formula:
     base: ExpressionNode
     figures: Figures = ()
     is_rounded: bool = False
+    awaits_places: bool = False
+    """Whether it was multiplied and rounded, and not divided by the places yet."""
     is_lost: bool = False
     """Whether the value cannot be told from the outcome any more: `x * 0`, `x + 1e300`."""
 
     def applying(self, operator: Operator, figure: float) -> _Formula:
-        """Return the formula with one more figure; what is rounded is only divided by its places."""
+        """Return the formula with one more figure; a division by the places ends a rounding."""
         if (operator, figure) in _NEUTRAL:
             return self
-        figures = (*self.figures, (operator, figure))
-        is_lost = self.is_lost or figure == 0 or not _MIN_SIZE < abs(figure) < _MAX_SIZE
-        if not self.is_rounded:
-            return replace(self, figures=figures, is_lost=is_lost)
-        places = _places_of(self.figures[-1])
-        if operator != "/" or places is None or math.log10(figure) not in range(1, 16):
-            return replace(self, figures=figures, is_rounded=False, is_lost=is_lost)
+        is_lost = self.is_lost or not _MIN_SIZE < abs(figure) < _MAX_SIZE
+        places = self.figures[-1][1] if self.awaits_places else None
+        if places is None or operator != "/" or figure not in _PLACES:
+            figures = (*self.figures, (operator, figure))
+            return replace(self, figures=figures, awaits_places=False, is_lost=is_lost)
         # `math.round(x * 1000.0) / 10.0` is `x * 100.0`, rounded.
-        rest = places / figure
-        inner = self.figures[:-1]
-        return replace(self, figures=inner if rest == 1 else (*inner, ("*", rest)), is_lost=is_lost)
-
-
-def _places_of(applied: tuple[Operator, float]) -> float | None:
-    return applied[1] if applied[0] == "*" else None
+        figures = self.figures[:-1]
+        if places != figure:
+            figures = (*figures, ("*", places / figure))
+        return replace(self, figures=figures, is_rounded=True, awaits_places=False, is_lost=is_lost)
 
 
 def _is_known(figures: Figures) -> bool:
@@ -822,6 +790,7 @@ _EMPTY_VALUES: Final = frozenset({"0", "0.0", '""', "''", "[]", "{}", "false", "
 """Nothing, as expressions write it: no bound has to be named for it, and it may stand for what is not
 there.
 """
+_NO_VALUES: Final = frozenset({"null", '""', "''"})
 _NOTHING_THERE: Final = frozenset(
     {"", "-", "none", "n/a", "na", "unknown", "not known", "not available", "no data", "missing"}
 )
@@ -841,6 +810,7 @@ _CALCULATED: Final[dict[str, Callable[[float, float], float]]] = {
     "/": truediv,
 }
 _NEUTRAL: Final = frozenset({("*", 1.0), ("/", 1.0), ("+", 0.0), ("-", 0.0)})
+_PLACES: Final = frozenset(10.0**places for places in range(1, 13))
 _MIN_SIZE, _MAX_SIZE = 1e-12, 1e12
 """Between these, a figure leaves of a double what it was."""
 

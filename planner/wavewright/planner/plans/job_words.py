@@ -31,7 +31,7 @@ class JobWords:
         words = _WORDS.findall(said)
         self._percentages = {_number(figure) for figure in _PERCENTAGE.findall(said)}
         self._figures = {figure for text in texts for figure in figures_in(text)}
-        self._figures |= {_NUMBERS[word] for word in words if word in _NUMBERS}
+        self._figures |= {_NUMBERS[_stem(word)] for word in words if _stem(word) in _NUMBERS}
         self._figures |= {_number(f) * _MAGNITUDES[word] for f, word in _MEASURED.findall(said)}
         self._figures |= {percentage / 100 for percentage in self._percentages}
         self._places = {
@@ -96,7 +96,8 @@ class JobWords:
             return not (is_count and factor > 1)
         for percentage in self._percentages - {0.0}:
             share = percentage / 100
-            for part in (share, 1 + share, 1 - share, 1 / (1 + share)):
+            # A part, added, taken off, or taken out of what it was added to.
+            for part in (share, 1 + share, 1 - share, 1 / (1 + share), share / (1 + share)):
                 if part and _key(factor / part, shift) in {_SAME, *self._conversions}:
                     return True
         return False
@@ -172,7 +173,7 @@ def _units_asked(words: Sequence[str]) -> Iterator[str]:
             yield word
         if before in _PER:
             yield f"per {_stem(word)}"
-        if word.endswith("ly"):
+        if word.endswith(("ly", "annual")):
             yield word
         if word not in _BESIDE_A_UNIT:
             before = word
@@ -220,6 +221,8 @@ _NUMBERS: Final = {
     **{word: float(number) for number, word in enumerate(_COUNTED, 2)},
     "half": 0.5,
     "twice": 2.0,
+    "double": 2.0,
+    "triple": 3.0,
     "dozen": 12.0,
     "twenty": 20.0,
 }
@@ -262,7 +265,7 @@ fahrenheit f: *1.8+32
 thousand thousands: /1000
 million millions: /1000000 /1000
 billion billions: /1000000000 /1000000 /1000
-km kilometre kilometres kilometer kilometers: /1000 *1.609344
+km kilometre kilometres kilometer kilometers: /1000 *1.609344 *3.6
 m metre metres meter meters: *1000 *0.3048 /100 /1000
 cm centimetres centimeters: *100 *2.54 /10
 mm millimetres millimeters: *10 *1000
@@ -289,7 +292,7 @@ daily per-day: /7 /365
 weekly per-week: /52
 monthly per-month: /12
 quarterly per-quarter: /4
-yearly per-year: *12 *4
+yearly annual annually per-year: *12 *4
 """
 
 

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.executor.events.types import ErrorKind
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
@@ -338,9 +340,8 @@ def invalid_because(assessment: Assessment) -> tuple[str, ...]:
 
 def success_clause(assessment: Assessment) -> str:
     """Return what code finds of a run that has reached its goal, without a full stop."""
-    evaluated = (
-        " that was evaluated" if any(gate.is_unevaluated for gate in assessment.gates) else ""
-    )
+    is_partial = any(gate.is_unevaluated for gate in assessment.gates)
+    evaluated = " that was evaluated" if is_partial else ""
     return f"every mandatory gate{evaluated} passed and everything that the result needs is there"
 
 
@@ -536,32 +537,33 @@ def _gate_action(gate: FailedGate, goal: Goal) -> RecoveryAction:
 
 
 def _problem_actions(end: StepProblem) -> Iterator[RecoveryAction]:
-    """Yield the fixes of a step's own failure; a blocked step needs only what blocked it."""
-    match end.error:
-        case None:
-            if end.status in {"cancelled", None}:
-                yield RecoveryAction(action="configure", step=end.step, hint=_LIMIT_HINT)
-        case "transient" | "timeout":
-            hint = end.hint or "call it again later, or allow more attempts or a longer timeout"
-            yield RecoveryAction(action="refetch", step=end.step, hint=hint)
-        case "cancelled" | "interrupted":
-            yield RecoveryAction(action="refetch", step=end.step, hint=end.hint or _LIMIT_HINT)
-        case "params" | "expression" | "items":
-            hint = (
-                end.hint or "correct the step's parameters, or the inputs that they are made from"
-            )
-            yield RecoveryAction(action="replace_step", step=end.step, hint=hint)
-        case "output":
-            hint = (
-                end.hint
-                or "the tool's output breaks its own schema: correct the source or use another tool"
-            )
-            yield RecoveryAction(action="replace_step", step=end.step, hint=hint)
-        case "tool":
-            hint = (
-                end.hint
-                or "correct the tool or what it was given; `wavewright logs` shows what it raised"
-            )
-            yield RecoveryAction(action="provide_input", step=end.step, hint=hint)
-        case "refused":
-            return  # a person has decided
+    """Yield the fix of a step's own failure; a blocked step needs only what blocked it, and of what a
+    person has refused there is none.
+    """
+    if end.error is None and end.status in {"cancelled", None}:
+        yield RecoveryAction(action="configure", step=end.step, hint=_LIMIT_HINT)
+    elif end.error is not None and end.error in _FIXES:
+        action, hint = _FIXES[end.error]
+        yield RecoveryAction(action=action, step=end.step, hint=end.hint or hint)
+
+
+_AGAIN: Final = "call it again later, or allow more attempts or a longer timeout"
+_OTHER_PARAMS: Final = "correct the step's parameters, or the inputs that they are made from"
+_FIXES: Final[Mapping[ErrorKind, tuple[Action, str]]] = {
+    "transient": ("refetch", _AGAIN),
+    "timeout": ("refetch", _AGAIN),
+    "cancelled": ("refetch", _LIMIT_HINT),
+    "interrupted": ("refetch", _LIMIT_HINT),
+    "params": ("replace_step", _OTHER_PARAMS),
+    "expression": ("replace_step", _OTHER_PARAMS),
+    "items": ("replace_step", _OTHER_PARAMS),
+    "output": (
+        "replace_step",
+        "the tool's output breaks its own schema: correct the source or use another tool",
+    ),
+    "tool": (
+        "provide_input",
+        "correct the tool or what it was given; `wavewright logs` shows what it raised",
+    ),
+}
+"""What fixes a step that has failed, by the kind of its error."""

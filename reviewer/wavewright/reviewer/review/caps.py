@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -125,25 +126,15 @@ def _worker_ceilings(run: ReviewedRun) -> Iterator[Ceiling]:
     for step in run.plan.steps:
         if step.id in run.replaced or not run.state.is_present(step.id):
             continue
-        records = latest.get(step.id, {})
-        for record in dict.fromkeys(
-            _comparable_record(record_of_call) for record_of_call in records.values()
-        ):
+        records = latest.get(step.id, {}).values()
+        # Without what differs from call to call.
+        counts = Counter(replace(record, reason="", seconds=0.0) for record in records)
+        for record, count in counts.items():
             ceiling = ceiling_of(record)
             if ceiling is not None:
-                count = sum(
-                    1
-                    for record_of_call in records.values()
-                    if _comparable_record(record_of_call) == record
-                )
                 of = f", in {count} of {len(records)} calls" if len(records) > 1 else ""
                 why = f"step {step.id!r}{of}: {ceiling.because}"
                 yield Ceiling(ceiling.max, why, step.id, frozenset(record.data))
-
-
-def _comparable_record(record: RungRecord) -> RungRecord:
-    """Return the record without what differs from call to call."""
-    return replace(record, reason="", seconds=0.0)
 
 
 def _rungs_of(state: RunState, ladder: str) -> list[RungTaken]:

@@ -150,25 +150,16 @@ def _dropped(run: ReviewedRun, old: StepId, new: StepId) -> DroppedItems | None:
     total = before.items[1]
     if after.items is None:
         # A step that runs once may stand for all items only where it is another tool's.
-        if run.plan.step(old).tool != run.plan.step(new).tool:
+        if run.plan.step(old).tool != run.plan.step(new).tool or total <= 1:
             return None
-        return (
-            DroppedItems(new, old, (), min(1, total), total, _may_drop(run, old, new))
-            if total > 1
-            else None
-        )
+        return DroppedItems(new, old, (), 1, total, _may_drop(run, old, new))
     missing = Counter(item_labels(run, old)) - Counter(item_labels(run, new))
     left_out = max(missing.total(), total - after.items[1])
     if left_out <= 0:
         return None
-    return DroppedItems(
-        new,
-        old,
-        tuple(missing.elements()),
-        max(0, total - left_out),
-        total,
-        _may_drop(run, old, new),
-    )
+    kept = max(0, total - left_out)
+    allowed = _may_drop(run, old, new)
+    return DroppedItems(new, old, tuple(missing.elements()), kept, total, allowed)
 
 
 def _dropped_entries(run: ReviewedRun, old: StepId, new: StepId) -> DroppedItems | None:
