@@ -72,7 +72,7 @@ _COPIES.set_forkserver_preload(
         "wavewright.executor.postgres.journal",
         "wavewright.executor.sqlite.journal",
         "wavewright.planner.checks.goal_rules",
-        "wavewright.planner.planning.conversation",
+        "wavewright.planner.planning.planner",
         "wavewright.planner.reading.repairs",
         "wavewright.prompts.environments",
         "wavewright.reviewer.recovery.replanning",
