@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wavewright.config.settings import Settings
 from wavewright.engine.rehearsal.dry_run.outlook import read_remaining_allowance
@@ -133,7 +133,7 @@ async def _planned(
                 answers=answers,
                 allowance=allowance,
             ),
-            services.asking("planner", on_use=on_use, on_rung=on_rung),
+            replace(services.asking("planner"), on_use=on_use, on_rung=on_rung),
         )
         question = planned.question
         if question is None or asker is None:

@@ -101,14 +101,8 @@ class Planning:
                 today=_day(context.state),
                 allowance=allowance,
             )
-            asking = services.asking(
-                "planner",
-                on_use=recorder.record_use,
-                on_text=on_text,
-                on_rung=recorder.record_rung,
-                on_refused=recorder.record_refused,
-            )
-            return await plan_goal(request, asking)
+            asking = recorder.listen(services.asking("planner"))
+            return await plan_goal(request, replace(asking, on_text=on_text))
 
         async def work(recorder: ModelEventRecorder) -> PlanningResult:
             nonlocal early

@@ -21,7 +21,7 @@ from wavewright.engine.run.task_groups import open_task_group
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import REFUSED_ANSWER, Event, ModelCalled, Noted, RungTaken
 from wavewright.executor.run.redacted_events import OutputRedactor
-from wavewright.planner.ports.asking import RefusedAnswer
+from wavewright.planner.ports.asking import Asking, RefusedAnswer
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import JsonObject, RunId
@@ -41,6 +41,15 @@ class ModelEventRecorder:
         """What is durable so far, in order."""
         self._attempt = attempt
         self._send, self._events = anyio.create_memory_object_stream[Event](math.inf)
+
+    def listen(self, asking: Asking) -> Asking:
+        """Return the same with every cost, rung and refused answer recorded."""
+        return replace(
+            asking,
+            on_use=self.record_use,
+            on_rung=self.record_rung,
+            on_refused=self.record_refused,
+        )
 
     def record_use(self, use: ModelUse) -> None:
         """Record what a model call cost."""

@@ -153,13 +153,10 @@ async def _replan(
     services = means.services
 
     async def work(recorder: ModelEventRecorder) -> ReplanResult:
-        asking = services.asking(
-            "recovery",
-            on_use=recorder.record_use,
-            on_refused=recorder.record_refused,
+        asking = recorder.listen(services.asking("recovery"))
+        if services.models is None:
             # Without models the recipe is no fallback, so its rung is not recorded.
-            on_rung=recorder.record_rung if services.models is not None else None,
-        )
+            asking = replace(asking, on_rung=None)
         run = ReviewedRun(context.plan, context.goal, context.state, context.signatures)
         return await replan(run, review, asking, seen=seen, feedback=feedback)
 

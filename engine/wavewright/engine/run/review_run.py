@@ -56,12 +56,7 @@ def _review_by_model(
 
     async def work(recorder: ModelEventRecorder) -> ReviewResult:
         run = ReviewedRun(context.plan, context.goal, context.state, context.signatures)
-        asking = services.asking(
-            "reviewer",
-            on_use=recorder.record_use,
-            on_rung=recorder.record_rung,
-            on_refused=recorder.record_refused,
-        )
+        asking = recorder.listen(services.asking("reviewer"))
         return await review_by_model(run, by_code, asking)
 
     return work

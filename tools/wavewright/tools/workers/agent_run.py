@@ -14,6 +14,7 @@ import anyio
 from wavewright.planner.language.goals import ThinkingLevel
 from wavewright.planner.language.signatures import AGENT
 from wavewright.planner.planning.non_plan_answers import SuggestedCall, read_suggested_calls
+from wavewright.planner.ports.asking import AnswerRefused
 from wavewright.planner.ports.fallback_ladder import (
     FallbackFailure,
     FallbackResult,
@@ -43,6 +44,7 @@ from wavewright.tools.workers.conversation import (
     is_short_refusal,
     read_answer,
     read_text,
+    usable_value,
 )
 from wavewright.tools.workers.long_inputs import prompt_size, shorten
 from wavewright.tools.workers.services import WORKER_LADDER, Services
@@ -155,12 +157,11 @@ class AgentRun:
             return FallbackFailure("it wrote calls of tools down instead of making them")
         if self.task.schema is None:
             return self._text_answer(answer)
-        reading = read_answer(answer)
-        found = [fitting(value, self.task.schema) for value in reading.values]
-        if reading.is_whole and not found[0].faults:
-            return self._result(found[0].value, "agent")
-        if any(not each.faults for each in found):
-            return FallbackFailure("its answer stands among other words")
+        try:
+            return self._result(usable_value(answer, self.task.schema), "agent")
+        except AnswerRefused as refused:
+            if refused.then == "end":
+                return FallbackFailure("its answer stands among other words")
         return await self._ask_again(answer, "agent")
 
     def _text_answer(self, answer: ModelAnswer) -> JsonObject | FallbackFailure:
@@ -230,7 +231,7 @@ class AgentRun:
         def finish(value: Json, _tries_left: int) -> JsonObject:
             return {"answer": value["answer"] if is_words and isinstance(value, dict) else value}
 
-        asking = self.services.asking(WORKER_LADDER, on_use=self.calls.call.emit)
+        asking = replace(self.services.asking(WORKER_LADDER), on_use=self.calls.call.emit)
         reply = await ask_worker(asking, asked, finish, ending=self.deadline, tries=tries)
         self.error = self.error or reply.error
         if reply.answers:

@@ -162,8 +162,8 @@ class WorkerRun:
         at_once = anyio.CapacityLimiter(_MAX_PARALLEL_PARTS)
         streams = self.spec.stream and len(calls) == 1
         emit = self.call.emit
-        asking = self.services.asking(
-            WORKER_LADDER,
+        asking = replace(
+            self.services.asking(WORKER_LADDER),
             on_use=emit,
             on_text=(lambda text: emit(TextChunk(text))) if streams else None,
         )

@@ -19,7 +19,7 @@ from wavewright.config.settings import Settings
 from wavewright.planner.language.goals import AvailableTool, Goal, ThinkingLevel
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.plan import Limits
-from wavewright.planner.ports.asking import Asking, OnRefused
+from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.types import Json
 from wavewright.prompts.templates import SUFFIX
@@ -30,7 +30,7 @@ from wavewright.tools.pack_folders import project_prompts
 if TYPE_CHECKING:
     from wavewright.planner.ports.budgets import InspectableBudgetStore
     from wavewright.planner.ports.fallback_ladder import Ladder, RungRecord
-    from wavewright.planner.ports.model_port import ModelClient, ModelError, OnText, OnUse
+    from wavewright.planner.ports.model_port import ModelClient, ModelError
     from wavewright.prompts import Prompts
 
 
@@ -90,16 +90,8 @@ class Services:
             goal_tools={tool.name: tool for tool in goal.tools},
         )
 
-    def asking(
-        self,
-        ladder: str,
-        *,
-        on_use: OnUse | None = None,
-        on_text: OnText | None = None,
-        on_rung: Callable[[RungRecord], None] | None = None,
-        on_refused: OnRefused | None = None,
-    ) -> Asking:
-        """Return what questions down a ladder need.
+    def asking(self, ladder: str) -> Asking:
+        """Return what questions down a ladder need; those who ask add who is told about them.
 
         Raises:
             DocumentError: the settings' ladders are faulty.
@@ -109,10 +101,6 @@ class Services:
             prompts=self.prompts,
             ladder=self.ladder(ladder),
             history=self.budget_store,
-            on_use=on_use,
-            on_text=on_text,
-            on_rung=on_rung,
-            on_refused=on_refused,
         )
 
     def answer_tokens(self, share: float) -> int:
