@@ -23,7 +23,7 @@ from wavewright.config.sources import DocumentError
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.ports.asking import AnswerRefused
 from wavewright.planner.ports.model_port import ModelAnswer
-from wavewright.planner.reading.json_extraction import find_json
+from wavewright.planner.reading.json_extraction import FoundValue, find_json, wrapped_values
 from wavewright.planner.types import Json, JsonObject
 from wavewright.prompts import Prompts, prompt_json
 from wavewright.reviewer.values import shape
@@ -87,44 +87,39 @@ def find_object(text: str, keys: Collection[str]) -> Document:
     """
     answer = find_json(text, _SOURCE_NAME)
     objects = [
-        (value, inner)
-        for value in answer.values
-        if not value.is_inside_broken
-        for inner in _objects(value.value, frozenset(keys))
+        (found, value)
+        for found in answer.values
+        if not found.is_inside_broken
+        for value in _with_key(found, keys)
     ]
     names = " or ".join(repr(key) for key in keys)
     if not objects:
         unread = [fault.message for fault in answer.unreadable[:_MAX_FAULTS]]
         raise AnswerRefused([f"the answer holds no JSON object with {names}", *unread])
-    if len({canonical_json(inner) for _value, inner in objects}) > 1:
+    if len({canonical_json(value) for _found, value in objects}) > 1:
         raise AnswerRefused(
             [f"the answer holds several objects with {names}, and they differ: answer once"]
         )
-    value, inner = objects[0]
-    if not value.is_certain:
+    found, value = objects[0]
+    if not found.is_certain:
         fault = (
             "the JSON of the answer is not closed, says one thing twice or holds a number that is none: "
             "write it again, whole"
         )
         raise AnswerRefused([fault])
-    return Document(inner, answer.source, keeps_places=False)
+    return Document(value, answer.source, keeps_places=False)
 
 
-def _objects(value: Json, keys: frozenset[str], depth: int = 3) -> Iterator[JsonObject]:
-    """Yield the objects with one of the keys, looking into wrappers: a list, a tool call, a single
-    field.
+def _with_key(found: FoundValue, keys: Collection[str]) -> Iterator[JsonObject]:
+    """Yield the outermost objects with one of the keys: what was found, each entry of a list, or
+    what either wraps.
     """
-    if depth == 0:
-        return
-    if isinstance(value, list):
-        for entry in value:
-            yield from _objects(entry, keys, depth - 1)
-    elif isinstance(value, dict):
-        if not keys.isdisjoint(value):
-            yield value
-        elif len(value) == 1 or {"name", "arguments"} <= value.keys():
-            for field in value.values():
-                yield from _objects(field, keys, depth - 1)
+    values = found.value if isinstance(found.value, list) else [found.value]
+    for value in values:
+        for inner in wrapped_values(value):
+            if isinstance(inner, dict) and not inner.keys().isdisjoint(keys):
+                yield inner
+                break
 
 
 OMITTED_KEY: Final = "…left out"
