@@ -25,7 +25,7 @@ def read(answer: ModelAnswer, tries_left: int) -> tuple[int, int]:
     return int(answer.text), tries_left
 
 
-async def smaller() -> ModelCall:
+def smaller() -> ModelCall:
     return ModelCall("reviewer", "reviewer", "be fair", "how many?")
 
 

@@ -134,7 +134,11 @@ class _PlanningConversation:
         self._request = request
         self._asking = asking
         self._talk = Conversation(
-            asking, self._planner_call(), self._read, self._reply, self._brief_call
+            asking,
+            self._planner_call(),
+            self._read,
+            self._reply,
+            lambda: self._planner_call(is_brief=True),
         )
         self._end_reason: str | None = None
         """Why nothing more is asked of this model, in whatever way: it gave no answer, refused,
@@ -273,9 +277,6 @@ class _PlanningConversation:
         """
         seconds = await rung_seconds(self._asking, rung, self._talk.next_call())
         return replace(self._talk.call, rung=rung.name, timeout=seconds)
-
-    async def _brief_call(self) -> ModelCall:
-        return self._planner_call(is_brief=True)
 
     def _planner_call(self, *, is_brief: bool = False) -> ModelCall:
         goal, tools, request = self._validator.goal, self._validator.tools, self._request

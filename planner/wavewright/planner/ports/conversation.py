@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeVar
 
@@ -50,8 +50,8 @@ class Conversation(Generic[T]):
     """
     reply: Callable[[ModelAnswer, AnswerRefused], str]
     """Returns what a refused answer is replied to."""
-    smaller: Callable[[], Awaitable[ModelCall]] | None = None
-    """Makes the question with less data, for a model whose context the whole one exceeds."""
+    smaller: Callable[[], ModelCall] | None = None
+    """Makes the question with less data, in a thread, for a model whose context it exceeds."""
     answers: list[ModelAnswer] = field(default_factory=list[ModelAnswer])
     """Every answer, oldest first."""
     _preference: str = field(init=False)
@@ -163,7 +163,7 @@ class Conversation(Generic[T]):
             if error.kind != "over_context" or self.smaller is None:
                 raise
             smaller = replace(
-                await self.smaller(),
+                await anyio.to_thread.run_sync(self.smaller),
                 preference=self.call.preference,
                 rung=self.call.rung,
                 turns=self.call.turns[-1:],

@@ -232,7 +232,7 @@ class ModelJudge:
                 call,
                 read_whole(_verdict_reader(output)),
                 repair_reply(self.prompts, "judge/repair"),
-                lambda: anyio.to_thread.run_sync(written, min(room, prompt_size(output)) // 2),
+                lambda: written(min(room, prompt_size(output)) // 2),
             )
             answer = await conversation.ask_all(_MAX_TRIES)
         except (ModelError, PromptError) as error:

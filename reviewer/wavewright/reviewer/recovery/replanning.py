@@ -11,10 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Final
-
-import anyio
 
 from wavewright.config.sources import Source
 from wavewright.executor.events.state import SUCCESSES, RunState
@@ -173,22 +170,21 @@ async def replan(
         return CheckedPatch(patch, checked)
 
     async def by_model(rung: Rung) -> CheckedPatch | FallbackFailure:
-        try:
-            call = recovery_call(plan, goal, view, tools, prompts, rung=rung.name)
-            call = replace(call, run=state.run, timeout=await rung_seconds(asking, rung, call))
-            brief = partial(
-                recovery_call, plan, goal, view, tools, prompts, rung=rung.name, is_brief=True
+        def question(*, is_brief: bool = False) -> ModelCall:
+            call = recovery_call(
+                plan, goal, view, tools, prompts, rung=rung.name, is_brief=is_brief
             )
+            return replace(call, run=state.run)
 
-            async def smaller() -> ModelCall:
-                return replace(call, prompt=(await anyio.to_thread.run_sync(brief)).prompt)
-
+        try:
+            call = question()
+            call = replace(call, timeout=await rung_seconds(asking, rung, call))
             conversation = Conversation(
                 asking,
                 call,
                 read_whole(checker.read),
                 repair_reply(prompts, "recovery/repair"),
-                smaller,
+                lambda: question(is_brief=True),
             )
             answer = await conversation.ask_all(rung.tries)
         except (ModelError, PromptError) as error:
