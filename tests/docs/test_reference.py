@@ -70,7 +70,7 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.tools.functions.options import ToolOptions
-from wavewright.tools.workers.agent_limits import AgentLimits
+from wavewright.tools.workers.agent_tools import AgentLimits
 from wavewright.tools.workers.named_agents import AgentSpec
 from wavewright.tools.workers.specs import WorkerSpec
 

@@ -31,8 +31,7 @@ from wavewright.tools import (
 )
 from wavewright.tools.functions.tool import AgentToolCall, Emission, ToolCall
 from wavewright.tools.workers import agent_tool, make_services
-from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
-from wavewright.tools.workers.agent_tools import AgentCalls
+from wavewright.tools.workers.agent_tools import AgentCalls, AgentConcurrency, AgentLimits
 
 
 class World:

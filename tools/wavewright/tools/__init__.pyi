@@ -81,7 +81,7 @@ from .packs import (
     read_pack_file as read_pack_file,
     validated_settings as validated_settings,
 )
-from .workers.agent_limits import AgentConcurrency as AgentConcurrency, AgentLimits as AgentLimits
+from .workers.agent_tools import AgentConcurrency as AgentConcurrency, AgentLimits as AgentLimits
 from .workers.conversation import (
     read_answer as read_answer,
 )

@@ -26,8 +26,7 @@ from wavewright.planner.schemas.validation import InvalidSchemaError, validator_
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.tool import Tool, ToolCall
-from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
-from wavewright.tools.workers.agent_tools import AgentCalls
+from wavewright.tools.workers.agent_tools import AgentCalls, AgentConcurrency, AgentLimits
 from wavewright.tools.workers.named_agents import (
     AGENT_PROMPTS,
     TIMEOUT_MARGIN_SECONDS,

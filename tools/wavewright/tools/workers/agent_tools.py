@@ -1,4 +1,4 @@
-"""The tools of an agent: what it may call, what it is shown, and what is kept.
+"""The tools of an agent: what it may call and how often, what it is shown, and what is kept.
 
 A *handle* names a collected output, `@call_1`. The model is shown an output once, shortened; it
 passes the whole of it to the next tool by its handle, so large data does not go through the model
@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import anyio
+from pydantic import Field
 
+from wavewright.config.value_types import Seconds
 from wavewright.planner.language.goals import AvailableTool
 from wavewright.planner.language.hashing import step_key
+from wavewright.planner.language.plan import DocumentModel, Limits
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import LoopTool, LoopToolError
@@ -29,7 +33,6 @@ from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, StepK
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import AgentToolCall, Emission, Tool, ToolCall
-from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.long_inputs import prompt_size, shorten
 
 _HANDLE = re.compile(r"@(call_[0-9]+)((?:/[^/]*)*)")
@@ -279,6 +282,50 @@ class AgentCalls:
         entry["seconds"] = round(seconds, 3)
         self.records.append({**entry, "message": message} if message else entry)
         return handle
+
+
+class AgentLimits(DocumentModel):
+    """What a goal may say of its agent, in the tool's `config`.
+
+    >>> from wavewright.tools import AgentLimits
+    >>> AgentLimits(seconds="2m").seconds
+    120.0
+    """
+
+    requests: Annotated[int, Field(ge=1, le=200)] = 10
+    """Questions to the model."""
+    tool_calls: Annotated[int, Field(ge=0, le=1000)] = 30
+    """Calls of tools in all."""
+    seconds: Seconds = 300.0
+    """For the whole step, its tools included."""
+    view_chars: Annotated[int, Field(ge=200, le=200_000)] = 4000
+    """Characters of a tool's output that the model is shown."""
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Ceiling of one answer's tokens; the configured one where absent."""
+    keep_partial: bool = False
+    """Whether a loop that ends without an answer gives what it collected, as a forced result."""
+
+
+class AgentConcurrency:
+    """Lets no more calls run at once than the goal's limits and the tools' own allow: over all
+    items of the run.
+
+    >>> from wavewright.planner import Limits
+    >>> from wavewright.tools import AgentConcurrency
+    >>> AgentConcurrency(Limits(concurrency=2)) is not None
+    True
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._ceilings = limits.tool_concurrency
+        self.total = anyio.CapacityLimiter(limits.concurrency)
+        """What every call waits for, whatever its tool."""
+        self._by_tool: dict[str, anyio.CapacityLimiter] = {}
+
+    def tool_limiter(self, signature: ToolSignature) -> anyio.CapacityLimiter:
+        """Return what the calls of one tool wait for."""
+        most = min(signature.concurrency or math.inf, self._ceilings.get(signature.name, math.inf))
+        return self._by_tool.setdefault(signature.name, anyio.CapacityLimiter(most))
 
 
 def function_names(tools: Iterable[str]) -> dict[str, str]:

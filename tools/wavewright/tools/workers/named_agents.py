@@ -34,8 +34,7 @@ from wavewright.prompts import PromptError
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.injected import MemoryRunData
 from wavewright.tools.functions.tool import Tool, ToolCall
-from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
-from wavewright.tools.workers.agent_tools import AgentCalls
+from wavewright.tools.workers.agent_tools import AgentCalls, AgentConcurrency, AgentLimits
 from wavewright.tools.workers.services import Services, declaration_version
 from wavewright.tools.workers.specs import (
     PromptedSpec,
