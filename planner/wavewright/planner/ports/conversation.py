@@ -85,15 +85,15 @@ class Conversation(Generic[T]):
                 break  # what the first model answered says more
         return answer
 
-    async def ask(self, tries: int = 1) -> FittingAnswer[T] | NoFittingAnswer:
-        """Ask one model until an answer can be used, at most `tries` times and within the call's
-        timeout; an answer that was refused before is replied to first.
+    async def ask(self) -> FittingAnswer[T] | NoFittingAnswer:
+        """Ask once, within the call's timeout; an answer that was refused before is replied to
+        first.
 
         Raises:
             ModelError: the model could not be asked.
             PromptError: the template of the reply is faulty.
         """
-        return await self._ask_until(_end_of(self.call), tries)
+        return await self._ask_until(_end_of(self.call), 1)
 
     def turn_to_next_model(self, answered: str | None = None) -> bool:
         """Turn to the next fallback model with the question as it was asked first; return whether
