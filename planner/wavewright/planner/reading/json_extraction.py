@@ -28,7 +28,7 @@ from wavewright.config.sources import (
     iterate_nodes,
     plain_value,
 )
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json
 
 _GAP = "(?:[ \t\n\r\ufeff\u200b-\u200d\u2060\u00a0\u202f]++|(?:#|//)[^\n]{0,400}+\n|/\\*[^*]{0,400}+\\*/)*"
 _QUOTE = "[\"'\u201c\u201d\u201e\u2018\u2019]"
@@ -272,11 +272,6 @@ class FoundJson:
     """What began like a value and could not be read, or was not searched."""
 
     @property
-    def objects(self) -> tuple[JsonObject, ...]:
-        """All objects: those found, and those that are items of a list that was found."""
-        return tuple(_objects(self.values))
-
-    @property
     def is_prose(self) -> bool:
         """Whether the text is not empty and nothing in it is JSON, nor began like it."""
         return not self.values and not self.unreadable and bool(self.source.text.strip())
@@ -401,11 +396,3 @@ class _JsonSearch:
             return None
         inner = read_value(Source(self._source.name, text), start, self._max_depth)
         return inner if isinstance(inner, JsonMatch) else None
-
-
-def _objects(values: tuple[FoundValue, ...]) -> Iterator[JsonObject]:
-    for match in values:
-        if isinstance(match.value, dict):
-            yield match.value
-        elif isinstance(match.value, list):
-            yield from (item for item in match.value if isinstance(item, dict))
