@@ -162,10 +162,12 @@ class WorkerRun:
         at_once = anyio.CapacityLimiter(_MAX_PARALLEL_PARTS)
         streams = self.spec.stream and len(calls) == 1
         emit = self.call.emit
+
+        def show(text: str) -> None:
+            emit(TextChunk(text))
+
         asking = replace(
-            self.services.asking(WORKER_LADDER),
-            on_use=emit,
-            on_text=(lambda text: emit(TextChunk(text))) if streams else None,
+            self.services.asking(WORKER_LADDER), on_use=emit, on_text=show if streams else None
         )
 
         async def ask(place: int) -> None:
