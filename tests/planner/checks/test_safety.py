@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from wavewright.planner.cel.functions.catalogue import function_entries
+from wavewright.planner.cel.macros import MACROS
 from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.influenced_expressions import RULES
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Plan
@@ -643,6 +646,13 @@ def test_a_secret_in_what_is_sent_is_refused(inputs: JsonObject, text: str) -> N
     assert "hunter2" not in str(faults)
     assert KEY not in str(faults)
     assert found(step("send", "open_file", params={"note": text}), inputs=inputs, goal=goal) == []
+
+
+def test_each_function_has_a_rule_or_passes_on_all_that_it_was_given() -> None:
+    called = {entry.name for entry in function_entries()} - MACROS
+
+    assert called - RULES.keys() == {"now", "has", "cel.bind", "strings.quote"}
+    assert RULES.keys() <= called
 
 
 def secret_codes(text: str, result: Json = None) -> list[str]:

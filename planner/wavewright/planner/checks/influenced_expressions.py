@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from wavewright.planner.cel.nodes import (
     Binary,
@@ -56,23 +56,7 @@ Scope = Mapping[str, Value]
 RootReader = Callable[[str, str | None], Value]
 """Returns what is known of a root, or of a field of it: `steps`, `inputs`, `item`."""
 
-_QUESTIONS: Final = frozenset(
-    {
-        "contains", "startsWith", "endsWith", "matches", "bool", "math.isNaN", "math.isInf",
-        "math.isFinite", "sets.contains", "sets.equivalent", "sets.intersects",
-    }
-)  # fmt: skip
-"""Functions that answer with one of a few values."""
-_NUMBERS: Final = frozenset({"indexOf", "lastIndexOf", "int", "double", "duration"})
-"""Functions that make a number of anything."""
-_SMALL_PARTS: Final = frozenset(
-    {"getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getHours"}
-    | {"getMinutes", "getSeconds", "getMilliseconds"}
-)
-"""Parts of a timestamp that are one of a few numbers."""
 _NUMBER_KINDS: Final = frozenset({"integer", "number", "timestamp", "duration"})
-_SAME_ELEMENTS: Final = frozenset({"reverse", "distinct", "slice", "sort"})
-_EXTREMES: Final = frozenset({"min", "max", "math.least", "math.greatest"})
 _MARKS: Final = re.compile(r"[-/. :T]+")
 _DIRECTIVE: Final = re.compile(r"%[a-zA-Z]")
 _MOST_ZONES: Final = 4096
@@ -109,9 +93,10 @@ class _Walk:
             case Has():
                 return self._has(node, scope)
             case Unary():
-                return self._one_of_few([self.value(node.operand, scope)], node.operator == "!")
+                operand = self.value(node.operand, scope)
+                return _answer([operand]) if node.operator == "!" else _number_from([operand])
             case LogicalOperation():
-                return self._answer([self.value(operand, scope) for operand in node.operands])
+                return _answer([self.value(operand, scope) for operand in node.operands])
             case Binary():
                 return self._binary(node, scope)
             case Conditional():
@@ -157,7 +142,7 @@ class _Walk:
         if isinstance(operand, Identifier) and operand.name == "previous":
             # Whether there was a run before is not what it has read.
             return TRUSTED
-        return self._answer([self.value(operand, scope)])
+        return _answer([self.value(operand, scope)])
 
     def _map(self, node: MapLiteral, scope: Scope) -> Value:
         fields, computed = dict[str, Value](), list[Influence]()
@@ -182,9 +167,9 @@ class _Walk:
     def _binary(self, node: Binary, scope: Scope) -> Value:
         values = [self.value(node.left, scope), self.value(node.right, scope)]
         if node.operator not in {"+", "-", "*", "/", "%"}:
-            return self._answer(values)
+            return _answer(values)
         if node.operator != "+":
-            return self._one_of_few(values)
+            return _number_from(values)
         if any(value.is_list for value in values):
             return _both_lists(values)
         if any(value.is_text for value in values):
@@ -196,29 +181,7 @@ class _Walk:
         if whole.level is Level.TEXT and not is_sum:
             # Of values that nothing types, '+' joins texts or lists as well.
             return Value(whole)
-        return self._one_of_few(values)
-
-    @staticmethod
-    def _answer(values: Sequence[Value]) -> Value:
-        """Return true or false, which follows from values."""
-        return Value(_as_choice(stronger(*(value.total() for value in values)), 2))
-
-    @staticmethod
-    def _one_of_few(values: Sequence[Value], is_answer: bool = False) -> Value:  # noqa: FBT001, FBT002
-        """Return a number, or an instant, that follows from numbers and instants."""
-        influences = [value.total() for value in values]
-        strongest = stronger(*influences)
-        if is_answer:
-            return Value(_as_choice(strongest, 2))
-        match strongest.level:
-            case Level.NOTHING:
-                return TRUSTED
-            case Level.CHOICE:
-                return Value(_counted(influences, number(strongest.origin)))
-            case Level.DATE:
-                return Value(strongest)
-            case _:
-                return Value(number(strongest.origin))
+        return _number_from(values)
 
     # -- macros
 
@@ -282,104 +245,13 @@ class _Walk:
         worst = text(whole.origin) if whole else keys
         return Value(stronger(worst, keys), floor=owner.floor)
 
-    # -- functions
-
-    def _call(self, node: FunctionCall, scope: Scope) -> Value:  # noqa: C901, PLR0912 - one case a function
-        arguments = [self.value(argument, scope) for argument in node.arguments]
-        target = None if node.target is None else self.value(node.target, scope)
-        values = arguments if target is None else [target, *arguments]
+    def _call(self, node: FunctionCall, scope: Scope) -> Value:
+        operands = node.arguments if node.target is None else (node.target, *node.arguments)
+        values = [self.value(operand, scope) for operand in operands]
         whole = stronger(*(value.total() for value in values))
-        name = node.function
-        if not whole and name != "lists.range":
+        if not whole and node.function != "lists.range":
             return _trusted_result(node, values)
-        match name:
-            case "dyn":
-                return values[0]
-            case "size":
-                return Value(_number_of(values[0]))
-            case "string":
-                return Value(values[0].as_text(), is_text=True)
-            case "timestamp":
-                return Value(limited(whole, Influence(Level.DATE, DATE_BITS + TIME_BITS)))
-            case "lists.range":
-                return _range(node.arguments[0], whole)
-            case "split":
-                return _split(node, values)
-            case "zip":
-                return _zipped(values)
-            case "join":
-                return self._join(node, values)
-            case "format":
-                return (
-                    _formatted_instant(node, values)
-                    if target is None
-                    else self._format(node, values)
-                )
-            case "charAt" | "substring":
-                return _cut(node, name, values)
-            case "lowerAscii" | "upperAscii" | "trim":
-                return Value(values[0].total(), is_text=True)
-            case "replace":
-                return _replaced(node, values)
-            case "flatten":
-                return Value(elements=values[0].key().key(), shape=_count(values[0]))
-            case _:
-                return self._other(name, values, whole)
-
-    def _other(self, name: str, values: Sequence[Value], whole: Influence) -> Value:
-        first = values[0]
-        if name in _QUESTIONS:
-            return self._answer(values)
-        if name in _NUMBERS:
-            few = whole.level is Level.CHOICE
-            return Value(whole if few else number(whole.origin))
-        if name == "getFullYear":
-            return Value(limited(whole, Influence(Level.DATE, DATE_BITS)))
-        if name in _SMALL_PARTS and whole.level <= Level.DATE:
-            return Value(_as_choice(whole))
-        if name in _SAME_ELEMENTS and not first.is_text and first.is_list:
-            return _reordered(first, whole)
-        if name in _EXTREMES:
-            chosen = either([*values]) if len(values) > 1 else first.key()
-            return chosen.raised(_as_choice(whole))
-        if name in {"sum", "avg"} or name in _SMALL_PARTS or name.startswith("math."):
-            few = whole.level is Level.CHOICE
-            return Value(whole if few else limited(whole, number(whole.origin)))
-        # Whatever it is, it may hold all that it was made of.
-        return Value(_spelled(whole), is_text=_gives_text(name, values))
-
-    @staticmethod
-    def _join(node: FunctionCall, values: Sequence[Value]) -> Value:
-        listed, separator = values[0], values[1] if len(values) > 1 else None
-        between: Influence | str = ""
-        if separator is not None:
-            between = _part_of_text(node.arguments[0], separator)
-        if listed.items is not None:
-            parts = list[Influence | str]()
-            literal = without_parens(node.target) if node.target is not None else None
-            for place, item in enumerate(listed.items):
-                source = literal.items[place] if isinstance(literal, ListLiteral) else None
-                parts += [between] if place else []
-                parts.append(item.as_text() if source is None else _part_of_text(source, item))
-            return Value(stronger(joined(parts), listed.floor), is_text=True)
-        whole = listed.as_text()
-        if isinstance(between, Influence) and between:
-            whole = joined([whole, between])
-        return Value(_spelled(whole), is_text=True)
-
-    @staticmethod
-    def _format(node: FunctionCall, values: Sequence[Value]) -> Value:
-        form = None if node.target is None else without_parens(node.target)
-        if not isinstance(form, LiteralValue) or not isinstance(form.value, str):
-            return Value(joined([*(value.as_text() for value in values), " "]), is_text=True)
-        listed = values[1]
-        constants = _CLAUSE.split(form.value)
-        filled = (
-            [item.as_text() for item in listed.items]
-            if listed.items is not None
-            else [_spelled(listed.as_text())]
-        )
-        return Value(joined([*filled, *constants]), is_text=True)
+        return RULES.get(node.function, _whatever)(_Call(node, values, whole))
 
 
 def text_of_parts(parts: Sequence[Value | str]) -> Influence:
@@ -443,19 +315,147 @@ def _reordered(owner: Value, by: Influence) -> Value:
     return Value(elements=owner.element(), shape=shape, floor=owner.floor, size=size)
 
 
-def _range(node: ExpressionNode, count: Influence) -> Value:
-    literal = without_parens(node)
+class _Call(NamedTuple):
+    """A call of a function of which untrusted text decides something."""
+
+    node: FunctionCall
+    values: Sequence[Value]
+    """What is known of the operands; what a method is asked of comes first."""
+    whole: Influence
+    """The strongest influence on any of them."""
+
+
+def _whatever(call: _Call) -> Value:
+    """Return the value of a function that may hold all that it was made of."""
+    return Value(_spelled(call.whole), is_text=_gives_text(call.node.function, call.values))
+
+
+def _itself(call: _Call) -> Value:
+    return call.values[0]
+
+
+def _same_text(call: _Call) -> Value:
+    return Value(call.values[0].total(), is_text=True)
+
+
+def _as_text(call: _Call) -> Value:
+    return Value(call.values[0].as_text(), is_text=True)
+
+
+def _answered(call: _Call) -> Value:
+    return _answer(call.values)
+
+
+def _answer(values: Sequence[Value]) -> Value:
+    """Return true or false, which follows from values."""
+    return Value(_as_choice(stronger(*(value.total() for value in values)), 2))
+
+
+def _number_from(values: Sequence[Value]) -> Value:
+    """Return a number, or an instant, that follows from numbers and instants."""
+    influences = [value.total() for value in values]
+    strongest = stronger(*influences)
+    match strongest.level:
+        case Level.NOTHING:
+            return TRUSTED
+        case Level.CHOICE:
+            return Value(_counted(influences, number(strongest.origin)))
+        case Level.DATE:
+            return Value(strongest)
+        case _:
+            return Value(number(strongest.origin))
+
+
+def _measured(call: _Call) -> Value:
+    return Value(_number_of(call.values[0]))
+
+
+def _made_number(call: _Call) -> Value:
+    """Return a number that is made of anything: of one of few values, one of few numbers."""
+    is_one_of_few = call.whole.level is Level.CHOICE
+    return Value(call.whole if is_one_of_few else number(call.whole.origin))
+
+
+def _computed(call: _Call) -> Value:
+    """Return what is computed of numbers: no more than a number."""
+    return Value(limited(call.whole, number(call.whole.origin)))
+
+
+def _instant(call: _Call) -> Value:
+    return Value(limited(call.whole, Influence(Level.DATE, DATE_BITS + TIME_BITS)))
+
+
+def _year(call: _Call) -> Value:
+    return Value(limited(call.whole, Influence(Level.DATE, DATE_BITS)))
+
+
+def _part_of_instant(call: _Call) -> Value:
+    """Return a part of a timestamp, which is one of a few numbers; of a duration it is a number."""
+    return Value(_as_choice(call.whole)) if call.whole.level <= Level.DATE else _computed(call)
+
+
+def _same_elements(call: _Call) -> Value:
+    """Return a list of the same elements in another order, or of some of them."""
+    first = call.values[0]
+    return _reordered(first, call.whole) if first.is_list and not first.is_text else _whatever(call)
+
+
+def _extreme(call: _Call) -> Value:
+    values = call.values
+    chosen = either([*values]) if len(values) > 1 else values[0].key()
+    return chosen.raised(_as_choice(call.whole))
+
+
+def _flattened(call: _Call) -> Value:
+    return Value(elements=call.values[0].key().key(), shape=_count(call.values[0]))
+
+
+def _joined(call: _Call) -> Value:
+    node, listed = call.node, call.values[0]
+    between: Influence | str = ""
+    if len(call.values) > 1:
+        between = _part_of_text(node.arguments[0], call.values[1])
+    if listed.items is not None:
+        parts = list[Influence | str]()
+        literal = without_parens(node.target) if node.target is not None else None
+        for place, item in enumerate(listed.items):
+            source = literal.items[place] if isinstance(literal, ListLiteral) else None
+            parts += [between] if place else []
+            parts.append(item.as_text() if source is None else _part_of_text(source, item))
+        return Value(stronger(joined(parts), listed.floor), is_text=True)
+    whole = listed.as_text()
+    if isinstance(between, Influence) and between:
+        whole = joined([whole, between])
+    return Value(_spelled(whole), is_text=True)
+
+
+def _formatted(call: _Call) -> Value:
+    """Return a text that values are filled into; or a date as a format writes it, of the function."""
+    target = call.node.target
+    if target is None:
+        return _formatted_instant(call)
+    form, listed = without_parens(target), call.values[1]
+    if not isinstance(form, LiteralValue) or not isinstance(form.value, str):
+        return Value(joined([*(value.as_text() for value in call.values), " "]), is_text=True)
+    filled = [_spelled(listed.as_text())]
+    if listed.items is not None:
+        filled = [item.as_text() for item in listed.items]
+    return Value(joined([*filled, *_CLAUSE.split(form.value)]), is_text=True)
+
+
+def _range(call: _Call) -> Value:
+    literal, count = without_parens(call.node.arguments[0]), call.whole
     size = None
     if isinstance(literal, LiteralValue) and isinstance(literal.value, int):
         size = literal.value
     return Value(elements=TRUSTED, shape=limited(count, number(count.origin)), size=size)
 
 
-def _split(node: FunctionCall, values: Sequence[Value]) -> Value:
-    whole, *others = (value.total() for value in values)
+def _split(call: _Call) -> Value:
+    whole, *others = (value.total() for value in call.values)
     if not whole:
         # A trusted text, cut at places that are chosen: one of the lists that it can be cut into.
-        return Value(elements=Value(is_text=True), floor=_chosen_parts(node, others))
+        return Value(elements=Value(is_text=True), floor=_chosen_parts(call.node, others))
     together_ = together([whole, *others])
     return Value(
         elements=Value(together_, is_text=True),
@@ -463,8 +463,9 @@ def _split(node: FunctionCall, values: Sequence[Value]) -> Value:
     )
 
 
-def _zipped(values: Sequence[Value]) -> Value:
+def _zipped(call: _Call) -> Value:
     """Return the list of what stands at one place of several lists of one length."""
+    values = call.values
     known = [value.items for value in values if value.items is not None]
     lengths = {len(items) for items in known}
     if len(known) == len(values) and len(lengths) == 1:
@@ -479,8 +480,9 @@ def _zipped(values: Sequence[Value]) -> Value:
     )
 
 
-def _cut(node: FunctionCall, name: str, values: Sequence[Value]) -> Value:
+def _cut(call: _Call) -> Value:
     """Return a part of a text: of a trusted one, one of the parts that it has."""
+    node, values = call.node, call.values
     whole = values[0].total()
     places = stronger(*(value.total() for value in values[1:]))
     if whole or not places:
@@ -492,12 +494,13 @@ def _cut(node: FunctionCall, name: str, values: Sequence[Value]) -> Value:
     if isinstance(literal, LiteralValue) and isinstance(literal.value, str):
         length = len(literal.value)
     cut = _as_choice(places, length)
-    ends = 1 if name == "charAt" else len(values) - 1
+    ends = 1 if node.function == "charAt" else len(values) - 1
     return Value(cut._replace(bits=cut.bits * ends), is_text=True)
 
 
-def _replaced(node: FunctionCall, values: Sequence[Value]) -> Value:
-    whole, old, new, *limit = (value.total() for value in values)
+def _replaced(call: _Call) -> Value:
+    node = call.node
+    whole, old, new, *limit = (value.total() for value in call.values)
     if whole.level <= Level.CHOICE and new.level <= Level.CHOICE:
         # Both texts are trusted, so what is searched for only chooses where one becomes the other.
         return Value(joined([whole, _chosen_parts(node, [old, *limit]), new]), is_text=True)
@@ -526,11 +529,11 @@ def _chosen_parts(node: FunctionCall, choosers: Sequence[Influence]) -> Influenc
     return stronger(*chosen)._replace(bits=bits)
 
 
-def _formatted_instant(node: FunctionCall, values: Sequence[Value]) -> Value:
+def _formatted_instant(call: _Call) -> Value:
     """Return a date as a format writes it: a date, where its parts stand apart as those of a date."""
-    instant, form, *zone = (value.total() for value in values)
+    instant, form, *zone = (value.total() for value in call.values)
     zones = [_as_choice(part, _MOST_ZONES) for part in zone if part]
-    literal = without_parens(node.arguments[1])
+    literal = without_parens(call.node.arguments[1])
     if not isinstance(literal, LiteralValue) or not isinstance(literal.value, str):
         return Value(stronger(_spelled(instant), _spelled(form), *zones), is_text=True)
     day = limited(instant, Influence(Level.DATE, DATE_BITS + TIME_BITS))
@@ -566,3 +569,33 @@ def _gives_text(name: str, values: Sequence[Value]) -> bool:
         "string", "join", "format", "charAt", "substring", "lowerAscii", "upperAscii", "trim",
         "replace", "strings.quote",
     }  # fmt: skip
+
+
+_FUNCTIONS: Final[Mapping[Callable[[_Call], Value], str]] = {
+    _answered: "contains startsWith endsWith matches bool math.isNaN math.isInf math.isFinite "
+    "sets.contains sets.equivalent sets.intersects",
+    _measured: "size",
+    _made_number: "indexOf lastIndexOf int double duration",
+    _computed: "sum avg math.abs math.round math.floor math.ceil math.trunc math.sqrt math.sign",
+    _instant: "timestamp",
+    _year: "getFullYear",
+    _part_of_instant: "getMonth getDate getDayOfMonth getDayOfWeek getDayOfYear getHours getMinutes "
+    "getSeconds getMilliseconds",
+    _itself: "dyn",
+    _as_text: "string",
+    _same_text: "lowerAscii upperAscii trim",
+    _cut: "charAt substring",
+    _replaced: "replace",
+    _split: "split",
+    _joined: "join",
+    _formatted: "format",
+    _extreme: "min max math.least math.greatest",
+    _same_elements: "reverse distinct slice sort",
+    _flattened: "flatten",
+    _zipped: "zip",
+    _range: "lists.range",
+}
+"""What each function does to what its operands hold, by the rules of `docs/explanation/trust.md`. One
+that is not here passes on all that it was given.
+"""
+RULES: Final = {name: rule for rule, names in _FUNCTIONS.items() for name in names.split()}
