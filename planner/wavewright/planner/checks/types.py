@@ -58,20 +58,6 @@ from wavewright.planner.schemas.views import (
 )
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_object
 
-_MAX_COMPARISONS = 2_000
-
-
-def incompatibility(source: JsonSchema, target: JsonSchema) -> str | None:
-    """Return why a value of `source` cannot be given where `target` is wanted, or None where it
-    can.
-    """
-    if source is target:
-        return None
-    return _SchemaComparison().incompatibility(
-        view_schema(scoped_schema(source)), view_schema(scoped_schema(target))
-    )
-
-
 Level: TypeAlias = Literal["always", "value", "member", "never"]
 """How a type fits another: every value does; whether one does is known by its value, at the call; a
 member of a union, null or an object without an optional field does not; no value does.
@@ -98,18 +84,28 @@ class Fit(NamedTuple):
         outer = where if self.where == "itself" else "inside"
         return self._replace(reason=f"{part}, {self.reason}", where=outer)
 
+    def at_worst(self, level: Level) -> Fit:
+        """Return the fit of a part that cannot keep its whole from fitting more than so."""
+        is_worse = _LEVELS.index(self.level) > _LEVELS.index(level)
+        return self._replace(level=level) if is_worse else self
+
 
 _ALWAYS: Final = Fit("always")
 
 
 def fit_of(source: JsonSchema, target: JsonSchema) -> Fit:
     """Return how the values of `source` fit `target`; see docs/explanation/semantics.md."""
-    reason = incompatibility(source, target)
-    if reason is not None:
-        return Fit("never", reason)
     if source is target:
         return _ALWAYS
-    return _fit(view_schema(scoped_schema(source)), view_schema(scoped_schema(target)), 0)
+    return _Comparison().fit(view_schema(scoped_schema(source)), view_schema(scoped_schema(target)))
+
+
+def incompatibility(source: JsonSchema, target: JsonSchema) -> str | None:
+    """Return why no value of `source` can be given where `target` is wanted, or None where one
+    can.
+    """
+    fit = fit_of(source, target)
+    return fit.reason if fit.level == "never" else None
 
 
 def _worst(fits: Iterable[Fit]) -> Fit:
@@ -120,6 +116,7 @@ def _best(fits: Iterable[Fit]) -> Fit:
     return min(fits, key=lambda fit: _LEVELS.index(fit.level))
 
 
+_MAX_COMPARISONS: Final = 2_000
 _MAX_DEPTH: Final = 16
 _NOTES: Final = frozenset(
     {"title", "description", "default", "examples", "$defs", "definitions", "$schema"}
@@ -127,46 +124,121 @@ _NOTES: Final = frozenset(
 """Keywords that restrict nothing."""
 
 
-def _fit(source: SchemaView, target: SchemaView, depth: int) -> Fit:
-    if target.kind == "open":
-        is_free = target.schema.keys() <= _NOTES
-        return _ALWAYS if is_free else Fit("value", "whether the value fits shows at the call")
-    if source.kind == "open" or depth > _MAX_DEPTH:
-        return Fit("value", f"any value may be given where {kind_with_article(target)} is wanted")
-    fits = list[Fit]()
-    if source.nullable and not target.nullable:
+class _Comparison:
+    """One comparison of two schemas, which may refer to themselves: no pair of parts is compared
+    twice.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], Fit] = {}
+        self._compared: list[tuple[JsonSchema, JsonSchema]] = []
+        """Schemas, whose identities tell them only while they live."""
+
+    def fit(self, source: SchemaView, target: SchemaView, depth: int = 0) -> Fit:
+        """Return how the values of one schema fit another."""
+        if target.kind == "open":
+            is_free = target.schema.keys() <= _NOTES
+            return _ALWAYS if is_free else Fit("value", "whether the value fits shows at the call")
         wanted = kind_with_article(target)
-        fits.append(Fit("member", f"null may be given where {wanted} is wanted", "null"))
-    for branch in source.branches or (source,):
-        if branch.kind == "null":
-            continue
-        best = _best(_branch_fit(branch, wanted, depth) for wanted in target.branches or (target,))
-        if best.level == "never":
-            given, wanted_kind = kind_with_article(branch), kind_with_article(target)
-            reason = f"{given} may be given where {wanted_kind} is wanted"
-            best = Fit("member", reason, "kind")
-        fits.append(best)
-    return _worst(fits)
-
-
-def _branch_fit(source: SchemaView, target: SchemaView, depth: int) -> Fit:
-    comparison = _SchemaComparison()
-    reason = comparison.branch_incompatibility(source, target)
-    if reason is not None:
-        return Fit("never", reason)
-    if source.kind == "array":
-        given, wanted = element_schema(source), element_schema(target)
-        fits = [_limits_fit(source, target)]
-        if source.schema.get("maxItems") != 0:
-            inner = _fit(view_schema(given or OPEN), view_schema(wanted or OPEN), depth + 1)
-            fits.append(inner.inside("in each element", "elements"))
-        for place, one, other in _places(source, target):
-            inner = _fit(view_schema(one), view_schema(other), depth + 1)
-            fits.append(inner.inside(f"in element {place}"))
+        if source.kind == "open" or depth > _MAX_DEPTH:
+            return Fit("value", f"any value may be given where {wanted} is wanted")
+        if source.kind == "null":
+            reason = f"null is given where {wanted} is wanted"
+            return _ALWAYS if target.nullable else Fit("never", reason)
+        branches = [branch for branch in source.branches or (source,) if branch.kind != "null"]
+        fits = [self._best_fit(branch, target, depth) for branch in branches]
+        is_none_left = all(fit.level == "never" for fit in fits)
+        if is_none_left and not (source.nullable and target.nullable):
+            return Fit("never", _reason(source, target, fits[0].reason))
+        for place, branch in enumerate(branches):
+            if fits[place].level == "never":
+                reason = f"{kind_with_article(branch)} may be given where {wanted} is wanted"
+                fits[place] = Fit("member", reason, "kind")
+        if source.nullable and not target.nullable:
+            fits.insert(0, Fit("member", f"null may be given where {wanted} is wanted", "null"))
         return _worst(fits)
-    if source.kind == "object":
-        return _object_fit(source, target, depth)
-    return _limits_fit(source, target)
+
+    def _best_fit(self, branch: SchemaView, target: SchemaView, depth: int) -> Fit:
+        others = target.branches or (target,)
+        return _best(self._branch_fit(branch, other, depth) for other in others)
+
+    def _branch_fit(self, source: SchemaView, target: SchemaView, depth: int) -> Fit:
+        if source.kind != target.kind and (source.kind, target.kind) != ("integer", "number"):
+            given, wanted = kind_with_article(source), kind_with_article(target)
+            return Fit("never", f"{given} is given where {wanted} is wanted")
+        if source.kind not in ("array", "object"):
+            reason = _choice_incompatibility(source, target)
+            return _limits_fit(source, target) if reason is None else Fit("never", reason)
+        pair = (id(source.schema), id(target.schema))
+        if pair not in self._known:
+            if len(self._known) > _MAX_COMPARISONS:
+                return Fit("value", "whether the value fits shows at the call")
+            self._compared.append((source.schema, target.schema))
+            # A part that holds itself fits where the rest of it does.
+            self._known[pair] = _ALWAYS
+            parts = self._list_fits if source.kind == "array" else self._object_fits
+            self._known[pair] = _worst([_limits_fit(source, target), *parts(source, target, depth)])
+        return self._known[pair]
+
+    def _part_fit(self, source: ScopedSchema, target: ScopedSchema, depth: int) -> Fit:
+        return self.fit(view_schema(source), view_schema(target), depth + 1)
+
+    def _list_fits(self, source: SchemaView, target: SchemaView, depth: int) -> Iterator[Fit]:
+        if source.schema.get("maxItems") == 0:
+            least = target.schema.get("minItems", 0)
+            if isinstance(least, int) and least > 0:
+                yield Fit("never", "an empty list is given where elements are wanted")
+            return
+        if (reason := _empty_range(source, target)) is not None:
+            yield Fit("never", reason)
+        for place, one, other in _places(source, target):
+            yield self._part_fit(one, other, depth).inside(f"in element {place}")
+        given, wanted = element_schema(source) or OPEN, element_schema(target) or OPEN
+        yield self._part_fit(given, wanted, depth).inside("in each element", "elements")
+
+    def _object_fits(self, source: SchemaView, target: SchemaView, depth: int) -> Iterator[Fit]:
+        fields, certain = field_schemas(source), required_fields(source)
+        needed = required_fields(target)
+        for name in needed:
+            if field_schema(source, name) is None:
+                has = join_names(fields) or "no fields"
+                reason = f"the field '{name}' is wanted, and there is none (there is: {has})"
+                yield Fit("never", reason)
+            elif name not in certain:
+                level: Level = "member" if name in fields else "value"
+                yield Fit(level, f"the field {name!r} may be absent, and it is wanted", "absent")
+        is_closed = target.schema.get("additionalProperties") is False
+        for name, schema in fields.items():
+            wanted = field_schema(target, name)
+            if wanted is None and is_closed and name in certain:
+                only = join_names(field_schemas(target))
+                yield Fit("never", f"a field '{name}' is given, and only these are wanted: {only}")
+            elif wanted is None:
+                yield Fit("value", f"a field {name!r} may be given, which is not wanted")
+            else:
+                fit = self._part_fit(subschema(schema, source.root), wanted, depth)
+                is_there = name in certain or name in needed
+                # A field that may be absent keeps no object from fitting.
+                fit = fit if is_there else fit.at_worst("value")
+                yield fit.inside(f"in the field '{name}'")
+        others = source.schema.get("additionalProperties")
+        wanted_others = target.schema.get("additionalProperties")
+        if isinstance(wanted_others, dict) and others is not False:
+            given = subschema(others, source.root) if isinstance(others, dict) else OPEN
+            fit = self._part_fit(given, subschema(wanted_others, target.root), depth)
+            yield fit.at_worst("member").inside("in each value")
+        if others is not False and (is_closed or field_schemas(target).keys() - fields.keys()):
+            yield Fit("value", "fields may be given that are not known here")
+
+
+def _reason(source: SchemaView, target: SchemaView, of_first: str) -> str:
+    """Return why no branch of a source fits any branch of a target."""
+    given, wanted = source.branches or (source,), target.branches or (target,)
+    if len(given) == len(wanted) == 1 or len({branch.kind for branch in (*given, *wanted)}) == 1:
+        # Of several objects, or several lists, it says nothing that one is given where the other
+        # is wanted.
+        return of_first
+    return f"{kind_with_article(source)} is given where {kind_with_article(target)} is wanted"
 
 
 def _places(
@@ -183,39 +255,6 @@ def _places(
         given, wanted = element_schema(source, place), element_schema(target, place)
         if given is not None and wanted is not None:
             yield place, given, wanted
-
-
-def _object_fit(source: SchemaView, target: SchemaView, depth: int) -> Fit:
-    fits = [_limits_fit(source, target)]
-    fields, needed = field_schemas(source), required_fields(target)
-    certain = required_fields(source)
-    for name in needed:
-        if name not in certain:
-            level: Level = "member" if name in fields else "value"
-            fits.append(Fit(level, f"the field {name!r} may be absent, and it is wanted", "absent"))
-    is_closed = target.schema.get("additionalProperties") is False
-    for name, schema in fields.items():
-        wanted = field_schema(target, name)
-        if wanted is None:
-            fits.append(Fit("value", f"a field {name!r} may be given, which is not wanted"))
-            continue
-        inner = _fit(view_schema(subschema(schema, source.root)), view_schema(wanted), depth + 1)
-        if inner.level == "member" and name not in certain and name not in needed:
-            inner = inner._replace(level="value")
-        fits.append(inner.inside(f"in the field {name!r}"))
-    others = source.schema.get("additionalProperties")
-    wanted_others = target.schema.get("additionalProperties")
-    if isinstance(wanted_others, dict) and others is not False:
-        given_others = subschema(others, source.root) if isinstance(others, dict) else OPEN
-        inner = _fit(
-            view_schema(given_others), view_schema(subschema(wanted_others, target.root)), depth + 1
-        )
-        fits.append(inner.inside("in each value"))
-    if source.schema.get("additionalProperties") is not False and (
-        is_closed or field_schemas(target).keys() - fields.keys()
-    ):
-        fits.append(Fit("value", "fields may be given that are not known here"))
-    return _worst(fits)
 
 
 _PARTS: Final = (
@@ -261,101 +300,6 @@ def _accepting(target: SchemaView) -> Callable[[Json], bool] | None:
     try:
         return validator_of(self_contained_schema(target.scoped)).accepts
     except InvalidSchemaError:
-        return None
-
-
-class _SchemaComparison:
-    """One comparison of two schemas, which may refer to themselves: no pair of parts is compared
-    twice.
-    """
-
-    def __init__(self) -> None:
-        self._compared: list[tuple[JsonSchema, JsonSchema]] = []
-        self._seen: set[tuple[int, int]] = set()
-
-    def incompatibility(self, source: SchemaView, target: SchemaView) -> str | None:
-        """Return why one type does not fit the other."""
-        if source.kind == "open" or target.kind == "open":
-            return None
-        if source.kind == "null":
-            return (
-                None
-                if target.nullable
-                else f"null is given where {kind_with_article(target)} is wanted"
-            )
-        if source.nullable and target.nullable:
-            return None
-        reasons: list[str] = []
-        for given in source.branches or (source,):
-            for wanted in target.branches or (target,):
-                reason = self.branch_incompatibility(given, wanted)
-                if reason is None:
-                    return None
-                reasons.append(reason)
-        kinds = {one.kind for side in (source, target) for one in side.branches or (side,)}
-        if len(reasons) == 1 or len(kinds) == 1:
-            # Of several objects, or several lists, it says nothing that one is given where the
-            # other is wanted.
-            return reasons[0]
-        return f"{kind_with_article(source)} is given where {kind_with_article(target)} is wanted"
-
-    def branch_incompatibility(self, source: SchemaView, target: SchemaView) -> str | None:
-        if source.kind != target.kind and (source.kind, target.kind) != ("integer", "number"):
-            return (
-                f"{kind_with_article(source)} is given where {kind_with_article(target)} is wanted"
-            )
-        if source.kind not in ("array", "object"):
-            return _choice_incompatibility(source, target)
-        pair = (id(source.schema), id(target.schema))
-        if pair in self._seen or len(self._seen) > _MAX_COMPARISONS:
-            return None
-        self._seen.add(pair)
-        # Identities tell parts only while the parts live.
-        self._compared.append((source.schema, target.schema))
-        compare = (
-            self._list_incompatibility if source.kind == "array" else self._object_incompatibility
-        )
-        return compare(source, target)
-
-    def _list_incompatibility(self, source: SchemaView, target: SchemaView) -> str | None:
-        if source.schema.get("maxItems") == 0:
-            least = target.schema.get("minItems", 0)
-            wanting = isinstance(least, int) and least > 0
-            return "an empty list is given where elements are wanted" if wanting else None
-        if (reason := _empty_range(source, target)) is not None:
-            return reason
-        for place, one, other in _places(source, target):
-            reason = self.incompatibility(view_schema(one), view_schema(other))
-            if reason is not None:
-                return f"in element {place}, {reason}"
-        given, wanted = element_schema(source), element_schema(target)
-        if given is None or wanted is None:
-            return None
-        reason = self.incompatibility(view_schema(given), view_schema(wanted))
-        return f"in each element, {reason}" if reason is not None else None
-
-    def _object_incompatibility(self, source: SchemaView, target: SchemaView) -> str | None:
-        needed = required_fields(target)
-        for name in needed:
-            if field_schema(source, name) is None:
-                has = join_names(field_schemas(source)) or "no fields"
-                return f"the field '{name}' is wanted, and there is none (there is: {has})"
-        for name, schema in field_schemas(source).items():
-            if name not in required_fields(source) and name not in needed:
-                continue
-            wanted = field_schema(target, name)
-            if wanted is None:
-                if target.schema.get("additionalProperties") is False and name in required_fields(
-                    source
-                ):
-                    only = join_names(field_schemas(target))
-                    return f"a field '{name}' is given, and only these are wanted: {only}"
-                continue
-            reason = self.incompatibility(
-                view_schema(subschema(schema, source.root)), view_schema(wanted)
-            )
-            if reason is not None:
-                return f"in the field '{name}', {reason}"
         return None
 
 
