@@ -34,24 +34,19 @@ def pack_templates() -> Mapping[str, Path]:
     >>> pack_templates()["stock_analysis"].name
     'stock_analysis.yaml'
     """
-    folders = (_folder_of(entry.module) for _, entry in sorted(entry_points_of_packs().items()))
     return {
         path.stem: path
-        for folder in folders
-        if folder
+        for _, folder in sorted(_folders_of_packs().items())
         for path in sorted(folder.glob("goals/*.yaml"))
     }
 
 
 def templates_by_pack() -> Mapping[str, frozenset[str]]:
     """Return the names of the goal templates of each installed pack, without importing one."""
-    folders = {name: _folder_of(entry.module) for name, entry in entry_points_of_packs().items()}
-    return {
-        name: frozenset(path.stem for path in folder.glob("goals/*.yaml"))
-        if folder
-        else frozenset()
-        for name, folder in folders.items()
-    }
+    templates = dict.fromkeys(entry_points_of_packs(), frozenset[str]())
+    for name, folder in _folders_of_packs().items():
+        templates[name] = frozenset(path.stem for path in folder.glob("goals/*.yaml"))
+    return templates
 
 
 def pack_prompts() -> Mapping[str, Path]:
@@ -59,8 +54,7 @@ def pack_prompts() -> Mapping[str, Path]:
 
     It is the folder `prompts` in the folder of a pack's module; a pack without it is left out.
     """
-    folders = {name: _folder_of(entry.module) for name, entry in entry_points_of_packs().items()}
-    prompts = {name: folder / "prompts" for name, folder in folders.items() if folder}
+    prompts = {name: folder / "prompts" for name, folder in _folders_of_packs().items()}
     return {name: folder for name, folder in prompts.items() if folder.is_dir()}
 
 
@@ -72,6 +66,12 @@ def project_prompts(folders: Sequence[Path] = ()) -> Prompts:
     True
     """
     return Prompts(folders, pack_prompts)
+
+
+def _folders_of_packs() -> dict[str, Path]:
+    """Return the folder of each pack's module by the pack's name; one that cannot be found has none."""
+    folders = {name: _folder_of(entry.module) for name, entry in entry_points_of_packs().items()}
+    return {name: folder for name, folder in folders.items() if folder is not None}
 
 
 @lru_cache(maxsize=32)
