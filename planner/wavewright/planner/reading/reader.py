@@ -24,7 +24,7 @@ from wavewright.config.sources import (
     ReadLimits,
     Source,
 )
-from wavewright.planner.checks.checker import PartialPlan, read_partial_plan
+from wavewright.planner.checks.partial_plans import PartialPlan, read_partial_plan
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     PlanError,

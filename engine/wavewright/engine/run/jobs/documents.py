@@ -29,7 +29,7 @@ from wavewright.config.sources import (
     pointer_keys,
     pointer_token,
 )
-from wavewright.planner.checks.checker import PartialPlan, read_partial_plan
+from wavewright.planner.checks.partial_plans import PartialPlan, read_partial_plan
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     PlanError,

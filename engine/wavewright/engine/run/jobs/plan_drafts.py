@@ -27,8 +27,8 @@ from wavewright.engine.run.project.templates import (
     template_names,
     template_path,
 )
-from wavewright.planner.checks.checker import PartialPlan
 from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.checks.partial_plans import PartialPlan
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     PlanError,

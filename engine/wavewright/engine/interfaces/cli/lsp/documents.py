@@ -13,9 +13,9 @@ from wavewright.config.model_validation import read_as_model
 from wavewright.config.sources import DocumentError
 from wavewright.engine.run.jobs.documents import DocumentKind, is_foreign, kind_of
 from wavewright.engine.run.jobs.plan_drafts import plan_with_sub_plans, signatures_of_sub_plans
-from wavewright.planner.checks.checker import read_partial_plan
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.names import pointer_in_plan
+from wavewright.planner.checks.partial_plans import read_partial_plan
 from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, Plan
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.sub_plans import needs_expansion

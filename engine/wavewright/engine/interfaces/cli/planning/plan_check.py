@@ -34,13 +34,13 @@ from wavewright.engine.run.project.tools import (
     tools_of_plan,
 )
 from wavewright.planner.checks.checker import (
-    PartialPlan,
     check,
     check_partial,
     check_values,
     in_file_order,
 )
 from wavewright.planner.checks.feasibility import Obstacle, check_readiness
+from wavewright.planner.checks.partial_plans import PartialPlan
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     PlanError,
