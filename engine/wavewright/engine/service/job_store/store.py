@@ -109,73 +109,7 @@ async def lease_messages(
     return [read_outgoing(row[1:]) for row in sorted(rows, key=itemgetter(0))]
 
 
-class _Outbox:
-    """Messages to publish, in the database of an open journal."""
-
-    def __init__(self, journal: TransactionalJournal, lease_seconds: float) -> None:
-        self._journal = journal
-        self._lease_seconds = lease_seconds
-
-    async def pending(self, most: int = 100) -> list[OutgoingMessage]:
-        """Return messages of the outbox in order, leased to this owner for a few seconds.
-
-        Messages that another owner has leased are left out, with later ones of the same job: the
-        messages of a job are published in order. Messages that this owner leased before and did not
-        mark are returned again.
-        """
-        if not await self._journal.read(lambda transaction: transaction.has_rows(_HAS_WAITING)):
-            return []
-        return await self._journal.transact(
-            partial(lease_messages, seconds=self._lease_seconds, most=most)
-        )
-
-    async def renew(self, messages: Sequence[MessageId]) -> None:
-        """Renew this owner's leases of messages; other messages are unchanged."""
-
-        async def renew(transaction: StoreTransaction) -> None:
-            where = f"owner = $1 AND message {transaction.in_list('$2', 'text')} AND sent IS NULL"
-            query = f"UPDATE outbox SET leased = clock_seconds() WHERE {where}"  # noqa: S608 - constants
-            await transaction.execute(query, transaction.owner.token, list(messages))
-
-        await self._journal.transact(renew)
-
-    async def mark_sent(self, messages: Sequence[MessageId]) -> None:
-        """Mark messages as confirmed by the broker; their bodies are not kept."""
-
-        async def mark(transaction: StoreTransaction) -> None:
-            where = f"message {transaction.in_list('$1', 'text')} AND sent IS NULL"
-            delete = f"DELETE FROM outbox_body WHERE no IN (SELECT no FROM outbox WHERE {where})"  # noqa: S608 - constants
-            await transaction.defer(delete, list(messages))
-            update = f"UPDATE outbox SET sent = clock_seconds(), refused = NULL WHERE {where}"  # noqa: S608 - constants
-            await transaction.execute(update, list(messages))
-
-        await self._journal.transact(mark)
-
-    async def mark_refused(self, message: MessageId, reason: str) -> None:
-        """Set a message aside that the broker cannot deliver, until `release`."""
-        await self._journal.transact(
-            lambda transaction: transaction.execute(_REFUSE, reason, message)
-        )
-
-    async def list_refused(self) -> list[OutgoingMessage]:
-        """Return the messages that the broker could not deliver, in order."""
-        rows = await self._journal.read(lambda transaction: transaction.fetch(_REFUSED))
-        return [read_outgoing(row[1:], refused=row[0]) for row in rows]
-
-    async def release(self, messages: Sequence[MessageId]) -> None:
-        """Queue undeliverable messages for publishing again."""
-
-        async def release(transaction: StoreTransaction) -> None:
-            where = f"message {transaction.in_list('$1', 'text')}"
-            await transaction.execute(
-                f"UPDATE outbox SET refused = NULL WHERE {where}",  # noqa: S608
-                list(messages),
-            )
-
-        await self._journal.transact(release)
-
-
-class JobStore(_Outbox):
+class JobStore:
     """Jobs, decisions, inbox and outbox in the database of an open journal, which also closes it."""
 
     def __init__(
@@ -187,10 +121,13 @@ class JobStore(_Outbox):
             journal: The open journal, which holds the runs of claimed jobs.
             outbox_lease: Length of this owner's lease of outbox messages, in seconds.
         """
-        super().__init__(journal, outbox_lease)
+        self._journal = journal
+        self._lease_seconds = outbox_lease
         self._claims = transactions.JobClaims()
         self._new = 0
         """Jobs received here and not claimed since: so many claims need no preliminary query."""
+
+    # Jobs
 
     async def receive(
         self, message: ReceivedMessage, project: ProjectJob = project_nothing
@@ -372,6 +309,66 @@ class JobStore(_Outbox):
     async def count_states(self) -> dict[JobState, int]:
         """Return the number of jobs in each state."""
         return await self._journal.read(transactions.count_states)
+
+    # The outbox
+
+    async def pending(self, most: int = 100) -> list[OutgoingMessage]:
+        """Return messages of the outbox in order, leased to this owner for a few seconds.
+
+        Messages that another owner has leased are left out, with later ones of the same job: the
+        messages of a job are published in order. Messages that this owner leased before and did not
+        mark are returned again.
+        """
+        if not await self._journal.read(lambda transaction: transaction.has_rows(_HAS_WAITING)):
+            return []
+        return await self._journal.transact(
+            partial(lease_messages, seconds=self._lease_seconds, most=most)
+        )
+
+    async def renew(self, messages: Sequence[MessageId]) -> None:
+        """Renew this owner's leases of messages; other messages are unchanged."""
+
+        async def renew(transaction: StoreTransaction) -> None:
+            where = f"owner = $1 AND message {transaction.in_list('$2', 'text')} AND sent IS NULL"
+            query = f"UPDATE outbox SET leased = clock_seconds() WHERE {where}"  # noqa: S608 - constants
+            await transaction.execute(query, transaction.owner.token, list(messages))
+
+        await self._journal.transact(renew)
+
+    async def mark_sent(self, messages: Sequence[MessageId]) -> None:
+        """Mark messages as confirmed by the broker; their bodies are not kept."""
+
+        async def mark(transaction: StoreTransaction) -> None:
+            where = f"message {transaction.in_list('$1', 'text')} AND sent IS NULL"
+            delete = f"DELETE FROM outbox_body WHERE no IN (SELECT no FROM outbox WHERE {where})"  # noqa: S608 - constants
+            await transaction.defer(delete, list(messages))
+            update = f"UPDATE outbox SET sent = clock_seconds(), refused = NULL WHERE {where}"  # noqa: S608 - constants
+            await transaction.execute(update, list(messages))
+
+        await self._journal.transact(mark)
+
+    async def mark_refused(self, message: MessageId, reason: str) -> None:
+        """Set a message aside that the broker cannot deliver, until `release`."""
+        await self._journal.transact(
+            lambda transaction: transaction.execute(_REFUSE, reason, message)
+        )
+
+    async def list_refused(self) -> list[OutgoingMessage]:
+        """Return the messages that the broker could not deliver, in order."""
+        rows = await self._journal.read(lambda transaction: transaction.fetch(_REFUSED))
+        return [read_outgoing(row[1:], refused=row[0]) for row in rows]
+
+    async def release(self, messages: Sequence[MessageId]) -> None:
+        """Queue undeliverable messages for publishing again."""
+
+        async def release(transaction: StoreTransaction) -> None:
+            where = f"message {transaction.in_list('$1', 'text')}"
+            await transaction.execute(
+                f"UPDATE outbox SET refused = NULL WHERE {where}",  # noqa: S608
+                list(messages),
+            )
+
+        await self._journal.transact(release)
 
 
 async def _shielded(work: Awaitable[_T]) -> _T:
