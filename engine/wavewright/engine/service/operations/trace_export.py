@@ -13,13 +13,16 @@ import sys
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.engine.run.ports import Ports
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
 
 FLUSH_SECONDS: Final = 2.0
 """Timeout in seconds for sending the last spans."""
@@ -73,10 +76,7 @@ def export_traces(environment: Mapping[str, str] = os.environ) -> Generator[bool
     if _collector_variable(environment) is None or _has_provider():
         yield False
         return
-    # The SDK is an extra, and loaded where there is a collector.
-    from wavewright.engine.service.operations.collector import send_to_collector
-
-    provider = send_to_collector(environment.get("OTEL_SERVICE_NAME", "").strip() or "wavewright")
+    provider = _send_to_collector(environment.get("OTEL_SERVICE_NAME", "").strip() or "wavewright")
     try:
         yield True
     finally:
@@ -84,6 +84,25 @@ def export_traces(environment: Mapping[str, str] = os.environ) -> Generator[bool
         last = threading.Thread(target=provider.shutdown, daemon=True)
         last.start()
         last.join(FLUSH_SECONDS)
+
+
+def _send_to_collector(service: str) -> TracerProvider:
+    """Send this process's spans, under the name of a service, until the provider that is returned
+    is shut down.
+    """
+    # The SDK is an extra, and loaded where there is a collector.
+    from opentelemetry import trace
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    provider = TracerProvider(
+        resource=Resource.create({"service.name": service}), shutdown_on_exit=False
+    )
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+    return provider
 
 
 def _has_provider() -> bool:
