@@ -83,21 +83,10 @@ LAG_SAMPLES: Final = 30
 miss it.
 """
 
-_WARNING_EVENTS: Final = frozenset(
-    {
-        "broker_away",
-        "broker_blocked",
-        "broker_lost",
-        "broker_misconfigured",
-        "broker_unencrypted",
-        "message_dead_lettered",
-        "message_returned",
-        "message_refused",
-        "outbox_unreachable",
-        "reply_failed",
-        "rights_missing",
-    }
+_GOOD_NEWS: Final = frozenset[BrokerEvent](
+    {"broker_connected", "broker_unblocked", "queue_has_room"}
 )
+"""Events of the broker that are no warnings."""
 
 
 def bus_settings(section: DaemonSection, name: str) -> BusSettings:
@@ -439,7 +428,7 @@ def _broker_event_handler(watch: Telemetry, notifier: Notifier) -> BrokerEventHa
     """
 
     def on_event(name: BrokerEvent, fields: Mapping[str, JsonValue], /) -> None:
-        watch.log.write(name, "warning" if name in _WARNING_EVENTS else "info", **fields)
+        watch.log.write(name, "info" if name in _GOOD_NEWS else "warning", **fields)
         if name == "message_dead_lettered":
             watch.metrics.count_dead_lettered(str(fields["kind"]))
             notifier.note_dead_letter(str(fields["kind"]), str(fields["reason"]))

@@ -5,7 +5,7 @@ go out is marked as sent.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NoReturn
+from typing import Final
 
 import anyio
 
@@ -31,7 +31,8 @@ class LocalIntake:
 
     async def take(self) -> Delivery:
         """Wait until this is cancelled."""
-        return await _wait_for_ever()
+        await anyio.sleep_forever()
+        raise AssertionError("nothing ends this but its cancellation")
 
 
 class LocalRelay:
@@ -79,8 +80,3 @@ class LocalBus:
         """Acknowledge a delivery that nobody can have sent."""
         del kind, reason
         await delivery.ack()
-
-
-async def _wait_for_ever() -> NoReturn:
-    await anyio.sleep_forever()
-    raise AssertionError
