@@ -260,6 +260,44 @@ class Journal(Protocol):
         ...
 
 
+class BorrowedJournal:
+    """A journal over another one, which whoever opened it closes; what is read is read there, and a
+    subclass says what is written.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    async def load(self, run: RunId) -> list[Event]:
+        """Return the run's events in order."""
+        return await self._journal.load(run)
+
+    async def head(self, run: RunId) -> RunHead:
+        """Return the head of the run's hash chain."""
+        return await self._journal.head(run)
+
+    async def find_output(self, key: StepKey) -> StoredOutput | None:
+        """Return the newest output under the key."""
+        return await self._journal.find_output(key)
+
+    async def list_runs(self) -> list[RunRow]:
+        """Return all runs, the newest first."""
+        return await self._journal.list_runs()
+
+    async def list_achieved(
+        self, job: str, origin: str, *, before: RunId | None = None, limit: int
+    ) -> list[RunRow]:
+        """Return the achieved runs of a job that were begun last, the newest first."""
+        return await self._journal.list_achieved(job, origin, before=before, limit=limit)
+
+    async def find_run(self, prefix: str) -> RunId:
+        """Return the run whose id or tail starts so."""
+        return await self._journal.find_run(prefix)
+
+    async def aclose(self) -> None:
+        """Do nothing."""
+
+
 def reusable_output(run: RunId, event: Event) -> StoredOutput | None:
     """Return the event's output as other runs may take it, if they may."""
     if not isinstance(event, StepFinished | ItemFinished) or event.status not in ("ok", "empty"):

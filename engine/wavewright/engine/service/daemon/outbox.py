@@ -26,9 +26,9 @@ from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
 from wavewright.engine.service.job_store.records import Decision, JobId, JobRow
 from wavewright.engine.service.job_store.rules import CrashSuspects, has_advanced
 from wavewright.executor.events.types import Event, Noted, PlanAccepted, StepFinished
-from wavewright.executor.store.journal import Journal, RunHead, RunRow, StoredOutput
+from wavewright.executor.store.journal import BorrowedJournal, Journal
 from wavewright.executor.store.transaction import Alongside
-from wavewright.planner.types import RunId, StepKey
+from wavewright.planner.types import RunId
 from wavewright.reviewer.records import Package
 from wavewright.tools.message_contract import JobProgress
 
@@ -42,11 +42,11 @@ TARGET_END_TOPICS: Final = frozenset(
 """Topics of notes with which a job with targets advances."""
 
 
-class OutboxJournal:
+class OutboxJournal(BorrowedJournal):
     """A wrapper of the journal for one job."""
 
     def __init__(self, journal: Journal, job: JobRow, reporter: Reporter) -> None:
-        self._journal = journal
+        super().__init__(journal)
         self._run = job.run
         self._reporter = reporter
         self._projection = JobProjection(job)
@@ -231,13 +231,9 @@ class OutboxJournal:
         if run != self._run:
             await self._journal.close_run(run)
 
-    async def head(self, run: RunId) -> RunHead:
-        """Return the head of a run's hash chain."""
-        return await self._journal.head(run)
-
     async def load(self, run: RunId) -> list[Event]:
         """Return the run's events, and set its projection from them."""
-        events = await self._journal.load(run)
+        events = await super().load(run)
         self._suspects[run] = CrashSuspects().after(events)
         if run == self._run:
             self._projection = replay(JobProjection(self._projection.job), events)
@@ -247,27 +243,6 @@ class OutboxJournal:
             )
             self._target_projections[run] = replay(fresh, filter(_is_reported, events))
         return events
-
-    async def find_output(self, key: StepKey) -> StoredOutput | None:
-        """Return the newest output journaled under a step key."""
-        return await self._journal.find_output(key)
-
-    async def list_runs(self) -> list[RunRow]:
-        """Return all runs, the newest first."""
-        return await self._journal.list_runs()
-
-    async def list_achieved(
-        self, job: str, origin: str, *, before: RunId | None = None, limit: int
-    ) -> list[RunRow]:
-        """Return the achieved runs of a job that were begun last, the newest first."""
-        return await self._journal.list_achieved(job, origin, before=before, limit=limit)
-
-    async def find_run(self, prefix: str) -> RunId:
-        """Return the run whose id, or its last part, starts with a prefix."""
-        return await self._journal.find_run(prefix)
-
-    async def aclose(self) -> None:
-        """Do nothing: the wrapped journal is the daemon's."""
 
 
 def _is_reported(event: Event) -> bool:

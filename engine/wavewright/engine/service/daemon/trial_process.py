@@ -15,9 +15,10 @@ import os
 import signal
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
@@ -45,7 +46,7 @@ from wavewright.engine.service.messages.contract import with_contract_defaults
 from wavewright.engine.service.requested_jobs import run_of_request
 from wavewright.executor.events.types import Event, ItemFinished, StepFinished
 from wavewright.executor.run.kept_answers import JournalReplayCache
-from wavewright.executor.store.journal import COMPLETED, Journal, RunHead, RunRow, StoredOutput
+from wavewright.executor.store.journal import COMPLETED, BorrowedJournal, Journal
 from wavewright.executor.store.transaction import Alongside
 from wavewright.executor.stores import journal_of
 from wavewright.planner.language.goals import Goal
@@ -192,14 +193,14 @@ class NobodyAnswers:
         return None
 
 
-@dataclass(slots=True)
-class JournalCopy:
+class JournalCopy(BorrowedJournal):
     """A journal whose runs continue in memory only, up to the end of one call."""
 
-    journal: Journal
-    key: StepKey
-    reports: ReportChannel
-    _added: dict[RunId, list[Event]] = field(default_factory=dict[RunId, "list[Event]"])
+    def __init__(self, journal: Journal, key: StepKey, reports: ReportChannel) -> None:
+        super().__init__(journal)
+        self._key = key
+        self._reports = reports
+        self._added = defaultdict[RunId, list[Event]](list)
 
     async def open_run(self, run: RunId) -> None:
         """Do nothing: the daemon has the run."""
@@ -209,10 +210,10 @@ class JournalCopy:
     ) -> Awaitable[None]:
         """Keep the events in memory; the end of the call ends the process."""
         del alongside
-        self._added.setdefault(run, []).extend(events)
+        self._added[run] += events
         for event in events:
-            if isinstance(event, StepFinished | ItemFinished) and event.key == self.key:
-                self.reports.write("returned")
+            if isinstance(event, StepFinished | ItemFinished) and event.key == self._key:
+                self._reports.write("returned")
                 os._exit(0)
         return COMPLETED
 
@@ -221,32 +222,7 @@ class JournalCopy:
 
     async def load(self, run: RunId) -> list[Event]:
         """Return the run's events with those that were added here."""
-        return [*await self.journal.load(run), *self._added.get(run, ())]
-
-    async def head(self, run: RunId) -> RunHead:
-        """Return the head of the run's hash chain, without what was added here."""
-        return await self.journal.head(run)
-
-    async def find_output(self, key: StepKey) -> StoredOutput | None:
-        """Return the newest output journaled under a step key."""
-        return await self.journal.find_output(key)
-
-    async def list_runs(self) -> list[RunRow]:
-        """Return all runs, the newest first."""
-        return await self.journal.list_runs()
-
-    async def list_achieved(
-        self, job: str, origin: str, *, before: RunId | None = None, limit: int
-    ) -> list[RunRow]:
-        """Return the achieved runs of a job that were begun last, the newest first."""
-        return await self.journal.list_achieved(job, origin, before=before, limit=limit)
-
-    async def find_run(self, prefix: str) -> RunId:
-        """Return the run whose id, or its last part, starts with a prefix."""
-        return await self.journal.find_run(prefix)
-
-    async def aclose(self) -> None:
-        """Do nothing: who opened the journal closes it."""
+        return [*await super().load(run), *self._added.get(run, ())]
 
 
 if __name__ == "__main__":
