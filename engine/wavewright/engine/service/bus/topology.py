@@ -39,7 +39,7 @@ ATTEMPTS_HEADER: Final = "x-wavewright-attempts"
 SENDER_HEADER: Final = "x-wavewright-user-id"
 """Of a dead letter: the broker's user who sent the message."""
 
-_MAX_MESSAGE_TTL: Final = 2**31 - 1
+_UNLIMITED: Final = 2**31 - 1
 """Delivery limit of the dead-letter queue: newer brokers drop a message after 20 deliveries by
 default.
 """
@@ -95,7 +95,7 @@ class Topology:
             self.dead_queue,
             self.dead_exchange,
             "#",
-            {"x-queue-type": "quorum", "x-delivery-limit": _MAX_MESSAGE_TTL},
+            {"x-queue-type": "quorum", "x-delivery-limit": _UNLIMITED},
         )
         for name in dict.fromkeys((self.intake, *self.outlets)):
             yield QueueDeclaration(name, self.exchange, name, self._arguments())

@@ -54,9 +54,9 @@ class OutboxJournal(BorrowedJournal):
         self._packages = dict[str, Package]()
         """Of targets that have not ended, by run."""
         self._target_projections = dict[RunId, JobProjection]()
+        """Of targets that have started and not ended."""
         self._ended_steps = dict[RunId, tuple[str, ...]]()
         """Steps that had ended in the runs of targets whose projections are dropped."""
-        """Of targets that have started and not ended."""
         self._suspects = dict[RunId, CrashSuspects]()
         """Of the job's own run and of those of its targets that were loaded or started here."""
         self.has_new_messages = False

@@ -1,7 +1,7 @@
 """The job store's tables, row by row.
 
-Everything here happens within a transaction and decides nothing: `job_rules` says what a job
-becomes, `job_transactions` who may say so. A job that is going to change is read with its row
+Everything here happens within a transaction and decides nothing: `rules` says what a job
+becomes, `transactions` who may say so. A job that is going to change is read with its row
 locked.
 """
 
