@@ -136,3 +136,18 @@ def test_an_id_that_is_a_number_is_told_how_it_is_written() -> None:
         evaluate("steps.1.name", VALUES, NOON)
 
     assert raised.value.hint == "call the step s1, and write steps.s1"
+
+
+def test_what_no_way_to_call_a_function_takes_is_told_all_of_them() -> None:
+    with pytest.raises(ExpressionError) as raised:
+        TYPES.result_schema("inputs.day.format('%Y')")
+
+    assert "s.format([a, b])" in (raised.value.hint or "")
+    assert "format(t, '%Y-%m-%d')" in (raised.value.hint or "")
+
+
+def test_a_line_break_within_quotes_is_named() -> None:
+    with pytest.raises(ExpressionError) as raised:
+        evaluate("['a'].join('\n')", VALUES, NOON)
+
+    assert r"write \n" in (raised.value.hint or "")

@@ -93,11 +93,16 @@ def _foreign_literal_error(written: str, position: int) -> ExpressionError:
 def _unknown_character_error(text: str, position: int) -> ExpressionError:
     character = text[position]
     if character in "'\"":
+        hint = (
+            'close it with the same quote; a backslash is written "\\\\", or use a raw string r"…"'
+        )
+        if "\n" in text[position:]:
+            hint = r"a line break ends a string: write \n for one, and \\n in double quotes of YAML or JSON"
         return ExpressionError(
             "bad_expression",
             "this string is not closed, or holds an escape that is not one",
             position,
-            'close it with the same quote; a backslash is written "\\\\", or use a raw string r"…"',
+            hint,
         )
     if character in "&|":
         hint = f"write {character * 2!r}"

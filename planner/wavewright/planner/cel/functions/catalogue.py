@@ -100,12 +100,10 @@ def function_entries() -> Iterator[FunctionEntry]:
 
 
 def function_usage(function: str) -> str | None:
-    """Return the line of the reference that shows a function."""
+    """Return the lines of the reference that show a function; None where there are none."""
     called = re.compile(rf"\b{re.escape(function.rsplit('.', 1)[-1])}\(")
-    for usage, meaning in FUNCTIONS.items():
-        if called.search(usage):
-            return f"{usage}: {meaning}"
-    return None
+    lines = [f"{usage}: {meaning}" for usage, meaning in FUNCTIONS.items() if called.search(usage)]
+    return "; ".join(lines) or None
 
 
 LENGTH_ALIASES: Final = frozenset({"length", "len", "count"})
