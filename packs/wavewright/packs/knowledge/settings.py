@@ -24,23 +24,6 @@ class GraphDatabaseSettings(SurrealSettings):
     database: DatabaseName = "knowledge"
 
 
-class EmbeddingSettings(DocumentModel):
-    """A server that says how alike names are, and from when on they are taken for names of one
-    entity.
-    """
-
-    url: Annotated[str, Field(pattern=r"^https?://\S+$")]
-    """Address of an OpenAI-compatible server, such as `http://localhost:8000/v1`; its `/embeddings`
-    is asked.
-    """
-    model: str = Field(min_length=1)
-    """Name of the model there."""
-    key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
-    """Name of the environment variable that holds the key; none is sent where absent."""
-    threshold: float = Field(default=0.9, gt=0, le=1)
-    """Least similarity (cosine) of two names that are merged."""
-
-
 class GraphSettings(DocumentModel):
     """The part `graph` of the pack's settings."""
 
@@ -50,10 +33,6 @@ class GraphSettings(DocumentModel):
     """A SurrealDB database that `knowledge.send_graph` writes to; it needs the extra `graph`."""
     mcp: McpServerSection | None = None
     """A server with the tools `create_entities`, `add_observations` and `create_relations`."""
-    embeddings: EmbeddingSettings | None = None
-    """A server that `knowledge.merge_entities` asks how alike names are; only rules decide where
-    absent.
-    """
 
 
 class KnowledgeSettings(DocumentModel):

@@ -10,9 +10,8 @@ import datetime as dt
 import io
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, Protocol, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import networkx as nx
@@ -156,155 +155,128 @@ def _allowed(text: str) -> str:
     )
 
 
-class GraphSink(Protocol):
-    """A place that a graph is written to."""
-
-    async def write(self, graph: KnowledgeGraph) -> GraphCounts:
-        """Write a graph and return what of it is there now.
-
-        Raises:
-            ToolError: the place cannot be used; transient where it may answer later.
-        """
-        ...
-
-
-def graph_sink(name: SinkName, settings: GraphSettings, root: Path) -> GraphSink:
-    """Return the sink of a name.
+async def send(
+    graph: KnowledgeGraph, sink: SinkName, settings: GraphSettings, root: Path
+) -> GraphCounts:
+    """Write a graph to a server and return what of it is there now.
 
     Raises:
-        ToolError: the settings do not say where it is.
+        ToolError: the settings do not say where the server is, or it cannot be used; transient
+            where it may answer later.
+        SurrealStoreError: the database cannot be opened, or refuses a statement.
     """
-    if name == "surrealdb":
-        return _SurrealSink(settings.surrealdb, root)
+    if sink == "surrealdb":
+        return await _send_to_surreal(graph, settings.surrealdb, root)
     if settings.mcp is not None:
-        return _McpSink(settings.mcp, root)
+        return await _send_to_mcp(graph, settings.mcp, root)
     raise ToolError(
-        f"there is no graph server {name!r}",
-        hint=f"name it in the settings as packs.knowledge.graph.{name}",
+        f"there is no graph server {sink!r}",
+        hint=f"name it in the settings as packs.knowledge.graph.{sink}",
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _McpSink:
-    """An MCP server with the three tools that create entities, observations and relations.
+async def _send_to_mcp(graph: KnowledgeGraph, section: McpServerSection, root: Path) -> GraphCounts:
+    """Write a graph to an MCP server with the three tools that create entities, observations and
+    relations, in calls of up to 500 records.
 
     Entities go first: such servers refuse an observation of an entity that they do not have. What a
     later graph no longer has stays there, as the three tools delete nothing.
     """
+    from wavewright.tools import McpSessions, server_settings
 
-    section: McpServerSection
-    root: Path
-
-    async def write(self, graph: KnowledgeGraph) -> GraphCounts:
-        """Write a graph in calls of up to 500 records.
-
-        Raises:
-            ToolError: the server cannot be started or reached, or refuses a call.
-        """
-        from wavewright.tools import McpSessions, server_settings
-
-        names = {entity.id: entity.name for entity in graph.entities}
-        calls: list[tuple[str, str, list[Json]]] = [
-            (
-                "create_entities",
-                "entities",
-                [
-                    {"name": one.name, "entityType": one.type, "observations": []}
-                    for one in graph.entities
-                ],
-            ),
-            (
-                "add_observations",
-                "observations",
-                [
-                    {"entityName": one.name, "contents": [said.text for said in one.observations]}
-                    for one in graph.entities
-                    if one.observations
-                ],
-            ),
-            (
-                "create_relations",
-                "relations",
-                [
-                    {
-                        "from": names[one.source],
-                        "to": names[one.target],
-                        "relationType": one.relation,
-                    }
-                    for one in graph.relations
-                ],
-            ),
-        ]
-        server = server_settings("graph", self.section, self.root)
-        async with McpSessions([server]) as sessions:
-            for tool, parameter, records in calls:
-                for batch in _batches(records):
-                    await sessions.call(server.name, tool, _request(tool, {parameter: [*batch]}))
-        return graph.counts
+    names = {entity.id: entity.name for entity in graph.entities}
+    calls: list[tuple[str, str, list[Json]]] = [
+        (
+            "create_entities",
+            "entities",
+            [
+                {"name": one.name, "entityType": one.type, "observations": []}
+                for one in graph.entities
+            ],
+        ),
+        (
+            "add_observations",
+            "observations",
+            [
+                {"entityName": one.name, "contents": [said.text for said in one.observations]}
+                for one in graph.entities
+                if one.observations
+            ],
+        ),
+        (
+            "create_relations",
+            "relations",
+            [
+                {
+                    "from": names[one.source],
+                    "to": names[one.target],
+                    "relationType": one.relation,
+                }
+                for one in graph.relations
+            ],
+        ),
+    ]
+    server = server_settings("graph", section, root)
+    async with McpSessions([server]) as sessions:
+        for tool, parameter, records in calls:
+            for batch in _batches(records):
+                await sessions.call(server.name, tool, _request(tool, {parameter: [*batch]}))
+    return graph.counts
 
 
-@dataclass(frozen=True, slots=True)
-class _SurrealSink:
-    """A SurrealDB database with the tables `entity`, `observation` and `relation`, the last of
-    edges.
+async def _send_to_surreal(
+    graph: KnowledgeGraph, settings: GraphDatabaseSettings, root: Path
+) -> GraphCounts:
+    """Write a graph into the tables `entity`, `observation` and `relation`, the last of edges, in
+    transactions of up to 500 records.
 
     What a later graph no longer has is deleted. A reader sees a write batch by batch.
     """
 
-    settings: GraphDatabaseSettings
-    root: Path
+    def entity(name: str) -> object:
+        return record_id("entity", name)
 
-    async def write(self, graph: KnowledgeGraph) -> GraphCounts:
-        """Write a graph in transactions of up to 500 records, and count what is there.
-
-        Raises:
-            SurrealStoreError: the database cannot be opened, or refuses a statement.
-        """
-
-        def entity(name: str) -> object:
-            return record_id("entity", name)
-
-        entities = [
-            {**one.model_dump(exclude={"id", "observations"}), "id": entity(one.id)}
-            for one in graph.entities
-        ]
-        observations = [
-            {
-                **said.model_dump(),
-                "id": record_id("observation", [one.id, said.text]),
-                "entity": entity(one.id),
-            }
-            for one in graph.entities
-            for said in one.observations
-        ]
-        relations = [
-            {
-                **one.model_dump(exclude={"source", "target"}),
-                "id": record_id("relation", [one.source, one.relation, one.target]),
-                "in": entity(one.source),
-                "out": entity(one.target),
-            }
-            for one in graph.relations
-        ]
-        async with SurrealConnection(self.settings, self.root) as connection:
-            await connection.run(_SURREAL_TABLES)
-            written = (("observation", observations), ("entity", entities), ("relation", relations))
-            for table, rows in written:
-                await connection.run(
-                    f"DELETE {table} WHERE id NOT IN $ids;", ids=[one["id"] for one in rows]
-                )
-                verb = "INSERT RELATION" if table == "relation" else f"INSERT INTO {table}"
-                for batch in _batches(rows):
-                    await connection.run(
-                        f"BEGIN; DELETE $ids; {verb} $rows RETURN NONE; COMMIT;",
-                        ids=[one["id"] for one in batch],
-                        rows=[*batch],
-                    )
-            counted = await connection.run(
-                "".join(f"RETURN count(SELECT VALUE id FROM {table});" for table, _ in written)  # noqa: S608 - our names
+    entities = [
+        {**one.model_dump(exclude={"id", "observations"}), "id": entity(one.id)}
+        for one in graph.entities
+    ]
+    observations = [
+        {
+            **said.model_dump(),
+            "id": record_id("observation", [one.id, said.text]),
+            "entity": entity(one.id),
+        }
+        for one in graph.entities
+        for said in one.observations
+    ]
+    relations = [
+        {
+            **one.model_dump(exclude={"source", "target"}),
+            "id": record_id("relation", [one.source, one.relation, one.target]),
+            "in": entity(one.source),
+            "out": entity(one.target),
+        }
+        for one in graph.relations
+    ]
+    async with SurrealConnection(settings, root) as connection:
+        await connection.run(_SURREAL_TABLES)
+        written = (("observation", observations), ("entity", entities), ("relation", relations))
+        for table, rows in written:
+            await connection.run(
+                f"DELETE {table} WHERE id NOT IN $ids;", ids=[one["id"] for one in rows]
             )
-        observed, named, related = counted
-        return GraphCounts(entities=named, observations=observed, relations=related)
+            verb = "INSERT RELATION" if table == "relation" else f"INSERT INTO {table}"
+            for batch in _batches(rows):
+                await connection.run(
+                    f"BEGIN; DELETE $ids; {verb} $rows RETURN NONE; COMMIT;",
+                    ids=[one["id"] for one in batch],
+                    rows=[*batch],
+                )
+        counted = await connection.run(
+            "".join(f"RETURN count(SELECT VALUE id FROM {table});" for table, _ in written)  # noqa: S608 - our names
+        )
+    observed, named, related = counted
+    return GraphCounts(entities=named, observations=observed, relations=related)
 
 
 def _batches(records: Sequence[_T]) -> Iterator[Sequence[_T]]:

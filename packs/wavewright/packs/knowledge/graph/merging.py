@@ -1,22 +1,16 @@
 """Which entities are one, by their names; and which statements about one entity contradict each
 other.
 
-Rules over the names decide, and a rule that fits two entities equally well merges none. Where the
-settings name a server of embeddings, names that it finds alike are of one entity, too.
+Rules over the names decide, and a rule that fits two entities equally well merges none.
 """
 
 from __future__ import annotations
 
-import math
-import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
-
-import anyio
-from pydantic import BaseModel, ValidationError
 
 from wavewright.packs.extraction.blocks import word_set
 from wavewright.packs.knowledge.graph.tables import OPEN_TYPES
@@ -27,9 +21,7 @@ from wavewright.packs.knowledge.models import (
     KnowledgeGraph,
     ObservationConflict,
 )
-from wavewright.packs.knowledge.settings import EmbeddingSettings
 from wavewright.packs.text.cross_reference import normal_name
-from wavewright.tools import ToolError
 
 _TITLES: Final = word_set(
     "admiral archbishop baron baroness bishop brother captain chancellor chief colonel commander count countess"
@@ -81,16 +73,13 @@ _Rule = Callable[[Sequence[_Named]], Iterator[tuple[_Named, _Named, str]]]
 
 
 def find_merges(
-    entities: Sequence[GraphEntity],
-    apart: Collection[tuple[str, str]] = (),
-    alike: Collection[tuple[str, str, float]] = (),
+    entities: Sequence[GraphEntity], apart: Collection[tuple[str, str]] = ()
 ) -> list[ProposedMerge]:
     """Return the merges that the rules find, each entity dropped at most once.
 
     Args:
         entities: The entities of the graph.
         apart: Pairs of ids that are not merged.
-        alike: Pairs of ids with their similarity, which are merged where no rule decides.
     """
     apart = {*apart, *((dropped, kept) for kept, dropped in apart)}
     named = [_Named(one, normal_name(one.name)) for one in entities if one.type != "document"]
@@ -101,28 +90,12 @@ def find_merges(
             name = parents[name]
         return name
 
-    by_id = {one.entity.id: one for one in named}
-
-    def similar(_: Sequence[_Named]) -> Iterator[tuple[_Named, _Named, str]]:
-        for one, other, similarity in sorted(alike, key=lambda pair: -pair[2]):
-            first, second = sorted(
-                (by_id[one], by_id[other]), key=lambda found: found.weight, reverse=True
-            )
-            yield (
-                first,
-                second,
-                f"the embeddings of the names are alike: similarity {similarity:.3f}",
-            )
-
     merges: list[ProposedMerge] = []
-    for rule in (*_RULES, similar):
+    for rule in _RULES:
         for kept, dropped, reason in rule(named):
             start, end = root(kept.entity.id), root(dropped.entity.id)
-            if (
-                start != end
-                and (start, end) not in apart
-                and _is_compatible(kept.entity, dropped.entity)
-            ):
+            is_free = start != end and (start, end) not in apart
+            if is_free and _is_compatible(kept.entity, dropped.entity):
                 parents[end] = start
                 merges.append(ProposedMerge(start, end, reason))
     return merges
@@ -258,107 +231,3 @@ def _frames(text: str) -> Iterator[tuple[str, str]]:
         yield normal_name(_NUMBER.sub(" number ", text)), " ".join(numbers)
     elif found := _ONLY_ONCE.match(text.rstrip(" .")):
         yield normal_name(found["frame"]), normal_name(found["value"])
-
-
-MAX_EMBEDDED: Final = 2_000
-"""Names of one call of `knowledge.merge_entities`; each is compared with each."""
-_BATCH: Final = 200
-"""Names of one request."""
-_SECONDS: Final = 60.0
-"""Of one request."""
-
-
-async def alike_names(
-    settings: EmbeddingSettings, entities: Iterable[GraphEntity]
-) -> list[tuple[str, str, float]]:
-    """Return the pairs of ids whose names the server of embeddings finds alike, with their
-    similarity.
-
-    Raises:
-        ToolError: as in `embed`.
-    """
-    asked = sorted(
-        (one for one in entities if one.type != "document"), key=lambda one: -len(one.evidence)
-    )
-    named = [(one.id, one.name) for one in asked[:MAX_EMBEDDED]]
-    vectors = await embed(settings, [name for _, name in named])
-    return [
-        (named[one][0], named[other][0], similarity)
-        for one, other, similarity in nearest(vectors, settings.threshold)
-    ]
-
-
-class _Embedding(BaseModel):
-    index: int
-    embedding: list[float]
-
-
-class _Embeddings(BaseModel):
-    data: list[_Embedding]
-
-
-async def embed(settings: EmbeddingSettings, names: Sequence[str]) -> list[list[float]]:
-    """Return the vectors of names, each of length 1.
-
-    Raises:
-        ToolError: the server cannot be reached or gives no vector for a name; transient where it
-            may do so later.
-    """
-    import httpx2  # where a server is asked: it is slow to load
-
-    from wavewright.tools import guarded_client
-
-    found: list[list[float]] = []
-    key = os.environ.get(settings.key_env) if settings.key_env else None
-    address = f"{settings.url.rstrip('/')}/embeddings"
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    async with guarded_client() as client:
-        for start in range(0, len(names), _BATCH):
-            batch = [*names[start : start + _BATCH]]
-            try:
-                with anyio.fail_after(_SECONDS):
-                    answer = await client.post(
-                        address, json={"model": settings.model, "input": batch}, headers=headers
-                    )
-                answer.raise_for_status()
-                entries = _Embeddings.model_validate_json(answer.content).data
-            except (httpx2.HTTPError, TimeoutError, ValidationError) as error:
-                is_refused = isinstance(error, ValidationError | httpx2.HTTPStatusError)
-                raise ToolError(
-                    f"{address} gave no embeddings: {str(error).splitlines()[0] if str(error) else 'no answer'}",
-                    hint="check 'packs.knowledge.graph.embeddings', or leave it out",
-                    transient=not is_refused or "Server error" in str(error),
-                ) from error
-            vectors = {one.index: one.embedding for one in entries}
-            if {*vectors} != {*range(len(batch))} or len({*map(len, vectors.values())}) != 1:
-                raise ToolError(
-                    f"{address} gave {len(entries)} vectors for {len(batch)} names, or not all of one length",
-                    hint="check 'model' of 'packs.knowledge.graph.embeddings'",
-                )
-            found += [_unit(vectors[place]) for place in range(len(batch))]
-    return found
-
-
-def nearest(vectors: Sequence[Sequence[float]], threshold: float) -> list[tuple[int, int, float]]:
-    """Return the pairs of vectors of length 1 that are nearest to each other, with a similarity
-    from the threshold on.
-
-    The similarity is the cosine of their angle.
-    """
-    best: dict[int, tuple[float, int]] = {}
-    for place, one in enumerate(vectors):
-        for other in range(place):
-            similarity = 1 - math.dist(one, vectors[other]) ** 2 / 2
-            for here, there in ((place, other), (other, place)):
-                if similarity > best.get(here, (threshold - 1e-9, 0))[0]:
-                    best[here] = similarity, there
-    return [
-        (one, other, similarity)
-        for one, (similarity, other) in best.items()
-        if one < other and other in best and best[other][1] == one
-    ]
-
-
-def _unit(vector: Sequence[float]) -> list[float]:
-    length = math.hypot(*vector) or 1.0
-    return [one / length for one in vector]

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-import anyio.from_thread
 from pydantic import Field
 
 from wavewright.packs.knowledge.graph.document import graph_document
-from wavewright.packs.knowledge.graph.exports import FileFormat, SinkName, graph_file, graph_sink
-from wavewright.packs.knowledge.graph.merging import alike_names, conflicts_of, find_merges
+from wavewright.packs.knowledge.graph.exports import FileFormat, SinkName, graph_file, send
+from wavewright.packs.knowledge.graph.merging import conflicts_of, find_merges
 from wavewright.packs.knowledge.graph.store import WrittenStage, open_store
 from wavewright.packs.knowledge.models import (
     Chunk,
@@ -236,19 +235,13 @@ class GraphTools:
         """Take entities for one whose names are forms of one name: aliases, titles, initials,
         plurals.
 
-        Where the settings name a server of embeddings, names that it finds alike are of one entity,
-        too. Statements that contradict each other are listed and kept.
+        Statements that contradict each other are listed and kept.
 
         Args:
             now: The instant of the run.
         """
         with open_store(self._path, now) as store:
-            entities, settings = store.read.graph().entities, self._settings.embeddings
-            # The tool runs in a thread of the event loop's.
-            alike = (
-                [] if settings is None else anyio.from_thread.run(alike_names, settings, entities)
-            )
-            store.merge(find_merges(entities, store.read.undone_merges(), alike))
+            store.merge(find_merges(store.read.graph().entities, store.read.undone_merges()))
             return MergedEntities(
                 counts=store.counts(),
                 merges=store.read.merges(),
@@ -346,9 +339,7 @@ class GraphTools:
         """
         with open_store(self._path) as store:
             graph = store.read.graph()
-        return SentGraph(
-            sink=sink, counts=await graph_sink(sink, self._settings, self._root).write(graph)
-        )
+        return SentGraph(sink=sink, counts=await send(graph, sink, self._settings, self._root))
 
 
 def graph_tools(settings: GraphSettings, root: Path) -> tuple[Tool, ...]:
@@ -381,7 +372,7 @@ def graph_tools(settings: GraphSettings, root: Path) -> tuple[Tool, ...]:
         writing(tools.write_graph, {"records"}),
         writing(tools.retry_relations),
         writing(tools.link_evidence, {"chunks", "left_out"}),
-        writing(tools.merge_entities, sends=settings.embeddings is not None),
+        writing(tools.merge_entities),
         writing(tools.undo_merge),
         writing(tools.export_graph),
         writing(tools.send_graph, sends=True),
