@@ -38,8 +38,12 @@ from wavewright.packs.lore.recording import (
 )
 from wavewright.packs.lore.run_data import game_of, references, stored_pages, zone_of
 from wavewright.packs.lore.settings import DIRECT, Topic
-from wavewright.packs.text.cross_reference import RecordMention, merge_mentions
-from wavewright.planner import Json, JsonObject, as_object
+from wavewright.packs.text.cross_reference import (
+    MergedRecord,
+    RecordMention,
+    merged_record,
+)
+from wavewright.planner import JsonObject, as_object
 from wavewright.tools import Agents, Emit, LogEvent, RunData, ToolError
 
 _EXCLUSIVE: Final = frozenset(
@@ -63,11 +67,11 @@ def cross_reference(found: ZoneExtraction) -> tuple[CrossReferenceResult, ZoneEx
     for category in CATEGORIES:
         figures: list[float] = []
         for record in found.records(category):
-            entry, against = _compare(record)
-            figures.append(float(str(entry["confidence"])) if record.evidence else 0.0)
-            conflicts += against
+            merged = _compared(record)
+            figures.append(merged.confidence if record.evidence else 0.0)
+            conflicts += _conflicts(merged)
             if category == "zone":
-                confidence |= {f"zone.{name}": figure for name, figure in _field_figures(entry)}
+                confidence |= {f"zone.{field.name}": field.confidence for field in merged.fields}
         confidence[category] = round(math.fsum(figures) / len(figures), 4) if figures else 0.0
         rated[category] = [
             record.model_copy(update={"confidence": figure})
@@ -79,20 +83,14 @@ def cross_reference(found: ZoneExtraction) -> tuple[CrossReferenceResult, ZoneEx
     return result, ZoneExtraction.of(rated)
 
 
-def _compare(record: LoreRecord) -> tuple[JsonObject, Iterator[SourceConflict]]:
-    """Return a record as its pages tell it, merged, and where they contradict each other."""
+def _compared(record: LoreRecord) -> MergedRecord:
+    """Return a record as its pages tell it."""
     name = str(getattr(record, record.name_field))
     claims_by_url: dict[str, JsonObject] = {}
     for one in record.evidence:
         claims_by_url.setdefault(one.url, {}).update(_claim(one))
     mentions = [RecordMention(url, name, claims) for url, claims in claims_by_url.items()]
-    merged = merge_mentions([mentions or [RecordMention("", name, {})]], record.name_field)
-    entries, conflicts = merged["records"], merged["conflicts"]
-    assert isinstance(entries, list)
-    assert isinstance(conflicts, list)
-    [entry] = entries
-    assert isinstance(entry, dict)
-    return entry, map(_conflict, conflicts)
+    return merged_record(mentions or [RecordMention("", name, {})], record.name_field)
 
 
 def _claim(evidence: Evidence) -> JsonObject:
@@ -106,33 +104,18 @@ def _claim(evidence: Evidence) -> JsonObject:
     return {name: evidence.value or True} if is_exclusive else {name: True}
 
 
-def _conflict(conflict: Json) -> SourceConflict:
-    assert isinstance(conflict, dict)
-    values = conflict["values"]
-    assert isinstance(values, list)
-    (claim_a, source_a), (claim_b, source_b) = map(_told, values[:2])
-    return SourceConflict(
-        data_point=str(conflict["subject"]),
-        source_a=source_a,
-        source_b=source_b,
-        claim_a=claim_a,
-        claim_b=claim_b,
-    )
-
-
-def _told(value: Json) -> tuple[str, str]:
-    assert isinstance(value, dict)
-    sources = value["sources"]
-    assert isinstance(sources, list)
-    return str(value["value"]), str(sources[0])
-
-
-def _field_figures(entry: JsonObject) -> Iterator[tuple[str, float]]:
-    fields = entry["fields"]
-    assert isinstance(fields, dict)
-    for name, details in fields.items():
-        if isinstance(details, dict):
-            yield name, float(str(details["confidence"]))
+def _conflicts(merged: MergedRecord) -> Iterator[SourceConflict]:
+    """Yield where the pages contradict each other, with the two claims that most of them make."""
+    for field in merged.fields:
+        if len(field.claims) > 1:
+            (claim_a, sources_a), (claim_b, sources_b) = field.claims[:2]
+            yield SourceConflict(
+                data_point=f"{merged.name}: {field.name}",
+                source_a=sources_a[0],
+                source_b=sources_b[0],
+                claim_a=str(claim_a),
+                claim_b=str(claim_b),
+            )
 
 
 CROSS_REFERENCE: Final = "cross_reference"

@@ -47,55 +47,96 @@ def agreement(agreeing: int, contradicting: int) -> float:
     return round(agreeing / (agreeing + contradicting) * (1 - 0.5**agreeing), 4)
 
 
+@dataclass(frozen=True, slots=True)
+class MergedField:
+    """A field of a thing, as its sources tell it."""
+
+    name: str
+    claims: Sequence[tuple[Json, tuple[str, ...]]]
+    """The different values with who gives them, the one that most sources give first."""
+
+    @property
+    def confidence(self) -> float:
+        """How far the sources carry the first value."""
+        (_, agreeing), *others = self.claims
+        contradicting = {source for _, against in others for source in against} - set(agreeing)
+        return agreement(len(agreeing), len(contradicting))
+
+
+@dataclass(frozen=True, slots=True)
+class MergedRecord:
+    """A thing, as all that name it tell it."""
+
+    name: str
+    fields: Sequence[MergedField]
+    mentions: Sequence[RecordMention]
+
+    @property
+    def sources(self) -> list[str]:
+        """Who names it, each once."""
+        return [*dict.fromkeys(mention.source for mention in self.mentions)]
+
+    @property
+    def confidence(self) -> float:
+        """The mean of its fields; of a thing of which nothing is told but its name, how far the
+        sources agree that there is one.
+        """
+        if not self.fields:
+            return agreement(len(self.sources), 0)
+        return _mean([field.confidence for field in self.fields])
+
+
+def merged_record(mentions: Sequence[RecordMention], key: str) -> MergedRecord:
+    """Return a thing as its mentions tell it; `key` is the field of its name."""
+    names = dict.fromkeys(name for mention in mentions for name in mention.record if name != key)
+    fields = [MergedField(name, _values_by_source(mentions, name)) for name in names]
+    told = [field for field in fields if field.claims]
+    return MergedRecord(_best_name(mentions), told, mentions)
+
+
 def merge_mentions(groups: Sequence[Sequence[RecordMention]], key: str) -> JsonObject:
     """Return merged records, conflicts and the mean confidence of all their values."""
-    records: list[Json] = []
-    conflicts: list[Json] = []
-    figures: list[float] = []
-    for group in groups:
-        record, found, confidences = _merge_group(group, key)
-        records.append(record)
-        conflicts += found
-        figures += confidences
-    mean = round(math.fsum(figures) / len(figures), 4) if figures else 0.0
-    return {"records": records, "conflicts": conflicts, "confidence": mean}
-
-
-def _merge_group(
-    group: Sequence[RecordMention], key: str
-) -> tuple[JsonObject, list[Json], list[float]]:
-    name = _best_name(group)
-    names = dict.fromkeys(mention.name for mention in group)
-    record: JsonObject = {key: name}
-    details: JsonObject = {}
-    conflicts: list[Json] = []
-    figures: list[float] = []
-    for field in dict.fromkeys(
-        field for mention in group for field in mention.record if field != key
-    ):
-        claims = _values_by_source(group, field)
-        if not claims:
-            continue
-        (value, agreeing), *others = claims
-        contradicting = {source for _, against in others for source in against} - set(agreeing)
-        confidence = agreement(len(agreeing), len(contradicting))
-        record[field] = value
-        details[field] = {"confidence": confidence, "sources": [*agreeing]}
-        figures.append(confidence)
-        if others:
-            conflicts.append(_conflict(name, field, claims))
-    sources = dict.fromkeys(mention.source for mention in group)
-    entry: JsonObject = {
-        "record": record,
-        "names": [*names],
-        "sources": [*sources],
-        "fields": details,
-        # Of a thing of which nothing is told but its name, the sources agree that there is one.
-        "confidence": round(math.fsum(figures) / len(figures), 4)
-        if figures
-        else agreement(len(sources), 0),
+    merged = [merged_record(group, key) for group in groups]
+    figures = [field.confidence for record in merged for field in record.fields]
+    return {
+        "records": [_record_json(record, key) for record in merged],
+        "conflicts": [
+            _conflict_json(record.name, field)
+            for record in merged
+            for field in record.fields
+            if len(field.claims) > 1
+        ],
+        "confidence": _mean(figures) if figures else 0.0,
     }
-    return entry, conflicts, figures
+
+
+def _mean(figures: Sequence[float]) -> float:
+    return round(math.fsum(figures) / len(figures), 4)
+
+
+def _record_json(merged: MergedRecord, key: str) -> JsonObject:
+    record: JsonObject = {key: merged.name}
+    details: JsonObject = {}
+    for field in merged.fields:
+        value, agreeing = field.claims[0]
+        record[field.name] = value
+        details[field.name] = {"confidence": field.confidence, "sources": [*agreeing]}
+    return {
+        "record": record,
+        "names": [*dict.fromkeys(mention.name for mention in merged.mentions)],
+        "sources": [*merged.sources],
+        "fields": details,
+        "confidence": merged.confidence,
+    }
+
+
+def _conflict_json(name: str, field: MergedField) -> JsonObject:
+    count = len(field.claims)
+    return {
+        "subject": f"{name}: {field.name}",
+        "message": f"the sources give {count} different values of {field.name!r} for {name!r}",
+        "values": [{"value": value, "sources": [*sources]} for value, sources in field.claims],
+    }
 
 
 def _best_name(group: Sequence[RecordMention]) -> str:
@@ -136,14 +177,6 @@ def _comparable(value: Json) -> Json:
     if isinstance(value, dict):
         return {name: _comparable(member) for name, member in value.items()}
     return value
-
-
-def _conflict(name: str, field: str, claims: Sequence[tuple[Json, tuple[str, ...]]]) -> JsonObject:
-    return {
-        "subject": f"{name}: {field}",
-        "message": f"the sources give {len(claims)} different values of {field!r} for {name!r}",
-        "values": [{"value": value, "sources": [*sources]} for value, sources in claims],
-    }
 
 
 def group_mentions(
