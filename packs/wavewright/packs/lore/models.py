@@ -293,13 +293,3 @@ class ValidationFeedback(LoreModel):
     field: str
     reason: str
     suggestion: str = ""
-
-
-class ZoneVerdict(LoreModel):
-    """A validator's verdict on the package of a zone, in the form that names the zone."""
-
-    zone_name: str
-    accepted: bool
-    feedback: list[ValidationFeedback] = []
-    iteration: Annotated[int, Field(ge=1)]
-    """Number of the package within the job, from 1."""

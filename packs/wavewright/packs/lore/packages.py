@@ -15,7 +15,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from wavewright.packs.lore.messages import ResearchPackage
+from wavewright.packs.lore.messages import ResearchPackage, ZoneValidation
 from wavewright.packs.lore.models import (
     CATEGORIES,
     Category,
@@ -24,7 +24,6 @@ from wavewright.packs.lore.models import (
     PageReference,
     ValidationFeedback,
     ZoneExtraction,
-    ZoneVerdict,
     slug,
 )
 from wavewright.packs.lore.settings import SourceTiers, domain
@@ -131,7 +130,7 @@ def zone_package(
     }
 
 
-def validate(package: JsonObject, tiers: SourceTiers) -> ZoneVerdict:
+def validate(package: JsonObject, tiers: SourceTiers) -> ZoneValidation:
     """Return the verdict on the payload of a `research_package`, with a remark for each fault."""
     try:
         research = ResearchPackage.model_validate(package)
@@ -154,8 +153,8 @@ def validate(package: JsonObject, tiers: SourceTiers) -> ZoneVerdict:
     return _verdict(research.zone_name, research.iteration, remarks)
 
 
-def _verdict(zone: str, iteration: int, remarks: Sequence[ValidationFeedback]) -> ZoneVerdict:
-    return ZoneVerdict(
+def _verdict(zone: str, iteration: int, remarks: Sequence[ValidationFeedback]) -> ZoneValidation:
+    return ZoneValidation(
         zone_name=zone,
         accepted=not remarks,
         feedback=[*remarks[:_MAX_FEEDBACK]],
@@ -305,7 +304,7 @@ def _warnings(research: ResearchPackage) -> Iterator[ValidationFeedback]:
 def validate_package_tool(tiers: SourceTiers) -> Tool:
     """Return the tool `validate_package`."""
 
-    def validate_package(package: dict[str, Json]) -> ZoneVerdict:
+    def validate_package(package: dict[str, Json]) -> ZoneValidation:
         """Validate the package of a zone: form, sources and their tiers, evidence, confidence,
         conflicts.
 

@@ -20,12 +20,8 @@ from pydantic import Field
 from wavewright.packs.lore.messages import ResearchPackage
 from wavewright.packs.lore.models import (
     CATEGORIES,
-    FactionData,
-    LoreData,
     LoreModel,
-    NarrativeItemData,
-    NPCData,
-    ZoneData,
+    ZoneExtraction,
     slug,
 )
 from wavewright.packs.lore.store.tables import (
@@ -60,16 +56,6 @@ class WrittenPackage(LoreModel):
     waiting: int = Field(
         description="Relations whose other end is not stored yet; written as soon as it is."
     )
-
-
-class StoredZone(LoreModel):
-    """A zone with all that belongs to it."""
-
-    zone: ZoneData
-    npcs: list[NPCData]
-    factions: list[FactionData]
-    lore: list[LoreData]
-    narrative_items: list[NarrativeItemData]
 
 
 class ZoneName(LoreModel):
@@ -140,7 +126,7 @@ class LoreStore:
             zone_id=package.zone_data.id, records=len(rows), relations=len(edges), waiting=waiting
         )
 
-    async def world_lore_zone(self, name: ZoneNameOrId) -> StoredZone:
+    async def world_lore_zone(self, name: ZoneNameOrId) -> ZoneExtraction:
         """Return a zone with the people, factions, lore and items that belong to it."""
         key, row = await self._zone_row(name)
         found = await self._connection.run(
@@ -154,7 +140,7 @@ class LoreStore:
             name: [*map(record_fields, rows)]
             for name, rows in zip(CATEGORIES[1:], found, strict=True)
         }
-        return StoredZone.model_validate({"zone": record_fields(row), **listed})
+        return ZoneExtraction.model_validate({"zone": record_fields(row), **listed})
 
     async def world_lore_neighbours(self, name: ZoneNameOrId) -> ZoneNeighbours:
         """Return the zones that a zone is connected with, and those that are named but not stored."""
