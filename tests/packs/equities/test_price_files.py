@@ -740,3 +740,17 @@ def test_rows_that_say_the_same_are_told_in_one_line(tmp_path: Path) -> None:
         "1 row given twice with the same price: 2010-01-04 in line 2 and line 3",
         "1 row without an adjusted price, so plain closes are used: 2010-01-05",
     ]
+
+
+@pytest.mark.parametrize(("hour", "monday"), [(23, "2010-01-04"), (21, "2010-01-03")])
+def test_midnights_east_of_greenwich_are_of_the_next_day(
+    hour: int, monday: str, tmp_path: Path
+) -> None:
+    # At 23:00 every day is a Sunday to Thursday; at 21:00 there is a Friday, so the days stand.
+    last = "2010-01-07" if hour == 23 else "2010-01-08"
+    rows = [f"{day}T{hour}:00:00Z,20" for day in ("2010-01-03", "2010-01-04", last)]
+
+    series = series_of(tmp_path, "\n".join(["date,close", *rows]).encode())
+
+    assert str(series.prices[0].date) == monday
+    assert any("Sundays" in note for note in series.warnings) == (hour == 23)

@@ -171,6 +171,8 @@ _DAY_NUMBER = re.compile(r"([2-9]\d{4})(?:[.,]\d+)?")
 _DAY_ZERO = dt.date(1899, 12, 30)
 _TIME = re.compile(r"(?<=\d)[ T]+\d{1,2}:\d{2}.*")
 """What follows a date and is dropped."""
+_EVENING_IN_UTC = re.compile(r"\d{4}-\d{2}-\d{2}[T ](?:1[2-9]|2[0-3]):\d{2}.*(?:Z|\+00:?00)")
+_FRIDAY, _SUNDAY = 4, 6
 _NUMERIC_DAY = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4}|\d{2})")
 """A date whose day and month can only be told apart by the rest of the column."""
 _DECIMAL_COMMA = re.compile(r"\d{1,3}(\.\d{3})*,\d+|\d+,\d+")
@@ -452,6 +454,7 @@ class _RowReader:
         self._date_format = form.date_format or self._numeric_date_format()
         self._is_given = form.date_format is not None
         self._has_decimal_comma = self._uses_decimal_comma(prefers_it=form.prefers_decimal_comma)
+        self._are_evenings = self._are_evenings_before()
 
     def is_note(self, row: TableRow) -> bool:
         """Whether a row has words in one cell and nothing else, as notes below a table have, or
@@ -469,6 +472,11 @@ class _RowReader:
             yield f"{self._file}: dates are read as {order}, year: no other order fits all of them"
         if any(_DAY_NUMBER.fullmatch(_cell_text(row, self._columns.date)) for row in self._rows):
             yield f"{self._file}: numbers are read as dates of a spreadsheet, in days from 1900"
+        if self._are_evenings:
+            yield (
+                f"{self._file}: times are of the evening before, in UTC: there are prices of Sundays "
+                "and none of Fridays; each is taken for the next day"
+            )
         if self._has_decimal_comma:
             yield f"{self._file}: prices are read with a decimal comma"
 
@@ -536,20 +544,31 @@ class _RowReader:
         return _price_of(text, row, self._file)
 
     def _date(self, row: TableRow) -> dt.date:
-        cell = _cell(row, self._columns.date)
-        if isinstance(cell, dt.datetime):
-            return cell.date()
-        if isinstance(cell, dt.date):
-            return cell
         text = _cell_text(row, self._columns.date)
-        date = self._read_date(text)
+        date = self._written_date(row)
         if date is None:
             shown = f"the date {text[:40]!r} cannot be read" if text else "the date is empty"
             raise ToolError(
                 f"{self._file}, {row.place}: {shown}",
                 hint="write dates as 2010-03-01 (or 'Mar 1 2010'), or name their form: 'date_format'",
             )
-        return date
+        return date + dt.timedelta(days=1) if self._are_evenings else date
+
+    def _written_date(self, row: TableRow) -> dt.date | None:
+        cell = _cell(row, self._columns.date)
+        if isinstance(cell, dt.datetime):
+            return cell.date()
+        if isinstance(cell, dt.date):
+            return cell
+        return self._read_date(_cell_text(row, self._columns.date))
+
+    def _are_evenings_before(self) -> bool:
+        """Whether a day begins east of Greenwich: its midnight is the evening before in UTC."""
+        texts = [_cell_text(row, self._columns.date) for row in self._rows]
+        if not all(_EPOCH.fullmatch(text) or _EVENING_IN_UTC.fullmatch(text) for text in texts):
+            return False
+        days = {date.weekday() for row in self._rows if (date := self._written_date(row))}
+        return _SUNDAY in days and _FRIDAY not in days
 
     def _read_date(self, text: str) -> dt.date | None:
         if self._date_format is None:

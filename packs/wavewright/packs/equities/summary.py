@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, cast, get_args
 
 import jsonschema_rs
@@ -210,21 +209,47 @@ def analyze_summary(  # noqa: PLR0913 - the parameters of a tool are what plans 
     lacking = missing_tickers(stocks, listed, asked_for, unfit)
     missing = [*dict.fromkeys([*lacking, *unfit])]
     refuse_benchmarks(stocks, benchmark_codes)
-    inherited = [note for document in kept for note in _warnings_of(document)]
-    inherited += [
-        note for document in (*indices, *announcements) for note in _warnings_of(document)
-    ]
-    notes = [
+    left_out = [
         f"{code} is left out: {'; '.join(unfit[code][:3])}"
         if code in unfit
         else f"{code} is missing: there are no prices of it here."
         for code in missing
     ]
-    summary = _build_summary(
-        _SummaryParts(
-            title, stocks, indices, listed, _chart(histories, indices), inherited, notes, missing
+    benchmarks = [_benchmark_result(index) for index in indices]
+    news = [
+        NewsLine(code=document.code, date=item.date, title=item.title, source=item.source)
+        for document in listed
+        for item in document.items
+    ]
+    sources = [note for stock in stocks for note in stock.sources]
+    sources += [note for index in indices for note in index.sources]
+    sources += [note for document in listed for note in document.sources]
+    notes = [*left_out, *_shared_notes(stocks, indices)]
+    # Warnings of the documents are shown in the text, and already reported by the steps that
+    # fetched them.
+    inherited = [
+        note for document in (*kept, *indices, *announcements) for note in _warnings_of(document)
+    ]
+    content = _markdown(title, stocks, benchmarks, news, [*notes, *inherited])
+    summary = SummaryDocument(
+        id=f"summary:{hashlib.sha256(content.encode()).hexdigest()[:16]}",
+        kind="summary",
+        title=title,
+        tags=list(dict.fromkeys(["summary", *output_tags])),
+        content=content,
+        method="computed",
+        as_of=max(
+            [*(stock.as_of for stock in stocks), *(line.date for line in news)], default=None
         ),
-        output_tags=output_tags,
+        stocks=stocks,
+        benchmark=benchmarks[0] if benchmarks else None,
+        benchmarks=benchmarks,
+        missing=missing,
+        announcements=news,
+        confidence=_lowest_confidences(stocks),
+        chart=_chart(histories, indices),
+        sources=_distinct(sources),
+        warnings=notes,
     )
     if output_schema is not None:
         require_schema(summary.model_dump(mode="json"), output_schema)
@@ -334,56 +359,6 @@ def _comparison(document: StockDocument, index: IndexDocument) -> BenchmarkCompa
 
 def _differ_in_currency(one: str | None, other: str | None) -> bool:
     return one is not None and other is not None and one != other
-
-
-@dataclass(frozen=True, slots=True)
-class _SummaryParts:
-    """All that a summary is written from."""
-
-    title: str
-    stocks: list[StockResult]
-    indices: list[IndexDocument]
-    announcements: list[AnnouncementsDocument]
-    chart: PriceChart | None
-    inherited: list[str]
-    """Warnings of the documents: shown in the text, and already reported by the steps that fetched
-    them.
-    """
-    notes: list[str]
-    missing: list[str]
-
-
-def _build_summary(found: _SummaryParts, *, output_tags: Sequence[str]) -> SummaryDocument:
-    benchmarks = [_benchmark_result(index) for index in found.indices]
-    news = [
-        NewsLine(code=document.code, date=item.date, title=item.title, source=item.source)
-        for document in found.announcements
-        for item in document.items
-    ]
-    sources = [note for stock in found.stocks for note in stock.sources]
-    sources += [note for document in found.indices for note in document.sources]
-    sources += [note for document in found.announcements for note in document.sources]
-    notes = [*found.notes, *_shared_notes(found.stocks, found.indices)]
-    dates = [stock.as_of for stock in found.stocks] + [line.date for line in news]
-    content = _markdown(found.title, found.stocks, benchmarks, news, [*notes, *found.inherited])
-    return SummaryDocument(
-        id=f"summary:{hashlib.sha256(content.encode()).hexdigest()[:16]}",
-        kind="summary",
-        title=found.title,
-        tags=list(dict.fromkeys(["summary", *output_tags])),
-        content=content,
-        method="computed",
-        as_of=max(dates, default=None),
-        stocks=found.stocks,
-        benchmark=benchmarks[0] if benchmarks else None,
-        benchmarks=benchmarks,
-        missing=found.missing,
-        announcements=news,
-        confidence=_lowest_confidences(found.stocks),
-        chart=found.chart,
-        sources=_distinct(sources),
-        warnings=notes,
-    )
 
 
 def _benchmark_result(index: IndexDocument) -> BenchmarkResult:
