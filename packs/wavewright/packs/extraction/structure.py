@@ -18,10 +18,11 @@ from urllib.parse import urldefrag, urljoin
 from pydantic import BaseModel, ConfigDict
 
 from wavewright.packs.extraction.blocks import Block, BlockKind, BlockLink, PageStructure
+from wavewright.packs.web.pages import drop_hidden
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
-    from selectolax.lexbor import LexborHTMLParser, LexborNode
+    from selectolax.lexbor import LexborNode
 
 MAX_DEPTH: Final = 200
 """Of nested elements; what lies deeper is left out."""
@@ -35,7 +36,6 @@ _DROPPED: Final = (
     ":is([class*=sidebar], [id*=sidebar], [class*=pagination], [class*=navigation], [class*=footer], [id*=footer], "
     "[class*=menu], [class*=toctree]):not(body):not(:has(h1, main, article, [class*=infobox]))"
 )
-_HIDING_STYLE: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _TRAIL: Final = (
     "[class*=breadcrumb] a, [class*=breadcrumb] li, [class*=breadcrumb] span, [aria-label*=readcrumb] a, "
     "#catlinks a, [class*=catlinks] a, [class*=categories] a, a[rel~=tag], a[href*='Category:']"
@@ -83,7 +83,7 @@ def read_structure(page: SourcePage) -> PageStructure:
     titled = tree.css_first("title")
     site_title = page.title or ("" if titled is None else _squeeze(titled.text()))
     trail = [_squeeze(node.text()) for node in tree.css(_TRAIL)]
-    _drop_hidden(tree)
+    drop_hidden(tree, _DROPPED)
     main = max(tree.css(_MAIN), key=lambda node: len(node.text()), default=tree.body)
     heading = None if main is None else main.css_first("h1")
     heading = heading or tree.css_first("h1")
@@ -110,15 +110,6 @@ def _markdown_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark", {"html": False}).enable("table")
-
-
-def _drop_hidden(tree: LexborHTMLParser) -> None:
-    # What lies within another goes first: a node must not be freed twice.
-    for node in reversed(tree.css(_DROPPED)):
-        node.decompose()
-    for node in reversed(tree.css("body [style]")):
-        if _HIDING_STYLE.search(node.attributes.get("style") or ""):
-            node.decompose()
 
 
 def _squeeze(text: str) -> str:

@@ -44,7 +44,6 @@ _DROPPED: Final = (
 """With `:is`, each node is found once. A form around the content is that of a whole page, as
 ASP.NET makes it.
 """
-_STYLED: Final = "body [style]"
 _HIDING_STYLE: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _META_CHARSET: Final = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]{1,40})", re.IGNORECASE
@@ -172,12 +171,7 @@ def read_page(answer: WebAnswer) -> Page:
     tree = LexborHTMLParser(decode(answer))
     titled = tree.css_first("title") or tree.css_first("h1")
     title = "" if titled is None else " ".join(titled.text().split())
-    # What lies within another goes first: a node must not be freed twice.
-    for node in reversed(tree.css(_DROPPED)):
-        node.decompose()
-    for node in reversed(tree.css(_STYLED)):
-        if _HIDING_STYLE.search(node.attributes.get("style") or ""):
-            node.decompose()
+    drop_hidden(tree, _DROPPED)
     main = max(tree.css(_MAIN), key=lambda node: len(node.text()), default=None)
     part = main or tree.body
     base_url = _base_url(tree, answer)
@@ -195,6 +189,16 @@ def read_page(answer: WebAnswer) -> Page:
         links=[*links.values()],
         fetched_at=answer.fetched_at,
     )
+
+
+def drop_hidden(tree: LexborHTMLParser, dropped: str) -> None:
+    """Remove what a selector finds, and what a style hides."""
+    # What lies within another goes first: a node must not be freed twice.
+    for node in reversed(tree.css(dropped)):
+        node.decompose()
+    for node in reversed(tree.css("body [style]")):
+        if _HIDING_STYLE.search(node.attributes.get("style") or ""):
+            node.decompose()
 
 
 def read_targets(answer: WebAnswer) -> list[str]:
