@@ -7,7 +7,7 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +61,14 @@ def print_json(value: object) -> None:
     )  # not loaded for output as text
 
     sys.stdout.write(printable_json(value, indent=2) + "\n")
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines to standard output; characters that could control a terminal are escaped."""
+    # As above.
+    from wavewright.planner.diagnostics.rendering import printable
+
+    sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
 
 
 def print_line(text: str) -> None:

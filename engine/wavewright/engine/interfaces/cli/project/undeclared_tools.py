@@ -18,10 +18,10 @@ from typing import Final
 from wavewright.config import exit_codes
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
+from wavewright.engine.interfaces.cli.common.output import print_lines
 from wavewright.engine.run.project.tools import all_tools
 from wavewright.planner.checks.influence import Level, capacity
 from wavewright.planner.checks.untrusted_text import is_sink, text_parameters
-from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.schemas.views import scoped_schema
 from wavewright.planner.types import as_list, as_object
@@ -62,8 +62,7 @@ def list_undeclared() -> int:
     if not found:
         sys.stdout.write("every tool of the project says what it takes and brings\n")
         return exit_codes.OK
-    for tool in found:
-        sys.stdout.writelines(f"{printable(line)}\n" for line in _lines(tool))
+    print_lines(line for tool in found for line in _lines(tool))
     sys.stdout.write("".join(_patch(settings, found)))
     return exit_codes.OK
 

@@ -28,7 +28,12 @@ from wavewright.engine.interfaces.cli.common.arguments import (
     load_run,
     project_settings,
 )
-from wavewright.engine.interfaces.cli.common.output import CommandError, print_aside, print_json
+from wavewright.engine.interfaces.cli.common.output import (
+    CommandError,
+    print_aside,
+    print_json,
+    print_lines,
+)
 from wavewright.engine.interfaces.cli.common.run_text import use_line
 from wavewright.engine.run.jobs.documents import is_job, is_template, misuse_error
 from wavewright.engine.run.jobs.plan_drafts import plan_with_sub_plans
@@ -93,7 +98,7 @@ def diff_rounds(state: RunState, settings: Settings, *, output_format: str) -> i
             }
         )
     else:
-        sys.stdout.writelines(f"{printable(line)}\n" for line in _round_lines(state, rounds, whole))
+        print_lines(_round_lines(state, rounds, whole))
     return exit_codes.NEGATIVE if rounds else exit_codes.OK
 
 
@@ -188,8 +193,8 @@ def diff(before: str, after: str | None, *, output_format: str) -> int:
         permits: JsonObject = {"more": _entries_json(more), "less": _entries_json(less)}
         print_json({**found.to_json(), "permits": permits})
     else:
-        lines = "".join(f"{printable(line)}\n" for line in difference_lines(old, new))
-        sys.stdout.write(f"{found}\n{lines}")
+        sys.stdout.write(f"{found}\n")
+        print_lines(difference_lines(old, new))
     return exit_codes.OK if found.is_empty else exit_codes.NEGATIVE
 
 

@@ -15,7 +15,11 @@ from wavewright.engine.interfaces.cli.common.arguments import (
     project_settings,
     require_journal,
 )
-from wavewright.engine.interfaces.cli.common.output import CommandError, print_aside, print_line
+from wavewright.engine.interfaces.cli.common.output import (
+    CommandError,
+    print_aside,
+    print_lines,
+)
 from wavewright.engine.interfaces.cli.common.terminal import local_user
 from wavewright.engine.interfaces.cli.runs.run_command import require_tools_here
 from wavewright.engine.run.context import RunRequest
@@ -123,8 +127,10 @@ def show_retry(request: RunRequest, *, as_outcome: bool, is_silent: bool) -> Non
     plan = first_plan(donors)
     tools: Mapping[str, Tool] = {} if plan is None else tools_of_plan(plan, settings)
     lines = outlook_lines(request.retry.run, retry_outlook(request.retry, donors, tools))
-    text = "\n".join(map(printable, lines))
-    (print_line if as_outcome else print_aside)(text)
+    if as_outcome:
+        print_lines(lines)
+    else:
+        print_aside("\n".join(map(printable, lines)))
 
 
 async def _load_donors(run: RunId, settings: Settings) -> list[RunState]:

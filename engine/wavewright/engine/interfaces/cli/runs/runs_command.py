@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import anyio
@@ -28,6 +28,7 @@ from wavewright.engine.interfaces.cli.common.output import (
     instant_text,
     print_json,
     print_line,
+    print_lines,
 )
 from wavewright.engine.interfaces.cli.common.run_text import (
     model_summary_lines,
@@ -49,7 +50,7 @@ from wavewright.executor.store.journal import RunRow
 from wavewright.executor.store.retention import RunRemoval, find_groups, remove_groups
 from wavewright.planner.diagnostics.diagnostic import counted, suggest_name
 from wavewright.planner.diagnostics.rendering import printable, printable_json
-from wavewright.planner.types import as_list
+from wavewright.planner.types import JsonObject, as_list
 from wavewright.reviewer.package.builder import RunNow, package_bytes, stored_package
 from wavewright.reviewer.package.summary import proof_of, reviewed_fields
 from wavewright.reviewer.records import Package
@@ -80,7 +81,7 @@ def list_runs(
     if output_format == "json":
         print_json([row_json(row) for row in rows])
     elif rows:
-        sys.stdout.write("".join(f"{line}\n" for line in runs_table(rows)))
+        print_lines(runs_table(rows))
     elif statuses or since is not None:
         sys.stdout.write("no such runs\n")
     else:
@@ -268,8 +269,7 @@ async def _prune_runs(settings: Settings, before: float, newest: int, is_dry: bo
             groups, _ = await find_groups(removal, before, kept)
             found = {run for group in groups for run in group}
             if found:
-                table = runs_table([row for row in rows if row.run in found])
-                sys.stdout.write("".join(f"{line}\n" for line in table))
+                print_lines(runs_table([row for row in rows if row.run in found]))
             sys.stdout.write(f"would remove {counted(len(found), 'run')}\n")
             return
         runs, size = 0, 0
@@ -293,24 +293,24 @@ def show_answers(run: str | None, *, output_format: str) -> int:
     refused = refused_answers(fold([*redacted_events(events)]))
     if output_format == "json":
         print_json([dict(answer) for answer in refused])
-        return exit_codes.OK
-    for number, answer in enumerate(refused, 1):
-        print_line(
-            printable(f"{number}  {answer['role']}, rung {answer['rung']}: {answer['model']}")
-        )
-        for fault in as_list(answer["faults"]):
-            first, *further = str(fault).splitlines()
-            print_line(f"   - {printable(first)}")
-            for line in further:
-                print_line(f"     {printable(line)}")
-        text = str(answer["text"]) or "(an empty answer)"
-        for line in text.splitlines():
-            print_line(f"   | {printable(line)}")
-        if "characters" in answer:
-            print_line(f"   | … ({answer['characters']} characters in all)")
-    if not refused:
+    elif refused:
+        for number, answer in enumerate(refused, 1):
+            print_lines(_answer_lines(number, answer))
+    else:
         print_line("every answer could be used")
     return exit_codes.OK
+
+
+def _answer_lines(number: int, answer: JsonObject) -> Iterator[str]:
+    yield f"{number}  {answer['role']}, rung {answer['rung']}: {answer['model']}"
+    for fault in as_list(answer["faults"]):
+        first, *further = str(fault).splitlines()
+        yield f"   - {first}"
+        yield from (f"     {line}" for line in further)
+    text = str(answer["text"]) or "(an empty answer)"
+    yield from (f"   | {line}" for line in text.splitlines())
+    if "characters" in answer:
+        yield f"   | … ({answer['characters']} characters in all)"
 
 
 def show_reasons(run: str | None, field: str, *, output_format: str) -> int:
@@ -336,6 +336,5 @@ def show_reasons(run: str | None, field: str, *, output_format: str) -> int:
     if output_format == "json":
         print_json(proof.as_json())
     else:
-        for line in proof.lines():
-            print_line(printable(line))
+        print_lines(proof.lines())
     return exit_codes.OK

@@ -18,7 +18,12 @@ from wavewright.engine.interfaces.cli.common.arguments import (
     project_settings,
     require_journal,
 )
-from wavewright.engine.interfaces.cli.common.output import CommandError, print_json, print_line
+from wavewright.engine.interfaces.cli.common.output import (
+    CommandError,
+    print_json,
+    print_line,
+    print_lines,
+)
 from wavewright.engine.interfaces.cli.common.run_text import use_line
 from wavewright.engine.run.find_run import find_run
 from wavewright.executor.events.codec import to_json
@@ -75,7 +80,7 @@ def show_step(run: str | None, step: str, *, output_format: str) -> int:
         body = known_secrets_redactor(settings).redact_json(_step_json(found, view))
         print_json(body)
     else:
-        _write(_step_lines(view, settings))
+        print_lines(_step_lines(view, settings))
     return exit_codes.OK
 
 
@@ -114,7 +119,7 @@ def show_logs(run: str | None, request: LogRequest, *, output_format: str) -> in
     if output_format == "json":
         sys.stdout.write("".join(f"{printable_json(to_json(event))}\n" for event in logged))
     elif logged:
-        _write(line for event in logged for line in _attempt_lines(event))
+        print_lines(line for event in logged for line in _attempt_lines(event))
     else:
         of = f" of step {step!r}" if step else ""
         sys.stdout.write(f"no call{of} of run {found} printed, logged or raised anything\n")
@@ -297,8 +302,3 @@ def _value_lines(value: Json) -> Iterator[str]:
 
 def _indented(text: str) -> Iterator[str]:
     yield from (f"  {line}" for line in cut_middle(text, _MAX_CHARS).splitlines() or [""])
-
-
-def _write(lines: Iterator[str]) -> None:
-    """Print lines; characters that could control a terminal are escaped."""
-    sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))

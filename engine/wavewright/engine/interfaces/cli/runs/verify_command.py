@@ -23,6 +23,7 @@ from wavewright.engine.interfaces.cli.common.output import (
     CommandError,
     instant_text,
     print_json,
+    print_lines,
     unwritable,
     write_file,
 )
@@ -256,7 +257,7 @@ class _Report:
         if output_format == "json":
             print_json(self._as_json())
         else:
-            sys.stdout.write("".join(f"{line}\n" for line in self._lines()))
+            print_lines(self._lines())
         return self.exit_code
 
     def _as_json(self) -> dict[str, object]:

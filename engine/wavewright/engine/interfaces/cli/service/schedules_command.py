@@ -10,7 +10,7 @@ import anyio
 from wavewright.config import exit_codes
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
-from wavewright.engine.interfaces.cli.common.output import print_json, print_line
+from wavewright.engine.interfaces.cli.common.output import print_json, print_line, print_lines
 from wavewright.engine.interfaces.cli.common.terminal import local_user
 from wavewright.engine.service.daemon.reports import Reporter
 from wavewright.engine.service.job_store.records import JobId
@@ -32,9 +32,7 @@ def list_schedules(*, output_format: str) -> int:
     elif not known:
         print_line("no schedules: give a job's file a `schedule`, or the settings `schedules`")
     else:
-        for schedule in known:
-            for line in _lines(schedule):
-                print_line(line)
+        print_lines(line for schedule in known for line in _lines(schedule))
     return exit_codes.NEGATIVE if any(schedule.fault for schedule in known) else exit_codes.OK
 
 
