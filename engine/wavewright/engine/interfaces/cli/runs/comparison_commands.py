@@ -64,98 +64,6 @@ if TYPE_CHECKING:
     from wavewright.reviewer.package.comparison import ComparedRun, RoleCostChange, RunComparison
 
 
-@dataclass(frozen=True, slots=True)
-class _RecoveryRound:
-    """One round of recovery: its patch, the rung that made it, and its changes of the plan."""
-
-    number: int
-    patch: PlanPatch
-    rung: str | None
-    """`recipe` or `model`; None if it was not recorded."""
-    found: PlanDiff
-
-
-def diff_rounds(state: RunState, settings: Settings, *, output_format: str) -> int:
-    """Print what each patch of a run changed, and why; the exit code is 1 if there was one.
-
-    Raises:
-        CommandError: another version of the plan language wrote the run's plans.
-    """
-    try:
-        rounds = tuple(_recovery_rounds(state, settings))
-        ends = _journaled_plan(state.plans[0].plan), _journaled_plan(state.plans[-1].plan)
-    except ValidationError as error:
-        msg = f"the plans of run {state.run!r} were journaled by another version of wavewright"
-        hint = f"`wavewright show {state.run} --format events` prints them as they are"
-        raise CommandError(msg, hint=hint) from error
-    whole = _diff_of_plans(*ends, settings) if rounds else None
-    if output_format == "json":
-        print_json(
-            {
-                "run": state.run,
-                "rounds": [_round_json(recovery) for recovery in rounds],
-                "whole": whole.to_json() if whole is not None else None,
-            }
-        )
-    else:
-        print_lines(_round_lines(state, rounds, whole))
-    return exit_codes.NEGATIVE if rounds else exit_codes.OK
-
-
-def _recovery_rounds(state: RunState, settings: Settings) -> Iterator[_RecoveryRound]:
-    for (before, after), made in zip(pairwise(state.plans), patch_rungs(state), strict=True):
-        if after.patch is None:
-            continue
-        yield _RecoveryRound(
-            after.round,
-            PlanPatch.model_validate_json(json.dumps(after.patch)),
-            made.rung if made is not None else None,
-            _diff_of_plans(_journaled_plan(before.plan), _journaled_plan(after.plan), settings),
-        )
-
-
-def _journaled_plan(journaled: JsonObject) -> Plan:
-    return Plan.model_validate_json(json.dumps(journaled))
-
-
-def _diff_of_plans(
-    old: Plan, new: Plan, settings: Settings, goals: tuple[Goal, Goal] | None = None
-) -> PlanDiff:
-    tools = {**tools_of_plan(old, settings).signatures, **tools_of_plan(new, settings).signatures}
-    return diff_plans(old, new, tools, goals)
-
-
-def _round_lines(
-    state: RunState, rounds: tuple[_RecoveryRound, ...], whole: PlanDiff | None
-) -> Iterator[str]:
-    if whole is None:
-        yield f"run {state.run} follows its first plan; no patch was applied"
-        return
-    for recovery in rounds:
-        by = f" (by the rung {recovery.rung})" if recovery.rung is not None else ""
-        yield f"round {recovery.number}: {' '.join(recovery.patch.reason.split())}{by}"
-        if recovery.patch.expect:
-            yield f"  expected to pass: {', '.join(recovery.patch.expect)}"
-        yield from (f"  {line}" for line in str(recovery.found).splitlines())
-        yield ""
-    if len(rounds) > 1:
-        yield "all rounds together:"
-        yield from (f"  {line}" for line in str(whole).splitlines())
-        yield ""
-    yield f"the first plan is {whole.old.hash}"
-    yield f"the patched one is {whole.new.hash}"
-
-
-def _round_json(recovery: _RecoveryRound) -> JsonObject:
-    return {
-        "round": recovery.number,
-        "reason": recovery.patch.reason,
-        "expect": [*recovery.patch.expect],
-        "rung": recovery.rung,
-        **recovery.found.to_json(),
-    }
-
-
 def diff(before: str, after: str | None, *, output_format: str) -> int:
     """Print the differences between the plans of two files or runs; the exit code is 1 if there are
     any.
@@ -259,6 +167,134 @@ def _patched(plan: Plan, name: str) -> Plan | None:
     except PatchRefused as error:
         placed = locate_diagnostics(error.diagnostics, document)
         raise misuse_error(PlanError(placed, document.source)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _RecoveryRound:
+    """One round of recovery: its patch, the rung that made it, and its changes of the plan."""
+
+    number: int
+    patch: PlanPatch
+    rung: str | None
+    """`recipe` or `model`; None if it was not recorded."""
+    found: PlanDiff
+
+
+def diff_rounds(state: RunState, settings: Settings, *, output_format: str) -> int:
+    """Print what each patch of a run changed, and why; the exit code is 1 if there was one.
+
+    Raises:
+        CommandError: another version of the plan language wrote the run's plans.
+    """
+    try:
+        rounds = tuple(_recovery_rounds(state, settings))
+        ends = _journaled_plan(state.plans[0].plan), _journaled_plan(state.plans[-1].plan)
+    except ValidationError as error:
+        msg = f"the plans of run {state.run!r} were journaled by another version of wavewright"
+        hint = f"`wavewright show {state.run} --format events` prints them as they are"
+        raise CommandError(msg, hint=hint) from error
+    whole = _diff_of_plans(*ends, settings) if rounds else None
+    if output_format == "json":
+        print_json(
+            {
+                "run": state.run,
+                "rounds": [_round_json(recovery) for recovery in rounds],
+                "whole": whole.to_json() if whole is not None else None,
+            }
+        )
+    else:
+        print_lines(_round_lines(state, rounds, whole))
+    return exit_codes.NEGATIVE if rounds else exit_codes.OK
+
+
+def _recovery_rounds(state: RunState, settings: Settings) -> Iterator[_RecoveryRound]:
+    for (before, after), made in zip(pairwise(state.plans), patch_rungs(state), strict=True):
+        if after.patch is None:
+            continue
+        yield _RecoveryRound(
+            after.round,
+            PlanPatch.model_validate_json(json.dumps(after.patch)),
+            made.rung if made is not None else None,
+            _diff_of_plans(_journaled_plan(before.plan), _journaled_plan(after.plan), settings),
+        )
+
+
+def _journaled_plan(journaled: JsonObject) -> Plan:
+    return Plan.model_validate_json(json.dumps(journaled))
+
+
+def _diff_of_plans(
+    old: Plan, new: Plan, settings: Settings, goals: tuple[Goal, Goal] | None = None
+) -> PlanDiff:
+    tools = {**tools_of_plan(old, settings).signatures, **tools_of_plan(new, settings).signatures}
+    return diff_plans(old, new, tools, goals)
+
+
+def _round_lines(
+    state: RunState, rounds: tuple[_RecoveryRound, ...], whole: PlanDiff | None
+) -> Iterator[str]:
+    if whole is None:
+        yield f"run {state.run} follows its first plan; no patch was applied"
+        return
+    for recovery in rounds:
+        by = f" (by the rung {recovery.rung})" if recovery.rung is not None else ""
+        yield f"round {recovery.number}: {' '.join(recovery.patch.reason.split())}{by}"
+        if recovery.patch.expect:
+            yield f"  expected to pass: {', '.join(recovery.patch.expect)}"
+        yield from (f"  {line}" for line in str(recovery.found).splitlines())
+        yield ""
+    if len(rounds) > 1:
+        yield "all rounds together:"
+        yield from (f"  {line}" for line in str(whole).splitlines())
+        yield ""
+    yield f"the first plan is {whole.old.hash}"
+    yield f"the patched one is {whole.new.hash}"
+
+
+def _round_json(recovery: _RecoveryRound) -> JsonObject:
+    return {
+        "round": recovery.number,
+        "reason": recovery.patch.reason,
+        "expect": [*recovery.patch.expect],
+        "rung": recovery.rung,
+        **recovery.found.to_json(),
+    }
+
+
+def replay(run: str | None, request: ReplayOptions, *, output_format: str) -> int:
+    """Replay a run, print the differences, and return the exit code.
+
+    Raises:
+        ReplayRejected: the run cannot be replayed with these options.
+        JournalError: there is no such run, or it cannot be read.
+    """
+    settings = project_settings()
+    request = replace(request, prompt_dir=from_root(request.prompt_dir, settings))
+    with contextlib.chdir(settings.root):  # where tools run
+        replayed = anyio.run(_replay, run, settings, request)
+    found = replayed.compare()
+    if output_format == "json":
+        print_json(_replay_json(replayed, found))
+    else:
+        sys.stdout.writelines(
+            f"{printable(line).rstrip()}\n" for line in _replay_lines(replayed, found)
+        )
+    if any(use.outcome != "over_budget" for use in replayed.silent_models):
+        return exit_codes.ENVIRONMENT
+    is_same = replayed.is_same_verdict and replayed.is_whole and not replayed.silent_models
+    return exit_codes.OK if is_same else exit_codes.NEGATIVE
+
+
+async def _replay(run: str | None, settings: Settings, request: ReplayOptions) -> ReplayResult:
+    from wavewright.engine.rehearsal.recordings.replay import replay_run
+
+    name, events = await load_run(settings, run)
+    return await replay_run(name, events, settings, request, on_use=_print_model_use)
+
+
+def _print_model_use(use: ModelUse) -> None:
+    """Print a model call to standard error as soon as it has ended."""
+    print_aside(use_line(use))
 
 
 _FORMAT = "wavewright/replay/1"
@@ -383,39 +419,3 @@ def _run_json(side: ComparedRun) -> JsonObject:
         "rung": side.state.rung,
         "ending": side.ending,
     }
-
-
-def replay(run: str | None, request: ReplayOptions, *, output_format: str) -> int:
-    """Replay a run, print the differences, and return the exit code.
-
-    Raises:
-        ReplayRejected: the run cannot be replayed with these options.
-        JournalError: there is no such run, or it cannot be read.
-    """
-    settings = project_settings()
-    request = replace(request, prompt_dir=from_root(request.prompt_dir, settings))
-    with contextlib.chdir(settings.root):  # where tools run
-        replayed = anyio.run(_replay, run, settings, request)
-    found = replayed.compare()
-    if output_format == "json":
-        print_json(_replay_json(replayed, found))
-    else:
-        sys.stdout.writelines(
-            f"{printable(line).rstrip()}\n" for line in _replay_lines(replayed, found)
-        )
-    if any(use.outcome != "over_budget" for use in replayed.silent_models):
-        return exit_codes.ENVIRONMENT
-    is_same = replayed.is_same_verdict and replayed.is_whole and not replayed.silent_models
-    return exit_codes.OK if is_same else exit_codes.NEGATIVE
-
-
-async def _replay(run: str | None, settings: Settings, request: ReplayOptions) -> ReplayResult:
-    from wavewright.engine.rehearsal.recordings.replay import replay_run
-
-    name, events = await load_run(settings, run)
-    return await replay_run(name, events, settings, request, on_use=_print_model_use)
-
-
-def _print_model_use(use: ModelUse) -> None:
-    """Print a model call to standard error as soon as it has ended."""
-    print_aside(use_line(use))
