@@ -294,19 +294,17 @@ class LiveProgress:
         return "running" if begun or (not self._state.waves and is_free) else "waiting"
 
     def _amounts(self, state: RunState, row: _StepRow, status: RowStatus) -> tuple[str, str]:
+        """Return the items and the seconds of a step."""
         ended = state.steps.get(row.step)
-        if ended is None:
-            done = len(state.items.get(row.step, ()))
-            begun = state.waves[-1].started if state.waves and status == "running" else None
-            return str(
-                done
-            ) if done else "", f"{self._clock() - begun:.1f}" if begun is not None else ""
-        items = f"{ended.items[0]}/{ended.items[1]}" if ended.items else ""
-        return items, f"{ended.seconds:.2f}" if ended.status not in (
-            "skipped",
-            "blocked",
-            "cancelled",
-        ) else ""
+        if ended is not None:
+            items = f"{ended.items[0]}/{ended.items[1]}" if ended.items else ""
+            was_called = ended.status not in ("skipped", "blocked", "cancelled")
+            return items, f"{ended.seconds:.2f}" if was_called else ""
+        done = len(state.items.get(row.step, ()))
+        seconds = ""
+        if state.waves and status == "running":
+            seconds = f"{self._clock() - state.waves[-1].started:.1f}"
+        return str(done) if done else "", seconds
 
     def _gates(self) -> list[Text]:
         lines = [line for step in self._state.steps.values() for line in gate_lines(step.gates)]

@@ -170,11 +170,10 @@ def _print_lines(lines: Iterable[LogLine], output_format: str) -> None:
 
 
 def _plan_of(state: RunState) -> Plan:
-    return (
-        Plan.model_validate(state.plan)
-        if state.plan is not None
-        else Plan.model_construct(steps=())
-    )
+    """Return the plan of a run; one without steps where it has none yet."""
+    if state.plan is None:
+        return Plan.model_construct(steps=())
+    return Plan.model_validate(state.plan)
 
 
 def _step_of(plan: Plan, step: str, run: RunId) -> Step:
