@@ -7,32 +7,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from wavewright.engine.run.context import RunContext
 from wavewright.planner.checks.permits import (
     Permits,
     PermitSources,
-    excess,
-    extended_permits,
     infer_permits,
+    refused_value,
 )
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import AGENT, ToolSignature
 from wavewright.planner.ports.model_port import ModelError
-
-if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
-
-
-from dataclasses import replace
-
-from wavewright.planner.checks.permits import refused_value
 from wavewright.planner.types import Json
 from wavewright.tools.functions.dispatch import part_call
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.tool import Tool, ToolCall
+
+if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
 
 
 def needed_permits(
@@ -40,26 +34,6 @@ def needed_permits(
 ) -> Permits:
     """Return the least that a bound plan needs in a project."""
     return infer_permits(plan, goal, tools, _sources(plan, goal, tools, settings))
-
-
-def excess_of_run(
-    context: RunContext, permits: Permits, plan: Plan, settings: Settings
-) -> list[str]:
-    """Return what a plan of a run needs beyond these permits, an entry each.
-
-    Each call of the run is compared as well, with its values: what is not known before needs only
-    some entry of its kind.
-    """
-    needed = needed_permits(plan, context.goal, context.signatures, settings)
-    return [str(entry) for entry in excess(needed, permits, calls_are_held=True)]
-
-
-def permits_covering(
-    context: RunContext, permits: Permits, plan: Plan, settings: Settings
-) -> Permits:
-    """Return permits with what a plan of the run needs more."""
-    needed = needed_permits(plan, context.goal, context.signatures, settings)
-    return extended_permits(permits, needed)
 
 
 def _sources(

@@ -113,9 +113,13 @@ def needs_beyond(context: RunContext, plan: Plan, settings: Settings) -> list[st
     """
     if context.permits is None:
         return []
-    from wavewright.engine.run.permit_checks import excess_of_run
+    from wavewright.engine.run.permit_checks import needed_permits
+    from wavewright.planner.checks.permits import excess
 
-    return excess_of_run(context, context.permits, plan, settings)
+    needed = needed_permits(plan, context.goal, context.signatures, settings)
+    # Each call is compared as well, with its values: what is not known before needs only some entry
+    # of its kind.
+    return [str(entry) for entry in excess(needed, context.permits, calls_are_held=True)]
 
 
 def require_permitted(context: RunContext, plan: Plan, settings: Settings) -> None:
@@ -135,9 +139,11 @@ def with_permits_for(context: RunContext, plan: Plan, settings: Settings) -> Run
     """Return the context with permits that cover a patched plan, which a person has agreed to."""
     if context.permits is None:
         return context
-    from wavewright.engine.run.permit_checks import permits_covering
+    from wavewright.engine.run.permit_checks import needed_permits
+    from wavewright.planner.checks.permits import extended_permits
 
-    return replace(context, permits=permits_covering(context, context.permits, plan, settings))
+    needed = needed_permits(plan, context.goal, context.signatures, settings)
+    return replace(context, permits=extended_permits(context.permits, needed))
 
 
 def permitted_tools(context: RunContext) -> Mapping[str, Tool]:

@@ -8,8 +8,10 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.settings import Settings
 from wavewright.executor.stores import budget_store_of
@@ -20,20 +22,13 @@ from wavewright.planner.ports.model_port import ALWAYS_CLOSED, CircuitBreaker, M
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.types import RunId
 from wavewright.tools.functions.errors import ToolDefinitionError
-from wavewright.tools.functions.tool import ServerCaller
+from wavewright.tools.functions.tool import OpenRuntime, Runtime, ServerCaller
+from wavewright.tools.functions.user_tools import import_project_module
 from wavewright.tools.models import model_configured
 from wavewright.tools.workers.services import Services, make_services
 
 if TYPE_CHECKING:
     from wavewright.tools.mcp.lock import ServerListing
-
-
-from typing import cast
-
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
-from wavewright.tools.functions.tool import OpenRuntime, Runtime
-from wavewright.tools.functions.user_tools import import_project_module
 
 
 async def remaining_allowance(
