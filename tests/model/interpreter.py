@@ -334,8 +334,8 @@ class Interpreter:
     # -- equal calls of deterministic tools
 
     def _of_an_equal_call(self, step: ModelStep, call: Call) -> Ending | None:
-        """Return the ending of an equal call of this run: of those that were made the latest, or
-        else of one that is taken over.
+        """Return the ending of an equal call of this run: the latest that was made, or else that was
+        taken over.
         """
         if not self._may_share(step):
             return None
@@ -344,14 +344,16 @@ class Interpreter:
             is_equal = (its.tool, asked_by(its, one)) == (step.tool, call.x)
             if is_equal and one.outcome == "ok" and self._may_share(its):
                 return Ending("success", output_of(its, one))
-        ended = [*self._past.calls.items(), *self.calls.items(), *self._later()]
-        equal = {
-            other: ending
+        ended = [*self._later(), *self._past.calls.items(), *self.calls.items()]
+        equal = [
+            (other, ending)
             for other, ending in ended
             if (self._tool(other), other.x) == (step.tool, call.x) and self._serves(other, ending)
-        }
-        newest = max(equal, key=lambda other: self._past.made_at.get(other, 0), default=None)
-        return None if newest is None else equal[newest]
+        ]
+        # Of those that were not made here the last one that was taken over.
+        equal.reverse()
+        newest = max(equal, key=lambda known: self._past.made_at.get(known[0], 0), default=None)
+        return None if newest is None else newest[1]
 
     def _later(self) -> Iterator[tuple[Call, Ending]]:
         """Yield the calls that are taken over, of steps that are not interpreted yet, too."""
