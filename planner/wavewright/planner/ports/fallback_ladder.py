@@ -25,6 +25,7 @@ from wavewright.config.sources import DocumentError, DocumentFault, Source, poin
 from wavewright.config.value_types import Seconds
 from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.language.plan import DocumentModel
+from wavewright.planner.ports.model_port import ModelErrorKind
 from wavewright.planner.types import Json
 
 T = TypeVar("T")
@@ -94,6 +95,8 @@ class FallbackFailure:
     """Whether no rung below is tried: a person must be asked first, or the work was cancelled."""
     is_outage: bool = False
     """Whether what the rung asks gave no answer that can be used: asked again, it may give one."""
+    error_kind: ModelErrorKind | None = None
+    """Of the model's error; None where the rung failed otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,8 @@ class RungRecord:
     """
     is_outage: bool = False
     """Whether what the rung asks gave no answer that can be used: asked again, it may give one."""
+    error_kind: ModelErrorKind | None = None
+    """Of the model's error; None where the rung failed otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +184,7 @@ async def run_ladder(
                 result.reason,
                 seconds,
                 is_outage=result.is_outage,
+                error_kind=result.error_kind,
             )
         else:
             record = RungRecord(

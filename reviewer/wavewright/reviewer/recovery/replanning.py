@@ -188,7 +188,9 @@ async def replan(
             )
             answer = await conversation.ask_all(rung.tries)
         except (ModelError, PromptError) as error:
-            return FallbackFailure(shorten(f"the model could not be asked: {error}", 300))
+            kind = error.kind if isinstance(error, ModelError) else None
+            reason = shorten(f"the model could not be asked: {error}", 300)
+            return FallbackFailure(reason, error_kind=kind)
         if isinstance(answer, NoFittingAnswer):
             first = answer.faults[0].partition("\n")[0]
             return FallbackFailure(

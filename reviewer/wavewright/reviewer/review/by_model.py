@@ -126,7 +126,7 @@ async def review_by_model(
         try:
             answer = await question.ask(rung)
         except ModelError as error:
-            return FallbackFailure(shorten(f"{error.kind}: {error}", 300))
+            return FallbackFailure(shorten(f"{error.kind}: {error}", 300), error_kind=error.kind)
         except PromptError as error:
             return FallbackFailure(shorten(str(error), 300))
         if isinstance(answer, NoFittingAnswer):

@@ -19,12 +19,18 @@ from wavewright.config.settings import load_settings
 from wavewright.engine.rehearsal.fake_model.replies import ApiError, denied
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.rehearsal.recordings.replay import ReplayResult, replay_run
-from wavewright.engine.rehearsal.recordings.replay_models import ReplayOptions, ReplayRejected
+from wavewright.engine.rehearsal.recordings.replay_models import (
+    RecordedAnswers,
+    ReplayOptions,
+    ReplayRejected,
+)
 from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.ports import withhold_package
-from wavewright.executor.events.types import Event, PlanAccepted, RunFinished
+from wavewright.executor.events.types import Event, PlanAccepted, RunFinished, RungTaken
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.planning.records import UserQuestion
+from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.planner.ports.model_port import ModelCall, ModelError, ModelErrorKind
 from wavewright.planner.types import JsonObject, RunId
 from wavewright.reviewer.package.comparison import RunComparison
 
@@ -243,3 +249,16 @@ def test_a_replay_ends_where_the_run_did(wavewright: CommandLine, tmp_path: Path
     assert replayed.before.state.finished is not None
     assert replayed.after.state.finished.status == replayed.before.state.finished.status
     assert replayed.after.state.run != replayed.before.state.run
+
+
+@pytest.mark.parametrize("kind", ["over_budget", "timeout"])
+def test_an_error_that_no_request_came_of_is_told_by_its_kind(kind: ModelErrorKind) -> None:
+    failed = RungRecord("reviewer", "model", "fallen", "nothing is left of it", error_kind=kind)
+    answers = RecordedAnswers.of([RungTaken(1.0, failed)])
+    asked = ModelCall("reviewer", "reviewer", "You review.", "Review it.")
+
+    recorded = answers.next_to(asked)
+
+    assert recorded is not None
+    assert isinstance(recorded.answer, ModelError)
+    assert (recorded.answer.kind, str(recorded.answer)) == (kind, "nothing is left of it")

@@ -255,7 +255,7 @@ class _AnswerReader:
                     answer = answer_from_json(event.answer)
                     self._answers.setdefault(_AnswerKey.of(question), []).append(answer)
                 case RungTaken(rung=rung, step=None) if rung.rung == "model":
-                    self._finish(_AnswerKey(rung.ladder), rung.reason)
+                    self._finish(_AnswerKey(rung.ladder), rung.reason, rung.error_kind)
                 case StepFinished():
                     for record in event.gates:
                         if record.kind == "judge" and record.verdict == "error":
@@ -269,14 +269,14 @@ class _AnswerReader:
             self._finish(asker, failed_verdicts.get(asker, ""))
         return self._found
 
-    def _finish(self, asker: _AnswerKey, failure: str) -> None:
+    def _finish(self, asker: _AnswerKey, failure: str, kind: ModelErrorKind | None = None) -> None:
         """Add the answers of a rung or a judge since its last one; `failure` says why it has no
         result.
         """
         uses, answers = self._uses.pop(asker, []), self._answers.pop(asker, [])
         said: list[ModelAnswer | ModelError] = [*answers]
         if failure and not (answers and uses and uses[-1].outcome in _ANSWERED):
-            said.append(_model_error(uses, failure))
+            said.append(_model_error(uses, failure, kind))
         # The last one has the costs of requests that were repeated.
         costs = [
             uses[place : None if place == len(said) - 1 else place + 1]
@@ -292,12 +292,16 @@ class _AnswerReader:
             )
 
 
-def _model_error(uses: Sequence[ModelUse], reason: str) -> ModelError:
-    prefix, outcome = reason.partition(": ")[0], uses[-1].outcome if uses else ""
-    kind = next((name for name in (outcome, prefix) if name in _KINDS), "unreachable")
-    return ModelError(
-        cast("ModelErrorKind", kind), uses[-1].message if uses else reason.removeprefix(f"{kind}: ")
-    )
+def _model_error(uses: Sequence[ModelUse], reason: str, kind: ModelErrorKind | None) -> ModelError:
+    """Return the error that stood in the place of an answer: that of the last request, where one
+    was made.
+    """
+    if not uses:
+        kind = kind or "unreachable"
+        return ModelError(kind, reason.removeprefix(f"{kind}: "))
+    last = uses[-1]
+    known = last.outcome if last.outcome in _KINDS else kind or "unreachable"
+    return ModelError(cast("ModelErrorKind", known), last.message)
 
 
 @dataclass(slots=True)
