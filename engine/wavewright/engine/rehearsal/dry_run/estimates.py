@@ -119,7 +119,7 @@ class ForecastInputs:
     allowance: Allowance | None = None
     """What is left of the budgets; None if no model is configured."""
     saved: SavedCalls = field(default_factory=SavedCalls)
-    """Reused results, by step."""
+    """Calls that need not be made."""
     rerun: BegunRunForecast | None = None
     """The run that the plan belongs to, if it has begun."""
     has_models: bool = False

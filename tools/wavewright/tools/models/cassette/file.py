@@ -31,8 +31,6 @@ from wavewright.tools.models.cassette.requests import RenderedRequest, request_h
 
 _MAX_LINES = 40
 _WIDTH = 110
-_MAX_CANDIDATES = 8
-"""Requests that are compared in full, after a rough comparison of all."""
 
 
 def describe_miss(path: Path, asked: RenderedRequest, recorded: Sequence[RenderedRequest]) -> str:
@@ -61,22 +59,16 @@ def describe_miss(path: Path, asked: RenderedRequest, recorded: Sequence[Rendere
 def _nearest_request(
     asked: list[str], recorded: Sequence[RenderedRequest]
 ) -> tuple[int, float, list[str]]:
+    """Return number, likeness and lines of the recorded request that shares most lines."""
     matcher: difflib.SequenceMatcher[str] = difflib.SequenceMatcher(autojunk=False)
     # SequenceMatcher caches its second text, which stays the same here.
     matcher.set_seq2(asked)
-    rough: list[tuple[float, int, list[str]]] = []
-    for number, request in enumerate(recorded, start=1):
-        lines = list(_lines(request))
-        matcher.set_seq1(lines)
-        rough.append((matcher.quick_ratio(), number, lines))
-    rough.sort(key=lambda one: (-one[0], one[1]))
-    best = (-1.0, 0, list[str]())
-    for _, number, lines in rough[:_MAX_CANDIDATES]:
-        matcher.set_seq1(lines)
-        likeness = matcher.ratio()
-        if likeness > best[0]:
-            best = (likeness, number, lines)
-    return best[1], best[0], best[2]
+    likeness: list[float] = []
+    for request in recorded:
+        matcher.set_seq1(list(_lines(request)))
+        likeness.append(matcher.quick_ratio())
+    nearest = max(range(len(recorded)), key=likeness.__getitem__)
+    return nearest + 1, likeness[nearest], list(_lines(recorded[nearest]))
 
 
 def _lines(request: RenderedRequest) -> Iterator[str]:
