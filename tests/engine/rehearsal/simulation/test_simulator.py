@@ -565,6 +565,24 @@ def test_texts_of_a_pattern_need_the_extra_and_say_so(
     assert simulation.simulate("--fixtures", "fixtures.yaml")["faults"] == 0
 
 
+def test_a_pattern_that_only_another_output_has_needs_the_extra_too(
+    simulation: SimulatedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrow_tool(simulation, "^[0-9]{3}:[0-9]{5}$")
+    tools = simulation.folder / "tools.py"
+    tools.write_text(tools.read_text().replace("-> Annotated", "-> int | Annotated"))
+    simulation.plan(
+        "steps: [{id: n, tool: number, params: {shop: a}}]\n"
+        "gates: [{id: some, on: n, check: \"string(output) != '12'\"}]\n"
+    )
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+
+    answer = simulation.wavewright("dry-run", "plan.yaml", "--simulate")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "pip install 'wavewright[testing]'" in answer.err
+
+
 def test_a_tool_whose_outputs_cannot_be_made_asks_for_a_fixture(
     simulation: SimulatedProject,
 ) -> None:

@@ -288,7 +288,7 @@ class _Simulation:
             minimal = {step.id: self._outputs.minimal(step) for step in steps}
             yield replace(start, outputs={**start.outputs, **minimal})
         if sources.reads_inputs:
-            own = start.inputs or self._plan.inputs
+            own = self._plan.inputs if start.inputs is None else start.inputs
             for inputs in self._outputs.input_variants(own, sources.names):
                 yield replace(start, inputs=inputs)
 

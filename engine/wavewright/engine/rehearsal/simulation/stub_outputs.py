@@ -179,9 +179,13 @@ class StubOutputSource:
         if fixture := self.fixtures.get(step.id):
             yield from ((output,) for output in fixture)
             return
-        varied = self._generator.variants(
-            outputs[0], self._schemas[step.id], time_field=self._time_field(step), focus=focus
-        )
+        schema, time_field = self._schemas[step.id], self._time_field(step)
+        try:
+            varied = self._generator.variants(
+                outputs[0], schema, time_field=time_field, focus=focus
+            )
+        except PatternNeedsExtra as error:
+            raise NoStubOutput(step.tool, str(error)) from error
         for output in varied:
             yield (output,)
             if len(outputs) > 1:
