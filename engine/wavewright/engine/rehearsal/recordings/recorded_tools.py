@@ -40,24 +40,34 @@ _WIDTH = 80
 
 
 @dataclass(frozen=True, slots=True)
-class CallMiss:
-    """A call that was never recorded."""
+class UnrecordedCall:
+    """A call that was never recorded; alone, it was made for real."""
 
     step: StepId
     tool: str
     params: JsonObject
     index: int | None = None
+
+    @property
+    def place(self) -> str:
+        """The step, and the item where there is one."""
+        return self.step if self.index is None else f"{self.step}[{self.index}]"
+
+    def __str__(self) -> str:
+        """Return the call in one line."""
+        return f"{self.place} called {self.tool!r} with {short_json(self.params)}"
+
+
+@dataclass(frozen=True, slots=True)
+class CallMiss(UnrecordedCall):
+    """A call that was never recorded and was not made."""
+
     nearest: str | None = None
     """Where the nearest recorded call was made: its step, and the item where there is one."""
     differences: tuple[str, ...] = ()
     """What of it differs, a sentence each."""
     not_live_reason: str = ""
     """Why it was not made for real, where that was wanted."""
-
-    @property
-    def place(self) -> str:
-        """The step, and the item where there is one."""
-        return self.step if self.index is None else f"{self.step}[{self.index}]"
 
     def step_message(self) -> str:
         """Return the miss in one line, for a reader who knows the step and its tool."""
@@ -142,21 +152,6 @@ def short_json(value: Json) -> str:
 
 
 _STATUSES_WITHOUT_ANSWER = frozenset({"cancelled"})
-
-
-@dataclass(frozen=True, slots=True)
-class UnrecordedCall:
-    """A call that was never recorded and was made for real."""
-
-    step: StepId
-    tool: str
-    params: JsonObject
-    index: int | None = None
-
-    def __str__(self) -> str:
-        """Return the call in one line."""
-        place = self.step if self.index is None else f"{self.step}[{self.index}]"
-        return f"{place} called {self.tool!r} with {short_json(self.params)}"
 
 
 @dataclass(slots=True)
