@@ -332,6 +332,7 @@ def test_a_gate_on_data_may_not_come_to_look_at_what_a_model_answers() -> None:
         {"tool": "scale", "params": {"items": "${steps.items}"}},
         {"params": {"items": "${steps.items}"}, "optional": True},
         {"params": {"items": "${steps.items}"}, "when": "inputs.n > 100"},
+        {"params": {"items": "${item}"}, "for_each": "${steps.items}", "min_ok": 0},
     ],
 )
 def test_a_step_that_stands_for_another_is_asked_as_much(step: JsonObject) -> None:

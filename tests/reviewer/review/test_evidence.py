@@ -66,6 +66,28 @@ def test_items_that_a_recovery_leaves_out_keep_the_goal_from_being_achieved(
     assert any("were left out" in line for line in found.missing_data)
 
 
+@pytest.mark.parametrize(
+    ("second", "is_achieved"),
+    [([1, 2, 3], True), ([1, 0, 3], False), ([1, Fails("gone"), 3], False)],
+)
+def test_a_gate_is_lifted_only_by_an_item_that_it_was_evaluated_on(
+    *, second: list[Json | Fails], is_achieved: bool
+) -> None:
+    codes: Json = ["A", "B", "C"]
+    plan = plan_of(
+        {"id": "prices", "tool": "fetch", "for_each": codes},
+        {"id": "prices_2", "tool": "fetch", "for_each": codes, "supersedes": "prices", "min_ok": 0},
+        gates=[
+            {"id": "pos__prices", "on": "prices", "check": "output > 0"},
+            {"id": "pos__prices_2", "on": "prices_2", "check": "output > 0"},
+        ],
+        result="${steps.prices_2}",
+    )
+    scripted: dict[str, object] = {"prices": [1, 0, 3], "prices_2": second}
+
+    assert review(run_plan(plan, scripted, FETCH)).goal_achieved is is_achieved
+
+
 def test_items_may_be_left_out_where_the_goal_says_so_and_the_confidence_falls() -> None:
     found = fetched_again(["A", "C"], [1, 3], gated=False, may_drop=("fetch",))
 

@@ -223,6 +223,13 @@ def _weaker_steps(before: Plan, after: Plan, patch: PlanPatch) -> Iterator[Diagn
                 f"step {step.id!r} would be optional, and {old.id!r}, for which it stands, is not",
                 "leave `optional` out",
             )
+        if step.min_ok is not None and (old.min_ok is None or step.min_ok < old.min_ok):
+            yield make_diagnostic(
+                "E413",
+                f"{pointer}/min_ok",
+                f"step {step.id!r} would let items fail that {old.id!r}, for which it stands, needs",
+                "leave `min_ok` out, or keep that of the step before",
+            )
         if step.when is not None and (old.when is None or not _same_condition(step, old)):
             yield make_diagnostic(
                 "E413",

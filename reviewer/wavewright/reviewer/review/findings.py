@@ -304,18 +304,19 @@ def _is_asked_again(entry: GateRecord, run: ReviewedRun) -> bool:
     end = run.state.steps.get(successor) if successor is not None else None
     if successor is None or end is None:
         return False
-    if not any(
-        _template_gate(other) == _template_gate(entry) and other.verdict != "not_evaluated"
+    asked = {
+        other.index
         for other in end.gates
-    ):
-        return False
+        if _template_gate(other) == _template_gate(entry) and other.verdict != "not_evaluated"
+    }
     if entry.index is None or _may_drop(run, entry.step, successor):
-        return True
-    if end.items is None:
-        return False
+        return bool(asked)
     labels = item_labels(run, entry.step)
-    known = entry.index < len(labels)
-    return known and labels[entry.index] in item_labels(run, successor)
+    if end.items is None or entry.index >= len(labels):
+        return False
+    # An item whose call has failed has no record, so that leaves the old verdict.
+    places = enumerate(item_labels(run, successor))
+    return any(label == labels[entry.index] and place in asked for place, label in places)
 
 
 def _template_gate(entry: GateRecord) -> str:
