@@ -383,9 +383,7 @@ class ExpressionOrigins:
         bare = without_parens(node)
         if isinstance(bare, FunctionCall) and bare.function in _ROUNDINGS:
             inner = self._formula(bare.arguments[0])
-            if inner.figures and inner.figures[-1][0] == "*":
-                return replace(inner, awaits_places=True)
-            return _Formula(bare)
+            return replace(inner, awaits_places=True) if inner.figures else _Formula(bare)
         if _is_call(bare, {"double"}) and isinstance(bare, FunctionCall) and bare.target is None:
             return self._formula(bare.arguments[0])
         if not isinstance(bare, Binary) or bare.operator not in _ON_THE_RIGHT:
@@ -661,7 +659,7 @@ class _Formula:
     figures: Figures = ()
     is_rounded: bool = False
     awaits_places: bool = False
-    """Whether it was multiplied and rounded, and not divided by the places yet."""
+    """Whether it was rounded, and not divided by the places yet."""
     is_lost: bool = False
     """Whether the value cannot be told from the outcome any more: `x * 0`, `x + 1e300`."""
 
@@ -670,7 +668,9 @@ class _Formula:
         if (operator, figure) in _NEUTRAL:
             return self
         is_lost = self.is_lost or not _MIN_SIZE < abs(figure) < _MAX_SIZE
-        places = self.figures[-1][1] if self.awaits_places else None
+        places = None
+        if self.awaits_places and self.figures[-1][0] == "*":
+            places = self.figures[-1][1]
         if places is None or operator != "/" or figure not in _PLACES:
             figures = (*self.figures, (operator, figure))
             return replace(self, figures=figures, awaits_places=False, is_lost=is_lost)

@@ -40,9 +40,12 @@ class JobWords:
             if word in _ORDINALS and before not in _PER  # a time: `per second`
         }
         self._stems = {_stem(word) for word in words} | {*_SIGNS.findall(said)}
-        for names in _UNIT_NAMES:
-            if self._stems.intersection(names):
-                self._stems.update(names)
+        for names in (*_UNIT_NAMES, *(names for names, _ in _CONVERSIONS)):
+            # A letter alone may be anything; a unit that is written out has its signs.
+            if any(
+                _stem(name) in self._stems for name in names if len(name) > 1 or name in "%€$£¥"
+            ):
+                self._stems.update(map(_stem, names))
         self._periods, self._bounds = _periods(said)
         units = {*_units_asked(words), *(name.casefold().rpartition("_")[2] for name in fields)}
         for text in texts:
