@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -129,6 +130,35 @@ steps:
         ("E304", "/steps/2/params/rows"),
         ("E601", "/steps/3/params/text"),
     ]
+
+
+ROUND: Final = """\
+inputs: {last: none}
+steps:
+  - {id: page, tool: fetch, params: {code: GNP, days: 3}}
+  - {id: tell, tool: send, params: {text: "${inputs.last}"}}
+result: ${steps.page.code}
+"""
+
+
+@pytest.mark.parametrize(
+    ("params", "code", "step"),
+    [
+        pytest.param('{last: "${steps.r}"}', "E601", "r.2.tell", id="what the round before read"),
+        pytest.param("{}", "W809", "r.2.tell", id="whether there is another round"),
+    ],
+)
+def test_untrusted_text_is_followed_from_one_round_of_a_loop_to_the_next(
+    params: str, code: str, step: str
+) -> None:
+    plan = f"""\
+steps:
+  - {{id: r, plan: round, repeat: {{until: steps.r == 'done', max: 3, params: {params}}}}}
+"""
+
+    found = check(expand(plan, round=ROUND).plan, None, TOOLS)
+
+    assert [one.code for one in found if repr(step) in one.message] == [code]
 
 
 def test_a_fault_in_a_sub_plan_stands_at_the_call_and_names_its_own_place() -> None:
