@@ -40,7 +40,7 @@ from wavewright.planner.plans.uses import (
     asks_each_item,
     plan_texts,
 )
-from wavewright.planner.schemas.conditions import NO_FACTS, Fact, Facts
+from wavewright.planner.schemas.conditions import NO_FACTS, Facts, KnownPart
 from wavewright.planner.schemas.inference import PartTypes
 from wavewright.planner.schemas.views import schema_below
 from wavewright.planner.types import Json, JsonSchema, StepId
@@ -143,13 +143,13 @@ def _facts_of_plan(subject: CheckContext) -> Facts:
             items = _items_at_least(subject, step, known)
             least = items if step.min_ok is None else min(step.min_ok, items)
             if least > 0:
-                known |= {Fact(step_path(step_id), least)}
+                known |= {KnownPart(step_path(step_id), least)}
     return known
 
 
-def _facts_of_inputs(path: str, value: Json) -> Iterator[Fact]:
+def _facts_of_inputs(path: str, value: Json) -> Iterator[KnownPart]:
     if isinstance(value, list) and value:
-        yield Fact(path, len(value))
+        yield KnownPart(path, len(value))
     if isinstance(value, dict):
         for name, member in value.items():
             yield from _facts_of_inputs(f"{path}.{field_name(name)}", member)
@@ -204,7 +204,7 @@ def _facts_where(
 
 def _facts_of_gates(subject: CheckContext, reader: Step) -> Facts:
     """Return what is known of the steps that a step reads, as their gates stop what does not pass."""
-    known = set[Fact]()
+    known = set[KnownPart]()
     for gate in subject.plan.gates:
         gated = None if gate.on is None else subject.steps.get(gate.on)
         stops = gate.severity == "block" and gate.on in subject.graph.reads[reader.id]
@@ -212,7 +212,7 @@ def _facts_of_gates(subject: CheckContext, reader: Step) -> Facts:
             continue
         output = step_path(gated.id)
         if gate.required is not None:
-            known |= {Fact(f"{output}.{path}", 1) for path in gate.required}
+            known |= {KnownPart(f"{output}.{path}", 1) for path in gate.required}
         if gate.check is not None:
             schema = subject.types.call_output(gated)
             for fact in _facts_where(subject, gate.check, "gate", gated, schema):

@@ -251,7 +251,7 @@ class _Walk:
         whole = stronger(*(value.total() for value in values))
         if not whole and node.function != "lists.range":
             return _trusted_result(node, values)
-        return RULES.get(node.function, _whatever)(_Call(node, values, whole))
+        return RULES.get(node.function, _whatever)(_InfluencedCall(node, values, whole))
 
 
 def text_of_parts(parts: Sequence[Value | str]) -> Influence:
@@ -315,7 +315,7 @@ def _reordered(owner: Value, by: Influence) -> Value:
     return Value(elements=owner.element(), shape=shape, floor=owner.floor, size=size)
 
 
-class _Call(NamedTuple):
+class _InfluencedCall(NamedTuple):
     """A call of a function of which untrusted text decides something."""
 
     node: FunctionCall
@@ -325,24 +325,24 @@ class _Call(NamedTuple):
     """The strongest influence on any of them."""
 
 
-def _whatever(call: _Call) -> Value:
+def _whatever(call: _InfluencedCall) -> Value:
     """Return the value of a function that may hold all that it was made of."""
     return Value(_spelled(call.whole), is_text=_gives_text(call.node.function, call.values))
 
 
-def _itself(call: _Call) -> Value:
+def _itself(call: _InfluencedCall) -> Value:
     return call.values[0]
 
 
-def _same_text(call: _Call) -> Value:
+def _same_text(call: _InfluencedCall) -> Value:
     return Value(call.values[0].total(), is_text=True)
 
 
-def _as_text(call: _Call) -> Value:
+def _as_text(call: _InfluencedCall) -> Value:
     return Value(call.values[0].as_text(), is_text=True)
 
 
-def _answered(call: _Call) -> Value:
+def _answered(call: _InfluencedCall) -> Value:
     return _answer(call.values)
 
 
@@ -366,51 +366,51 @@ def _number_from(values: Sequence[Value]) -> Value:
             return Value(number(strongest.origin))
 
 
-def _measured(call: _Call) -> Value:
+def _measured(call: _InfluencedCall) -> Value:
     return Value(_number_of(call.values[0]))
 
 
-def _made_number(call: _Call) -> Value:
+def _made_number(call: _InfluencedCall) -> Value:
     """Return a number that is made of anything: of one of few values, one of few numbers."""
     is_one_of_few = call.whole.level is Level.CHOICE
     return Value(call.whole if is_one_of_few else number(call.whole.origin))
 
 
-def _computed(call: _Call) -> Value:
+def _computed(call: _InfluencedCall) -> Value:
     """Return what is computed of numbers: no more than a number."""
     return Value(limited(call.whole, number(call.whole.origin)))
 
 
-def _instant(call: _Call) -> Value:
+def _instant(call: _InfluencedCall) -> Value:
     return Value(limited(call.whole, Influence(Level.DATE, DATE_BITS + TIME_BITS)))
 
 
-def _year(call: _Call) -> Value:
+def _year(call: _InfluencedCall) -> Value:
     return Value(limited(call.whole, Influence(Level.DATE, DATE_BITS)))
 
 
-def _part_of_instant(call: _Call) -> Value:
+def _part_of_instant(call: _InfluencedCall) -> Value:
     """Return a part of a timestamp, which is one of a few numbers; of a duration it is a number."""
     return Value(_as_choice(call.whole)) if call.whole.level <= Level.DATE else _computed(call)
 
 
-def _same_elements(call: _Call) -> Value:
+def _same_elements(call: _InfluencedCall) -> Value:
     """Return a list of the same elements in another order, or of some of them."""
     first = call.values[0]
     return _reordered(first, call.whole) if first.is_list and not first.is_text else _whatever(call)
 
 
-def _extreme(call: _Call) -> Value:
+def _extreme(call: _InfluencedCall) -> Value:
     values = call.values
     chosen = either([*values]) if len(values) > 1 else values[0].key()
     return chosen.raised(_as_choice(call.whole))
 
 
-def _flattened(call: _Call) -> Value:
+def _flattened(call: _InfluencedCall) -> Value:
     return Value(elements=call.values[0].key().key(), shape=_count(call.values[0]))
 
 
-def _joined(call: _Call) -> Value:
+def _joined(call: _InfluencedCall) -> Value:
     node, listed = call.node, call.values[0]
     between: Influence | str = ""
     if len(call.values) > 1:
@@ -429,7 +429,7 @@ def _joined(call: _Call) -> Value:
     return Value(_spelled(whole), is_text=True)
 
 
-def _formatted(call: _Call) -> Value:
+def _formatted(call: _InfluencedCall) -> Value:
     """Return a text that values are filled into; or a date as a format writes it, of the function."""
     target = call.node.target
     if target is None:
@@ -443,7 +443,7 @@ def _formatted(call: _Call) -> Value:
     return Value(joined([*filled, *_CLAUSE.split(form.value)]), is_text=True)
 
 
-def _range(call: _Call) -> Value:
+def _range(call: _InfluencedCall) -> Value:
     literal, count = without_parens(call.node.arguments[0]), call.whole
     size = None
     if isinstance(literal, LiteralValue) and isinstance(literal.value, int):
@@ -451,7 +451,7 @@ def _range(call: _Call) -> Value:
     return Value(elements=TRUSTED, shape=limited(count, number(count.origin)), size=size)
 
 
-def _split(call: _Call) -> Value:
+def _split(call: _InfluencedCall) -> Value:
     whole, *others = (value.total() for value in call.values)
     if not whole:
         # A trusted text, cut at places that are chosen: one of the lists that it can be cut into.
@@ -463,7 +463,7 @@ def _split(call: _Call) -> Value:
     )
 
 
-def _zipped(call: _Call) -> Value:
+def _zipped(call: _InfluencedCall) -> Value:
     """Return the list of what stands at one place of several lists of one length."""
     values = call.values
     known = [value.items for value in values if value.items is not None]
@@ -480,7 +480,7 @@ def _zipped(call: _Call) -> Value:
     )
 
 
-def _cut(call: _Call) -> Value:
+def _cut(call: _InfluencedCall) -> Value:
     """Return a part of a text: of a trusted one, one of the parts that it has."""
     node, values = call.node, call.values
     whole = values[0].total()
@@ -498,7 +498,7 @@ def _cut(call: _Call) -> Value:
     return Value(cut._replace(bits=cut.bits * ends), is_text=True)
 
 
-def _replaced(call: _Call) -> Value:
+def _replaced(call: _InfluencedCall) -> Value:
     node = call.node
     whole, old, new, *limit = (value.total() for value in call.values)
     if whole.level <= Level.CHOICE and new.level <= Level.CHOICE:
@@ -529,7 +529,7 @@ def _chosen_parts(node: FunctionCall, choosers: Sequence[Influence]) -> Influenc
     return stronger(*chosen)._replace(bits=bits)
 
 
-def _formatted_instant(call: _Call) -> Value:
+def _formatted_instant(call: _InfluencedCall) -> Value:
     """Return a date as a format writes it: a date, where its parts stand apart as those of a date."""
     instant, form, *zone = (value.total() for value in call.values)
     zones = [_as_choice(part, _MOST_ZONES) for part in zone if part]
@@ -571,7 +571,7 @@ def _gives_text(name: str, values: Sequence[Value]) -> bool:
     }  # fmt: skip
 
 
-_FUNCTIONS: Final[Mapping[Callable[[_Call], Value], str]] = {
+_FUNCTIONS: Final[Mapping[Callable[[_InfluencedCall], Value], str]] = {
     _answered: "contains startsWith endsWith matches bool math.isNaN math.isInf math.isFinite "
     "sets.contains sets.equivalent sets.intersects",
     _measured: "size",

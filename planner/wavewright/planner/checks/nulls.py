@@ -28,7 +28,7 @@ from wavewright.planner.cel.nodes import (
     children,
     without_parens,
 )
-from wavewright.planner.schemas.conditions import Conditions, Fact, Facts, is_known
+from wavewright.planner.schemas.conditions import Conditions, Facts, KnownPart, is_known
 from wavewright.planner.schemas.inference import PartTypes, written_clauses
 from wavewright.planner.schemas.operator_types import (
     call_result,
@@ -93,8 +93,8 @@ def facts_of_elements(tree: ExpressionNode, text: str, types: PartTypes, name: s
     where there is such an element.
     """
     found = _Misuses(text, types)
-    elements = {Fact(name + field) for field in found.element_facts(tree)}
-    return frozenset({*elements, Fact(found.source(tree), 1)})
+    elements = {KnownPart(name + field) for field in found.element_facts(tree)}
+    return frozenset({*elements, KnownPart(found.source(tree), 1)})
 
 
 def least_length(tree: ExpressionNode, text: str, types: PartTypes, known: Facts) -> int:
@@ -155,13 +155,15 @@ class _Misuses:
         if node.function == "bind":
             outer = _without(known, node.variables)
             if least > 0 or self._is_known(node.range, known):
-                outer |= {Fact(name, least)}
+                outer |= {KnownPart(name, least)}
             yield from self.of(node.arguments[0], outer)
             return
         yield from self._null(node.range, node, f"{node.function}() goes over it", known)
         # The body is evaluated only where there is an element.
-        inner = _without(known | {Fact(self.source(node.range), max(least, 1))}, node.variables)
-        inner |= {Fact(name + field) for field in self.element_facts(node.range)}
+        inner = _without(
+            known | {KnownPart(self.source(node.range), max(least, 1))}, node.variables
+        )
+        inner |= {KnownPart(name + field) for field in self.element_facts(node.range)}
         for argument in node.arguments:
             yield from self.of(argument, inner)
             if len(node.arguments) > 1 and node.function != "sortBy":

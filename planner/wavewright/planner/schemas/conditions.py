@@ -26,7 +26,7 @@ from wavewright.planner.cel.nodes import (
 )
 
 
-class Fact(NamedTuple):
+class KnownPart(NamedTuple):
     """What is known of a part of an expression: that it is not null."""
 
     part: str
@@ -35,7 +35,7 @@ class Fact(NamedTuple):
     """Of a list: the fewest elements that it has."""
 
 
-Facts: TypeAlias = frozenset[Fact]
+Facts: TypeAlias = frozenset[KnownPart]
 
 NO_FACTS: Final[Facts] = frozenset()
 _NEGATED: Final = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -91,7 +91,7 @@ class Conditions:
                 return NO_FACTS
 
     def _has_elements(self, node: ExpressionNode, least: int) -> Facts:
-        return frozenset({Fact(self.source(node), least)})
+        return frozenset({KnownPart(self.source(node), least)})
 
     def _compared(self, part: ExpressionNode, operator: str, other: ExpressionNode) -> Facts:
         """Return what a comparison that holds tells of its left side."""
@@ -109,7 +109,7 @@ class Conditions:
         else:
             return NO_FACTS
         tells = is_null == (operator == "!=")
-        return frozenset({Fact(self.source(part))}) if tells else NO_FACTS
+        return frozenset({KnownPart(self.source(part))}) if tells else NO_FACTS
 
     def _measured(self, listed: ExpressionNode, operator: str, size: int) -> Facts:
         match operator:
@@ -125,10 +125,10 @@ class Conditions:
     def _owners(self, node: ExpressionNode) -> Facts:
         """Return a part and everything on the way to it."""
         bare = without_parens(node)
-        facts = {Fact(self.source(bare))}
+        facts = {KnownPart(self.source(bare))}
         while isinstance(bare, Select | Index):
             bare = without_parens(bare.operand)
-            facts.add(Fact(self.source(bare)))
+            facts.add(KnownPart(self.source(bare)))
         return frozenset(facts)
 
 
@@ -139,6 +139,6 @@ def measured_list(node: ExpressionNode) -> ExpressionNode | None:
     return node.target or next(iter(node.arguments), None)
 
 
-def is_known(part: str, facts: Iterable[Fact]) -> bool:
+def is_known(part: str, facts: Iterable[KnownPart]) -> bool:
     """Whether a part is known not to be null."""
     return any(fact.part == part for fact in facts)
