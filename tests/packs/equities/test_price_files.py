@@ -685,6 +685,7 @@ def test_a_doubtful_stock_is_left_out_with_its_day_and_the_others_are_not(tmp_pa
         pytest.param("date;close\n2010-01-04;1.234.500\n", [1234500], id="points of thousands"),
         pytest.param("date,close\n2010-01-04,.\n2010-01-05,3\n", [3], id="a point for no price"),
         pytest.param(",Close\n2010-01-04,3\n", [3], id="index without a name"),
+        pytest.param("observation_date,X\n2010-01-04,3\n", [3], id="called by its code"),
         pytest.param("|Date|Close|\n|---|--:|\n|2010-01-04|3|\n", [3], id="Markdown"),
         pytest.param(
             "Price,Close,Volume\nTicker,AAPL,AAPL\nDate,,\n2010-01-04,3,9\n", [3], id="yfinance"

@@ -248,3 +248,21 @@ def test_the_rows_of_a_wide_table_are_observations_of_what_they_name() -> None:
         ("Cy Dunn", "Rank: Cook; Born: 1980"),
     ]
     assert records.observations[0].evidence[0].quote == "| Ann Holt | Captain | 1961 | Port Vell |"
+
+
+def test_nested_items_and_definitions_are_told_of_what_they_stand_under() -> None:
+    text = (
+        "- Petrel\n    - Built: 1904\n    - Captain Merrin\n        - Born: 1870\n    - Lost: 1931\n\n"
+        "Petrel\n:   A cutter of the line.\n\n- Nobody\n    - Price: 3\n"
+    )
+    chunk = CHUNK.model_copy(update={"text": text, "end": 100 + len(text)})
+
+    records = generate_records(chunk, ProseReader(None))
+
+    assert records is not None
+    assert [(one.entity, one.text) for one in records.observations] == [
+        ("Petrel", "Built: 1904"),
+        ("Captain Merrin", "Born: 1870"),
+        ("Petrel", "Lost: 1931"),
+        ("Petrel", "Petrel : A cutter of the line."),
+    ]

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias
 
 from wavewright.config import install_hint
 from wavewright.packs.equities.prices import (
@@ -154,16 +154,6 @@ def _told_encoding(file: str, encoding: str) -> str:
     return f"{file}: read as {shown}: it is not UTF-8"
 
 
-class _Table(Protocol):
-    @property
-    def column_names(self) -> list[str]: ...
-    def to_pydict(self) -> dict[str, list[Cell]]: ...
-
-
-class _ParquetModule(Protocol):
-    def read_table(self, source: io.BytesIO) -> _Table: ...
-
-
 def read_parquet_table(
     content: bytes, file: str, named: PriceColumnNames | None = None
 ) -> RawTable:
@@ -174,7 +164,7 @@ def read_parquet_table(
     """
     del named
     try:
-        parquet = cast("_ParquetModule", importlib.import_module("pyarrow.parquet"))
+        parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise ToolError(
             f"{file}: Parquet files are read with pyarrow, which is not installed",
@@ -182,8 +172,8 @@ def read_parquet_table(
         ) from error
     try:
         table = parquet.read_table(io.BytesIO(content))
-        names = list(table.column_names)
-        columns = table.to_pydict()
+        names: list[str] = list(table.column_names)
+        columns: dict[str, list[Cell]] = table.to_pydict()
     except (
         ValueError,
         OSError,
@@ -317,7 +307,7 @@ class FilePrices:
                 return kept[1]
             content = _read_content(opened, name, shown)
             raw = reader(content, shown, self.form.columns)
-            columns = find_columns(raw.header, shown, self.form.columns)
+            columns = find_columns(raw.header, shown, self.form.columns, Path(name).stem)
             table = PriceTable(columns, raw, group_by_symbol(raw.rows, columns))
             self._tables[name] = (stamp, table)
             return table

@@ -248,9 +248,9 @@ class TableRow:
 
 
 def find_columns(
-    header: Sequence[str], file: str, named: PriceColumnNames | None = None
+    header: Sequence[str], file: str, named: PriceColumnNames | None = None, code: str = ""
 ) -> PriceColumns:
-    """Return where the columns stand.
+    """Return where the columns stand; that of prices may be called by their `code`, too.
 
     Raises:
         ToolError: there is no column of dates or of prices, or one name stands twice.
@@ -259,9 +259,10 @@ def find_columns(
     plain = [name.strip().lstrip("\ufeff").strip("<>*") for name in header]
     names = [_UNIT_OF_NAME.sub("", name).lower() for name in plain]
     own = {} if named is None else named.model_dump(exclude_none=True)
+    of_code = {"close": (*_COLUMN_NAMES["close"], code.lower())} if code else {}
     found = {
         meaning: _position(names, (own[meaning].lower(),) if meaning in own else known, file)
-        for meaning, known in _COLUMN_NAMES.items()
+        for meaning, known in {**_COLUMN_NAMES, **of_code}.items()
     }
     for meaning, name in own.items():
         if found[meaning] is None:

@@ -226,6 +226,8 @@ _COMPOUND_BEGINNINGS: Final = word_set(
     "north south east west left right hard soft light heavy black white red blue green dark good bad great much"
 )
 _ITEM: Final = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+(?P<text>\S.*)", re.DOTALL)
+DEFINITION: Final = re.compile(r"(?P<text>[^\n:]{2,80})\n[ \t]*:[ \t]+\S.*", re.DOTALL)
+"""A term with what it means below it."""
 
 
 def whole_words(text: str) -> str:
@@ -329,7 +331,8 @@ def _listed(text: str) -> Iterator[tuple[str, str]]:
     kind = ""
     for block in text_blocks(text):
         content = text[block.start : block.end]
-        heading, item = _HEADING.fullmatch(content), _ITEM.fullmatch(content)
+        heading = _HEADING.fullmatch(content)
+        item = _ITEM.fullmatch(content) or DEFINITION.fullmatch(content)
         if heading is not None:
             title = plain_text(heading["text"])
             kind = _noun(title.split()[-1]) if is_plural(title) and title.isalpha() else ""

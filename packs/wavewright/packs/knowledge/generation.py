@@ -34,6 +34,7 @@ from wavewright.packs.extraction.prose import (
 from wavewright.packs.extraction.relations import KINSHIP, FoundRelation, relations
 from wavewright.packs.extraction.structure import SourcePage, read_structure
 from wavewright.packs.knowledge.chunking import (
+    DEFINITION,
     DOCUMENT,
     FIELD,
     THING,
@@ -191,6 +192,8 @@ class _ChunkReader:
         self._chunk = chunk
         self._prose = prose
         self._subject = _subject(chunk)
+        self._above: list[tuple[int, KnownName]] = []
+        """The items that the next one of a list may be nested in, with their indents."""
 
     def read(self) -> None:
         """Read the rows and items, what they relate, and then the sentences."""
@@ -222,20 +225,40 @@ class _ChunkReader:
         found = [one for one in found if one.end <= span.end]
         evidence = (evidence_of(self._chunk, span),)
         row, item = _ROW.fullmatch(content), _ITEM.match(content)
+        leading = self._leading(span, item, found) if row is None else None
+        parent = self._parent(span, leading) if item is not None else None
+        told = leading or parent
         if row is not None:
             label = plain_text(row["bold"] or row["cell"])
             named = next((one.name for one in found if one.name.name == label), None)
             self._observe(named or self._subject, content, evidence)
-        elif item is not None:
-            lead = _LEAD.match(content, item.end())
-            start = span.start + (lead.end() if lead else 0)
-            leading = next((one for one in found if one.start == start), None)
-            if leading is not None:
-                self._observe(leading.name, content, evidence)
+        elif told is not None:
+            self._observe(told, content, evidence)
         for one in found:
             # A document that repeats its title names nothing by it.
             if one.name != self._subject or self._subject.type != DOCUMENT:
                 self._add_entity(one.name, evidence)
+
+    def _leading(
+        self, span: Span, item: re.Match[str] | None, found: Sequence[FoundName]
+    ) -> KnownName | None:
+        """Return the known name that an item begins with, or that a definition is of."""
+        content = self._chunk.text[span.start : span.end]
+        if item is None and not DEFINITION.match(content):
+            self._above = []
+            return None
+        lead = _LEAD.match(content, 0 if item is None else item.end())
+        start = span.start + (lead.end() if lead else 0)
+        return next((one.name for one in found if one.start == start), None)
+
+    def _parent(self, span: Span, leading: KnownName | None) -> KnownName | None:
+        """Return what the item names that an item is nested in."""
+        indent = span.start - self._chunk.text.rfind("\n", 0, span.start)
+        self._above = [(depth, name) for depth, name in self._above if depth < indent]
+        parent = self._above[-1][1] if self._above else None
+        if leading is not None:
+            self._above.append((indent, leading))
+        return parent
 
     def _relate_forms(self, spans: Sequence[Span]) -> None:
         """Add what rows and lists say of the names that this and the other documents know."""
