@@ -114,7 +114,7 @@ class BrokenPlan:
             checked += check_values(plan, goal, tools())
         if self._case.get("written_by_model"):
             checked += check_written_result(plan, goal, tools())
-        placed = map(expanded.place, [*checked, *self._unready(plan)])
+        placed = expanded.place([*checked, *self._unready(plan)])
         found = locate_diagnostics(placed, text.document)
         return (*text.diagnostics, *found), text.source
 

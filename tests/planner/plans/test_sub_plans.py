@@ -74,7 +74,7 @@ def expand(text: str, **called: str) -> ExpandedPlan:
 
 def errors(expanded: ExpandedPlan) -> list[Diagnostic]:
     found = [one for one in check(expanded.plan, None, TOOLS) if one.severity == "error"]
-    return [*expanded.faults] or [*map(expanded.place, found)]
+    return [*expanded.faults] or [*expanded.place(found)]
 
 
 def test_a_sub_plan_becomes_steps_with_the_id_of_the_step_that_calls_it() -> None:
@@ -302,3 +302,42 @@ result: ${steps.last}
     assert [(one.code, one.pointer) for one in errors(expanded)] == [
         ("E306", "/steps/1/params/rows/0")
     ]
+
+
+LOOP = """\
+steps:
+  - id: again
+    plan: called
+    params: {{code: A}}
+    repeat: {{until: "{until}", max: 5}}
+result: ${{steps.again}}
+"""
+
+
+def test_what_is_wrong_with_the_condition_of_a_loop_is_said_once_and_there() -> None:
+    [fault] = errors(expand(LOOP.format(until="result.total > 1"), called=CALLED))
+
+    assert fault.pointer.startswith("/steps/0/repeat/until")
+
+
+def test_what_is_wrong_in_each_run_of_a_loop_is_said_once() -> None:
+    wrong = CALLED.replace("rows.filter", "rws.filter")
+    [fault] = errors(expand(LOOP.format(until="steps.again.total > 1"), called=wrong))
+
+    assert (fault.pointer, fault.code) == ("/steps/0/plan", "E303")
+
+
+def test_an_input_that_each_run_of_a_loop_lacks_is_named_once() -> None:
+    lacking = CALLED.replace("{code: GNP, days: 10}", "{code: GNP}")
+    faults = errors(expand(LOOP.format(until="steps.again.total > 1"), called=lacking))
+
+    assert [fault.pointer for fault in faults] == ["/steps/0/params"]
+
+
+def test_two_places_of_a_sub_plan_with_the_same_fault_are_both_named() -> None:
+    wrong = CALLED.replace("rows.filter", "rws.filter").replace(
+        "steps.fetch.rows.size()", "steps.fetch.rws.size()"
+    )
+    faults = errors(expand(LOOP.format(until="steps.again.total > 1"), called=wrong))
+
+    assert len(faults) == 2

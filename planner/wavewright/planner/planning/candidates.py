@@ -283,7 +283,7 @@ class PlanValidator:
         checked = check(bound, self.goal, self.tools, allowance=self._allowance)
         if written_by_model and not error_diagnostics(checked):
             checked += check_written_result(bound, self.goal, self.tools)
-        diagnostics = [*expanded.faults, *map(expanded.place, checked)]
+        diagnostics = [*expanded.faults, *expanded.place(checked)]
         return expanded, tuple(
             diagnostics if document is None else locate_diagnostics(diagnostics, document)
         )

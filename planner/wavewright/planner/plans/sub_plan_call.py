@@ -8,7 +8,7 @@ without its inputs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -63,7 +63,7 @@ class ExpandedPlace(NamedTuple):
     document: Document | None = None
     """The sub-plan's; None where it is the document of the plan itself."""
     step: str = ""
-    """In a sub-plan: pointer of the step that calls it."""
+    """Pointer of the step that calls a sub-plan, of what comes from that call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +75,61 @@ class ExpandedPlan:
     """By the pointer of the part; empty where the plan calls no sub-plan."""
     faults: tuple[Diagnostic, ...] = ()
 
-    def place(self, found: Diagnostic) -> Diagnostic:
-        """Return a diagnostic of the expanded plan as one of the plan as it was written.
+    def place(self, diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+        """Return diagnostics of the expanded plan as those of the plan as it was written, each once.
 
         One of a sub-plan stands at the step that calls it, and its message begins with file, line
-        and column.
+        and column. A step of a sub-plan stands in the plan once a run of a loop, and what its caller
+        writes stands in many of its steps: that is said at the caller, where it is written.
         """
+        placed: dict[tuple[str, str, str], _Placed] = {}
+        for found in diagnostics:
+            part = self._placed(found)
+            message = _RUN.sub("", part.diagnostic.message)
+            placed.setdefault((part.diagnostic.code, part.diagnostic.pointer, message), part)
+        at_caller: dict[tuple[str, str, str], Diagnostic] = {}
+        for part in placed.values():
+            if part.caller is not None and not part.is_in_sub_plan:
+                known = at_caller.get(part.fault)
+                # The longer pointer leads to the field, the shorter one to the step alone.
+                if known is None or len(known.pointer) < len(part.diagnostic.pointer):
+                    at_caller[part.fault] = part.diagnostic
+        return [
+            part.diagnostic
+            for part in placed.values()
+            if part.diagnostic is at_caller.get(part.fault, part.diagnostic)
+        ]
+
+    def _placed(self, found: Diagnostic) -> _Placed:
         keys = pointer_keys(found.pointer)
         for length in range(min(len(keys), 5), 1, -1):
             place = self.places.get("".join(f"/{key}" for key in keys[:length]))
             if place is None:
                 continue
             rest = "".join(f"/{key}" for key in keys[length:])
+            fault = (found.code, place.step, _RUN.sub("", found.message))
             if place.document is None:
-                return replace(found, pointer=place.pointer + rest)
+                moved = replace(found, pointer=place.pointer + rest)
+                return _Placed(moved, fault, place.step or None)
             message = f"{position_text(place.document, place.pointer + rest)}: {found.message}"
-            return replace(found, pointer=f"{place.step}/plan", message=message, within=None)
-        return found
+            moved = replace(found, pointer=f"{place.step}/plan", message=message, within=None)
+            return _Placed(moved, fault, place.step, is_in_sub_plan=True)
+        return _Placed(found, (found.code, "", found.message))
+
+
+class _Placed(NamedTuple):
+    """A diagnostic of an expanded plan at its place in the plan as it was written."""
+
+    diagnostic: Diagnostic
+    fault: tuple[str, str, str]
+    """Its code, the step that calls the sub-plan it comes from, and what it says of any run."""
+    caller: str | None = None
+    """Pointer of the step that calls a sub-plan; None where it comes from none."""
+    is_in_sub_plan: bool = False
+
+
+_RUN: Final = re.compile(r"\.\d+(?=[.'])")
+"""The number of a run in an id, such as `refine.2.search`."""
 
 
 def position_text(document: Document, pointer: str) -> str:

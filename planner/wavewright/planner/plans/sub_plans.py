@@ -182,7 +182,7 @@ class _Expansion:
                 }
                 whens = _whens_of_run(step.id, number, repeat, step.when)
             self._add_run(call, run, params, _all_of(whens))
-        self._add(_last_result(step, repeat), ExpandedPlace(call.pointer))
+        self._add(_last_result(step, repeat), ExpandedPlace(call.pointer, step=call.pointer))
         gate = Gate(
             id=GateId(f"{step.id}.until"),
             on=step.id,
@@ -190,7 +190,8 @@ class _Expansion:
             severity="warn",
             hint=f"{step.id!r} ended without it: after {repeat.max} runs",
         )
-        self.gates.append((gate, ExpandedPlace(f"{call.pointer}/repeat")))
+        until = ExpandedPlace(f"{call.pointer}/repeat/until", step=call.pointer)
+        self.gates.append((gate, until))
 
     def _add_run(self, call: SubPlanCall, run: str, params: JsonObject, when: str | None) -> None:
         """Add one run of a sub-plan, under the id of the run."""
@@ -200,7 +201,8 @@ class _Expansion:
         self._add_result(call, rewriting, when)
         self._add_gates(call, rewriting)
         self._add_caps(call, rewriting, when)
-        self._faults += call.rewriting_faults(rewriting)
+        faults = call.rewriting_faults(rewriting)
+        self._faults += (fault for fault in faults if fault not in self._faults)
 
     def _add_children(self, call: SubPlanCall, rewriting: Rewriting, when: str | None) -> None:
         """Add the steps of a sub-plan; they run where the call does."""
@@ -244,7 +246,7 @@ class _Expansion:
                 optional=step.optional,
                 depends_on=tuple(StepId(f"{run}.{name}") for name in resting),
             ),
-            ExpandedPlace(call.pointer),
+            ExpandedPlace(call.pointer, step=call.pointer),
         )
         self._places[place_of_result] = call.place("/result")
 

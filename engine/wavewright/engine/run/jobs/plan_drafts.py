@@ -69,7 +69,7 @@ class PlanOrigin:
 
     def place(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
         """Return the diagnostics of the plan with their places in the document."""
-        own = diagnostics if self.expanded is None else map(self.expanded.place, diagnostics)
+        own = diagnostics if self.expanded is None else self.expanded.place(diagnostics)
         moved = [
             replace(diagnostic, pointer=f"{self.pointer}{diagnostic.pointer}") for diagnostic in own
         ]

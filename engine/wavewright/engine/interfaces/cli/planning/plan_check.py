@@ -411,7 +411,7 @@ def _check_plan(
     basis = _run_basis(options, expanded.plan, goal)
     basis = replace(basis, document=None if text.repairs else text.document)
     plan, found = basis.check(expanded.plan)
-    found = tuple(map(expanded.place, found))
+    found = tuple(expanded.place(found))
     placed = tuple(locate_diagnostics(found, text.document)) if text.document is not None else found
     # An editor of the text cannot fix what stands in a sub-plan.
     return CheckedDocument(
