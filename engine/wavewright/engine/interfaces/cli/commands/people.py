@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from wavewright.engine.interfaces.cli import runs as run_commands
+from wavewright.engine.interfaces import cli
 from wavewright.engine.interfaces.cli.commands.options import FormatOption
 
 group = typer.Typer()
@@ -22,7 +22,7 @@ def decisions(
     """List what waits for a person: questions and approvals, of the daemon's jobs and of runs, and
     packages.
     """
-    return run_commands.decisions_command.list_decisions(decision, output_format=format)
+    return cli.runs.decisions_command.list_decisions(decision, output_format=format)
 
 
 @group.command()
@@ -39,7 +39,7 @@ def answer(
     The first answer is final. A job of the daemon continues by itself, a run with `wavewright
     resume`.
     """
-    return run_commands.decisions_command.give_answer(decision, choice)
+    return cli.runs.decisions_command.give_answer(decision, choice)
 
 
 @group.command()
@@ -62,4 +62,4 @@ def verdict(
 
     The first verdict is final. A rejected package is made again with the remarks.
     """
-    return run_commands.decisions_command.give_verdict(package, accept=accept, remarks=reject or [])
+    return cli.runs.decisions_command.give_verdict(package, accept=accept, remarks=reject or [])

@@ -9,12 +9,7 @@ from typing import Annotated
 
 import typer
 
-from wavewright.engine.interfaces.cli import (
-    common,
-    planning as plan_commands,
-    project as project_commands,
-    runs as run_commands,
-)
+from wavewright.engine.interfaces import cli
 from wavewright.engine.interfaces.cli.commands.options import (
     AnswerOption,
     AsOfOption,
@@ -54,12 +49,12 @@ def plan(
     Prints the plan, the rung of the ladder that made it, the checker's diagnostics and the cost of
     models.
     """
-    return plan_commands.plan_command.plan(
+    return cli.planning.plan_command.plan(
         job,
         as_of=as_of,
         out=out,
         answers=answer or (),
-        inputs=common.arguments.input_overrides(set_, inputs),
+        inputs=cli.common.arguments.input_overrides(set_, inputs),
         output_format=format,
     )
 
@@ -111,9 +106,9 @@ def check(
 
     A permits file beside a plan is compared with what the plan needs.
     """
-    changes = common.arguments.input_overrides(set_, inputs)
+    changes = cli.common.arguments.input_overrides(set_, inputs)
     options = [
-        plan_commands.plan_check.CheckOptions(
+        cli.planning.plan_check.CheckOptions(
             file=file,
             goal=goal,
             tools=tools,
@@ -128,7 +123,7 @@ def check(
         )
         for file in files
     ]
-    return plan_commands.check_command.check_files(
+    return cli.planning.check_command.check_files(
         options, output_format=format, writes_permits=permits
     )
 
@@ -182,22 +177,20 @@ def dry_run(
     Waves, critical path, max parallelism, calls, side effects, approvals, gates and caps.
     With --simulate the plan runs over generated outputs.
     """
-    options = plan_commands.dry_run_command.DryRunOptions(
+    options = cli.planning.dry_run_command.DryRunOptions(
         job=job,
         plan=plan,
         schedule=schedule,
         out=out,
         run=of_run,
         patch=patch,
-        inputs=common.arguments.input_overrides(set_, inputs),
+        inputs=cli.common.arguments.input_overrides(set_, inputs),
         seed=seed,
         fixtures=fixtures,
         approve=approve,
     )
     execute = (
-        plan_commands.dry_run_command.simulate
-        if simulate
-        else plan_commands.dry_run_command.dry_run
+        cli.planning.dry_run_command.simulate if simulate else cli.planning.dry_run_command.dry_run
     )
     return execute(options, output_format=format, output=output)
 
@@ -214,7 +207,7 @@ def keep(
 
     Literals that equal inputs of the run become references to them. Shows them as a diff and asks.
     """
-    return plan_commands.keep_command.keep(run, name, is_confirmed=yes)
+    return cli.planning.keep_command.keep(run, name, is_confirmed=yes)
 
 
 @group.command()
@@ -233,7 +226,7 @@ def diff(
     Compares steps, edges, waves and gates; the exit code is 1 if they differ. For a run alone: what
     each recovery round changed in its plan, and why.
     """
-    return run_commands.comparison_commands.diff(before, after, output_format=format)
+    return cli.runs.comparison_commands.diff(before, after, output_format=format)
 
 
 @group.command()
@@ -261,10 +254,10 @@ def tools(
     parameters that take no untrusted text, with a patch of the settings to apply.
     """
     if untrusted:
-        return project_commands.undeclared_tools.list_undeclared()
+        return cli.project.undeclared_tools.list_undeclared()
     if lock:
-        return project_commands.tools_command.write_lock()
-    return project_commands.tools_command.list_tools(job, output_format=format, lists_all=all)
+        return cli.project.tools_command.write_lock()
+    return cli.project.tools_command.list_tools(job, output_format=format, lists_all=all)
 
 
 @group.command()
@@ -284,7 +277,7 @@ def schema(
     ] = None,
 ) -> int:
     """Print the JSON Schema of a document, for editors."""
-    return project_commands.init_command.print_schema(name, out)
+    return cli.project.init_command.print_schema(name, out)
 
 
 @group.command()

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from wavewright.config import exit_codes
-from wavewright.engine.interfaces.cli import runs as run_commands
+from wavewright.engine.interfaces import cli
 from wavewright.engine.interfaces.cli.commands.options import (
     AnswerOption,
     ApproveOption,
@@ -55,7 +55,7 @@ def runs(
     """List the runs in the journal, or remove old ones."""
     if context.invoked_subcommand is not None:
         return exit_codes.OK  # that of the subcommand counts
-    return run_commands.runs_command.list_runs(
+    return cli.runs.runs_command.list_runs(
         limit=limit,
         output_format=format,
         statuses=[choice.value for choice in status or ()],
@@ -81,7 +81,7 @@ def prune(
     Runs that have not ended, wait for a person or are being executed are kept. A job and its
     targets, and a run and its retries, are removed together.
     """
-    return run_commands.runs_command.prune(keep, is_dry=dry_run)
+    return cli.runs.runs_command.prune(keep, is_dry=dry_run)
 
 
 @group.command()
@@ -118,16 +118,16 @@ def show(
     if answers:
         if step is not None or why is not None or format not in {"text", "json"}:
             raise typer.BadParameter("--answers is asked of a run, and prints text or JSON")
-        return run_commands.runs_command.show_answers(run, output_format=format)
+        return cli.runs.runs_command.show_answers(run, output_format=format)
     if why is not None:
         if step is not None:
             raise typer.BadParameter("--why is asked of a run's result, not of a step")
         if format not in {"text", "json"}:
             raise typer.BadParameter("--why prints text or JSON")
-        return run_commands.runs_command.show_reasons(run, why, output_format=format)
+        return cli.runs.runs_command.show_reasons(run, why, output_format=format)
     if step is not None:
-        return run_commands.step_command.show_step(run, step, output_format=format)
-    return run_commands.runs_command.show_run(run, output_format=format)
+        return cli.runs.step_command.show_step(run, step, output_format=format)
+    return cli.runs.runs_command.show_run(run, output_format=format)
 
 
 @group.command()
@@ -159,8 +159,8 @@ def logs(
     from wavewright.reviewer.package.log_lines import LogFilter
 
     lines = LogFilter(step or "", item, level, search or "")
-    request = run_commands.step_command.LogRequest(lines, is_followed=follow)
-    return run_commands.step_command.show_logs(run, request, output_format=format)
+    request = cli.runs.step_command.LogRequest(lines, is_followed=follow)
+    return cli.runs.step_command.show_logs(run, request, output_format=format)
 
 
 @group.command()
@@ -204,7 +204,7 @@ def retry(
 
     Calls that succeeded and are unchanged are not repeated; tools run with their present code.
     """
-    request = run_commands.earlier_runs.retry_request(
+    request = cli.runs.earlier_runs.retry_request(
         run,
         start=start,
         again=again or (),
@@ -215,10 +215,10 @@ def retry(
         only_failed=failed,
         permits=permits,
     )
-    run_commands.earlier_runs.show_retry(request, as_outcome=dry_run, is_silent=quiet or json)
+    cli.runs.earlier_runs.show_retry(request, as_outcome=dry_run, is_silent=quiet or json)
     if dry_run:
         return exit_codes.OK
-    return run_commands.run_command.execute_request(
+    return cli.runs.run_command.execute_request(
         request, approve=approve, answers=(), as_json=json, is_quiet=quiet
     )
 
@@ -238,10 +238,10 @@ def resume(
 
     Calls that are journaled are not repeated.
     """
-    request = run_commands.earlier_runs.resume_request(
+    request = cli.runs.earlier_runs.resume_request(
         run, concurrency=concurrency, output=output, by=by
     )
-    return run_commands.run_command.execute_request(
+    return cli.runs.run_command.execute_request(
         request, approve=approve, answers=answer or (), as_json=json, is_quiet=quiet
     )
 
@@ -261,7 +261,7 @@ def cancel(
     Another process may execute it: its calls are cancelled. What has finished
     stays in the journal.
     """
-    return run_commands.decisions_command.cancel(run, by=by)
+    return cli.runs.decisions_command.cancel(run, by=by)
 
 
 @group.command()
@@ -290,7 +290,7 @@ def replay(
     from wavewright.engine.rehearsal.recordings.replay_models import ReplayOptions
 
     request = ReplayOptions(planner=planner, reviewer=reviewer, prompt_dir=prompt_dir, live=live)
-    return run_commands.comparison_commands.replay(run, request, output_format=format)
+    return cli.runs.comparison_commands.replay(run, request, output_format=format)
 
 
 @group.command()
@@ -315,7 +315,7 @@ def verify(
     Prints whether the events are intact, changed at one of them, or cut; the exit code is 1 unless
     they are intact. A receipt's signature is checked without the journal.
     """
-    return run_commands.verify_command.verify(about, key=key, output_format=format)
+    return cli.runs.verify_command.verify(about, key=key, output_format=format)
 
 
 @group.command()
@@ -335,4 +335,4 @@ def receipt(
 
     It is signed where there is a key, and `wavewright verify` checks it.
     """
-    return run_commands.verify_command.write_receipt(run, out=out, key=key)
+    return cli.runs.verify_command.write_receipt(run, out=out, key=key)

@@ -10,11 +10,7 @@ from typing import Annotated
 import typer
 
 from wavewright.config import exit_codes
-from wavewright.engine.interfaces.cli import (
-    common,
-    project as project_commands,
-    service as service_commands,
-)
+from wavewright.engine.interfaces import cli
 from wavewright.engine.interfaces.cli.commands.options import (
     FormatOption,
     InputsOption,
@@ -61,7 +57,7 @@ def serve(
     Jobs, runs and questions are in the journal of the project. SIGTERM or Ctrl-C stops it once
     running jobs are journaled; the next one resumes them.
     """
-    return service_commands.daemon_command.serve(slots=slots, log_level=log_level, page=listen)
+    return cli.service.daemon_command.serve(slots=slots, log_level=log_level, page=listen)
 
 
 @schedules_group.callback(invoke_without_command=True)
@@ -69,7 +65,7 @@ def schedules(context: typer.Context, format: FormatOption = "text") -> int:  # 
     """List the project's schedules with their next instants, or begin, pause or resume one."""
     if context.invoked_subcommand is not None:
         return exit_codes.OK  # that of the subcommand counts
-    return service_commands.schedules_command.list_schedules(output_format=format)
+    return cli.service.schedules_command.list_schedules(output_format=format)
 
 
 _ScheduleArgument = Annotated[
@@ -80,19 +76,19 @@ _ScheduleArgument = Annotated[
 @schedules_group.command(name="run")
 def run_schedule(name: _ScheduleArgument) -> int:
     """Have the job of a schedule begun now, beside its instants."""
-    return service_commands.schedules_command.steer("begin", name)
+    return cli.service.schedules_command.steer("begin", name)
 
 
 @schedules_group.command(name="pause")
 def pause_schedule(name: _ScheduleArgument) -> int:
     """Begin nothing by a schedule until it is resumed, also after a restart."""
-    return service_commands.schedules_command.steer("pause", name)
+    return cli.service.schedules_command.steer("pause", name)
 
 
 @schedules_group.command(name="resume")
 def resume_schedule(name: _ScheduleArgument) -> int:
     """Begin jobs by a schedule again; what was due in between is not made up for."""
-    return service_commands.schedules_command.steer("resume", name)
+    return cli.service.schedules_command.steer("resume", name)
 
 
 @group.command()
@@ -122,10 +118,10 @@ def view(
     answer decisions and resume runs. People with tokens of their own sign in with them.
     """
     if add is not None:
-        return service_commands.view_command.add_person(add, role)
+        return cli.service.view_command.add_person(add, role)
     if revoke is not None:
-        return service_commands.view_command.revoke_sessions(revoke)
-    return service_commands.view_command.serve(listen, public_url=public_url, opens=open_)
+        return cli.service.view_command.revoke_sessions(revoke)
+    return cli.service.view_command.serve(listen, public_url=public_url, opens=open_)
 
 
 @group.command()
@@ -177,10 +173,10 @@ def daemon(
     if not topology and (out is not None or vhost != "/"):
         raise typer.BadParameter("--out and --vhost belong to --topology")
     if tail:
-        return service_commands.submit_command.tail(job, packages=packages, as_json=as_json)
+        return cli.service.submit_command.tail(job, packages=packages, as_json=as_json)
     if topology:
-        return service_commands.daemon_command.write_topology(out=out, vhost=vhost)
-    return service_commands.daemon_command.serve(slots=slots, health=health, log_level=log_level)
+        return cli.service.daemon_command.write_topology(out=out, vhost=vhost)
+    return cli.service.daemon_command.serve(slots=slots, health=health, log_level=log_level)
 
 
 @group.command()
@@ -208,14 +204,14 @@ def worker(
     The calls wait in the database of the journal. SIGTERM or Ctrl-C lets calls go on for six
     seconds; other workers make those that have not ended.
     """
-    options = service_commands.worker_command.WorkerOptions(
+    options = cli.service.worker_command.WorkerOptions(
         slots=slots,
         labels=_names(labels),
         tools=_names(tools),
         health=health,
         log_level=log_level,
     )
-    return service_commands.worker_command.serve(options)
+    return cli.service.worker_command.serve(options)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -275,9 +271,7 @@ def play(
     The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Anyone with it
     plays.
     """
-    return service_commands.play_command.serve(
-        name, pack, listen, public_url=public_url, opens=open_
-    )
+    return cli.service.play_command.serve(name, pack, listen, public_url=public_url, opens=open_)
 
 
 @group.command()
@@ -321,7 +315,7 @@ def submit(
 
     Paths in the job are sent relative to the project, which must be the daemon's too.
     """
-    return service_commands.submit_command.submit(
+    return cli.service.submit_command.submit(
         job,
         job_id=id,
         sender=sender,
@@ -329,7 +323,7 @@ def submit(
         waits=wait,
         most=timeout,
         as_json=as_json,
-        inputs=common.arguments.input_overrides(set_, inputs),
+        inputs=cli.common.arguments.input_overrides(set_, inputs),
     )
 
 
@@ -355,5 +349,5 @@ def fake_model(
     provider.
     """
     if run is not None:
-        return project_commands.fake_model_command.run_with_script(script, run)
-    return project_commands.fake_model_command.serve_script(script, port=port, quiet=quiet)
+        return cli.project.fake_model_command.run_with_script(script, run)
+    return cli.project.fake_model_command.serve_script(script, port=port, quiet=quiet)

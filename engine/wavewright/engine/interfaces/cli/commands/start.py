@@ -7,12 +7,7 @@ from typing import Annotated
 
 import typer
 
-from wavewright.engine.interfaces.cli import (
-    common,
-    planning as plan_commands,
-    project as project_commands,
-    runs as run_commands,
-)
+from wavewright.engine.interfaces import cli
 from wavewright.engine.interfaces.cli.commands.options import (
     AnswerOption,
     ApproveOption,
@@ -48,9 +43,9 @@ def init(
     It has typed functions as tools, a plan, a job, a goal template and tests.
     """
     return (
-        project_commands.init_command.write_here(folder)
+        cli.project.init_command.write_here(folder)
         if here
-        else project_commands.init_command.write_project(folder)
+        else cli.project.init_command.write_project(folder)
     )
 
 
@@ -83,20 +78,20 @@ def do(
     Needs a model; without one, goal templates for a similar goal are named.
     """
     names = [name.strip() for name in (tools or "").split(",") if name.strip()]
-    options = plan_commands.plan_command.DoOptions(
+    options = cli.planning.plan_command.DoOptions(
         goal=goal,
         tools=names,
-        inputs=common.arguments.input_overrides(set_, inputs),
+        inputs=cli.common.arguments.input_overrides(set_, inputs),
         is_dry_run=dry_run,
         is_confirmed=yes,
         answers=answer or (),
         approve=approve,
         output=output,
     )
-    request = plan_commands.plan_command.request_to_run(options)
+    request = cli.planning.plan_command.request_to_run(options)
     if isinstance(request, int):
         return request
-    return run_commands.run_command.execute_request(
+    return cli.runs.run_command.execute_request(
         request, approve=approve, answers=answer or (), as_json=json, is_quiet=quiet
     )
 
@@ -138,12 +133,12 @@ def run(
         plan_file=plan,
         schedule=schedule,
         concurrency=concurrency,
-        as_of=common.arguments.parse_instant(as_of),
+        as_of=cli.common.arguments.parse_instant(as_of),
         output_dir=output,
-        inputs=common.arguments.input_overrides(set_, inputs),
+        inputs=cli.common.arguments.input_overrides(set_, inputs),
         permits=None if permits is None else read_permits(permits),
     )
-    return run_commands.run_command.execute_request(
+    return cli.runs.run_command.execute_request(
         request,
         approve=approve,
         answers=answer or (),
@@ -174,6 +169,6 @@ def doctor(
     daemon's access. With `--model`, the planner's model is asked for a word, for a typed object and
     for a plan of two steps, as a whole and one step at a time.
     """
-    return project_commands.doctor_command.examine(
+    return cli.project.doctor_command.examine(
         output_format=format, is_offline=offline, examines_model=model and not offline
     )
