@@ -172,7 +172,7 @@ class ReviewResult(Record):
     reviewer: Literal["code", "model"] = "code"
     """Who reviewed: code, or a model beside it."""
     confidences: tuple[Confidence, ...] = ()
-    """For each field: the raw figure, the capped one, and why."""
+    """For each field: the raw figure and why, the capped one and what it was `lowered_by`."""
     caps: tuple[CapRecord, ...] = ()
     """Every cap that was asked, whether it applied, and where it came from."""
     steps: tuple[StepConfidence, ...] = ()
