@@ -20,7 +20,9 @@ BlockKind: TypeAlias = Literal["heading", "paragraph", "item", "quote", "row"]
 
 _BULLET: Final = re.compile(r"(?:^|\s)[•·▪‣]\s+")
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?…])[”\"’')\]]*\s+(?=[\"“\u2018'(\[]?[A-Z0-9])")
-_ABBREVIATION: Final = re.compile(r"\b(?:St|Mr|Mrs|Ms|Dr|vs|c|ca|No|approx)\.$")
+_ABBREVIATION: Final = re.compile(
+    r"\b(?:St|Mr|Mrs|Ms|Dr|Prof|Capt|Lt|Sgt|Col|Gen|Rev|Mt|vs|c|ca|No|approx|[Ll]vl?s?)\.$"
+)
 
 
 @dataclass(frozen=True, slots=True)

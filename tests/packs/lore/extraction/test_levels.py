@@ -105,6 +105,7 @@ def test_levels_are_whole_numbers_of_a_row(value: str, levels: str) -> None:
         "<p>It is dark there. Danger level: 4-7</p>",
         "<ul><li>Danger level: 4-7</li></ul>",
         "<h2>Danger level</h2><p>4-7</p>",
+        "<p>Gloam is a wood for Lv. 4-7.</p>",
         "<table><tr><th>Danger level</th><td>4-7</td></tr></table>",
         "<p><b>Danger level:</b> 4-7<br>It is dark there.</p>",
     ],
