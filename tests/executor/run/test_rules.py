@@ -134,13 +134,14 @@ async def test_an_equal_call_whose_output_other_code_cannot_read_is_made() -> No
     assert statuses(state) == {"c": "failed", "d": "ok"}
 
 
+def computed(name: str, *before: str) -> Mapping[str, Any]:
+    return {"id": name, "params": {"by": 1}, "depends_on": list(before)}
+
+
 @pytest.mark.parametrize("is_resumed", [False, True], ids=["at once", "resumed"])
 async def test_of_equal_calls_one_of_this_run_serves_before_one_of_a_run_before(
     *, is_resumed: bool
 ) -> None:
-    def computed(name: str, *before: str) -> Mapping[str, Any]:
-        return {"id": name, "params": {"by": 1}, "depends_on": list(before)}
-
     old = ExecutionHarness().add(answering("old"), deterministic=True)
     donor = ReuseSource((RunSoFar(RUN, await old.run(plan_of(computed("c")))),))
     new = ExecutionHarness().add(answering("new"), deterministic=True)
@@ -154,6 +155,26 @@ async def test_of_equal_calls_one_of_this_run_serves_before_one_of_a_run_before(
 
     assert new.called == ["d"]
     assert outputs(state) == {"d": "new", "c": "old", "e": "new"}
+
+
+async def test_an_equal_call_in_progress_serves_before_one_of_a_run_before() -> None:
+    clock = VirtualClock()
+
+    async def slow(_: ToolCall) -> Json:
+        await clock.sleep(5)
+        return "new"
+
+    old = ExecutionHarness().add(answering("old"), deterministic=True)
+    donor = ReuseSource((RunSoFar(RUN, await old.run(plan_of(computed("c")))),))
+    new = ExecutionHarness().add(slow, deterministic=True).add(echo, "look")
+    # What most depends on is called first: `d`, before `c` is taken over.
+    rest = [{"id": name, "tool": "look", "depends_on": [before]} for name, before in ("fd", "gf")]
+    plan = plan_of(computed("d"), computed("c"), computed("e", "c"), *rest)
+
+    state = await new.run(plan, donor=donor, clock=clock, schedule="dataflow")
+
+    assert new.called == ["d", "f", "g"]
+    assert [output_of(state, name) for name in "cde"] == ["old", "new", "new"]
 
 
 async def test_a_write_of_a_retried_run_that_other_code_cannot_read_ends_the_step() -> None:

@@ -558,7 +558,7 @@ class CallRunner:
             outcome.endings.append(item)
             self._finish_item(call.fan_out, item, outcome)
         if call.key is not None:
-            for follower in self._equal_calls.fail(call, content_of(call.key)):
+            for follower in self._equal_calls.take_followers(call, content_of(call.key)):
                 outcome.calls.append((follower, 0.0))
 
     def _serve_followers(
@@ -571,7 +571,7 @@ class CallRunner:
         """End the calls that wait for an equal one with its output."""
         if call.key is None or call.compiled is None or not self._rules.may_share(call):
             return
-        for follower in self._equal_calls.succeed(content_of(call.key), ending):
+        for follower in self._equal_calls.succeed(call, content_of(call.key), ending):
             follower.written = ending.data
             why = reason or reuse_reason(FromEqualCall(ending))
             self._finish_call(follower, "reused", ending.output, outcome, why)

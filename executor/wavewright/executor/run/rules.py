@@ -444,10 +444,12 @@ class CallRules:
         if self.may_share(call) and call.key is not None:
             content = content_of(call.key)
             equal = self.equal_calls.finished(content)
+            is_made_here = equal is not None and equal.status != "reused"
+            # What this run makes serves before what it takes over, also where that is there first.
+            if not is_made_here and self.equal_calls.is_in_progress(content):
+                return FollowEqualCall()
             if equal is not None:
                 return ReuseOutput(FromEqualCall(equal))
-            if self.equal_calls.is_in_progress(content):
-                return FollowEqualCall()
         return NeedsStoredOutput() if self._may_be_stored(call) else None
 
     def _may_be_stored(self, call: ScheduledCall) -> bool:
@@ -612,14 +614,18 @@ class EqualCalls:
         """Let a call wait for the equal one that is in progress."""
         self._followers.setdefault(content, []).append(call)
 
-    def succeed(self, content: CallContent, ending: FinishedCall) -> list[ScheduledCall]:
+    def succeed(
+        self, call: ScheduledCall, content: CallContent, ending: FinishedCall
+    ) -> list[ScheduledCall]:
         """Keep the ending of a call; return its followers."""
         self._let_serve(content, ending)
-        self._leaders.pop(content, None)
-        return self._followers.pop(content, [])
+        return self.take_followers(call, content)
 
-    def fail(self, call: ScheduledCall, content: CallContent) -> list[ScheduledCall]:
-        """Return the followers of a call that failed, which must be made themselves."""
+    def take_followers(self, call: ScheduledCall, content: CallContent) -> list[ScheduledCall]:
+        """Return the calls that follow one that has ended; where it failed they must be made
+        themselves.
+        """
+        # A call that is taken over leads none: those that follow wait for the one in progress.
         if self._leaders.get(content) is not call:
             return []
         del self._leaders[content]
