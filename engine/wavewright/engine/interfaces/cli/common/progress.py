@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    contextmanager,
+    redirect_stdout,
+    suppress,
+)
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TextIO, TypeAlias, cast
+from typing import Protocol, Self, TextIO, cast
 
 from wavewright.engine.interfaces.cli.common.run_text import (
-    ModelLookup,
     noteworthy_rungs,
     one_line,
     rung_line,
@@ -43,11 +48,38 @@ from wavewright.planner.types import Json, as_list, as_object
 from wavewright.reviewer.package.call_reports import frame_line
 from wavewright.reviewer.records import Package
 
-if TYPE_CHECKING:
-    from wavewright.engine.interfaces.cli.common.live import LiveProgress
 
-Progress: TypeAlias = "PlainProgress | LiveProgress"
-"""Shows the progress of a run: in lines of text or JSON, or as a live table."""
+class Progress(Protocol):
+    """Shows the progress of a run: in lines of text or JSON, or as a live table."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def replay(self, events: Sequence[Event]) -> None:
+        """Take the events of earlier attempts at a run that is resumed."""
+        ...
+
+    def show(self, event: Event) -> None:
+        """Show an event."""
+        ...
+
+    def print_line(self, text: str) -> None:
+        """Print a line."""
+        ...
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Return a context in which nothing disturbs a question."""
+        ...
+
+    def print_result(self, package: Package, files: Sequence[Path]) -> None:
+        """Print the outcome."""
+        ...
 
 
 class PlainProgress:
@@ -135,31 +167,6 @@ class JsonProgress(PlainProgress):
 
     def _print(self, body: object) -> None:
         _write(self._out, printable_json(body))
-
-
-def progress_for(
-    *,
-    as_json: bool,
-    is_quiet: bool = False,
-    at_work: ModelLookup | None = None,
-    redact: Callable[[str], str] = str,
-) -> Progress:
-    """Return the progress display: JSON or quiet on request, a live table on a terminal, lines
-    elsewhere.
-
-    `at_work` gives the live table the model that a phase waits for, `redact` what is shown of what
-    tools print.
-    """
-    if as_json:
-        return JsonProgress()
-    if is_quiet:
-        return QuietProgress()
-    if sys.stderr.isatty():
-        # Imported here: its library takes a while to load.
-        from wavewright.engine.interfaces.cli.common.live import LiveProgress
-
-        return LiveProgress(at_work=at_work, redact=redact)
-    return PlainProgress()
 
 
 def print_package(package: Package, files: Sequence[Path]) -> None:

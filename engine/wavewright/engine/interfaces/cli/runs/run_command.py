@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -23,7 +24,12 @@ from wavewright.engine.interfaces.cli.common.arguments import (
     project_settings,
 )
 from wavewright.engine.interfaces.cli.common.output import CommandError, print_error
-from wavewright.engine.interfaces.cli.common.progress import Progress, progress_for
+from wavewright.engine.interfaces.cli.common.progress import (
+    JsonProgress,
+    PlainProgress,
+    Progress,
+    QuietProgress,
+)
 from wavewright.engine.interfaces.cli.common.run_text import model_lookup
 from wavewright.engine.interfaces.cli.common.terminal import (
     InterruptHandler,
@@ -95,12 +101,7 @@ def execute_request(
         output_dir=from_root(request.output_dir, settings),
     )
     notes = project_notes(settings, request.job_file)
-    progress = progress_for(
-        as_json=as_json,
-        is_quiet=is_quiet,
-        at_work=model_lookup(settings),
-        redact=known_secrets_redactor(settings).redact_known,
-    )
+    progress = _progress_for(settings, as_json=as_json, is_quiet=is_quiet)
     interruption = InterruptHandler(progress.print_line)
 
     def on_event(event: Event) -> None:
@@ -296,6 +297,23 @@ def _target_line(event: Event) -> str | None:
             return f"target {target}: {status} (run {run})" + (f"; {reason}" if reason else "")
         case _:
             return f"target {target}: failed: {printable(str(event.body.get('reason', '')))}"
+
+
+def _progress_for(settings: Settings, *, as_json: bool, is_quiet: bool) -> Progress:
+    """Return the progress display: JSON or quiet on request, a live table on a terminal, lines
+    elsewhere.
+    """
+    if as_json:
+        return JsonProgress()
+    if is_quiet:
+        return QuietProgress()
+    if sys.stderr.isatty():
+        # Imported here: its library takes a while to load.
+        from wavewright.engine.interfaces.cli.common.live import LiveProgress
+
+        redact = known_secrets_redactor(settings).redact_known
+        return LiveProgress(at_work=model_lookup(settings), redact=redact)
+    return PlainProgress()
 
 
 def _report_interrupted(run: RunId | None) -> int:
