@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from tests.reviewer.scripted_models import Scripted, ScriptedModels, cut_off
 from wavewright.planner.ports.asking import AnswerRefused, Asking
 from wavewright.planner.ports.conversation import Conversation, FittingAnswer, NoFittingAnswer
-from wavewright.planner.ports.model_port import ModelCall, ModelError
+from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelError
 from wavewright.planner.types import Json, JsonObject, as_object
 from wavewright.prompts import Prompts, prompt_json
 from wavewright.reviewer import asking_models as abridging
@@ -151,8 +151,12 @@ async def test_who_gives_up_is_not_asked_again() -> None:
     def give_up(text: str) -> Verdict:
         raise AnswerRefused([f"it says: {text}"], then="end")
 
+    def reply(answer: ModelAnswer, refused: AnswerRefused) -> str:
+        del answer, refused
+        return ""
+
     asking = Asking(models=models, prompts=Prompts())
-    answer = await Conversation(asking, CALL, read_whole(give_up), lambda *_: "").ask_all(3)
+    answer = await Conversation(asking, CALL, read_whole(give_up), reply).ask_all(3)
 
     assert isinstance(answer, NoFittingAnswer)
     assert answer.faults == ("it says: nothing to be done",)

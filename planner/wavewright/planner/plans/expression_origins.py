@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import add, mul, sub, truediv
+from operator import add, mul, sub
 from typing import Final, Protocol, TypeAlias
 
 from wavewright.planner.cel.nodes import (
@@ -408,7 +408,7 @@ class ExpressionOrigins:
         if is_rounded or not (left.figures or right.figures):
             return _Formula(node)
         if node.operator in _INVERSE:
-            of_right = right.figures
+            of_right: Figures = right.figures
             if any(operator not in _INVERSE for operator, _ in (*left.figures, *of_right)):
                 return _Formula(node)
             if node.operator == "/":
@@ -802,12 +802,12 @@ _FLIPPED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=":
 _ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%"})
 _ON_THE_RIGHT: Final[dict[str, Operator]] = {"+": "+", "-": "-", "*": "*", "/": "/"}
 _ON_THE_LEFT: Final[dict[str, Operator]] = {"+": "+", "-": "from", "*": "*", "/": "over"}
-_INVERSE: Final[dict[str, Operator]] = {"*": "/", "/": "*"}
+_INVERSE: Final[dict[Operator, Operator]] = {"*": "/", "/": "*"}
 _CALCULATED: Final[dict[str, Callable[[float, float], float]]] = {
     "+": add,
     "-": sub,
     "*": mul,
-    "/": truediv,
+    "/": lambda left, right: left / right,
 }
 _NEUTRAL: Final = frozenset({("*", 1.0), ("/", 1.0), ("+", 0.0), ("-", 0.0)})
 _PLACES: Final = frozenset(10.0**places for places in range(1, 13))
