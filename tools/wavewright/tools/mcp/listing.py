@@ -10,6 +10,7 @@ import mcp_types
 from mcp import Client, MCPError
 from pydantic import ValidationError
 
+from wavewright.config.errors import WavewrightError
 from wavewright.planner.types import JsonObject
 from wavewright.tools.mcp.connection import ConnectionState, reason_of
 from wavewright.tools.mcp.lock import ListedTool, ServerListing
@@ -27,7 +28,7 @@ class PageLimit:
     """Why no more are read."""
 
 
-class ListingCutOff(Exception):
+class ListingCutOff(WavewrightError):
     """The connection ended while a page after the first one was asked for."""
 
     def __init__(self, limit: PageLimit) -> None:
