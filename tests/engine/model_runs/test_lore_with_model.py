@@ -292,12 +292,12 @@ def write_forced_extractor(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("template", "way"),
     [
-        ("zone_research", "npcs → package"),
-        pytest.param(TEMPLATE.stem, "orchestrated → package", marks=pytest.mark.long),
+        ("zone_research", ["npcs", "package"]),
+        pytest.param(TEMPLATE.stem, ["orchestrated", "package"], marks=pytest.mark.long),
     ],
 )
 def test_a_forced_extractor_lowers_its_category_alone(
-    lore_runs: LoreRuns, template: str, way: str
+    lore_runs: LoreRuns, template: str, way: list[str]
 ) -> None:
     lore_runs.template = TEMPLATE.with_name(f"{template}.yaml")
     write_forced_extractor(lore_runs.folder)
