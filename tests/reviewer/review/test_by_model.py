@@ -148,7 +148,10 @@ async def test_a_model_can_lower_a_verdict_and_never_raise_one(
 
 @pytest.mark.parametrize(
     ("claim", "figure"),
-    [("0.9", 0.9), (90, 0.9), ("90%", 0.9), ("90 %", 0.9), ("0,9", 0.9), (1, 1.0), (100, 1.0)],
+    [
+        *[("0.9", 0.9), (90, 0.9), ("90%", 0.9), ("90 %", 0.9), ("0,9", 0.9), (1, 1.0), (100, 1.0)],
+        *[(".9", 0.9), ("90 percent", 0.9), ("9/10", 0.9), ("4 of 5", 0.8), ("1 / 1", 1.0)],
+    ],
 )
 async def test_a_figure_in_another_form_is_read_with_a_note(claim: Json, figure: float) -> None:
     found, models, _ = await review(simple_run(), {**GOOD, "confidence": claim})
@@ -157,6 +160,51 @@ async def test_a_figure_in_another_form_is_read_with_a_note(claim: Json, figure:
     assert found.opinion is not None
     assert found.opinion.confidence == figure
     assert bool(found.opinion.notes) == (claim != 1)
+
+
+@pytest.mark.parametrize("nothing", ["none", "None.", "n/a", [], ["None"], [None, ""], {}, False])
+@pytest.mark.parametrize("field", ["missing_data", "recovery_actions"])
+async def test_words_for_nothing_in_a_list_contradict_no_approval(
+    field: str, nothing: Json
+) -> None:
+    found, models, _ = await review(simple_run(), {**GOOD, field: nothing})
+
+    assert found.goal_achieved
+    assert len(models.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("actions", "accepted"),
+    [
+        ("refetch", [("refetch", None, None)]),
+        ("Refetch the data", [("refetch", None, None)]),
+        (["REFETCH", "replace step a"], [("refetch", None, None), ("replace_step", None, None)]),
+        ([{"action": "Re-fetch", "step": "a"}], [("refetch", None, "a")]),
+        ([{"kind": "WRONG SOURCE", "step": "a"}], [("replace_step", "wrong_source", "a")]),
+        ({"kind": "stale", "step": "steps.a"}, [("refetch", "stale", "a")]),
+        ([{"kind": "Stale", "step": "${steps.a[2]}"}], [("refetch", "stale", "a")]),
+        (
+            [{"kind": "stale", "step": ["a", "b"], "fields": "x", "tool": "", "hint": None}],
+            [("refetch", "stale", "a"), ("refetch", "stale", "b")],
+        ),
+        ([None, "none", {"action": "refetch", "step": "none"}], [("refetch", None, None)]),
+        (["Buy a newer thermometer"], []),
+        ([{"action": "refetch", "step": "c"}], []),
+    ],
+)
+async def test_actions_in_another_form_are_read_as_they_are_meant(
+    actions: Json, accepted: list[tuple[str, str | None, str | None]]
+) -> None:
+    plan = plan_of({"id": "a"}, {"id": "b", "params": {"x": "${steps.a.x}"}})
+    no: JsonObject = {**GOOD, "goal_achieved": False, "confidence": 0.2, "missing_data": ["x"]}
+    found, models, _ = await review(
+        run_plan(plan, {"a": {"x": 1}, "b": {"x": 1}}), {**no, "recovery_actions": actions}
+    )
+
+    assert len(models.asked) == 1
+    assert found.opinion is not None
+    assert found.missing_data == ("x",)
+    assert [(act.action, act.kind, act.step) for act in found.recovery_actions] == accepted
 
 
 @pytest.mark.parametrize(
@@ -169,6 +217,8 @@ async def test_a_figure_in_another_form_is_read_with_a_note(claim: Json, figure:
         {"goal_achieved": False, "confidence": 0.97},
         {"recovery_actions": [{"action": "refetch", "step": "fetch", "hint": "take live prices"}]},
         {"recovery_actions": {"kind": "stale", "step": "fetch"}},
+        {"recovery_actions": "Refetch the total"},
+        {"recovery_actions": [{"kind": "STALE", "step": "fetch"}]},
         {"summary": "The goal is not achieved: the total is wrong."},
         {"summary": "All there. I cannot tell whether it is right."},
     ],

@@ -6,10 +6,10 @@ judge gate, then the result and the outputs that it is made of, then all others.
 needs, or a fair share of what is left. A value that is too large is truncated to valid JSON, keeps
 the items that a gate failed on before others, and says what is left out.
 
-An *opinion* is read from an answer: a figure in another form (`"0.9"`, `90`) is read with a note. A
-review that contradicts itself is asked for once more. Its recovery actions are accepted one by one:
-the action must be in the vocabulary, its step in the plan, its tool in the goal. All others are
-refused, and the refusal is recorded.
+An *opinion* is read from an answer: a figure or a list in another form (`"0.9"`, `90`, one text for
+a list) is read with a note. A review that contradicts itself is asked for once more. Its recovery
+actions are accepted one by one: the action must be in the vocabulary, its step in the plan, its
+tool in the goal. All others are refused, and the refusal is recorded.
 """
 
 from __future__ import annotations
@@ -467,9 +467,16 @@ _DENIAL = re.compile(
     re.IGNORECASE,
 )
 """Words of a summary by which the goal is not achieved."""
-_TRUE_WORDS = frozenset({"true", "yes"})
-_FALSE_WORDS = frozenset({"false", "no"})
-_PERCENT = re.compile(r"(\d+(?:[.,]\d+)?)\s*(%?)")
+_TRUE_WORDS = frozenset({"true", "yes", "achieved"})
+_FALSE_WORDS = frozenset({"false", "no", "not achieved", "partly", "partially"})
+_CONFIDENCE = re.compile(
+    r"(\d*[.,]?\d+)\s*(?:(%|per ?cent)|(?:/|(?:out )?of)\s*([1-9]\d*))?", re.IGNORECASE
+)
+_NO_ENTRIES = frozenset(
+    {"", "none", "nothing", "no", "n/a", "null", "none needed", "none required"}
+    | {"no action", "no action needed", "no action required", "nothing is missing"}
+)
+"""Texts by which a list has no entry."""
 
 
 def _in_usual_form(value: Json) -> Json:
@@ -487,13 +494,18 @@ def _in_usual_form(value: Json) -> Json:
             notes.append(
                 f"{name!r} was written {json.dumps(given)} and read as {json.dumps(usual)}"
             )
-    for name in ("missing_data", "recovery_actions"):
+    for name, entries_of in (("missing_data", _lines), ("recovery_actions", _actions)):
         given = fields.get(name)
-        if given is None:
-            fields.pop(name, None)
-        elif not isinstance(given, list):
-            fields[name] = [given] if given else []
-            notes.append(f"{name!r} was written as one value and read as a list")
+        listed = given if isinstance(given, list) else [given]
+        entries = [
+            usual for entry in listed if not _is_nothing(entry) for usual in entries_of(entry)
+        ]
+        fields[name] = entries
+        is_as_asked = isinstance(given, list) and [*map(type, given)] == [*map(type, entries)]
+        if given is not None and not is_as_asked:
+            notes.append(f"{name!r} was written in another form and read as {json.dumps(entries)}")
+    if isinstance(summary := fields.get("summary"), list):
+        fields["summary"] = " ".join(map(str, summary))
     if not fields.get("summary"):
         fields["summary"] = "It gives no summary."
         notes.append("'summary' is missing")
@@ -501,20 +513,61 @@ def _in_usual_form(value: Json) -> Json:
     return fields
 
 
+def _is_nothing(entry: Json) -> bool:
+    """Whether an entry says that there is none."""
+    if isinstance(entry, str):
+        return entry.strip(" .-").casefold() in _NO_ENTRIES
+    return not entry
+
+
+def _lines(entry: Json) -> Iterator[Json]:
+    """Yield the line on what is missing; an object is kept as JSON."""
+    yield entry if isinstance(entry, str) else json.dumps(entry, ensure_ascii=False)
+
+
+def _actions(entry: Json) -> Iterator[Json]:
+    """Yield the actions that an entry asks for: a text is one, and so is each of several steps."""
+    if isinstance(entry, str):
+        yield {"action": entry, "hint": entry} if " " in entry.strip() else {"action": entry}
+    elif isinstance(entry, dict):
+        said: JsonObject = {
+            name: part
+            for name, part in entry.items()
+            if part is not None and not (name in {"step", "tool"} and _is_nothing(part))
+        }
+        if isinstance(fields := said.get("fields"), str):
+            said["fields"] = [fields]
+        steps = said.pop("step", None)
+        for step in steps if isinstance(steps, list) else [steps]:
+            yield said if step is None else {**said, "step": _plain_step(step)}
+    else:
+        yield entry
+
+
+def _plain_step(step: Json) -> Json:
+    """Return the id of a step that is written as plans refer to it: `${steps.items[2]}`."""
+    if not isinstance(step, str):
+        return step
+    plain = step.strip().removeprefix("${").removesuffix("}")
+    return plain.removeprefix("steps.").partition("[")[0]
+
+
 def _figure(value: Json) -> float | None:
     """Return a confidence from 0 to 1; from 2 to 100 it is taken for percents."""
-    is_percent = False
     if isinstance(value, str):
-        written = _PERCENT.fullmatch(value.strip())
+        written = _CONFIDENCE.fullmatch(value.strip())
         if written is None:
             return None
-        number, is_percent = float(written[1].replace(",", ".")), bool(written[2])
+        number = float(written[1].replace(",", "."))
+        if written[3]:
+            return number / int(written[3])
+        if written[2]:
+            return number / _HUNDRED
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         number = float(value)
     else:
         return None
-    is_percent = is_percent or _LEAST_PERCENT <= number <= _HUNDRED
-    return number / _HUNDRED if is_percent else number
+    return number / _HUNDRED if _LEAST_PERCENT <= number <= _HUNDRED else number
 
 
 _LEAST_PERCENT = 2
@@ -523,7 +576,7 @@ _HUNDRED = 100
 
 
 def _truth(value: Json) -> bool | None:
-    word = value.strip().lower() if isinstance(value, str) else ""
+    word = value.strip(" .").lower() if isinstance(value, str) else ""
     if word in _TRUE_WORDS:
         return True
     return False if word in _FALSE_WORDS else None
@@ -581,13 +634,23 @@ def accept_actions(
 
 
 def _vocabulary(demanded: ReviewAction) -> tuple[Action | None, DemandKind | None]:
-    """Return an action and a kind of the vocabulary; either may stand in the place of the other."""
-    words = (demanded.kind, demanded.action)
-    kind: DemandKind | None = next((known for known in KINDS if known in words), None)
-    action: Action | None = next((known for known in ACTIONS if known in words), None)
+    """Return an action and a kind of the vocabulary; either may stand in the place of the other,
+    in any case, and begin a sentence: `Refetch the items`.
+    """
+    words = [_letters(word) for word in (demanded.kind or "", demanded.action)]
+
+    def named(name: str) -> bool:
+        return any(word.startswith(_letters(name)) for word in words)
+
+    kind: DemandKind | None = next((known for known in KINDS if named(known)), None)
+    action: Action | None = next((known for known in ACTIONS if named(known)), None)
     if action is None and kind is not None:
         action = KINDS[kind][0]
     return action, kind
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalpha, name.casefold()))
 
 
 def review_schema(steps: Sequence[StepId], tools: Collection[str]) -> JsonSchema:
