@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import add, mul, sub
 from typing import Final, Protocol, TypeAlias
@@ -251,9 +251,10 @@ class ExpressionOrigins:
         if isinstance(node, Binary) and node.operator in _FLIPPED:
             return self._comparison(node, names)
         if isinstance(node, LogicalOperation):
-            # A side that reads nothing has decided: `… || true`.
             sides = (self.of(side, names) for side in children(node))
-            return NOTHING.joined(*(side.deciding(self.said) for side in sides))
+            both = NOTHING.joined(*(side.deciding(self.said) for side in sides))
+            # A side that reads nothing has decided: `… || true`, `… && false`.
+            return both.joined(Origins(choices=both.literals)) if both.reads else both
         return self._all(children(node), names).deciding(self.said)
 
     def _is_decided(self, node: Binary) -> bool:
@@ -294,14 +295,15 @@ class ExpressionOrigins:
         in_words = self._in_words(node, names)
         if in_words is not None:
             return in_words.joined(self._computed(node))
-        decision = self.of(node.condition, names).deciding(self.said)
         value = self._defaulted(node)
         if value is not None:
+            # What the condition reads is read by the value as well.
             found = self.of(value, names)
             if not any(_is_null(branch) for branch in (node.yes, node.no)):
                 found = found.joined(self._computed(node))
-        else:
-            found = self.of(node.yes, names).settled().joined(self.of(node.no, names).settled())
+            return found.settled()
+        decision = self.of(node.condition, names).deciding(self.said)
+        found = self.of(node.yes, names).settled().joined(self.of(node.no, names).settled())
         return found.joined(Origins(choices=decision.choices)).settled()
 
     def _in_words(self, node: Conditional, names: Locals) -> Origins | None:
@@ -309,17 +311,30 @@ class ExpressionOrigins:
         which has asked which of them it is. None where it is no such decision.
         """
         conditions, branches = _cases(node)
-        words = [_text_of(branch) for branch in branches]
-        texts = {word.casefold().strip() for word in words if word is not None}
-        if None in words or len(texts) < len(words) or any(map(has_digit, texts)):
+        words = [_answer_of(branch) for branch in branches]
+        texts = {word.casefold().strip(" .") for word in words if word is not None}
+        if None in words or len(texts) < len(words):
             return None
-        is_asked = all(self.said.names(text) for text in texts if text)
+        bounds = {figure for condition in conditions for figure in _constants(condition)}
+        is_asked = all(self._is_asked(text, texts, bounds) for text in texts if text)
         if not is_asked and texts not in _ANSWERS:
             return None
         decisions = [self.of(condition, names).deciding(self.said) for condition in conditions]
         if any(decision.literals or not decision.reads for decision in decisions):
             return None
         return NOTHING.joined(*decisions)
+
+    def _is_asked(self, text: str, answers: Collection[str], bounds: Collection[float]) -> bool:
+        """Whether the job has asked for an answer: it names its words, or those of another answer that
+        it denies (`not hot`). A figure among its words is a bound of the decision.
+        """
+        denied = text.removeprefix("not ")
+        if not self.said.names(denied if denied in answers else text):
+            return False
+        if not _LETTER.search(text):
+            return False
+        figures = [word for word in text.split() if has_digit(word)]
+        return all(_PLAIN_FIGURE.fullmatch(word) and float(word) in bounds for word in figures)
 
     def _defaulted(self, node: Conditional) -> ExpressionNode | None:
         """Return the value of a condition that only has a default where what the value reads is not
@@ -346,15 +361,19 @@ class ExpressionOrigins:
             return asked, not is_there
         if isinstance(bare, Has):
             return bare.selection, True
-        if not isinstance(bare, Binary) or bare.operator not in {">", "!=", "=="}:
+        if not isinstance(bare, Binary) or bare.operator not in _FLIPPED:
             return None, True
-        left, right = without_parens(bare.left), self._source(bare.right)
+        left, operator, right = without_parens(bare.left), bare.operator, self._source(bare.right)
+        if isinstance(left, LiteralValue):
+            left, right = without_parens(bare.right), self._source(left)
+            operator = _FLIPPED[operator]
         asked = None
-        if isinstance(left, FunctionCall) and left.function == "size" and right == "0":
-            asked = left.target
-        elif right in _NO_VALUES and bare.operator != ">":
+        if isinstance(left, FunctionCall) and left.function == "size":
+            if (operator, right) in _ASKED_OF_SIZES:
+                asked = left.target if left.target is not None else left.arguments[0]
+        elif right in _NO_VALUES and operator in {"==", "!="}:
             asked = left
-        return asked, bare.operator != "=="
+        return asked, operator not in {"==", "<"}
 
     # Formulas
 
@@ -433,6 +452,9 @@ class ExpressionOrigins:
         value, figures = self.of(formula.base, names), formula.figures
         if not value.reads or formula.is_lost:
             return value.joined(self._written(node))
+        if formula.unit is not None and not self.said.names_rounding(formula.unit):
+            is_usual = formula.unit in _SCALES
+            value = value.joined(self._factor(node) if is_usual else self._written(node))
         if self._is_usual_form(formula, value, names):
             return value
         is_count = _is_call(formula.base, {"size"})
@@ -600,7 +622,9 @@ class ExpressionOrigins:
         counted = self._counted(body, inner) if node.function == "map" else None
         value = self.of(body, inner) if counted is None else counted
         if node.function in _CONDITIONS:
-            return over.joined(value).deciding(self.said)
+            decision = over.joined(value).deciding(self.said)
+            # So has a condition: `exists(x, false)`.
+            return decision if value.reads else decision.joined(Origins(choices=value.literals))
         if is_bound:
             return value
         if not self._only_selects(body, frozenset(node.variables)):
@@ -660,18 +684,28 @@ class _Formula:
     is_rounded: bool = False
     awaits_places: bool = False
     """Whether it was rounded, and not divided by the places yet."""
+    unit: float | None = None
+    """What it was rounded to, if not to places: 1000 of `math.round(x / 1000.0) * 1000.0`."""
     is_lost: bool = False
     """Whether the value cannot be told from the outcome any more: `x * 0`, `x + 1e300`."""
 
     def applying(self, operator: Operator, figure: float) -> _Formula:
-        """Return the formula with one more figure; a division by the places ends a rounding."""
+        """Return the formula with one more figure; a division by the places, or what undoes the figure
+        before, ends a rounding.
+        """
         if (operator, figure) in _NEUTRAL:
             return self
         is_lost = self.is_lost or not _MIN_SIZE < abs(figure) < _MAX_SIZE
+        is_of_places = operator == "/" and figure in _PLACES
+        is_undone = self.awaits_places and self.figures[-1] == (_INVERSE.get(operator), figure)
+        if is_undone and not is_of_places:
+            unit = figure if operator == "*" else 1 / figure
+            rounded = replace(self, figures=self.figures[:-1], is_rounded=True, awaits_places=False)
+            return replace(rounded, unit=unit, is_lost=is_lost)
         places = None
         if self.awaits_places and self.figures[-1][0] == "*":
             places = self.figures[-1][1]
-        if places is None or operator != "/" or figure not in _PLACES:
+        if places is None or not is_of_places:
             figures = (*self.figures, (operator, figure))
             return replace(self, figures=figures, awaits_places=False, is_lost=is_lost)
         # `math.round(x * 1000.0) / 10.0` is `x * 100.0`, rounded.
@@ -708,6 +742,16 @@ def constant(node: ExpressionNode) -> float | None:
             return None
 
 
+def _constants(node: ExpressionNode) -> Iterator[float]:
+    """Yield the figures that are written in an expression."""
+    figure = constant(node)
+    if figure is not None:
+        yield figure
+        return
+    for part in children(node):
+        yield from _constants(part)
+
+
 def _is_null(node: ExpressionNode) -> bool:
     bare = without_parens(node)
     return isinstance(bare, LiteralValue) and bare.value is None
@@ -732,6 +776,14 @@ def _text_of(node: ExpressionNode, within: Iterable[str] = ()) -> str | None:
     if isinstance(bare, LiteralValue) and isinstance(bare.value, str):
         return bare.value
     return None
+
+
+def _answer_of(node: ExpressionNode) -> str | None:
+    """Return the words of an answer, that of a truth value as well."""
+    bare = without_parens(node)
+    if isinstance(bare, LiteralValue) and isinstance(bare.value, bool):
+        return "true" if bare.value else "false"
+    return _text_of(bare)
 
 
 def _terms(node: ExpressionNode) -> Iterator[ExpressionNode]:
@@ -781,6 +833,8 @@ FIELDS: Final = re.compile(r"\.(\w+)\b(?!\()")
 """The names of fields in an expression."""
 _MAX_SHOWN: Final = 60
 _DIGIT: Final = re.compile(r"\d")
+_LETTER: Final = re.compile(r"[^\W\d_]")
+_PLAIN_FIGURE: Final = re.compile(r"\d+(?:\.\d+)?")
 _WORD: Final = re.compile(r"[^\W_]")
 _PATH: Final = re.compile(r"[\w.]+(?:\[[^\]]*\][\w.]*)*")
 _BULLET: Final = re.compile(r"\s*[-\u2013*\u2022]\s+")
@@ -799,6 +853,8 @@ _ANSWERS: Final = ({"yes", "no"}, {"y", "n"}, {"true", "false"})
 """A decision in words, whatever was asked."""
 
 _FLIPPED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_ASKED_OF_SIZES: Final = frozenset({(">", "0"), ("!=", "0"), ("==", "0"), (">=", "1"), ("<", "1")})
+"""Comparisons by which a size is asked whether there is anything."""
 _ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%"})
 _ON_THE_RIGHT: Final[dict[str, Operator]] = {"+": "+", "-": "-", "*": "*", "/": "/"}
 _ON_THE_LEFT: Final[dict[str, Operator]] = {"+": "+", "-": "from", "*": "*", "/": "over"}

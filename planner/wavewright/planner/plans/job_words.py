@@ -33,6 +33,10 @@ class JobWords:
         self._figures = {figure for text in texts for figure in figures_in(text)}
         self._figures |= {_NUMBERS[_stem(word)] for word in words if _stem(word) in _NUMBERS}
         self._figures |= {_number(f) * _MAGNITUDES[word] for f, word in _MEASURED.findall(said)}
+        self._roundings = {
+            _number(figure) if figure else _ROUNDED[word]
+            for figure, word in _ROUNDING.findall(said)
+        }
         self._figures |= {percentage / 100 for percentage in self._percentages}
         self._places = {
             _ORDINALS[word]
@@ -63,6 +67,10 @@ class JobWords:
     def names_place(self, index: Json) -> bool:
         """Whether an ordinal, as in `the second largest`, is the one of an index."""
         return index in self._places
+
+    def names_rounding(self, unit: float) -> bool:
+        """Whether values are wanted to the nearest unit: `to the nearest thousand`."""
+        return unit in self._roundings
 
     def asks_for(self, figures: Figures, *, is_count: bool = False) -> bool:
         """Whether the job names what is applied to a value: a unit that figures convert into (`in km`),
@@ -250,6 +258,13 @@ _MAGNITUDES: Final = {
 }
 _MEASURED: Final = re.compile(rf"{_FIGURE}\s?(thousand|million|billion|mio|bn|[km]\b)")
 
+# What values are rounded to, but for decimal places.
+_ROUNDED: Final = {**_NUMBERS, "hundred": 100.0, "thousand": 1e3, "million": 1e6, "billion": 1e9}
+_ROUNDING: Final = re.compile(
+    rf"\b(?:nearest|next|full|whole|round\w*(?: (?:up|down|off))? to)"
+    rf" (?:{_FIGURE}|({'|'.join(_ROUNDED)})s?)\b(?!\s?(?:decimal|digit|place|significant))"
+)
+
 # Units: their signs, the words before them, and how values in usual other units come into them.
 _UNIT_NAMES: Final = (
     ("%", "percent", "percentage"),
@@ -274,7 +289,7 @@ cm centimetres centimeters: *100 *2.54 /10
 mm millimetres millimeters: *10 *1000
 mile miles: /1.609344 /1609.344
 foot feet: /0.3048
-inch inches: /2.54
+inch inches: /2.54 /25.4
 kg kilogram kilograms: /1000 *0.45359237
 g gram grams: *1000
 t tonne tonnes tons: /1000
