@@ -400,3 +400,43 @@ async def test_a_phase_that_breaks_its_promise_is_named_with_the_fix(phase: Any,
 
     with pytest.raises(PipelineError, match=told):
         await pipeline.run(Tally())
+
+
+class Runless:
+    """Has no `run`."""
+
+    name = "runless"
+
+
+async def is_later(context: Tally) -> bool:
+    """Return whether a round has passed; async, as no guard may be."""
+    return context.rounds > 0
+
+
+@pytest.mark.parametrize(
+    ("phase", "told"),
+    [
+        pytest.param(Runless(), "the phase 'runless' has no 'run'", id="no run"),
+        pytest.param(first_round, "'function' is no phase", id="a function"),
+        pytest.param(Stop, r"Stop is a class and no phase; write `Stop\(\)`", id="a class"),
+        pytest.param([Stop()], "'list' is no phase", id="a list"),
+    ],
+)
+def test_what_is_no_phase_is_refused_where_it_is_declared(phase: Any, told: str) -> None:
+    with pytest.raises(PipelineError, match=told):
+        Pipeline.builder().phase(phase).build()
+    with pytest.raises(PipelineError, match=told):
+        Pipeline.builder().phase(Visit("a")).maybe(first_round, phase).build()
+
+
+@pytest.mark.parametrize(
+    ("guard", "told"),
+    [
+        pytest.param(is_later, "the guard 'is later' is async", id="async"),
+        pytest.param(True, "'bool' is no guard", id="a value"),
+    ],
+)
+def test_what_is_no_guard_is_refused_where_it_is_declared(guard: Any, told: str) -> None:
+    builder = Pipeline.builder().phase(Visit("a"))
+    with pytest.raises(PipelineError, match=told):
+        builder.when(first_round, [when(guard, [Visit("b")])]).build()

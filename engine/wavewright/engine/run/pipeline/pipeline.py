@@ -269,12 +269,15 @@ class PipelineBuilder(Generic[A, C]):
         """Return the pipeline.
 
         Raises:
-            PipelineError: two phases have one name.
+            PipelineError: two phases have one name, or something is no phase or no guard; the
+                message says why.
         """
         seen: set[str] = set()
         for phase in _flattened(self._nodes):
             if isinstance(phase, _Guard):
+                _check_guard(phase.holds)
                 continue
+            _check_phase(phase)
             if phase.name in seen:
                 raise PipelineError(
                     f"two phases of the pipeline are named {phase.name!r}; rename one of them"
@@ -291,6 +294,35 @@ class _Guard:
 
     holds: Callable[[Any], bool]
     length: int
+
+
+def _check_phase(phase: object) -> None:
+    """Refuse what untyped code declares as a phase and cannot run as one."""
+    kind = type(phase).__name__
+    if isinstance(phase, type):
+        msg = f"{phase.__name__} is a class and no phase; write `{phase.__name__}()`"
+        raise PipelineError(msg)
+    name = getattr(phase, "name", None)
+    if not isinstance(name, str):
+        msg = f"{kind!r} is no phase; a phase has a `name` that is text, and `async def run(…)`"
+        raise PipelineError(msg)
+    if not callable(getattr(phase, "run", None)):
+        msg = f"the phase {name!r} has no 'run'; write `async def run(…)` in {kind}"
+        raise PipelineError(msg)
+
+
+def _check_guard(guard: object) -> None:
+    """Refuse a condition that cannot be asked.
+
+    What an async function returns is true whatever the function says, so its group would always
+    run.
+    """
+    if not callable(guard):
+        msg = f"{type(guard).__name__!r} is no guard; write a function of the context"
+        raise PipelineError(msg)
+    if inspect.iscoroutinefunction(guard) or inspect.iscoroutinefunction(type(guard).__call__):
+        msg = f"the guard {_guard_text(guard)!r} is async; write it as `def`, without `async`"
+        raise PipelineError(msg)
 
 
 async def _result_of(phase: Phase[Any, Any], context: object) -> PhaseResult[Any]:
@@ -363,7 +395,7 @@ def _lines(node: Node, indent: str) -> Iterator[tuple[str, str | None]]:
         yield f"{indent}{node.name}", _purpose(node)
 
 
-def _guard_text(guard: Callable[[Any], bool]) -> str:
+def _guard_text(guard: object) -> str:
     name = getattr(guard, "__name__", type(guard).__name__)
     return "(condition)" if name == "<lambda>" else name.replace("_", " ")
 
