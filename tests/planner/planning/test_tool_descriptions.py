@@ -53,7 +53,7 @@ def test_entries_are_those_of_the_goal_with_its_descriptions_and_notes() -> None
     assert report.name == "write_report"
     assert report.set_by_engine == ("tags",)
     assert "tags" not in report.line
-    assert report.notes == ("title: 1 characters or more; 40 characters or fewer",)
+    assert report.notes == ("title: 1 character or more; 40 characters or fewer",)
     assert ": Only Swiss stations. [" in sensor.line
     assert sensor.notes == (
         "station: Code of the station, such as ZRH; 2 characters or more",

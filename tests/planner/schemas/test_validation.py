@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wavewright.planner.diagnostics.diagnostic import type_name
+from wavewright.planner.diagnostics.diagnostic import describe_parameter, type_name
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.types import Json, JsonSchema
 
@@ -86,3 +86,30 @@ def test_a_schema_that_is_within_itself_is_taken() -> None:
     }
 
     assert validator_of(schema).accepts([["a"], "b"])
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "wanted"),
+    [
+        pytest.param({"minItems": 1}, [], "have 1 item or more", id="an item"),
+        pytest.param({"maxItems": 2}, [1, 2, 3], "have 2 items or fewer", id="items"),
+        pytest.param({"maxLength": 1}, "ab", "have 1 character or fewer", id="a character"),
+        pytest.param({"minProperties": 1}, {}, "have 1 member or more", id="a member"),
+    ],
+)
+def test_a_limit_agrees_with_its_noun(schema: JsonSchema, value: Json, wanted: str) -> None:
+    (misfit,) = validator_of(schema).violations(value)
+
+    assert misfit.message.endswith(f"but must {wanted}")
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        pytest.param({"minItems": 1}, "a list of at least 1 item", id="an item"),
+        pytest.param({"minItems": 2, "maxItems": 2}, "a list of 2 items", id="as many"),
+        pytest.param({"minItems": 0, "maxItems": 1}, "a list of 0 to 1 item", id="from, to"),
+    ],
+)
+def test_a_parameters_bounds_agree_with_their_noun(schema: JsonSchema, words: str) -> None:
+    assert describe_parameter("rows", {"type": "array", **schema}) == f"'rows' takes {words}"

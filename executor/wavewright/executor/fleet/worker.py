@@ -281,7 +281,8 @@ class FleetWorker:
                 reason = (
                     "this fleet worker lacks it" if own is None else f"this fleet worker has {own}"
                 )
-                _LOG.warning("%d calls wait for the tool %s: %s", count, name, reason)
+                waiting = "1 call waits" if count == 1 else f"{count} calls wait"
+                _LOG.warning("%s for the tool %s: %s", waiting, name, reason)
 
     async def _serve(self, id_: str, request: bytes) -> None:
         held = self._held[id_]

@@ -28,6 +28,7 @@ from wavewright.planner.diagnostics.diagnostic import (
     Addition,
     Diagnostic,
     Replacement,
+    counted,
     describe_parameter,
     list_fields,
     list_names,
@@ -171,11 +172,15 @@ class InputSchema:
         least, most = schema.get("minItems"), schema.get("maxItems")
         if isinstance(least, int) and len(items) < least:
             yield SchemaViolation(
-                pointer, "minItems", f"is {value_text(items)}, but must have at least {least} items"
+                pointer,
+                "minItems",
+                f"is {value_text(items)}, but must have {counted(least, 'item')} or more",
             )
         if isinstance(most, int) and len(items) > most:
             yield SchemaViolation(
-                pointer, "maxItems", f"is {value_text(items)}, but must have at most {most} items"
+                pointer,
+                "maxItems",
+                f"is {value_text(items)}, but must have {counted(most, 'item')} or fewer",
             )
         first = as_list(schema.get("prefixItems"))
         rest = schema.get("items", True)

@@ -376,18 +376,26 @@ def describe_parameter(name: str, schema: JsonSchema) -> str:
 
 
 def _bounds(schema: JsonSchema) -> str:
-    for least, most, unit in (
+    for least, most, noun in (
         ("minimum", "maximum", ""),
-        ("minLength", "maxLength", " characters"),
-        ("minItems", "maxItems", " items"),
+        ("minLength", "maxLength", "character"),
+        ("minItems", "maxItems", "item"),
     ):
         low, high = schema.get(least), schema.get(most)
-        if low is not None and high is not None:
-            return f" from {low} to {high}" if not unit else f" of {low} to {high}{unit}"
-        if low is not None or high is not None:
-            bound = f"at least {low}" if high is None else f"at most {high}"
-            return f" of {bound}{unit}"
+        if low is None and high is None:
+            continue
+        if high is None:
+            return f" of at least {_bound(low, noun)}"
+        if low is None:
+            return f" of at most {_bound(high, noun)}"
+        if not noun:
+            return f" from {low} to {high}"
+        return f" of {_bound(high, noun)}" if low == high else f" of {low} to {_bound(high, noun)}"
     return ""
+
+
+def _bound(limit: Json, noun: str) -> str:
+    return counted(limit, noun) if noun and isinstance(limit, int) else str(limit)
 
 
 def value_text(value: Json) -> str:

@@ -13,10 +13,12 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import SUB_PLAN
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import terminal_params
+from wavewright.planner.schemas.validation import COUNTED_NOUNS
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list
 from wavewright.prompts.values import one_line, prompt_json
 
@@ -155,10 +157,10 @@ _BOUNDS = {
     "maximum": "at most {}",
     "exclusiveMinimum": "more than {}",
     "exclusiveMaximum": "less than {}",
-    "minLength": "{} characters or more",
-    "maxLength": "{} characters or fewer",
-    "minItems": "{} items or more",
-    "maxItems": "{} items or fewer",
+    "minLength": "{} or more",
+    "maxLength": "{} or fewer",
+    "minItems": "{} or more",
+    "maxItems": "{} or fewer",
     "pattern": "matches {}",
     "format": "a {}",
 }
@@ -262,12 +264,18 @@ def _note(schema: JsonObject) -> str:
         else []
     )
     said += [
-        _bound(words, schema[keyword]) for keyword, words in _BOUNDS.items() if keyword in schema
+        words.format(_bound(keyword, schema[keyword]))
+        for keyword, words in _BOUNDS.items()
+        if keyword in schema
     ]
     if schema.get("default") is not None:
         said.append(f"default {one_line(prompt_json(schema['default']), 60)}")
     return "; ".join(said)
 
 
-def _bound(words: str, value: Json) -> str:
-    return words.format(one_line(str(value), 100))
+def _bound(keyword: str, value: Json) -> str:
+    """Return what a keyword of a schema is set to; a limit of a number of things with their noun."""
+    noun = COUNTED_NOUNS.get(keyword)
+    if noun is not None and isinstance(value, int):
+        return counted(value, noun)
+    return one_line(str(value), 100)

@@ -22,7 +22,7 @@ from jsonschema_rs import ValidationErrorKind as Kind
 
 from wavewright.config.errors import WavewrightError
 from wavewright.config.sources import pointer_token
-from wavewright.planner.diagnostics.diagnostic import value_text, with_article
+from wavewright.planner.diagnostics.diagnostic import counted, value_text, with_article
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
 
@@ -297,19 +297,29 @@ _REQUIREMENTS = {
     "exclusiveMinimum": "be more than {limit}",
     "exclusiveMaximum": "be less than {limit}",
     "multipleOf": "be a multiple of {multiple_of}",
-    "minLength": "have {limit} characters or more",
-    "maxLength": "have {limit} characters or fewer",
+    "minLength": "have {limit} or more",
+    "maxLength": "have {limit} or fewer",
     "pattern": "match {pattern}",
     "format": "be a {format}",
-    "minItems": "have {limit} items or more",
-    "maxItems": "have {limit} items or fewer",
-    "minProperties": "have {limit} members or more",
-    "maxProperties": "have {limit} members or fewer",
+    "minItems": "have {limit} or more",
+    "maxItems": "have {limit} or fewer",
+    "minProperties": "have {limit} or more",
+    "maxProperties": "have {limit} or fewer",
     "uniqueItems": "hold no item twice",
     "contains": "hold an item that it does not hold",
     "falseSchema": "not be there",
 }
 """What the schema wants, by keyword, continuing `must`."""
+
+COUNTED_NOUNS = {
+    "minLength": "character",
+    "maxLength": "character",
+    "minItems": "item",
+    "maxItems": "item",
+    "minProperties": "member",
+    "maxProperties": "member",
+}
+"""What a keyword limits the number of."""
 
 
 def _requirement(kind: Kind) -> str:
@@ -328,6 +338,9 @@ def _requirement(kind: Kind) -> str:
             details, request = kind.as_dict(), _REQUIREMENTS.get(kind.name)
             if request is None or "error" in details:  # a pattern that took too many steps
                 return f"fit the schema's {kind.name!r}"
+            noun = COUNTED_NOUNS.get(kind.name)
+            if noun is not None:
+                details["limit"] = counted(details["limit"], noun)
             return request.format(**details)
 
 

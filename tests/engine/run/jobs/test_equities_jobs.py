@@ -385,7 +385,7 @@ def test_a_job_says_the_same_in_yaml_toml_and_json(wavewright: CommandLine, tmp_
             "must hold no item twice",
             id="stock twice",
         ),
-        pytest.param({"variables": []}, "must have 1 items or more", id="no stock"),
+        pytest.param({"variables": []}, "must have 1 item or more", id="no stock"),
         pytest.param(
             {"inputs": {"max_age": "soon"}}, "the input 'max_age' is 'soon'", id="no duration"
         ),
