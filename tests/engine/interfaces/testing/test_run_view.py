@@ -4,7 +4,9 @@ about it fails.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
+import time
 
 import anyio.lowlevel
 import pytest
@@ -255,10 +257,33 @@ def test_an_unsound_plan_fails_the_test_before_anything_is_called(
         run_plan(JOB)
 
 
-def test_the_instant_of_a_run_can_be_given(run_plan: PlanRunner) -> None:
-    run = run_plan(JOB, as_of="2020-02-02")
+@pytest.mark.parametrize("as_of", ["2020-02-02", dt.date(2020, 2, 2), dt.datetime(2020, 2, 2)])  # noqa: DTZ001 - without a zone
+def test_the_instant_of_a_run_can_be_given(
+    run_plan: PlanRunner, monkeypatch: pytest.MonkeyPatch, as_of: dt.date | str
+) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        run = run_plan(JOB, as_of=as_of)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
     assert run.package.record.now.startswith("2020-02-02T00:00:00")
+
+
+def test_a_stub_of_a_step_answers_in_the_place_of_a_person(
+    run_plan: PlanRunner, suite: Suite
+) -> None:
+    (suite.folder / "plans" / "ask.yaml").write_text(
+        "steps: [{id: which, tool: ask_person, params: {question: Which notes?}},\n"
+        "{id: why, tool: ask_person, params: {question: Why?}}]\n"
+        "result: {which: '${steps.which}', why: '${steps.why}'}\n"
+    )
+
+    run = run_plan("plans/ask.yaml", stubs={"which": "the old ones"}, answers=["to learn"])
+
+    assert run.result == {"which": "the old ones", "why": "to learn"}
 
 
 @pytest.mark.anyio

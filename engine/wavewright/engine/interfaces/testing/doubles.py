@@ -31,21 +31,28 @@ if TYPE_CHECKING:
 class ScriptedUser:
     """Answers for the user, and keeps what it was asked."""
 
-    def __init__(self, *, approves: bool, answers: Sequence[str]) -> None:
+    def __init__(
+        self, *, approves: bool, answers: Sequence[str], stubbed: Collection[str] = ()
+    ) -> None:
         """Say yes or no to every approval, and give the answers in their order; none where they
         have run out.
+
+        What a step asks whose name is `stubbed` takes none of them.
         """
         self.approvals: list[ApprovalRequest] = []
         self._approves = approves
         self._answers = [*answers]
+        self._stubbed = stubbed
 
     async def approve(self, request: ApprovalRequest) -> bool:
         """Give the answer that was given beforehand."""
         self.approvals.append(request)
         return self._approves
 
-    async def ask(self, question: UserQuestion) -> str | None:  # noqa: ARG002 - as the port has it
+    async def ask(self, question: UserQuestion) -> str | None:
         """Give the next answer."""
+        if question.step in self._stubbed:
+            return ""  # the step's output is the stub's, whatever a person says
         return self._answers.pop(0) if self._answers else None
 
 

@@ -93,7 +93,7 @@ class PlanRunner:
         without_model: bool = False,
         approve: bool = True,
         answers: Sequence[str] = (),
-        as_of: dt.datetime | str | None = None,
+        as_of: dt.date | str | None = None,
     ) -> RunView:
         """Run a job, a plan or a goal template and return the run.
 
@@ -107,7 +107,7 @@ class PlanRunner:
             without_model: Runs as if no model were configured.
             approve: What is said where a person must approve.
             answers: For the planner's questions, in their order.
-            as_of: What `now()` gives.
+            as_of: What `now()` gives, in UTC where it names no zone.
         """
         __tracebackhide__ = True
         with self.project.as_working_folder():
@@ -115,8 +115,8 @@ class PlanRunner:
             settings = self._settings(given, cassette, without_model=without_model)
             self._refuse_unknown_stubs(file, plan, stubs or {})
             request = self.project.run_request(file, plan, as_of)
-            calls = CallRecorder(stubs or {}, real)
-            people = ScriptedUser(approves=approve, answers=answers)
+            calls = CallRecorder(stubs or {}, tuple(real))
+            people = ScriptedUser(approves=approve, answers=answers, stubbed=stubs or {})
             try:
                 self.last = run_to_end(lambda: _run(request, settings, calls, people))
             except (CassetteError, ModelError) as error:
@@ -273,7 +273,7 @@ class RecordedRuns:
         name: str | None = None,
         approve: bool = True,
         answers: Sequence[str] = (),
-        as_of: dt.datetime | str | None = None,
+        as_of: dt.date | str | None = None,
     ) -> RunView:
         """Run a job, a plan or a goal template and return the run.
 

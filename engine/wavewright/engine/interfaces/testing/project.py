@@ -113,7 +113,7 @@ class ProjectUnderTest:
         self,
         file: Loadable,
         plan: str | os.PathLike[str] | None,
-        as_of: dt.datetime | str | None,
+        as_of: dt.date | str | None,
     ) -> RunRequest:
         """Return the request to run a job, a plan or a goal template."""
         __tracebackhide__ = True
@@ -121,7 +121,7 @@ class ProjectUnderTest:
             job_file=None if isinstance(file, LoadedPlan) else self.file(file),
             resolved_job=file.job if isinstance(file, LoadedPlan) else None,
             plan_file=None if plan is None else self.file(plan),
-            as_of=parse_instant(as_of, "as_of") if isinstance(as_of, str) else as_of,
+            as_of=read_instant(as_of, "as_of"),
         )
 
     @contextlib.contextmanager
@@ -266,19 +266,25 @@ class DryRunLoader:
         file: Loadable,
         *,
         plan: str | os.PathLike[str] | None = None,
-        now: dt.datetime | None = None,
+        now: dt.date | str | None = None,
     ) -> DryRun:
         """Return the dry run of a job, a plan or a goal template; an invalid plan fails the test.
 
         Args:
             file: The job, the plan or the goal template, by its file or as `ww` has it.
             plan: A plan in place of the job's own.
-            now: What `now()` gives; the job's instant or else the present where absent.
+            now: What `now()` gives, in UTC where it names no zone; the job's instant or else the present where absent.
         """
         __tracebackhide__ = True
         with self.project.as_working_folder():
             order, tools = read_tested_plan(self.project, file, plan)
-            return forecast(order, tools, now=now or order.goal.as_of or utc_now())
+            instant = read_instant(now, "now") or order.goal.as_of or utc_now()
+            return forecast(order, tools, now=instant)
+
+
+def read_instant(given: dt.date | str | None, name: str) -> dt.datetime | None:
+    """Return the instant that a test names: one without a zone is in UTC on every machine."""
+    return parse_instant(None if given is None else str(given), name)
 
 
 def read_tested_plan(
