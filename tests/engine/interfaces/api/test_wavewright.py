@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterable, AsyncIterator
@@ -138,6 +139,18 @@ async def test_a_result_is_read_as_the_wanted_type(ww: Wavewright) -> None:
     assert run.result == Sum(12)
     with pytest.raises(NoResult, match=r"no Sum: result"):
         _ = wrong.result
+
+
+@pytest.mark.parametrize(
+    ("wanted", "name"), [(int | None, "int | None"), (list[int], "list[int]"), (int, "int")]
+)
+def test_a_result_of_another_type_names_the_wanted_type_in_full(
+    ww: Wavewright, wanted: Any, name: str
+) -> None:
+    run = ww.run_sync("numbers.yaml", result_type=wanted)
+
+    with pytest.raises(NoResult, match=re.escape(f"is no {name}: result")):
+        _ = run.result
 
 
 def test_a_plain_program_runs_a_plan_without_async(ww: Wavewright) -> None:

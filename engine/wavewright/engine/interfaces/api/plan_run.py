@@ -135,8 +135,11 @@ class PlanRun(Generic[R]):
         except ValidationError as error:
             first = error.errors()[0]
             where = "".join(f".{part}" for part in first["loc"])
+            wanted = cast("object", self.result_type)
+            # `list[int]` and `int | None` are no classes, and written out they are told best.
+            kind = wanted.__name__ if isinstance(wanted, type) else str(wanted)
             raise NoResult(
-                f"the result of run {self.id} ({self.status}) is no {self.result_type.__name__}: "
+                f"the result of run {self.id} ({self.status}) is no {kind}: "
                 f"result{where}: {first['msg']}{self._why_not_achieved()}",
                 "change the plan's 'result', or the type"
                 if self.status == "achieved"
@@ -185,9 +188,9 @@ class PlanRun(Generic[R]):
     @property
     def _reason(self) -> str:
         finished = self.state.finished
-        return (
-            self.halted or (finished.reason if finished is not None else "") or "it has not ended"
-        )
+        # A task whose run another one cancels is interrupted itself: the run's own end counts.
+        ended = finished.reason if finished is not None else None
+        return ended or self.halted or "it has not ended"
 
     def _why_not_achieved(self) -> str:
         """Return why the run has no better result, as the end of a sentence; empty if it has
