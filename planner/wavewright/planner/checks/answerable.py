@@ -10,7 +10,10 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnosti
 from wavewright.planner.language.signatures import ASK_PERSON, asks_approval
 from wavewright.planner.types import StepId
 
-_WHERE: Final = "at a terminal, with `--approve wait`, or by a daemon whose decisions people answer"
+_WHERE: Final = (
+    "at a terminal, with `--approve wait`, by a daemon whose decisions people answer, "
+    "or in Python with `Wavewright({}=…)`"
+)
 
 
 def unanswerable_steps(
@@ -26,7 +29,7 @@ def unanswerable_steps(
                 "E602",
                 f"/steps/{number}",
                 f"step {step.id!r} calls {step.tool!r}, which needs approval, and nobody can be asked here",
-                f"run it where somebody can answer ({_WHERE}), or approve every step beforehand with "
+                f"run it where somebody can answer ({_WHERE.format('approve')}), or approve every step beforehand with "
                 "`--approve always`",
             )
         if not can_answer and step.tool == ASK_PERSON and "default" not in step.params:
@@ -34,5 +37,5 @@ def unanswerable_steps(
                 "E602",
                 f"/steps/{number}",
                 f"step {step.id!r} asks a person, and nobody can be asked here",
-                f"run it where somebody can answer ({_WHERE}), or give step {step.id!r} a `default`",
+                f"run it where somebody can answer ({_WHERE.format('ask')}), or give step {step.id!r} a `default`",
             )
