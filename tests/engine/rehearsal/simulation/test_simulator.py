@@ -373,6 +373,17 @@ def test_a_key_that_a_mapping_need_not_have_is_a_fault_and_yet_tried(
     assert (found["step"], found["outputs"]) == ("last", {"sums": {}})
 
 
+def test_a_misspelt_tool_is_told_with_the_tools_that_there_are(
+    simulation: SimulatedProject,
+) -> None:
+    simulation.plan("steps: [{id: a, tool: nots, params: {text: a}}]\n")
+
+    answer = simulation.wavewright("dry-run", "plan.yaml", "--simulate")
+
+    assert answer.code == 1
+    assert "did you mean 'note'?" in answer.err
+
+
 def test_an_agent_answers_in_the_shape_that_it_is_asked_for(simulation: SimulatedProject) -> None:
     simulation.plan(
         "steps:\n"
@@ -394,6 +405,23 @@ def test_an_agent_answers_in_the_shape_that_it_is_asked_for(simulation: Simulate
         [],
     )
     assert [found["step"] for found in entries(report, "failures")] == ["second"]
+
+
+def test_a_model_answers_with_the_fields_that_a_step_asks_for(simulation: SimulatedProject) -> None:
+    simulation.plan(
+        "steps:\n"
+        "  - id: wish\n"
+        "    ask: {of: Two hours please., for: {hours: 1..8, room: [a, b], who: text?}}\n"
+        "  - {id: first, tool: note, params: {text: '${steps.wish.room + string(8 / steps.wish.hours)}'}}\n"
+        "  - {id: second, tool: note, params: {text: '${steps.wish.who}'}}\n"
+    )
+
+    report = simulation.simulate()
+
+    assert (report["undeclared"], entries(report, "unreached")) == ([], [])
+    # Only the field that may be null does not fit.
+    assert [found["step"] for found in entries(report, "failures")] == ["second"]
+    assert scenarios(report)["happy path"]["verdict"] == "achieved"
 
 
 def test_a_result_that_cannot_be_made_of_valid_outputs_is_a_fault(

@@ -49,7 +49,11 @@ from wavewright.engine.rehearsal.simulation.scenarios import (
 from wavewright.engine.rehearsal.simulation.stub_outputs import StubOutputSource, read_fixtures
 from wavewright.engine.run.jobs.documents import no_plan_error
 from wavewright.engine.run.jobs.resolving import ResolvedJob
-from wavewright.engine.run.project.tools import find_obstacles, tools_of_goal
+from wavewright.engine.run.project.tools import (
+    find_obstacles,
+    signatures_to_check,
+    tools_of_goal,
+)
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import StepFinished
 from wavewright.planner.checks.checker import check
@@ -106,11 +110,9 @@ def _simulated_plan(
     # No model is asked; the schedule is the job's.
     unmodelled = replace(settings, model=None, schedule=None)
     tools = tools_of_goal(goal, unmodelled)
-    signatures = {name: tool.signature for name, tool in tools.items()}
+    signatures = signatures_to_check(draft.plan, goal, settings)
     plan = bind_plan(draft.plan, goal, signatures)
-    unready = check_readiness(
-        plan, find_obstacles(plan, tools_of_goal(goal, settings).signatures, settings)
-    )
+    unready = check_readiness(plan, find_obstacles(plan, signatures, settings))
     diagnostics = draft.origin.place([*check(plan, goal, signatures), *unready])
     if error_diagnostics(diagnostics):
         raise PlanError(diagnostics, draft.origin.document.source)

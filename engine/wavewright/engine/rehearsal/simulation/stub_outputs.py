@@ -4,8 +4,9 @@ A *fixture* file maps a step or a tool to an output or to a list of outputs. A l
 outputs, unless the tool's schema takes it as one. Every output is validated, and a fault names its
 place in the file.
 
-An output fits the schema of the step's tool; that of the step which makes the result fits the
-goal's output schema as well, where there is a value of both.
+An output fits the schema of the step's tool, or the type that the step writes out for the answer of
+a model; that of the step which makes the result fits the goal's output schema as well, where there
+is a value of both.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from wavewright.engine.rehearsal.simulation.values import (
 )
 from wavewright.planner.checks.types import PlanTypes
 from wavewright.planner.diagnostics.diagnostic import suggest_name
-from wavewright.planner.language.plan import SUB_PLAN, Step
+from wavewright.planner.language.plan import Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import value_reads
@@ -152,7 +153,7 @@ class StubOutputSource:
         self._schemas: dict[StepId, JsonSchema] = {}
         for step in simulated.plan.steps:
             shape = self.shapes.get(step.id, ReadShape())
-            schema, is_declared = presumed_schema(self._declared_schema(step), step, shape)
+            schema, is_declared = presumed_schema(self._types.call_output(step), step, shape)
             self._schemas[step.id] = schema
             if step.id in self.shapes and not is_declared and step.id not in fixtures:
                 self.undeclared.add(step.id)
@@ -210,13 +211,8 @@ class StubOutputSource:
     def _time_field(self, step: Step) -> str | None:
         return self._simulated.tools[step.tool].signature.freshness_field
 
-    def _declared_schema(self, step: Step) -> JsonSchema:
-        if step.tool == SUB_PLAN and step.params:
-            return self._types.call_output(step)
-        return self._simulated.tools[step.tool].signature.output_schema
-
     def _generated(self, step: Step, mode: GenerationMode) -> Json:
-        schema = self._schemas.get(step.id, self._declared_schema(step))
+        schema = self._schemas.get(step.id, self._types.call_output(step))
         wanted = self._simulated.goal.output_schema if step.id in self._result_steps else None
         candidates = [schema]
         if wanted is not None:
