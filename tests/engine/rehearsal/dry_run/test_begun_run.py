@@ -179,6 +179,22 @@ def test_a_new_side_effect_of_a_patch_is_a_question(
     assert told["approvals"] == ["the patch brings step 'note', which calls 'write_down' (write)"]
 
 
+def test_an_approval_is_told_until_it_is_answered(
+    wavewright: CommandLine, quotes_project: Path
+) -> None:
+    job = FRESH_JOB.replace("tool: write_down,", "tool: write_down, needs_approval: true,")
+    write_quotes_project(quotes_project, job=job)
+    assert wavewright("run", "quotes.job.yaml", "--approve", "wait").code == 130
+    run = run_of(quotes_project)
+
+    waiting = record(wavewright, "--run", run)
+    assert wavewright("answer", run, "approve").code == 0
+    answered = record(wavewright, "--run", run)
+
+    assert waiting["approvals"] == ["step 'sheet' calls 'write_down', which needs approval"]
+    assert answered["approvals"] == []
+
+
 def test_text_from_outside_is_told_of_steps_that_still_act(
     wavewright: CommandLine, quotes_project: Path
 ) -> None:

@@ -25,6 +25,7 @@ from wavewright.engine.rehearsal.dry_run.estimates import (
     judge_budget,
     known_value,
 )
+from wavewright.engine.rehearsal.dry_run.kept_results import CALLING
 from wavewright.engine.rehearsal.dry_run.records import PlanFacts, PlanForecast, StepForecast
 from wavewright.engine.rehearsal.dry_run.text import dry_run_text
 from wavewright.engine.rehearsal.dry_run.trust import judge_trust
@@ -201,13 +202,22 @@ class _Forecaster:
         )
 
     def _approvals(self) -> tuple[str, ...]:
-        if self._inputs.rerun is not None:
-            return self._inputs.rerun.approvals
-        return tuple(
+        asked = [
             f"step {step.id!r} calls {step.tool!r}, which needs approval"
             for step in self._plan.steps
-            if asks_approval(step, self._tools[step.tool])
-        )
+            if asks_approval(step, self._tools[step.tool]) and self._may_ask(step.id)
+        ]
+        rerun = self._inputs.rerun
+        of_patch = () if rerun is None else rerun.approvals
+        # Of a step that the patch brings both may speak.
+        return tuple(dict.fromkeys([*of_patch, *asked]))
+
+    def _may_ask(self, step: StepId) -> bool:
+        """Whether the calls of a step are yet to be made and allowed."""
+        rerun = self._inputs.rerun
+        if rerun is None:
+            return True
+        return rerun.statuses[step].kind in CALLING and step != rerun.answered
 
     def _step(self, step: Step) -> StepForecast:
         tool, call, rerun = self._tools[step.tool], self._calls[step.tool], self._inputs.rerun

@@ -65,7 +65,9 @@ class BegunRunForecast:
     outputs: Mapping[StepId, Json]
     """Outputs of the kept steps."""
     approvals: tuple[str, ...] = ()
-    """Approvals that are asked before the run goes on."""
+    """Approvals of the patch, which are asked before the run goes on."""
+    answered: StepId | None = None
+    """A step whose approval was answered already."""
 
     @property
     def items_done(self) -> dict[StepId, int]:

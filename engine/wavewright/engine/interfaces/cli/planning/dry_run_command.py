@@ -39,6 +39,7 @@ from wavewright.engine.rehearsal.dry_run.kept_results import BegunRunForecast, r
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job, gather_forecast_inputs
 from wavewright.engine.rehearsal.dry_run.text import dry_run_text
 from wavewright.engine.run.context import goal_with_feedback
+from wavewright.engine.run.decisions.approvals import asking_step, open_question, recorded_answer
 from wavewright.engine.run.jobs.documents import is_saved_plan, no_plan_error
 from wavewright.engine.run.jobs.inputs import TARGET, InputOverrides
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
@@ -55,7 +56,7 @@ from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.language.signatures import ToolSignature, asks_approval
 from wavewright.planner.plans.patches import PatchCheck, check_patch
 from wavewright.planner.reading.reader import read_model
-from wavewright.planner.types import RunId, Schedule
+from wavewright.planner.types import RunId, Schedule, StepId
 from wavewright.reviewer.values import duration_text
 
 
@@ -381,9 +382,17 @@ def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> Begun
     return BegunRun(
         ResolvedJob(goal, draft, source),
         tools,
-        BegunRunForecast(state.run, reason, standings, outputs, approvals),
+        BegunRunForecast(state.run, reason, standings, outputs, approvals, _answered_step(state)),
         dt.datetime.fromtimestamp(state.started.now, dt.UTC),
     )
+
+
+def _answered_step(state: RunState) -> StepId | None:
+    """Return the step whose approval was answered, where the run has not taken the answer yet."""
+    asked = open_question(state)
+    if asked is None or recorded_answer(state, asked) is None:
+        return None
+    return StepId(asking_step(asked))
 
 
 def _load_state(prefix: str, settings: Settings) -> RunState:
