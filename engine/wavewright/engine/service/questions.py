@@ -16,6 +16,7 @@ from wavewright.engine.run.decisions.questions import (
     questions_of_runs,
     stale_answer,
 )
+from wavewright.engine.run.find_run import find_run
 from wavewright.engine.service.job_store.records import Decision, JobRow
 from wavewright.engine.service.job_store.rules import FINAL_STATES, OPEN_STATES
 from wavewright.engine.service.job_store.store import JobStore
@@ -77,6 +78,7 @@ async def find_question(journal: Journal, jobs: JobStore, name: str, now: float)
     Raises:
         AnswerStale: the id is that of another question than the run asks now.
         JournalError: there is none, or there are several.
+        RunIdRefused: the id of the run can be none.
         AnsweredAlready: it was answered.
         AnswerRejected: the run waits for no answer.
     """
@@ -84,7 +86,7 @@ async def find_question(journal: Journal, jobs: JobStore, name: str, now: float)
     decision = await jobs.find_decision(name)
     if decision is None:
         prefix, _, rest = name.partition(":")
-        run = await journal.find_run(prefix)
+        run = await find_run(journal, prefix)
         row = await job_of_run(journal, jobs, run)
         if row is None:
             question = await find_question_of_run(journal, run, now)

@@ -19,6 +19,7 @@ from tests.engine.conftest import CommandLine
 from tests.engine.journaled_history import append
 from tests.engine.normalized_output import worded
 from tests.engine.stale_quotes_project import JOB, TEMPLATE, take_calls, write_quotes_project
+from tests.executor.event_examples import run_started
 from wavewright.config.settings import load_settings
 from wavewright.executor.events.types import Event, ItemFinished, PlanAccepted
 from wavewright.executor.sqlite.transaction import JournalReader
@@ -177,6 +178,18 @@ def test_a_new_side_effect_of_a_patch_is_a_question(
     told = record(wavewright, "--run", stale, "--patch", patch_of(quotes_project, stale, [more]))
 
     assert told["approvals"] == ["the patch brings step 'note', which calls 'write_down' (write)"]
+
+
+@pytest.mark.parametrize("command", [("dry-run", "--run", "../"), ("answer", "../", "yes")])
+def test_a_run_of_an_edited_journal_is_refused_by_what_can_be_no_id(
+    wavewright: CommandLine, quotes_project: Path, command: tuple[str, ...]
+) -> None:
+    append(load_settings(quotes_project).journal, "../evil", [run_started("../evil")])
+
+    answer = wavewright(*command)
+
+    assert answer.code != 0
+    assert "'../evil' can be no id of a run" in answer.err
 
 
 def test_an_approval_is_told_until_it_is_answered(

@@ -40,6 +40,7 @@ from wavewright.engine.rehearsal.dry_run.outlook import forecast_job, gather_for
 from wavewright.engine.rehearsal.dry_run.text import dry_run_text
 from wavewright.engine.run.context import goal_with_feedback
 from wavewright.engine.run.decisions.approvals import asking_step, open_question, recorded_answer
+from wavewright.engine.run.find_run import find_run
 from wavewright.engine.run.jobs.documents import is_saved_plan, no_plan_error
 from wavewright.engine.run.jobs.inputs import TARGET, InputOverrides
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
@@ -56,7 +57,7 @@ from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.language.signatures import ToolSignature, asks_approval
 from wavewright.planner.plans.patches import PatchCheck, check_patch
 from wavewright.planner.reading.reader import read_model
-from wavewright.planner.types import RunId, Schedule, StepId
+from wavewright.planner.types import RunId, Schedule, StepId, read_run_id
 from wavewright.reviewer.values import duration_text
 
 
@@ -412,13 +413,13 @@ def _load_events(prefix: str, settings: Settings) -> tuple[RunId, list[Event]]:
     from wavewright.executor.sqlite.transaction import JournalReader
 
     with JournalReader.open(settings.journal) as reader:
-        run = reader.find_run(prefix)
+        run = read_run_id(reader.find_run(prefix))
         return run, reader.load(run)
 
 
 async def _load_from_database(prefix: str, settings: Settings) -> tuple[RunId, list[Event]]:
     async with open_journal(settings) as journal:
-        run = await journal.find_run(prefix)
+        run = await find_run(journal, prefix)
         return run, await journal.load(run)
 
 
