@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -26,7 +27,7 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.package.builder import build_package
-from wavewright.reviewer.package.summary import proof_of
+from wavewright.reviewer.package.summary import proof_of, render_summary
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.reviewer.review.by_code import review_by_code
 from wavewright.reviewer.review.rounds import provenance_text
@@ -169,6 +170,7 @@ def _item(price: str) -> str:
         "${'nearly ' + string(steps.sum.total)}",
         "${'%s dozen'.format([steps.sum.n])}",
         "${[string(steps.sum.total), 'million'].join(' ')}",
+        "${format(steps.note.day, 'in %Y BC')}",
         "${steps.towns.map(t, t.name).join(' hates ')}",
         "${steps.sum.n > 2 ? 'no ' + steps.sum.text : steps.sum.text}",
         # a unit, a sign, a value that meets itself
@@ -289,6 +291,7 @@ def test_words_that_come_back_from_an_option_are_the_planners() -> None:
         ("${steps.rates}", None),
         ("${steps.towns.map(t, t.name).join(', ')}", None),
         ("${steps.towns.map(t, {'town': t.name, 'people': t.people})}", None),
+        ("${format(steps.note.day, '%d/%m/%Y, %H:%M')}", None),
         ("${steps.towns.map(t, {'name': t.name, 'density': double(t.people) / t.area})}", None),
         ("${steps.towns.filter(t, t.people > 0)}", None),
         ("${steps.towns.filter(t, t.people > 400)}", None),
@@ -505,6 +508,27 @@ def test_what_people_write_beside_data_lowers_nothing() -> None:
 
     assert worth(by_people) == 0.8
     assert review(by_people).provenance[0].factors == ("steps.sum.total + 1.0",)
+
+
+def test_of_a_persons_plan_a_summary_names_only_what_reads_nothing() -> None:
+    ran = run(result={"total": "${steps.sum.total + 1.0}"})
+    assert ran is not None
+    result: JsonObject = {"total": "${steps.sum.total + 1.0}", "unit": "people"}
+    plan = ran.plan.model_copy(update={"result": result})
+    by_person = run_plan(plan, ANSWERS, *TOOLS, goal=ran.goal, rung="given")
+
+    assert written_of(ran) == [
+        "  - total: data of towns, made another value by the planner: steps.sum.total + 1.0"
+    ]
+    assert written_of(by_person) == ["  - unit: written by the plan's author: people"]
+
+
+def written_of(ran: ScriptedRun) -> list[str]:
+    """Return the lines of the summary about what the plan's author has written."""
+    package = build_package(ran.plan, ran.goal, ran.state, review(ran), ran.tools)
+    lines = render_summary(package).splitlines()
+    start = lines.index("Written, not read") + 1
+    return [*takewhile(bool, lines[start:])]
 
 
 def proofs(package: Package, found: ReviewResult, field: str) -> list[str]:

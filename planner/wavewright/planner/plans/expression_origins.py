@@ -529,6 +529,9 @@ class ExpressionOrigins:
         if not shape.reads and not _FORMAT_SPECIFIER.search(self._source(form)):
             return filled.joined(shape.settled())
         words = {_FORMAT_SPECIFIER.sub("", text) for text in shape.labels}
+        if node.target is None:
+            # What only stands between the parts of a time says nothing: `%Y-%m`.
+            words = {text for text in words if any(map(str.isalnum, text))}
         return filled.joined(replace(shape, labels=frozenset(words))).settled()
 
     def _replaced(self, node: FunctionCall, names: Locals) -> Origins:

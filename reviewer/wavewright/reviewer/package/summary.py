@@ -224,7 +224,7 @@ def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterat
                 yield from _wrapped(why, width, "      ")
         if review.data is not None and review.data.capped != review.confidence:
             yield f"  {'of the data alone':<30} {review.data.capped:.2f}"
-        written = [each for each in review.provenance if is_written(each)]
+        written = filter(_is_worth_telling, review.provenance)
         yield from _section("Written, not read", map(provenance_text, written), width)
         yield from _section("Rounds", map(_round_line, package.rounds), width)
         if review.opinion is not None:
@@ -249,6 +249,14 @@ def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterat
     yield from _section(
         "Sources", (_source_line(source.name, source.as_of) for source in package.sources), width
     )
+
+
+def _is_worth_telling(provenance: FieldProvenance) -> bool:
+    """Whether a field of the result is one that the plan's author has written: of a plan that a
+    person wrote, where nothing of the field is read; what they write beside data is theirs.
+    """
+    is_read = bool(provenance.data or provenance.inputs or provenance.models)
+    return is_written(provenance) and (provenance.is_by_planner or not is_read)
 
 
 def _reason(package: Package) -> str:
