@@ -73,6 +73,11 @@ def retry_of_run(
             f"run {run!r} has several targets",
             f"`wavewright show {run}` lists their runs: retry one of them",
         )
+    if only_failed and state.plan is None:
+        raise RetryRefused(
+            f"run {run!r} ended before it had a plan, so no call of it has failed",
+            "without `--failed` it is repeated from its beginning",
+        )
     if only_failed and not _has_failed(state):
         raise RetryRefused(
             f"nothing of run {run!r} has failed",

@@ -694,7 +694,7 @@ class CallRunner:
         head.attempt = sum(ending.attempts for ending in ended)
         if any(ending.withheld for ending in ended):
             head.withheld = (WHOLE_OUTPUT,)
-        reason = "equal calls were made before" if status == "reused" else None
+        reason = "all of its calls were made before" if status == "reused" else None
         self._finish_step(head, status, output, outcome, error=error, reason=reason, fan_out=fan)
 
 

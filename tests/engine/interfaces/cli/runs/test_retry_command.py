@@ -132,6 +132,18 @@ def test_only_what_failed_is_called_where_that_is_wanted_whatever_code_has_chang
     assert "has failed" in nothing.err
 
 
+def test_a_run_without_a_plan_has_no_failed_calls_to_repeat(
+    wavewright: CommandLine, project: Path
+) -> None:
+    (project / "faulty.plan.yaml").write_text("steps: [{id: a, tool: nowhere}]\n")
+    assert wavewright("run", "faulty.plan.yaml").code == 1
+
+    answer = wavewright("retry", "--failed")
+
+    assert answer.code == 2
+    assert "ended before it had a plan" in answer.err
+
+
 def test_a_retry_of_a_retry_takes_over_what_the_first_run_did(
     wavewright: CommandLine, project: Path, failed: str
 ) -> None:
