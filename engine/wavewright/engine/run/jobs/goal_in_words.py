@@ -243,6 +243,9 @@ def _generalised_value(value: Json, paths: Sequence[tuple[str, Json]]) -> Json:
         if canonical_json(escape_references(value_of_input)) == text
     ]
     # An input goes before a part of one; of two that are equal none is sure to be meant.
+    if isinstance(value, int | float):
+        # Nobody means by 5 the fifth of the numbers 1 to 6.
+        equal = [path for path in equal if "[" not in path]
     whole_inputs = [path for path in equal if "[" not in path and path.count(".") == 1]
     candidates = whole_inputs or equal
     if len(candidates) == 1:

@@ -219,6 +219,27 @@ def test_a_name_that_is_taken_and_a_run_that_is_not_achieved_are_refused(
     assert "is not achieved" in refused.err
 
 
+def test_a_number_that_an_entry_of_a_list_equals_by_chance_stays(
+    wavewright: CommandLine, project: Path
+) -> None:
+    (project / "some.plan.yaml").write_text(
+        """
+inputs: {paths: [notes/planning.md], weights: [1, 2, 3]}
+steps:
+  - {id: notes, tool: read_note, for_each: [notes/planning.md], params: {path: "${item}"}}
+  - {id: ranking, tool: rank_words, params: {notes: "${steps.notes}", top: 3}}
+result: {words: "${steps.ranking}", weights: "${inputs.weights}"}
+"""
+    )
+    assert wavewright("run", "some.plan.yaml", "--quiet").code == 0
+
+    assert wavewright("keep", "--as", "some", "--yes").code == 0
+
+    kept = yaml.safe_load((project / "config" / "goals" / "some.yaml").read_text())["plan"]
+    assert kept["steps"][0]["for_each"] == "${inputs.paths}"
+    assert kept["steps"][1]["params"]["top"] == 3
+
+
 def test_a_kept_plan_runs_without_the_optional_inputs_that_it_reads(
     wavewright: CommandLine, project: Path
 ) -> None:
