@@ -332,6 +332,10 @@ def test_the_core_asks_an_openai_compatible_model(
         pytest.param(["submit", JOB], {}, "daemon", id="submit"),
         pytest.param(["daemon", "--tail"], {}, "daemon", id="tail"),
         pytest.param(["mcp"], {}, "mcp", id="mcp"),
+        pytest.param(["view"], {}, "view", id="view"),
+        pytest.param(["play"], {}, "view", id="play"),
+        pytest.param(["worker"], {}, "fleet", id="worker"),
+        pytest.param(["fake-model", "--script", "x.yaml"], {}, "testing", id="fake-model"),
         pytest.param(
             ["runs"],
             {"WAVEWRIGHT_JOURNAL": "postgresql://127.0.0.1/none"},

@@ -20,6 +20,7 @@ from wavewright.engine.interfaces.cli.commands.options import (
     RoleChoice,
     SetOption,
 )
+from wavewright.engine.interfaces.cli.common.output import require_extra
 
 group = typer.Typer()
 schedules_group = typer.Typer()
@@ -117,6 +118,7 @@ def view(
     The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Anyone with it may
     answer decisions and resume runs. People with tokens of their own sign in with them.
     """
+    require_extra("view")
     if add is not None:
         return cli.service.view_command.add_person(add, role)
     if revoke is not None:
@@ -204,6 +206,7 @@ def worker(
     The calls wait in the database of the journal. SIGTERM or Ctrl-C lets calls go on for six
     seconds; other workers make those that have not ended.
     """
+    require_extra("fleet")
     options = cli.service.worker_command.WorkerOptions(
         slots=slots,
         labels=_names(labels),
@@ -247,7 +250,7 @@ def mcp(
     The token of --http is WAVEWRIGHT_MCP_TOKEN, that of a role of SERVER WAVEWRIGHT_MCP_TOKEN_ROLE;
     without it a new one is printed.
     """
-    # Its library is an extra.
+    require_extra("mcp")
     from wavewright.engine.interfaces.cli.mcp_server.server import ServedServer, serve
 
     return serve(ServedServer(server, role, allow_runs, public_url), http)
@@ -271,6 +274,7 @@ def play(
     The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Anyone with it
     plays.
     """
+    require_extra("view")
     return cli.service.play_command.serve(name, pack, listen, public_url=public_url, opens=open_)
 
 

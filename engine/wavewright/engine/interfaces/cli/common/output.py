@@ -17,13 +17,29 @@ from typer import Abort, Exit
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError, describe
-from wavewright.config.installation import EXTRAS, extra_of, install_hint
+from wavewright.config.installation import EXTRAS, extra_of, install_hint, is_installed
 
 
 class CommandError(WavewrightError):
     """A command that cannot be carried out as it was given."""
 
     exit_code = exit_codes.MISUSE
+
+
+def require_extra(extra: str) -> None:
+    """Refuse a command whose extra is not installed, before its code is imported: several extras
+    bring the same libraries, so the first that is missing does not say which extra is meant.
+
+    Raises:
+        CommandError: it is not installed.
+    """
+    if not is_installed(extra):
+        raise CommandError(*_missing_extra(extra))
+
+
+def _missing_extra(extra: str) -> tuple[str, str]:
+    message = f"the extra {extra!r} is not installed; it adds {EXTRAS[extra].purpose}"
+    return message, install_hint(extra)
 
 
 @dataclass(slots=True)
@@ -164,10 +180,7 @@ def _report(error: Exception) -> int:
     if isinstance(error, OSError):
         return _report_os_error(error)
     if isinstance(error, ModuleNotFoundError) and (extra := extra_of(error.name or "")) is not None:
-        print_error(
-            f"the extra {extra!r} is not installed; it adds {EXTRAS[extra].purpose}",
-            install_hint(extra),
-        )
+        print_error(*_missing_extra(extra))
         return exit_codes.MISUSE
     return _report_internal_error(error)
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from wavewright.config import exit_codes
-from wavewright.config.installation import install_hint, is_installed
-from wavewright.engine.interfaces.cli.common.output import CommandError, print_line
+from wavewright.engine.interfaces.cli.common.output import CommandError, print_line, require_extra
 from wavewright.engine.rehearsal.fake_model.server import (
     FakeModelServer,
     add_script,
@@ -36,8 +35,7 @@ def run_with_script(script: Path, job: Path) -> int:
 
 
 def _server_of(script: Path, *, port: int) -> FakeModelServer:
-    if not is_installed("testing"):
-        raise CommandError("the extra 'testing' is not installed", hint=install_hint("testing"))
+    require_extra("testing")
     server = FakeModelServer(port)
     add_script(server, script)
     return server
