@@ -42,6 +42,8 @@ def open_journal_file(
     """Open the journal at that path; unless it is only to be read, create it where there is none.
 
     The folder is created for its owner alone (0700), and so is the file (0600).
+    A journal that is there and cannot be written is opened to be read: whoever looks at a copy sees
+    its runs, and the first write says that it is read-only.
 
     Args:
         path: The file.
@@ -55,6 +57,7 @@ def open_journal_file(
         if not is_read_only:
             _create_file(path)
         _check_file(path)
+        is_read_only = is_read_only or is_only_readable(path)
         connection = _connect(path, is_read_only=is_read_only)
     except (OSError, ValueError, sqlite3.Error) as error:
         raise explain_opening(error, path) from error
@@ -62,6 +65,14 @@ def open_journal_file(
         _wait_for_lock(patience, lambda: _set_up(connection, path, is_read_only=is_read_only))
     except DATABASE_ERRORS as error:
         fault = explain_opening(error, path, connection)
+        if is_read_only and _needs_its_log(error, path):
+            fault = JournalNotOpened(
+                f"the journal is read-only, and so is its newest part beside it ({path.name}-wal):"
+                " they can be read only where files can be written",
+                place=str(path),
+                hint="copy both to a folder that can be written, and name the copy in"
+                " WAVEWRIGHT_JOURNAL",
+            )
         connection.close()
         raise fault from error
     except BaseException:
@@ -89,6 +100,23 @@ def _check_file(path: Path) -> None:
     if not stat.S_ISREG(mode):
         # Opening a pipe or a device could wait for ever.
         raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+def is_only_readable(path: Path) -> bool:
+    """Return whether a journal that is there cannot be written, for want of rights or since its disk
+    is read-only.
+    """
+    beside = [path.with_name(f"{path.name}-{kind}") for kind in ("wal", "shm")]
+    can_have_log = os.access(path.parent, os.W_OK) or all(file.exists() for file in beside)
+    return not (os.access(path, os.W_OK) and can_have_log)
+
+
+def _needs_its_log(error: Exception, path: Path) -> bool:
+    """Return whether a journal that is only read was not opened since SQLite cannot make the shared
+    memory by which it finds what the log has.
+    """
+    cannot_open = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CANTOPEN
+    return cannot_open and _has_text(path.with_name(path.name + "-wal"))
 
 
 def _connect(path: Path, *, is_read_only: bool) -> sqlite3.Connection:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -424,6 +426,83 @@ def test_a_read_only_disk_is_told_before_anything_runs(
     assert_told(answer)
     assert "ead-only" in answer.err
     assert "wave 1" not in answer.err
+
+
+@pytest.fixture
+def read_only_journal(
+    wavewright: CommandLine, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """The journal of a run on a disk that is read-only, beside a copy with a log that is not in it."""
+    folder = project / "archive"
+    folder.mkdir()
+    mount(folder, "size=8m")
+    journal = folder / "journal.sqlite"
+    monkeypatch.setenv("WAVEWRIGHT_JOURNAL", str(journal))
+    assert wavewright("run", "plans/words.job.yaml").code == 0
+    with closing(sqlite3.connect(journal)) as writing:
+        writing.execute("CREATE TABLE newer (id INTEGER)")
+        for name in ("journal.sqlite", "journal.sqlite-wal"):
+            shutil.copy(folder / name, folder / f"cut-{name}")
+    subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+    yield journal
+    unmount(folder)
+
+
+@pytest.mark.parametrize("command", ["runs", "show", "logs", "verify", "receipt", "decisions"])
+def test_a_journal_that_can_only_be_read_is_shown(
+    wavewright: CommandLine, read_only_journal: Path, command: str
+) -> None:
+    answer = wavewright(command)
+
+    assert read_only_journal.exists()
+    assert (answer.code, answer.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (("run", "plans/words.job.yaml"), 3),
+        (("retry",), 3),
+        (("runs", "prune", "--keep", "0"), 3),
+        (("doctor",), 1),
+    ],
+)
+def test_a_journal_that_can_only_be_read_is_not_written(
+    wavewright: CommandLine, read_only_journal: Path, command: Sequence[str], code: int
+) -> None:
+    answer = wavewright(*command)
+
+    assert_told(answer)
+    assert answer.code == code
+    assert "read-only" in answer.out + answer.err
+    assert str(read_only_journal) in answer.out + answer.err
+    assert "wave 1" not in answer.err
+
+
+def test_a_daemon_does_not_start_on_a_journal_that_can_only_be_read(
+    project: Path, read_only_journal: Path
+) -> None:
+    command = [sys.executable, "-m", "wavewright.engine.main", "serve"]
+    refused = subprocess.run(
+        command, cwd=project, capture_output=True, text=True, check=False, timeout=30
+    )
+
+    assert refused.returncode == 2
+    assert "the journal can only be read" in refused.stderr
+    assert str(read_only_journal) in refused.stderr
+
+
+def test_a_log_that_cannot_be_read_with_its_journal_is_told_with_the_way_to_read_it(
+    wavewright: CommandLine, read_only_journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = read_only_journal.with_name("cut-journal.sqlite")
+    monkeypatch.setenv("WAVEWRIGHT_JOURNAL", str(journal))
+
+    answer = wavewright("runs")
+
+    assert answer.code == 3
+    assert f"({journal.name}-wal)" in answer.err
+    assert "= help: copy both to a folder that can be written" in answer.err
 
 
 @pytest.mark.parametrize("arguments", [("check", "-"), ("run", "plans/words.job.yaml"), ("tools",)])
