@@ -7,10 +7,11 @@ import hashlib
 import hmac
 import shutil
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Literal, TypeAlias
 from uuid import uuid4
 
 import anyio
@@ -264,7 +265,11 @@ def take_login(*_: object) -> AuthResult:
 
 @asynccontextmanager
 async def mail_server(
-    letters: Letters, certificates: Path | None = None, *, begins_encrypted: bool = False
+    letters: Letters,
+    certificates: Path | None = None,
+    *,
+    begins_encrypted: bool = False,
+    take_login: Callable[..., AuthResult] = take_login,
 ) -> AsyncGenerator[int]:
     """Run a mail server and yield its port; with certificates it offers to encrypt."""
     encryption = None
@@ -379,24 +384,103 @@ async def test_a_mail_that_cannot_go_out_stops_no_other_rule(
     assert '"rule":"first"' in site.output.getvalue().replace(": ", ":")
 
 
-@pytest.mark.parametrize("code", [421, 550])
-async def test_a_mail_that_is_refused_is_logged_with_its_code_and_sent_again(
-    site: Site, code: int
+RefusingPart: TypeAlias = Literal["MAIL", "RCPT", "DATA"]
+
+
+class Refusing(Letters):
+    """Refuses the first mail where it is told to, and takes those after it."""
+
+    def __init__(self, where: RefusingPart, answers: Sequence[str]) -> None:
+        super().__init__()
+        self.where = where
+        self.answers = [*answers]
+
+    async def handle_MAIL(  # noqa: N802
+        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        del server, session, options
+        if self.where == "MAIL" and self.answers:
+            return self.answers.pop(0)
+        envelope.mail_from = address
+        return "250 OK"
+
+    async def handle_RCPT(  # noqa: N802
+        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        del server, session, options
+        if self.where == "RCPT" and self.answers:
+            return self.answers.pop(0)
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+        if self.where == "DATA" and self.answers:
+            return self.answers.pop(0)
+        return await super().handle_DATA(server, session, envelope)
+
+
+TWO_ADDRESSES = "a@example.org, b@example.org"
+
+
+@pytest.mark.parametrize(
+    ("where", "answers", "told"),
+    [
+        ("MAIL", ["451 busy"], "SMTPSenderRefused 451"),
+        ("RCPT", ["450 greylisted", "550 nobody here"], "SMTPRecipientsRefused 450"),
+        ("DATA", ["421 not now"], "SMTPDataError 421"),
+    ],
+)
+async def test_a_mail_that_may_be_taken_later_is_logged_with_its_code_and_sent_again(
+    site: Site, where: RefusingPart, answers: list[str], told: str
 ) -> None:
-    class Refusing(Letters):
-        refused = 0
-
-        async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
-            self.refused += 1
-            if self.refused == 1:
-                return f"{code} not now"
-            return await super().handle_DATA(server, session, envelope)
-
-    letters = Refusing()
+    letters = Refusing(where, answers)
     async with mail_server(letters) as port:
-        daemon = await mail_of_failure(site, f"smtp://127.0.0.1:{port}")
+        daemon = await mail_of_failure(site, f"smtp://127.0.0.1:{port}", to=TWO_ADDRESSES)
         assert letters.taken == []
-        assert f"SMTPDataError {code}" in site.output.getvalue()
+        assert told in site.output.getvalue()
+        site.now += 11
+        await daemon.tick()
+
+    assert len(letters.taken) == 1
+
+
+@pytest.mark.parametrize(
+    ("where", "answers", "told"),
+    [
+        ("MAIL", ["550 not your address"], "SMTPSenderRefused 550"),
+        ("RCPT", ["550 nobody here", "553 no name"], "SMTPRecipientsRefused 550"),
+        ("DATA", ["554 looks like spam"], "SMTPDataError 554"),
+    ],
+)
+async def test_a_mail_that_is_refused_for_good_is_recorded_and_lets_the_next_pass(
+    site: Site, where: RefusingPart, answers: list[str], told: str
+) -> None:
+    letters = Refusing(where, answers)
+    async with mail_server(letters) as port:
+        daemon = await mail_of_failure(site, f"smtp://127.0.0.1:{port}", to=TWO_ADDRESSES)
+        await fail_job(site, "the second")
+        site.now += 11
+        await daemon.tick()
+
+    [passed] = letters.taken
+    assert "the second" in str(passed.content)
+    assert "notice_refused" in site.output.getvalue()
+    rows = await site.journal.read(
+        lambda transaction: transaction.fetch("SELECT refused FROM notice ORDER BY at")
+    )
+    assert [refused for (refused,) in rows] == [f"the mail server did not take it: {told}", None]
+
+
+async def test_a_mail_waits_for_a_login_that_is_refused(site: Site) -> None:
+    letters, is_changed = Letters(), list[bool]()
+
+    def take_new_login(*_: object) -> AuthResult:
+        return AuthResult(success=bool(is_changed), handled=False)
+
+    async with mail_server(letters, take_login=take_new_login) as port:
+        daemon = await mail_of_failure(site, f"smtp://ann:secret@127.0.0.1:{port}")
+        assert "SMTPAuthenticationError 535" in site.output.getvalue()
+        is_changed.append(True)
         site.now += 11
         await daemon.tick()
 

@@ -147,8 +147,10 @@ def _mail(mail: MailSettings, message: NoticeMessage) -> str:
             f" SSL_CERT_FILE to its file): {error.verify_message}"
         ) from error
     except smtplib.SMTPResponseException as error:
-        reason = f"the mail server did not take it: {type(error).__name__} {error.smtp_code}"
-        raise NoticeNotSent(reason) from error
+        raise _not_taken(error, error.smtp_code) from error
+    except smtplib.SMTPRecipientsRefused as error:
+        # One address that may be taken later keeps the mail.
+        raise _not_taken(error, min(code for code, _ in error.recipients.values())) from error
     except (OSError, smtplib.SMTPException) as error:
         raise NoticeNotSent(f"the mail server did not take it: {type(error).__name__}") from error
     except ValueError as error:  # a port or an address that is none
@@ -156,6 +158,24 @@ def _mail(mail: MailSettings, message: NoticeMessage) -> str:
     if not refused:
         return ""
     return f"the mail server refused {len(refused)} of {len(mail.to)} addresses"
+
+
+def _not_taken(error: smtplib.SMTPException, code: int) -> NoticeNotSent:
+    """Return what a mail server answered, as the error of a mail.
+
+    What it refuses for good (5yz) of a mail is its sender, all of its addresses or its text; an
+    answer to the greeting or to the login says nothing of the mail, which waits for it to be mended.
+    """
+    reason = f"the mail server did not take it: {type(error).__name__} {code}"
+    is_of_mail = isinstance(
+        error, smtplib.SMTPSenderRefused | smtplib.SMTPRecipientsRefused | smtplib.SMTPDataError
+    )
+    is_for_good = is_of_mail and code >= _FIRST_PERMANENT_CODE
+    return NoticeRefused(reason) if is_for_good else NoticeNotSent(reason)
+
+
+_FIRST_PERMANENT_CODE: Final = 500
+"""Answers of a mail server from here on say not to send the same again; those below, to try later."""
 
 
 def _mail_server(server: SplitResult) -> smtplib.SMTP:
