@@ -189,10 +189,10 @@ def package_of(state: RunState, now: RunNow | None = None) -> Package:
     """
     package = stored_package(state, now)
     if package is None:
+        reason = "" if state.finished is None else state.finished.reason
         when = "ended before it had a plan" if state.has_ended else "has no plan yet"
-        msg = f"run {state.run!r} {when}"
         raise CommandError(
-            msg,
+            f"run {state.run!r} {when}" + (f": {reason}" if reason else ""),
             hint=f"`wavewright show {state.run} --format events` prints what there is",
             exit_code=exit_codes.NEGATIVE,
         )
