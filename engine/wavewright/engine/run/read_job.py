@@ -15,6 +15,7 @@ from wavewright.engine.run.context import (
     extended,
     goal_with_feedback,
 )
+from wavewright.engine.run.jobs.goal_in_words import rendered_goal
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.run.permits import permits_beside, permits_of_run, within_permits
 from wavewright.engine.run.pipeline.phase import PipelineError
@@ -27,7 +28,7 @@ from wavewright.executor.store.journal import Journal
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.plans.graph import PlanGraph, superseded_before
-from wavewright.planner.types import StepId
+from wavewright.planner.types import JsonObject, StepId, as_object
 
 
 async def read_job(request: RunRequest, attempt: Attempt, settings: Settings) -> RunContext:
@@ -105,8 +106,7 @@ async def _retried(
         raise PipelineError(
             f"run {retried.run!r} has not begun; a run that has ended can be repeated"
         )
-    goal = Goal.model_validate(donor.started.goal)
-    goal = goal.model_copy(update={"inputs": {**goal.inputs, **retried.inputs}})
+    goal = _with_inputs(Goal.model_validate(donor.started.goal), retried.inputs, donor)
     draft = pending_draft(donor)
     if draft is not None:
         # Saved, so that no planner replaces the plan that is repeated.
@@ -129,6 +129,17 @@ async def _retried(
         donors_before=await runs_repeated_by(donor, attempt.journal),
         retry=retry,
     )
+
+
+def _with_inputs(goal: Goal, changed: JsonObject, donor: RunState) -> Goal:
+    """Return the goal of a run with other inputs; its text reads them, where it is the plan's own
+    and not that of a job or a template, which is journaled as it was read.
+    """
+    inputs, text = {**goal.inputs, **changed}, goal.text
+    written = as_object(donor.plan).get("goal")
+    if isinstance(written, str) and rendered_goal(written, goal.inputs) == text:
+        text = rendered_goal(written, inputs) or text
+    return goal.model_copy(update={"inputs": inputs, "text": text})
 
 
 async def runs_repeated_by(donor: RunState | None, journal: Journal) -> tuple[RunState, ...]:

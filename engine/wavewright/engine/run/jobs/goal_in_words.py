@@ -423,13 +423,13 @@ def _kept_plan(
         and goal.inputs.keys()
         <= set(cast("JsonObject", template.inputs_schema.get("properties", {})))
         and validator_of(template.inputs_schema).accepts(goal.inputs)
-        and _words(_rendered(template.goal, goal.inputs)) == _words(goal.text)
+        and _words(rendered_goal(template.goal, goal.inputs)) == _words(goal.text)
         and tool_lock(template.plan, tools) == template.kept.tools
     )
     return KeptPlan(template.name, draft, is_exact, template.kept.planning_tokens)
 
 
-def _rendered(text: str, inputs: JsonObject) -> str:
+def rendered_goal(text: str, inputs: JsonObject) -> str:
     """Return the text of a goal for other inputs; empty if it reads one that they lack."""
     try:
         epoch = dt.datetime.fromtimestamp(0, dt.UTC)

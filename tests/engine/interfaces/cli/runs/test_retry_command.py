@@ -96,6 +96,22 @@ def test_another_input_calls_what_reads_it(
     assert json.loads(wavewright("show", "--format", "json").out)["result"] == 1
 
 
+def test_the_goal_of_a_plan_reads_the_input_that_a_retry_changes(
+    wavewright: CommandLine, project: Path
+) -> None:
+    (project / "own.plan.yaml").write_text(
+        "goal: Read the notes in ${inputs.folder}\n"
+        "inputs: {folder: notes}\n"
+        "steps: [{id: files, tool: list_notes, params: {folder: '${inputs.folder}'}}]\n"
+    )
+    assert wavewright("run", "own.plan.yaml").code == 0
+
+    wavewright("retry", "--set", "folder=pages")
+
+    package = json.loads(wavewright("show", "--format", "json").out)
+    assert package["goal"] == "Read the notes in pages"
+
+
 def test_a_tool_whose_code_has_changed_is_called_again(
     wavewright: CommandLine, project: Path, failed: str
 ) -> None:
