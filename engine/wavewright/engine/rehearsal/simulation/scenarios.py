@@ -269,10 +269,13 @@ def failures_of(
         for record in ended.gates:
             if record.verdict == "error" and record.kind != "judge":
                 add(step, "gate", record.message, record.gate)
-    for expression in embedded_expressions(plan.result):
+    scope, stop = plan_scope(plan, state), plan.stop
+    has_stopped = stop is not None and _holds(stop.when, scope, now)
+    result = stop.result if stop is not None and has_stopped else plan.result
+    for expression in embedded_expressions(result):
         if all(state.is_present(name) for name in condition_reads(expression)):
             try:
-                evaluate(expression, plan_scope(plan, state), now)
+                evaluate(expression, scope, now)
             except ExpressionError as error:
                 add("", "result", error.message)
     return messages
