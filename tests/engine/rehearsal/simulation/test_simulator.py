@@ -424,6 +424,34 @@ def test_a_model_answers_with_the_fields_that_a_step_asks_for(simulation: Simula
     assert scenarios(report)["happy path"]["verdict"] == "achieved"
 
 
+def test_the_result_of_a_stopped_run_is_that_of_stop(simulation: SimulatedProject) -> None:
+    simulation.plan(
+        "stop: {when: steps.all.size() == 0, result: nothing}\n"
+        "steps:\n"
+        "  - {id: all, tool: entries, params: {table: a}}\n"
+        "  - {id: each, tool: note, for_each: '${steps.all}', params: {text: '${string(item)}'}}\n"
+        "result: ${steps.all[0]}\n"
+    )
+
+    report = simulation.simulate()
+
+    assert "result" not in {found["kind"] for found in entries(report, "failures")}
+
+
+def test_a_bound_that_an_input_gives_is_reached(simulation: SimulatedProject) -> None:
+    simulation.plan(
+        "inputs: {least: 6}\n"
+        "steps:\n"
+        "  - {id: all, tool: entries, params: {table: a}}\n"
+        "gates: [{id: enough, on: all, check: output.size() >= inputs.least}]\n"
+    )
+
+    report = simulation.simulate()
+
+    assert (report["faults"], report["always_failed"]) == (0, [])
+    assert scenarios(report)["happy path"]["verdict"] == "achieved"
+
+
 def test_a_result_that_cannot_be_made_of_valid_outputs_is_a_fault(
     simulation: SimulatedProject,
 ) -> None:

@@ -120,10 +120,12 @@ class PlanVocabulary:
 
 
 def vocabulary_of(plan: Plan, now: dt.datetime) -> PlanVocabulary:
-    """Return the constants of a (bound) plan's expressions, and the ages that its gates allow."""
-    constants = list(
-        dict.fromkeys(value for text in plan_expressions(plan) for value in _constants(text))
-    )
+    """Return the constants of a (bound) plan's expressions and of its inputs, which expressions
+    compare outputs with, and the ages that its gates allow.
+    """
+    written = (value for text in plan_expressions(plan) for value in _constants(text))
+    given = (value for value in plan.inputs.values() if isinstance(value, str | int | float))
+    constants = list(dict.fromkeys([*written, *given]))
     numbers = [
         value
         for value in constants
