@@ -25,7 +25,7 @@ from wavewright.engine.service.job_store.rules import OPEN_STATES
 from wavewright.engine.service.job_store.stores import Stores, open_stores
 from wavewright.engine.service.requested_jobs import job_of_run
 from wavewright.executor.events.state import fold
-from wavewright.executor.store.errors import RunBusy
+from wavewright.executor.store.errors import RunBusy, RunNotFound
 from wavewright.executor.store.journal import CancelRequest
 from wavewright.planner.types import RunId
 
@@ -86,7 +86,14 @@ async def _find_run_to_cancel(stores: Stores, wanted: str) -> tuple[RunId, JobRo
     named = [row for row in rows if wanted and (row.job.startswith(wanted) or row.run == wanted)]
     if len(named) == 1:
         return named[0].run, named[0]
-    run = await find_run(stores.journal, wanted)
+    try:
+        run = await find_run(stores.journal, wanted)
+    except RunNotFound:
+        # Whoever names a job that has ended is told how, not that there is no such run.
+        ended = [row for row in await stores.jobs.list_jobs() if row.job.startswith(wanted)]
+        if not wanted or len(ended) != 1:
+            raise
+        return ended[0].run, ended[0]
     job = await job_of_run(stores.journal, stores.jobs, run)
     root = await root_run_of(stores.journal, run) if job is None else job.run
     if root != run:
