@@ -470,3 +470,12 @@ class Package(Record):
     """The instant that `now()` returned in the run."""
     journal_head: RunHead | None = None
     """Stands for all events of the run up to the publishing; None in what is not published."""
+
+    @property
+    def ending(self) -> str:
+        """Why it ended as its status says, empty where nothing does: what its review says, unless it
+        failed or was cancelled after that, as where its package was rejected.
+        """
+        if self.review is None or (self.reason and self.status in ("failed", "cancelled")):
+            return self.reason
+        return self.review.summary

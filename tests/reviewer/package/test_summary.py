@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -7,7 +9,7 @@ from tests.reviewer.example_package import example_package, example_package_with
 from tests.reviewer.scripted_runs import Fails, plan_of, run_plan
 from wavewright.planner.diagnostics.rendering import display_columns, display_width
 from wavewright.planner.types import Json, StepId
-from wavewright.reviewer import build_package, render_summary, review_by_code
+from wavewright.reviewer import build_package, render_report, render_summary, review_by_code
 from wavewright.reviewer.package.summary import result_lines
 from wavewright.reviewer.records import OutputDocument, Package
 
@@ -35,6 +37,21 @@ def test_a_run_that_failed_is_told_with_what_would_mend_it(snapshot: SnapshotAss
     assert (
         render_summary(build_package(run.plan, run.goal, run.state, review, run.tools)) == snapshot
     )
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled"])
+def test_a_run_that_ended_otherwise_than_its_review_says_is_told_with_its_own_reason(
+    status: Literal["failed", "cancelled"],
+) -> None:
+    run = run_plan(plan_of({"id": "a"}), {"a": "here"})
+    review = review_by_code(run.plan, run.goal, run.state, run.tools)
+    package = build_package(run.plan, run.goal, run.state, review, run.tools)
+    rejected = package.model_copy(update={"status": status, "reason": "package 1 was rejected"})
+
+    for shown in (render_summary(rejected), render_report(rejected)):
+        assert "ackage 1 was rejected" in shown
+        assert "very mandatory gate passed" not in shown
+    assert "very mandatory gate passed" in render_summary(package)
 
 
 def test_no_text_of_a_tool_can_steer_a_terminal() -> None:

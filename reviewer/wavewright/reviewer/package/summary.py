@@ -264,9 +264,7 @@ def _reason(package: Package) -> str:
     if package.status in GOING:
         ended = sum(entry.status in SUCCESSES for entry in package.execution_log)
         return f"{ended} of {counted(len(package.execution_log), 'step')} have an output."
-    if package.review is not None:
-        return package.review.summary
-    return package.reason or "The run ended before its review."
+    return package.ending or "The run ended before its review."
 
 
 def _round_line(summary: RoundSummary) -> str:

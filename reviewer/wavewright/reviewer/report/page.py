@@ -321,13 +321,11 @@ def made_visible(value: object) -> object:
 
 
 def _summary(package: Package) -> str:
-    if package.review is not None:
-        # The page shows the verdict above.
-        text = package.review.summary
-        for prefix in ("Goal achieved: ", "Goal not achieved. "):
-            text = text.removeprefix(prefix)
-        return text[:1].upper() + text[1:]
-    return package.reason or "The run ended before it could be reviewed."
+    text = package.ending or "The run ended before it could be reviewed."
+    # The page shows the verdict above.
+    for prefix in ("Goal achieved: ", "Goal not achieved. "):
+        text = text.removeprefix(prefix)
+    return text[:1].upper() + text[1:]
 
 
 def _lowering(package: Package, overall: Confidence | None) -> list[str]:

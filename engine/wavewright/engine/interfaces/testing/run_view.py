@@ -105,7 +105,7 @@ class PackageView:
     def status(self) -> ExplainedText:
         """How the run ended."""
         found = self.read()
-        return ExplainedText(found.status, found.review.summary if found.review else found.reason)
+        return ExplainedText(found.status, found.ending)
 
     @property
     def result(self) -> Json:
