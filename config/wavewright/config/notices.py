@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 NoticeKind: TypeAlias = Literal[
     "decision_waits",
@@ -29,10 +29,24 @@ class _NoticeModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
+def _begins_with(*schemes: str) -> AfterValidator:
+    """Refuse an address to which no message can go; what a variable holds is seen when it is sent."""
+
+    def check(address: str) -> str:
+        if not address.lower().startswith(("${env:", *schemes)):
+            # The address is not quoted: it may hold a secret.
+            ways = " or ".join(f"{scheme}HOST" for scheme in schemes)
+            msg = f"nothing can be sent to this address: write {ways}"
+            raise ValueError(msg)
+        return address
+
+    return AfterValidator(check)
+
+
 class MailSettings(_NoticeModel):
     """Where the mails of a rule go."""
 
-    server: Annotated[str, Field(min_length=1)]
+    server: Annotated[str, Field(min_length=1), _begins_with("smtps://", "starttls://", "smtp://")]
     """The server, `smtps://USER:PASSWORD@HOST` (TLS, port 465), `starttls://…` (STARTTLS, port 587) or
     `smtp://…` (STARTTLS where it is offered); with a password it is written `${env:NAME}`.
     """
@@ -49,7 +63,7 @@ class NoticeRule(_NoticeModel):
     """What is told: `decision_waits`, `run_failed`, `run_not_achieved`, `budget_reached` (80 %),
     `schedule_missed`, `job_dead` and `message_dead`.
     """
-    webhook: Annotated[str, Field(min_length=1)] | None = None
+    webhook: Annotated[str, Field(min_length=1), _begins_with("https://", "http://")] | None = None
     """Address that a JSON object is posted to, signed with `WAVEWRIGHT_HMAC_KEY` where that is set."""
     mail: MailSettings | None = None
     """Mails that are sent, see below."""

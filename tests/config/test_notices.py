@@ -1,0 +1,55 @@
+"""Settings of notices, as a settings file gives them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wavewright.config import Settings, load_settings
+from wavewright.config.sources import DocumentError
+
+
+def load(folder: Path, way: str) -> Settings:
+    (folder / "wavewright.yaml").write_text(f"notify: {{ops: {{on: [run_failed], {way}}}}}\n")
+    return load_settings(folder, {})
+
+
+@pytest.mark.parametrize(
+    ("way", "scheme"),
+    [
+        ("webhook: hooks.example/T0/secret-part", "https://HOST or http://HOST"),
+        ("webhook: 'ftp://hooks.example/T0/secret-part'", "https://HOST or http://HOST"),
+        (
+            "mail: {server: 'ann:secret-part@mail.example', sender: a@b.example, to: [c@d.example]}",
+            "smtps://HOST or starttls://HOST or smtp://HOST",
+        ),
+        (
+            "mail: {server: 'https://secret-part.example', sender: a@b.example, to: [c@d.example]}",
+            "smtps://HOST or starttls://HOST or smtp://HOST",
+        ),
+    ],
+)
+def test_an_address_to_which_nothing_can_be_sent_is_refused_without_being_repeated(
+    tmp_path: Path, way: str, scheme: str
+) -> None:
+    with pytest.raises(DocumentError) as caught:
+        load(tmp_path, way)
+
+    assert f"write {scheme}" in str(caught.value)
+    assert "secret-part" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "webhook: 'HTTPS://hooks.example/T0'",
+        "webhook: 'http://127.0.0.1:8080'",
+        "webhook: '${env:ONCALL_URL}'",
+        "mail: {server: 'starttls://${env:USER_AT_HOST}', sender: a@b.example, to: [c@d.example]}",
+        "mail: {server: '${env:SMTP_URL}', sender: a@b.example, to: [c@d.example]}",
+        "apprise: 'mailto://ann:word@example.org'",
+    ],
+)
+def test_an_address_or_a_variable_that_may_hold_one_is_taken(tmp_path: Path, way: str) -> None:
+    assert set(load(tmp_path, way).notify) == {"ops"}
