@@ -433,6 +433,70 @@ def test_a_freshness_field_must_be_a_field_of_the_output() -> None:
     assert refused.value.hint == "the output has 'due', 'note', 'number'"
 
 
+class Letter(BaseModel):
+    sender: str
+    parts: list[dict[str, str]] = []
+
+
+def letters() -> list[Letter]:
+    return []
+
+
+def text() -> str:
+    return ""
+
+
+class Note(BaseModel):
+    body: str | None
+
+
+def note() -> Note | None:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("function", "field"),
+    [
+        pytest.param(note, "body", id="where there is an output"),
+        pytest.param(letters, "sender", id="of items"),
+        pytest.param(letters, "text", id="perhaps of an open object"),
+    ],
+)
+def test_fields_of_untrusted_text_are_those_of_the_output(
+    function: Callable[[], object], field: str
+) -> None:
+    assert make_tool(function, untrusted=[field]).signature.untrusted == {field}
+
+
+@pytest.mark.parametrize(
+    ("function", "hint"),
+    [
+        pytest.param(note, "did you mean 'body'?", id="a slip"),
+        pytest.param(text, "of an output without fields say `untrusted_output`", id="a text"),
+    ],
+)
+def test_an_untrusted_field_that_no_output_has_is_refused(
+    function: Callable[[], object], hint: str
+) -> None:
+    with pytest.raises(ToolDefinitionError, match="has no field 'bdy' in its output") as refused:
+        make_tool(function, untrusted=["bdy"])
+
+    assert refused.value.hint == hint
+
+
+def test_an_option_that_there_is_not_is_named_with_the_nearest() -> None:
+    options: dict[str, Any] = {"timout": 5}
+    with pytest.raises(ToolDefinitionError, match="there is no option 'timout'") as refused:
+        make_tool(fetch_invoice, **options)
+
+    assert refused.value.hint == "did you mean 'timeout'?"
+
+
+def test_a_name_that_can_be_none_is_refused_with_the_pattern_as_it_is() -> None:
+    with pytest.raises(ToolDefinitionError, match=r"should match pattern '\^\[A-Za-z\]"):
+        make_tool(fetch_invoice, name="no name")
+
+
 def test_a_name_can_be_given_once_only() -> None:
     registry = Registry()
     registry.add(fetch_invoice)

@@ -112,6 +112,12 @@ def test_an_override_of_an_unknown_parameter_names_the_tool() -> None:
         signature(accepts_untrusted=["uri"])
 
 
+def test_an_override_of_a_field_that_the_output_lacks_names_the_tool() -> None:
+    assert signature(output=INPUT, untrusted=["url"]).untrusted == {"url"}
+    with pytest.raises(ToolDefinitionError, match=r"'web\.open' has no field 'body'"):
+        signature(output=INPUT, untrusted=["body"])
+
+
 def test_an_output_is_untrusted_unless_the_server_is_trusted() -> None:
     assert signature({"readOnlyHint": True}).untrusted_output
     assert not signature(trusted=True).untrusted_output

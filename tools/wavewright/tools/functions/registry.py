@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature
-from wavewright.planner.types import Effect, Json, JsonObject, JsonSchema
+from wavewright.planner.types import Effect, Json, JsonObject, JsonSchema, as_list, as_object
 from wavewright.tools.functions.code import code_hash, own_code_hash
 from wavewright.tools.functions.contracts import (
     Contract,
@@ -148,6 +148,7 @@ def _signature(name: str, contract: Contract, options: ToolOptions) -> ToolSigna
     if declared.freshness_field is not None:
         check_freshness_field(name, declared.freshness_field, contract.output_schema)
     known_parameters(name, contract.input_schema, declared.accepts_untrusted | declared.destination)
+    known_fields(name, contract.output_schema, declared.untrusted)
     completed: dict[str, object] = {
         **dict(declared),
         **_declared_data(name, contract, declared),
@@ -168,8 +169,17 @@ def _validated(name: str, fields: Mapping[str, object]) -> ToolSignature:
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         option = ".".join(str(part) for part in fault["loc"])
+        if fault["type"] == "extra_forbidden":
+            raise ToolDefinitionError(
+                f"tool {name!r}: there is no option {option!r}",
+                hint=suggest_name(option, ToolOptions.__annotations__, what="options"),
+            ) from error
+        # A pattern in the message keeps its capitals.
+        why = fault["msg"][:1].lower() + fault["msg"][1:]
+        if fault["type"] in ("frozen_set_type", "tuple_type"):
+            why = "it should be a list"
         raise ToolDefinitionError(
-            f"tool {name!r}: {option} is {fault['input']!r}: {fault['msg'].lower()}",
+            f"tool {name!r}: {option} is {fault['input']!r}: {why}",
             hint=f"fix {option!r} where the tool is registered",
         ) from error
 
@@ -210,6 +220,59 @@ def known_parameters(tool: str, schema: JsonSchema, names: Iterable[str]) -> fro
             hint=suggest_name(name, known, what="its parameters"),
         )
     return wanted
+
+
+def known_fields(tool: str, schema: JsonSchema, names: Iterable[str]) -> frozenset[str]:
+    """Return names of fields that a tool's output may have at some depth.
+
+    A name that no field has is refused: what it was meant for would count as trusted.
+
+    Raises:
+        ToolDefinitionError: no part of the output has a field of such a name.
+    """
+    wanted, parts = frozenset(names), [*_parts(schema)]
+    if any(_has_open_fields(part) for part in parts):
+        return wanted
+    known = {field for part in parts for field in properties(part)}
+    for name in sorted(wanted - known):
+        raise ToolDefinitionError(
+            f"tool {tool!r} has no field {name!r} in its output",
+            hint=suggest_name(name, known, what="its fields")
+            if known
+            else "of an output without fields say `untrusted_output`",
+        )
+    return wanted
+
+
+def _parts(schema: Json) -> Iterator[JsonSchema]:
+    """Yield a schema and those within it; one that takes anything is `{}`."""
+    if not isinstance(schema, dict):
+        if schema is True:
+            yield {}
+        return
+    yield schema
+    for keyword in ("properties", "$defs", "definitions"):
+        for inner in as_object(schema.get(keyword)).values():
+            yield from _parts(inner)
+    for keyword in ("anyOf", "oneOf", "allOf", "prefixItems"):
+        for inner in as_list(schema.get(keyword)):
+            yield from _parts(inner)
+    for keyword in ("items", "additionalProperties"):
+        yield from _parts(schema.get(keyword))
+
+
+def _has_open_fields(schema: JsonSchema) -> bool:
+    """Whether a schema takes objects and does not say which fields they have."""
+    if schema.get("additionalProperties", False) is not False or "patternProperties" in schema:
+        return True
+    if schema.keys() & {"properties", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"}:
+        return False
+    kinds = schema.get("type")
+    if isinstance(kinds, str):
+        kinds = [kinds]
+    if not isinstance(kinds, list) or "object" in kinds:
+        return True
+    return "array" in kinds and not schema.keys() & {"items", "prefixItems"}
 
 
 def with_allowed_hosts(

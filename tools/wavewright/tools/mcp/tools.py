@@ -20,7 +20,11 @@ from pydantic import ValidationError
 from wavewright.config.mcp_servers import VARIABLE_PATTERN, McpServerSection, McpToolOverrides
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Effect, Json, JsonSchema
-from wavewright.tools.functions.registry import known_parameters, with_allowed_hosts
+from wavewright.tools.functions.registry import (
+    known_fields,
+    known_parameters,
+    with_allowed_hosts,
+)
 from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.mcp.lock import LOCK_NAME, LockedTool, McpServerError, ToolsLock, plan_names
 from wavewright.tools.mcp.schemas import with_bounded_patterns, without_patterns
@@ -266,6 +270,9 @@ def _signature(
     hosts = {parameter: tuple(allowed) for parameter, allowed in overrides.allowed_hosts.items()}
     idempotent, needs_approval = overrides.idempotent, overrides.needs_approval
     effects = policy.effects if overrides.effects is None else overrides.effects
+    output_schema = (
+        TEXT_OUTPUT if tool.output_schema is None else without_patterns(tool.output_schema)
+    )
     try:
         return ToolSignature(
             name=called,
@@ -273,9 +280,7 @@ def _signature(
             input_schema=with_allowed_hosts(
                 called, with_bounded_patterns(tool.input_schema), hosts
             ),
-            output_schema=TEXT_OUTPUT
-            if tool.output_schema is None
-            else without_patterns(tool.output_schema),
+            output_schema=output_schema,
             effects=effects,
             idempotent=policy.idempotent if idempotent is None else idempotent,
             deterministic=overrides.deterministic,
@@ -286,7 +291,7 @@ def _signature(
             # repeat.
             timeout=max(600.0, 4 * section.timeout),
             untrusted_output=not section.trusted or bool(overrides.untrusted),
-            untrusted=frozenset(overrides.untrusted or ()),
+            untrusted=known_fields(called, output_schema, overrides.untrusted or ()),
             needs_approval=policy.needs_approval if needs_approval is None else needs_approval,
             accepts_untrusted=known_parameters(
                 called, tool.input_schema, overrides.accepts_untrusted
