@@ -191,7 +191,7 @@ async def test_what_cannot_be_retried_says_why_and_what_else(ww: Wavewright) -> 
         await ww.retry(failed.id, set={"number": [1]})
     with pytest.raises(RetryRefused, match="its inputs: numbers"):
         await ww.retry(failed.id, set={"unlike": 1})
-    with pytest.raises(RunNotFound):
+    with pytest.raises(RunNotFound, match=r"`WAVEWRIGHT_JOURNAL=\S+ wavewright runs` lists them"):
         await ww.retry("absent")
 
 

@@ -143,7 +143,7 @@ class PlanRun(Generic[R]):
                 f"result{where}: {first['msg']}{self._why_not_achieved()}",
                 "change the plan's 'result', or the type"
                 if self.status == "achieved"
-                else f"`run.steps` and `wavewright show {self.id}` say how each step ended",
+                else "`run.steps` says how each step ended, and `run.failures` which calls failed",
             ) from error
 
     @property

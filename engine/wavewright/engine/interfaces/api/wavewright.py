@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import os
+import shlex
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -535,8 +536,15 @@ class Wavewright:
         known = read_run_id(run)
         events = await self._open.journal.load(known)
         if not events:
-            raise RunNotFound(f"there is no run {known!r}", hint="`wavewright runs` lists them")
+            raise RunNotFound(f"there is no run {known!r}", hint=f"`{self._list_runs}` lists them")
         return known, events
+
+    @property
+    def _list_runs(self) -> str:
+        """The command that lists the runs of this journal, wherever it is typed."""
+        if self._settings.journal_url is not None:
+            return "wavewright runs"  # an address may hold a password
+        return f"WAVEWRIGHT_JOURNAL={shlex.quote(str(self._settings.journal))} wavewright runs"
 
     def stream(
         self,
