@@ -94,6 +94,26 @@ def test_a_run_whose_answers_could_all_be_used_shows_none(
     assert wavewright("show", "--answers").out == "every answer could be used\n"
 
 
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_no_model_is_asked_to_mend_an_error_of_the_goal_template(
+    wavewright: CommandLine, planning: FakeModelServer, project: Path, command: str
+) -> None:
+    template = project / "config" / "goals" / "word_ranking.yaml"
+    gate = "gates:\n  - {id: x, on_tool: read_note, check: output.tex == ''}\n"
+    template.write_text(template.read_text().replace("gates:\n", gate))
+    planning.answer(PLAN, when=asked_for("plan"))
+
+    answer = wavewright(command, "plans/ranking.job.yaml")
+
+    assert answer.code == 1
+    assert not planning.requests
+    said = answer.out + answer.err
+    assert "'output' has no field 'tex'" in said
+    assert "goal template 'word_ranking' (at /gates/0/check)" in said
+    if command == "run":
+        assert only_run(wavewright)["status"] == "failed"
+
+
 def test_the_lines_of_json_hold_every_call(
     wavewright: CommandLine, planning: FakeModelServer
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.checker import check, errors_of_goal
 from wavewright.planner.language.goals import GoalTemplate, Job
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
@@ -305,3 +305,37 @@ def test_inputs_have_the_type_that_the_goal_declares() -> None:
     ]
 
     assert found({}, *steps, template=schema) == [("E303", "/steps/1/params/code")]
+
+
+@pytest.mark.parametrize(
+    ("field", "entry", "faults"),
+    [
+        ("gates", {"on_tool": "price", "check": "output.cod == 'GNP'"}, [("E303", "check")]),
+        ("gates", {"on_tool": "price", "check": "output.code == "}, [("E307", "check")]),
+        ("gates", {"on_tool": "price", "check": "output.code"}, [("E308", "check")]),
+        ("gates", {"on_tool": "price", "check": "inputs.stock == []"}, [("E302", "check")]),
+        ("gates", {"on_tool": "price", "fresh_within": "1h"}, [("E123", "fresh_within")]),
+        ("gates", {"on_tool": "price", "schema": {"type": "no"}}, [("E123", "schema")]),
+        ("caps", {"field": "overall", "max": 0.5, "when": "inputs.stock"}, [("E302", "when")]),
+        ("gates", {"on_tool": "price", "check": "output.code == inputs.stocks[0].code"}, []),
+        ("gates", {"on_tool": "price", "check": "output.code == item.code"}, []),
+        ("gates", {"on_tool": "price", "check": "output.code == steps.a.code"}, []),
+        ("gates", {"on_tool": "mail", "required": ["text"]}, []),
+        ("caps", {"field": "overall", "max": 0.5, "when": "steps.a.code == ''"}, []),
+    ],
+)
+def test_errors_of_a_goals_own_gates_and_caps_are_found_without_a_plan(
+    field: str, entry: dict[str, Any], faults: list[tuple[str, str]]
+) -> None:
+    sound = {
+        "gates": {"id": "sound", "on_tool": "index", "check": "output.code != ''"},
+        "caps": {"field": "overall", "max": 0.9, "because": "sound"},
+    }
+    named = {"gates": {"id": "g"}, "caps": {"because": "so"}}
+    terms = {"gates": [sound["gates"]], "caps": [sound["caps"]]}
+    terms[field].append({**named[field], **entry})
+    goal = resolve_goal(JOB, GoalTemplate.model_validate_json(json.dumps({**TEMPLATE, **terms})))
+
+    assert [(error.code, error.pointer) for error in errors_of_goal(goal, TOOLS)] == [
+        (code, f"/{field}/1/{place}") for code, place in faults
+    ]

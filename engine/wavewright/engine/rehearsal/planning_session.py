@@ -15,7 +15,7 @@ from wavewright.engine.run.ports import Asker, ignore_event
 from wavewright.engine.run.project.tools import signatures_to_check, tools_of_goal
 from wavewright.engine.run.services import open_services, remaining_allowance
 from wavewright.executor.store.journal import new_run_id
-from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.checker import check, refuse_faulty_goal
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
@@ -114,6 +114,8 @@ async def _planned(
         return PlanningResult(
             kept.plan, kept.draft.rung, diagnostics, (), (), kept_template=kept.name
         )
+    if services.models is not None:
+        refuse_faulty_goal(order.goal, tools)
     # Planning is held to the budgets of a run, and its plan to what such a run would have left.
     run = new_run_id(time.time())
     if services.budget_store is not None:

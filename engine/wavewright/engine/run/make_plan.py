@@ -16,6 +16,7 @@ from wavewright.engine.run.recording import (
     record,
     record_note,
 )
+from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.plans.binding import bind_plan
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ async def make_plan(
     Raises:
         RunHalted: there is no plan, or a person must answer first.
         DocumentError: the job has no plan, and no model could make one.
-        PlanError: no rung of the planner's ladder gave a valid plan.
+        PlanError: the goal has errors that no plan can mend, or no rung of the planner's ladder
+            gave a valid plan.
     """
     kept = _find_kept_plan(context, means)
     if kept is not None and kept.is_exact:
@@ -42,6 +44,13 @@ async def make_plan(
     elif _asks_planner(context, means):
         # Imported here: a run whose plan is given loads no planner.
         from wavewright.engine.run.ask_planner import Planning
+        from wavewright.planner.checks.checker import refuse_faulty_goal
+
+        try:
+            refuse_faulty_goal(context.goal, context.signatures)
+        except PlanError:
+            await record_end(attempt, context, "failed", "the goal template has errors")
+            raise
 
         context = await Planning(attempt, means, people).plan(context, kept)
     if context.draft is None:

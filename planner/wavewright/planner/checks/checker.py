@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from wavewright.config.sources import Source
 from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.checks.answerable import unanswerable_steps
 from wavewright.planner.checks.context import CheckContext
@@ -24,11 +25,12 @@ from wavewright.planner.checks.structure import check_document, check_graph
 from wavewright.planner.checks.tools import check_tools
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
+    PlanError,
     document_position,
     error_diagnostics,
 )
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Limits, Plan
+from wavewright.planner.language.plan import Limits, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.let_and_stop import JOINED_PLACE, let_values
@@ -106,6 +108,54 @@ def errors_in(
     subject = CheckContext(plan, goal, tools, goal.limits if goal else Limits())
     diagnostics = [*_error_checks(subject), *check_budget(subject, allowance, frozenset(), {})]
     return in_file_order(_as_written(error_diagnostics(diagnostics), plan), plan)
+
+
+def errors_of_goal(goal: Goal, tools: Mapping[str, ToolSignature]) -> list[Diagnostic]:
+    """Return the errors in a goal's own gates on tools and in its caps, with places in its template:
+    whatever the plan is, it cannot mend them.
+
+    They are looked for in a plan with a step for each of these tools. Other steps that they read,
+    and the item, are the plan's to have.
+    """
+    numbers = [number for number, gate in enumerate(goal.gates) if gate.on_tool in tools]
+    gates = [goal.gates[number] for number in numbers]
+    called = sorted({gate.on_tool for gate in gates if gate.on_tool is not None})
+    if not called:
+        called = sorted(goal.tool_names & tools.keys())[:1]
+    step_of = {tool: StepId(f"step_{number}") for number, tool in enumerate(called)}
+    plan = Plan(
+        steps=tuple(Step(id=step, tool=tool) for tool, step in step_of.items()),
+        inputs=goal.inputs,
+        gates=tuple(
+            gate.model_copy(update={"on": step_of[gate.on_tool or ""], "on_tool": None})
+            for gate in gates
+        ),
+        caps=goal.caps,
+    )
+    places = {f"/gates/{at}/": f"/gates/{number}/" for at, number in enumerate(numbers)}
+    places |= {f"/caps/{number}/": f"/caps/{number}/" for number in range(len(goal.caps))}
+    bare = goal.model_copy(update={"gates": (), "caps": ()})
+    return [
+        replace(error, pointer=place + error.pointer.removeprefix(at))
+        for error in errors_in(plan, bare, tools)
+        for at, place in places.items()
+        if error.pointer.startswith(at) and error.code not in _OF_THE_PLAN
+    ]
+
+
+_OF_THE_PLAN = frozenset({"E301", "E305", "E306"})
+"""Errors by which a plan lacks what a gate or a cap reads: a step, an item, a guard."""
+
+
+def refuse_faulty_goal(goal: Goal, tools: Mapping[str, ToolSignature]) -> None:
+    """Refuse a goal with errors of its own, before a model is asked for a plan that cannot mend them.
+
+    Raises:
+        PlanError: a gate or a cap of the goal has an error.
+    """
+    errors = errors_of_goal(goal, tools)
+    if errors:
+        raise PlanError(errors, Source(f"goal template {goal.name!r}", ""))
 
 
 def check_values(

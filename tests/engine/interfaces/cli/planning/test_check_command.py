@@ -398,7 +398,9 @@ def test_a_job_that_a_model_plans_is_no_fault_of_the_project(
     wavewright: CommandLine, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAVEWRIGHT_MODEL", "openai-chat:never-asked")
-    (project / "job.yaml").write_text("version: 1\nname: words\ngoal_template: word_ranking\n")
+    (project / "job.yaml").write_text(
+        "version: 1\nname: words\ngoal_template: word_ranking\ninputs: {top: 5}\n"
+    )
 
     checked = wavewright("check", "job.yaml")
 
@@ -418,6 +420,33 @@ def test_a_goal_template_is_checked_before_there_is_a_job(
     assert "valid: a goal template without a plan" in sound.out
     assert faulty.code == 1
     assert "'read_not'" in faulty.out
+
+
+def test_an_error_of_a_templates_gate_is_told_once_and_at_the_gate(
+    wavewright: CommandLine, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVEWRIGHT_MODEL", "openai-chat:never-asked")
+    template = project / "config" / "goals" / "word_ranking.yaml"
+    text = template.read_text()
+    (project / "job.yaml").write_text("version: 1\nname: words\ngoal_template: word_ranking\n")
+    template.write_text(
+        text.replace(
+            "gates:\n", "gates:\n  - {id: x, on_tool: read_note, check: output.tex == ''}\n"
+        )
+    )
+    line = text.splitlines().index("gates:") + 2
+
+    alone = wavewright("check", template)
+    template.write_text(
+        f"{template.read_text()}\nplan:\n  steps:\n    - {{id: n, tool: read_note, params: {{path: a}}}}\n"
+    )
+    with_plan = wavewright("check", template)
+    of_job = wavewright("check", "job.yaml")
+
+    for checked in (alone, with_plan):
+        assert checked.out.count("'tex'") == 1, checked.out
+        assert f"word_ranking.yaml:{line}:" in checked.out
+    assert (alone.code, of_job.code) == (1, 1)
 
 
 def test_the_shipped_template_and_its_own_plan_are_sound(wavewright: CommandLine) -> None:

@@ -37,7 +37,9 @@ from wavewright.planner.checks.checker import (
     check,
     check_partial,
     check_values,
+    errors_of_goal,
     in_file_order,
+    refuse_faulty_goal,
 )
 from wavewright.planner.checks.feasibility import Obstacle, check_readiness
 from wavewright.planner.checks.partial_plans import PartialPlan
@@ -324,6 +326,7 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
         if order.draft is None and settings.model is None:
             raise no_plan_error(order.goal, order.source)
         if order.draft is None:
+            refuse_faulty_goal(order.goal, _tools(options, None, order.goal))
             unplanned = CheckedDocument.without_plan(document, ())
             return replace(unplanned, called=order.goal.tool_names)
     except PlanError as error:
@@ -338,7 +341,13 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
     goal, unfound = _check_expansion(order, basis.tools)
     basis = replace(basis, goal=goal, document=origin.document, pointer=origin.pointer)
     plan, found = basis.check(draft.plan)
-    found = origin.place(found)
+    own = (
+        _check_template(document, options, order.goal).diagnostics if is_template(document) else ()
+    )
+    own_codes = {error.code for error in own}
+    found = origin.place(
+        [each for each in found if not (each.code in own_codes and _is_of_goal(each, draft.plan))]
+    )
     if (
         unfound
         and order.expansion is not None
@@ -349,9 +358,15 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
         return CheckedDocument(text, plan, found, basis, others=(other,))
     found = (*found, *unfound)
     if is_template(document):
-        own = _check_template(document, options, order.goal).diagnostics
         found = tuple(locate_diagnostics([*own, *found], document))
     return CheckedDocument(text, plan, found, None if origin.expanded is not None else basis)
+
+
+def _is_of_goal(diagnostic: Diagnostic, plan: Plan) -> bool:
+    """Whether a diagnostic of a bound plan is of a gate or a cap that the goal has added."""
+    _, field, number, *_ = [*diagnostic.pointer.split("/"), "", ""]
+    written = {"gates": plan.gates, "caps": plan.caps}.get(field)
+    return written is not None and number.isdigit() and int(number) >= len(written)
 
 
 def _with_schedule(
@@ -400,7 +415,12 @@ def _check_template(document: Document, options: CheckOptions, goal: Goal) -> Ch
     """Check what a goal template says of tools, rules and gates; its plan, if it has one, is not
     checked.
     """
-    found = check_template(read_model(document, GoalTemplate), _tools(options, None, goal))
+    tools = _tools(options, None, goal)
+    # Inputs that a template does not declare come with a job.
+    knows_inputs = "properties" in goal.inputs_schema
+    found = check_template(read_model(document, GoalTemplate), tools) + [
+        error for error in errors_of_goal(goal, tools) if knows_inputs or error.code != "E302"
+    ]
     checked = CheckedDocument.without_plan(document, locate_diagnostics(found, document))
     return replace(checked, called=goal.tool_names)
 
