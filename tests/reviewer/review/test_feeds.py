@@ -85,6 +85,18 @@ def test_a_figure_within_a_field_is_under_the_caps_of_that_field() -> None:
     }
 
 
+def test_a_path_that_a_cap_names_is_lowered_as_the_field_that_holds_it() -> None:
+    caps: list[Json] = [
+        {"field": field, "max": 0.7, "because": "few"} for field in ("places[*].name", "places")
+    ]
+    run = run_plan(plan_of(*STEPS, result=RESULT, caps=caps), ANSWERS)
+    run = replace(run, events=(*run.events, RungTaken(1.0, FORCED, StepId("people_pages"))))
+
+    found = figures(run)
+
+    assert (found["places"], found["places[*].name"], found["people"]) == (0.7, 0.7, 0.2)
+
+
 def test_a_result_that_is_one_output_is_fed_by_all_that_it_was_made_of() -> None:
     whole = run_with(
         "people_pages", result="${steps.check}", answers={"check": {"confidence": {"people": 0.9}}}

@@ -436,7 +436,9 @@ def is_cap_on(cap: CapRecord, *fields: str) -> bool:
         if len(parts) < 2:
             return cap.field in (fields[0], _names(fields)[0])
         return cap.field == fields[0] or _matches(parts[::-1], fields)
-    known = [field for field in fields if field in cap.spares or field in cap.ways]
+    # Of a path such as `counts.all` the field of the result that it is in is known.
+    whole = _PATH_PART.findall(fields[-1])[:1]
+    known = [field for field in fields if field in cap.spares or field in cap.ways] or whole
     return not known or known[-1] not in cap.spares
 
 
