@@ -1,4 +1,6 @@
-"""A share of calls that must fail for a gate to block is told where the gate is asked once."""
+"""A share of calls that must fail for a gate to block is told where the gate is asked once, and a
+path that no output has where a gate requires it.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +53,32 @@ def test_a_share_of_calls_is_told_where_the_gate_is_asked_once(
 
     assert told.startswith("/gates/0/blocks_from: ")
     assert why in told
+
+
+@pytest.mark.parametrize(
+    ("path", "unknown"),
+    [
+        ("close", None),
+        ("rows", None),
+        ("rows.close", None),
+        ("rows.0.close", None),
+        ("clse", "clse"),
+        ("rows.clse", "clse"),
+        ("rows.1.clse", "clse"),
+        ("[0].close", "[0]"),
+        ("rows.[0].close", "[0]"),
+        ("close.day", "day"),
+    ],
+)
+def test_a_path_that_a_gate_requires_is_one_of_the_output(path: str, unknown: str | None) -> None:
+    step: JsonObject = {"id": "prices", "tool": "fetch_prices", "params": {"code": "GNP"}}
+    gate: JsonObject = {"id": "all", "on": "prices", "required": [path]}
+    plan = Plan.model_validate({"steps": [step], "gates": [gate]})
+
+    faults = [fault.message for fault in check(plan, None, tools()) if fault.code == "E303"]
+
+    message = f"gate 'all' requires {path!r}, and the output of 'prices' has no field {unknown!r}"
+    assert faults == ([] if unknown is None else [message])
 
 
 def test_a_gate_of_the_goal_is_for_many_plans() -> None:

@@ -38,7 +38,15 @@ from wavewright.planner.diagnostics.diagnostic import (
 from wavewright.planner.language.plan import Gate, Step
 from wavewright.planner.plans.let_and_stop import let_values, reads_item
 from wavewright.planner.plans.uses import CALL_ROLES, ExpressionText, ExpressionUse, asks_each_item
-from wavewright.planner.types import JsonSchema, StepId, as_object
+from wavewright.planner.schemas.views import (
+    OPEN,
+    SchemaView,
+    element_schema,
+    field_schema,
+    scoped_schema,
+    view_schema,
+)
+from wavewright.planner.types import JsonSchema, StepId
 
 _WORD = re.compile(r"\w+")
 _BARE_PATH = re.compile(r"(?:inputs|steps)\.[\w.\[\]]+")
@@ -403,17 +411,22 @@ def _condition(reader: _ReferenceContext, name: str) -> Mend | None:
 
 
 def _unknown_field(schema: JsonSchema, path: list[str]) -> tuple[str, JsonSchema] | None:
-    """Return the first field of a dotted path that a closed object schema does not have, and that
-    schema.
+    """Return the first field of a dotted path that a value cannot have, and the schema of that
+    value. A list on the way is read entry by entry, unless the path gives a position.
     """
+    view = view_schema(scoped_schema(schema))
     for name in path:
-        properties = schema.get("properties")
-        if (
-            not isinstance(properties, dict)
-            or schema.get("additionalProperties", True) is not False
-        ):
-            return None
-        if name not in properties:
-            return name, schema
-        schema = as_object(properties[name])
+        if view.kind == "array" and name.isdecimal():
+            view = _entries_of(view)
+            continue
+        while view.kind == "array":
+            view = _entries_of(view)
+        place = field_schema(view, name)
+        if place is None:
+            return name, view.schema
+        view = view_schema(place)
     return None
+
+
+def _entries_of(view: SchemaView) -> SchemaView:
+    return view_schema(element_schema(view) or OPEN)

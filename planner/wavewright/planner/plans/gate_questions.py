@@ -6,6 +6,8 @@ A kind is a name of `GateKind` with a field of `Gate`, what is said of it here, 
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Final
 
 from wavewright.planner.cel.embedded import bare_expression, reads
@@ -13,6 +15,8 @@ from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.plan import Gate
 from wavewright.planner.types import JsonObject
 from wavewright.prompts.values import one_line
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def gate_question(gate: Gate) -> str:
@@ -58,9 +62,18 @@ def gate_expressions(gate: Gate) -> list[str]:
         case "check":
             return [bare_expression(gate.check or "").expression]
         case "required":
-            return [f"output.{path}" for path in gate.required or ()]
+            return [
+                "output" + "".join(map(_member, path.split("."))) for path in gate.required or ()
+            ]
         case "schema" | "fresh_within" | "judge":
             return []
+
+
+def _member(name: str) -> str:
+    """Return a part of a dotted path as an expression reads it."""
+    if name.isdecimal():
+        return f"[{name}]"
+    return f".{name}" if _NAME.fullmatch(name) else f"[{json.dumps(name)}]"
 
 
 QUESTION_FIELDS: Final[JsonObject] = {

@@ -438,6 +438,17 @@ def test_the_result_of_a_stopped_run_is_that_of_stop(simulation: SimulatedProjec
     assert "result" not in {found["kind"] for found in entries(report, "failures")}
 
 
+def test_a_gate_requires_a_field_of_an_entry_by_its_position(simulation: SimulatedProject) -> None:
+    simulation.plan(
+        "steps: [{id: rows, tool: rows, params: {table: a}}]\n"
+        "gates: [{id: there, on: rows, required: [0.name]}]\n"
+    )
+
+    report = simulation.simulate()
+
+    assert scenarios(report)["happy path"]["verdict"] == "achieved"
+
+
 def test_a_bound_that_an_input_gives_is_reached(simulation: SimulatedProject) -> None:
     simulation.plan(
         "inputs: {least: 6}\n"
