@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,14 @@ async def pay(answer: object, folder: Path) -> tuple[list[str], str]:
 @pytest.mark.parametrize("answer", [True, Approval(approved=True)])
 async def test_true_and_an_approval_approve(answer: object, tmp_path: Path) -> None:
     assert await pay(answer, tmp_path) == (["ann"], "")
+
+
+@pytest.mark.parametrize("name", ["approve", "ask"])
+def test_what_is_no_function_is_refused_before_anything_runs(name: str) -> None:
+    answers: dict[str, Any] = {name: True}
+
+    with pytest.raises(TypeError, match=f"`{name}` is a function of the request, and not 'bool'"):
+        Wavewright(**answers)
 
 
 @pytest.mark.parametrize(

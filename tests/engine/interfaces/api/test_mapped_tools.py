@@ -128,6 +128,8 @@ async def test_what_cannot_be_mapped_is_refused_with_a_hint(ww: Wavewright) -> N
             await ww.map(halve, "123")
         with pytest.raises(ItemsRefused, match="the items are 5, not a list"):
             await ww.map(halve, 5)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="`params` are a dict of names and values"):
+            await ww.map(halve, [1], "number")  # type: ignore[arg-type]
         with pytest.raises(ItemsRefused, match="name where an item goes"):
             await ww.map(nothing, [1])
         with pytest.raises(PlanError, match="no such tool"):

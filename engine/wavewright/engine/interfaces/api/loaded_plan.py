@@ -140,7 +140,7 @@ class LoadedPlan:
             settings, name = self.settings, tool
         else:
             settings, name = with_function(self.settings, tool)
-        given = _named_values(params, f"the parameters of step {step_id!r}")
+        given = named_values(params, f"the parameters of step {step_id!r}")
         item: JsonObject = {"id": step_id, "tool": name, "params": _json_params(given, step_id)}
         item |= _json_fields(fields, f"step {step_id!r}")
         return replace(self._with_item("steps", item), settings=settings)
@@ -232,7 +232,7 @@ def json_inputs(inputs: Mapping[str, object] | None) -> JsonObject:
         ToolError: a value has no JSON form.
         TypeError: they are no mapping of names to values.
     """
-    given = _named_values(inputs, "inputs")
+    given = named_values(inputs, "inputs")
     return {name: written_as_json(value, f"the input {name!r}") for name, value in given.items()}
 
 
@@ -282,7 +282,7 @@ def _is_named(value: object) -> TypeGuard[Mapping[str, object]]:
     )
 
 
-def _named_values(given: object, what: str) -> Mapping[str, object]:
+def named_values(given: object, what: str) -> Mapping[str, object]:
     """Return what a program has given as a dict, where it is one: Python would take a list of texts
     of two letters for pairs.
     """

@@ -8,7 +8,7 @@ from typing import Final
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.interfaces.api.given_functions import with_function
-from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan
+from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan, named_values
 from wavewright.engine.run.project.tools import tools_of_plan
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.types import Json, StepId, as_list, as_object
@@ -43,6 +43,7 @@ def plan_over_items(
     Raises:
         ItemsRefused: the items are no list, or the tool has no parameter for them.
         ToolError: an item or a parameter has no JSON form.
+        TypeError: `params` are no dict.
     """
     if isinstance(items, str | bytes | Mapping):
         kind = "text" if isinstance(items, str | bytes) else "a mapping"
@@ -60,7 +61,8 @@ def plan_over_items(
     assert plan.document is not None
     inputs = as_object(as_object(plan.document.value).get("inputs"))
     count = len(as_list(inputs.get("items")))
-    shared = as_object(written_as_json(dict(params), "`params`"))
+    named = named_values(params, "`params`")
+    shared = as_object(written_as_json(dict(named), "`params`"))
     if not any("${item" in text for text in _texts(shared)):
         shared = {_item_parameter(plan, tool, params): "${item}", **shared}
     fields: dict[str, object] = {"for_each": "${inputs.items}", "max_items": max(1, count)}

@@ -133,7 +133,13 @@ class Wavewright:
 
         Raises:
             DocumentError: a variable of the environment is wrong.
+            TypeError: `approve` or `ask` is no function.
         """
+        answers: dict[str, object] = {"approve": approve, "ask": ask}
+        for name, function in answers.items():
+            if function is not None and not callable(function):
+                msg = f"`{name}` is a function of the request, and not {type(function).__name__!r}"
+                raise TypeError(msg)
         settings = settings_without_file(Path.cwd(), user_state_dir())
         if model is not None:
             settings = replace(settings, model=model)
