@@ -432,7 +432,7 @@ def test_what_is_no_phase_is_refused_where_it_is_declared(phase: Any, told: str)
 @pytest.mark.parametrize(
     ("guard", "told"),
     [
-        pytest.param(is_later, "the guard 'is later' is async", id="async"),
+        pytest.param(is_later, "the guard 'is_later' is async", id="async"),
         pytest.param(True, "'bool' is no guard", id="a value"),
     ],
 )
@@ -440,3 +440,13 @@ def test_what_is_no_guard_is_refused_where_it_is_declared(guard: Any, told: str)
     builder = Pipeline.builder().phase(Visit("a"))
     with pytest.raises(PipelineError, match=told):
         builder.when(first_round, [when(guard, [Visit("b")])]).build()
+
+
+async def test_an_async_listener_is_refused_since_nothing_awaits_it() -> None:
+    async def listen(event: PhaseEvent) -> None:
+        del event
+
+    listener: Any = listen
+    pipeline = Pipeline.builder().phase(Visit("a")).build()
+    with pytest.raises(PipelineError, match="the listener 'listen' is async"):
+        await pipeline.run(Tally(), listener)

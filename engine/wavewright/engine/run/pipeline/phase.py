@@ -5,6 +5,7 @@ The road of a run (`run_job`) and declared pipelines (`Pipeline`) record their p
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -211,6 +212,8 @@ class PhaseRecorder:
         self.records: list[PhaseRecord] = []
         """One of each phase that has ended, in order."""
         self._pipeline = pipeline
+        for listener in listeners:
+            check_function(listener, "listener")
         self._listeners = listeners
 
     @contextmanager
@@ -249,3 +252,18 @@ class PhaseRecorder:
     def _tell(self, event: PhaseEvent) -> None:
         for listener in self._listeners:
             listener(event)
+
+
+def check_function(given: object, what: str) -> None:
+    """Refuse what is no function, and an async one: what that returns is awaited nowhere.
+
+    A guard would hold whatever it says, and a listener would hear nothing.
+
+    Raises:
+        PipelineError: it is none, or async; the message says what to write.
+    """
+    if not callable(given):
+        raise PipelineError(f"{type(given).__name__!r} is no {what}; write a function")
+    if inspect.iscoroutinefunction(given) or inspect.iscoroutinefunction(type(given).__call__):
+        name = getattr(given, "__name__", type(given).__name__)
+        raise PipelineError(f"the {what} {name!r} is async; write it as `def`, without `async`")

@@ -31,6 +31,7 @@ from wavewright.engine.run.pipeline.phase import (
     PhaseResult,
     PipelineError,
     PipelineRun,
+    check_function,
     proceed,
 )
 
@@ -127,7 +128,7 @@ class Pipeline(Generic[A_contra, C_co]):
 
         Raises:
             PipelineError: a phase branches to a name that is no top-level phase, or branches
-                without end; its `run` is not async, or returns no `PhaseResult`.
+                without end; its `run` is not async, or returns no `PhaseResult`; a listener is async.
         """
         record_phase = PhaseRecorder(self.name, *listeners)
         sequence = _flattened(self.nodes)
@@ -275,7 +276,7 @@ class PipelineBuilder(Generic[A, C]):
         seen: set[str] = set()
         for phase in _flattened(self._nodes):
             if isinstance(phase, _Guard):
-                _check_guard(phase.holds)
+                check_function(phase.holds, "guard")
                 continue
             _check_phase(phase)
             if phase.name in seen:
@@ -308,20 +309,6 @@ def _check_phase(phase: object) -> None:
         raise PipelineError(msg)
     if not callable(getattr(phase, "run", None)):
         msg = f"the phase {name!r} has no 'run'; write `async def run(…)` in {kind}"
-        raise PipelineError(msg)
-
-
-def _check_guard(guard: object) -> None:
-    """Refuse a condition that cannot be asked.
-
-    What an async function returns is true whatever the function says, so its group would always
-    run.
-    """
-    if not callable(guard):
-        msg = f"{type(guard).__name__!r} is no guard; write a function of the context"
-        raise PipelineError(msg)
-    if inspect.iscoroutinefunction(guard) or inspect.iscoroutinefunction(type(guard).__call__):
-        msg = f"the guard {_guard_text(guard)!r} is async; write it as `def`, without `async`"
         raise PipelineError(msg)
 
 
@@ -395,7 +382,7 @@ def _lines(node: Node, indent: str) -> Iterator[tuple[str, str | None]]:
         yield f"{indent}{node.name}", _purpose(node)
 
 
-def _guard_text(guard: object) -> str:
+def _guard_text(guard: Callable[[Any], bool]) -> str:
     name = getattr(guard, "__name__", type(guard).__name__)
     return "(condition)" if name == "<lambda>" else name.replace("_", " ")
 
