@@ -19,6 +19,8 @@ from tests.reviewer.scripted_models import (
     reviewer_ladder,
 )
 from tests.reviewer.scripted_runs import Fails, ScriptedRun, goal_for, plan_of, run_plan
+from wavewright.executor.events.types import Noted, PlanAccepted
+from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.fallback_ladder import RungRecord, RungTimeout
 from wavewright.planner.ports.model_port import ModelCall, ModelError, ModelErrorKind, ModelUse
@@ -314,6 +316,29 @@ async def test_where_no_model_can_be_asked_the_review_by_code_stands_on_record(
     assert found.confidence == 0.8
     assert reached(records) == [("model", "fallen"), ("code", "reached")]
     assert records[0].reason == f"{kind}: nobody there"
+
+
+@pytest.mark.parametrize(
+    ("kind", "mend"), [("over_budget", "raise the budget"), ("overloaded", "let another model")]
+)
+async def test_where_no_model_could_be_asked_after_a_rejection_it_says_so_and_what_would_help(
+    kind: ModelErrorKind, mend: str
+) -> None:
+    run = simple_run()
+    no: JsonObject = {**GOOD, "goal_achieved": False, "confidence": 0.2, "missing_data": ["x"]}
+    rejected, _, _ = await review(run, no)
+    at, plan = run.events[-1].at + 1, run.plan.model_dump(mode="json", by_alias=True)
+    noted = Noted(at, "review", json.loads(rejected.model_dump_json()))
+    patched = PlanAccepted(at, plan, plan_hash(run.plan), "patch", 1, (), {"reason": "again"})
+    run = replace(run, events=(*run.events, noted, patched))
+    gone = ModelError(kind, "nobody there")
+
+    found, _, _ = await review(run, models=ScriptedModels(lambda _call: gone))
+
+    assert not found.goal_achieved
+    assert "rejected the round before, and none could be asked" in found.summary
+    assert "no valid review" not in found.summary
+    assert found.recovery_actions[-1].hint.startswith(mend)
 
 
 async def test_a_lower_ceiling_of_the_rung_code_holds() -> None:

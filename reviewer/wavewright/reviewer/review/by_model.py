@@ -71,6 +71,7 @@ from wavewright.reviewer.values import iso, shorten
 
 MAX_REVIEWED_TOKENS: Final = 24_000
 """Default maximum tokens of outputs in a review's prompt."""
+_UNASKED = "a model rejected the round before, and none could be asked about this one"
 _MIN_OUTPUT_TOKENS = 1_500
 _ANSWER_TOKENS = 8_000
 _TOO_LARGE_KINDS: Final = frozenset({"over_context", "over_budget"})
@@ -80,10 +81,11 @@ _MAX_GATES_CHARS = 24_000
 _MAX_FAULTS = 5
 _MAX_FORMULAS = 40
 _MAX_FORMULA_CHARS = 600
-_UNREVIEWED_ACTION = RecoveryAction(
-    action="configure",
-    hint="let another model review: set models.roles.reviewer (WAVEWRIGHT_MODEL goes before it), and run it again",
+_OTHER_MODEL = (
+    "let another model review: set models.roles.reviewer (WAVEWRIGHT_MODEL goes before it), "
+    "and run it again"
 )
+_LARGER_BUDGET = "raise the budget, and run it again: nothing was left for the review"
 
 
 async def review_by_model(
@@ -121,11 +123,15 @@ async def review_by_model(
     assessed = _AssessedRun(run, assess(run))
     question = _ReviewQuestion(assessed, by_code, asking, tokens)
     unread: list[str] = []
+    mend = _OTHER_MODEL
 
     async def by_model(rung: Rung) -> ReviewResult | FallbackFailure:
+        nonlocal mend
         try:
             answer = await question.ask(rung)
         except ModelError as error:
+            if error.kind == "over_budget":
+                mend = _LARGER_BUDGET
             return FallbackFailure(shorten(f"{error.kind}: {error}", 300), error_kind=error.kind)
         except PromptError as error:
             return FallbackFailure(shorten(str(error), 300))
@@ -141,15 +147,13 @@ async def review_by_model(
     async def without_model(rung: Rung) -> ReviewResult:
         if not unread and was_rejected(run.state):
             # Code cannot tell whether what a model found wrong is right now.
-            unread.append(
-                "a model rejected the round before, and none could be asked about this one"
-            )
-        return assessed.without_model(by_code, _rung_ceiling(ladder, rung), tuple(unread))
+            unread.append(_UNASKED)
+        return assessed.without_model(by_code, _rung_ceiling(ladder, rung), tuple(unread), mend)
 
     result = await run_ladder(
         ladder, {"model": by_model, "code": without_model}, on_rung=asking.on_rung
     )
-    return result.value or assessed.without_model(by_code, CODE_REVIEW_CEILING, tuple(unread))
+    return result.value or assessed.without_model(by_code, CODE_REVIEW_CEILING, tuple(unread), mend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +193,10 @@ class _AssessedRun:
         )
 
     def without_model(
-        self, by_code: ReviewResult, ceiling: Ceiling | None, unread: tuple[str, ...]
+        self, by_code: ReviewResult, ceiling: Ceiling | None, unread: tuple[str, ...], mend: str
     ) -> ReviewResult:
         """Return the review by code under the ceiling of its rung; not achieved if a model's answer
-        was invalid.
+        was invalid, or none could be asked about what a model had rejected.
         """
         is_lower = ceiling is not None and ceiling.max < CODE_REVIEW_CEILING.max
         if not (is_lower or unread):
@@ -209,15 +213,21 @@ class _AssessedRun:
             by_code,
             settled,
             goal_achieved=False,
-            summary=" ".join(self._unread_sentences(settled)),
+            summary=" ".join(self._unread_sentences(settled, unread)),
             missing_data=(*by_code.missing_data, f"review: {unread[0]}"),
-            recovery_actions=(*by_code.recovery_actions, _UNREVIEWED_ACTION),
+            recovery_actions=(
+                *by_code.recovery_actions,
+                RecoveryAction(action="configure", hint=mend),
+            ),
             unread_because=unread,
         )
 
-    def _unread_sentences(self, settled: SettledConfidences) -> Iterator[str]:
+    def _unread_sentences(
+        self, settled: SettledConfidences, unread: tuple[str, ...]
+    ) -> Iterator[str]:
         yield "Goal not achieved."
-        yield "The reviewing model gave no valid review, so the goal does not count as achieved."
+        why = "the reviewing model gave no valid review" if _UNASKED not in unread else _UNASKED
+        yield f"{why[0].upper()}{why[1:]}, so the goal does not count as achieved."
         if self.assessment.is_achieved:
             yield f"By the gates alone: {success_clause(self.assessment)}."
         else:
