@@ -369,7 +369,11 @@ class _ReviewQuestion:
             "gates": truncate(gates, _MAX_GATES_CHARS),
             "missing": [*self.by_code.missing_data[:40]],
             "result_of": result_names(run, digest),
-            "provenance": [provenance_text(provenance) for provenance in self.by_code.provenance],
+            # How fields are computed is in their formulas, and in the parameters of the steps.
+            "provenance": [
+                provenance_text(provenance.model_copy(update={"computed": ()}))
+                for provenance in self.by_code.provenance
+            ],
             "formulas": list(_formulas(run)),
             "rounds": list(round_lines(run)),
             "outputs": digest.outputs,
