@@ -9,7 +9,15 @@ import pytest
 from tests.engine.service.notices.conftest import Site
 from wavewright.config.notices import NoticeKind
 from wavewright.config.sections import BudgetSettings, BudgetsSection
-from wavewright.engine.service.job_store.records import Decision, DecisionId, JobId
+from wavewright.engine.service.job_store.records import (
+    Decision,
+    DecisionId,
+    JobChange,
+    JobId,
+    JobRequested,
+    MessageId,
+    ReceivedMessage,
+)
 from wavewright.engine.service.job_store.tables import JobTables
 from wavewright.engine.service.notices.events import NoticeEvent, find_events
 from wavewright.executor.budgets.limits import budget_day
@@ -62,6 +70,21 @@ async def test_a_run_without_a_daemon_is_told(site: Site, status: str, kind: Not
     [event] = await events(site, kind, now - 1)
     assert (event.id, event.run) == ("run r1", run)
     assert await events(site, kind, now + 1) == []
+
+
+async def test_a_run_of_a_daemon_that_failed_is_told_with_its_reason(site: Site) -> None:
+    now, request = time.time(), JobRequested(JobId("j"), {"job": {"name": "digest"}})
+    await site.jobs.receive(ReceivedMessage(MessageId("m"), "job", "test", now, request))
+    held = await site.jobs.claim()
+    assert held is not None
+    started = RunStarted(held.run, now, "digest", {}, now)
+    await site.journal.append(held.run, [started, RunFinished(now, "failed")])
+    await site.jobs.change(JobChange(held.job, "failed", reason="the feed is away"))
+
+    first, *others = await events(site, "run_failed", now - 1)
+    assert first.text == f"run {held.run} of 'digest' has failed: the feed is away"
+    # Told by the row of its job as well, under the one id by which it is told once.
+    assert {event.id for event in others} == {first.id}
 
 
 @pytest.mark.parametrize(("tokens", "count"), [(799, 0), (800, 1)])

@@ -74,15 +74,17 @@ async def _runs(
     transaction: StoreTransaction, kinds: Collection[NoticeKind], since: float
 ) -> AsyncIterator[NoticeEvent]:
     rows = await transaction.fetch(
-        """SELECT run, job, status, finished FROM run
-           WHERE status IN ('failed', 'not_achieved') AND finished >= $1 ORDER BY no""",
+        """SELECT run.run, run.job, run.status, run.finished, job.reason
+           FROM run LEFT JOIN job ON job.run = run.run AND job.state = 'failed'
+           WHERE run.status IN ('failed', 'not_achieved') AND run.finished >= $1 ORDER BY run.no""",
         since,
     )
-    for run, job, status, finished in rows:
+    for run, job, status, finished, reason in rows:
         kind: NoticeKind = "run_failed" if status == "failed" else "run_not_achieved"
         if kind in kinds:
             said = "has failed" if status == "failed" else "has not achieved its goal"
-            yield NoticeEvent(f"run {run}", kind, f"run {run} of {job!r} {said}", finished, run)
+            text = f"run {run} of {job!r} {said}" + (f": {reason}" if reason else "")
+            yield NoticeEvent(f"run {run}", kind, text, finished, run)
 
 
 async def _jobs(
