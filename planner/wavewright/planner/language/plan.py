@@ -198,7 +198,7 @@ class Step(DocumentModel, defer_build=False):
     concurrency: Annotated[int, Field(ge=1)] | None = None
     """How many items of `for_each` run at once."""
     min_ok: Annotated[int, Field(ge=0)] | None = None
-    """How many items must succeed for the step to be *ok*; all of them where it is absent."""
+    """How many items must succeed for the step to be *ok*; all of them where it is absent or there are fewer."""
     budget: Budget | None = None
     """Upper bounds of what the step may spend."""
     needs_approval: bool = False
