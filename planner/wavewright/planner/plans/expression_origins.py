@@ -340,7 +340,7 @@ class ExpressionOrigins:
         """Return the value of a condition that only has a default where what the value reads is not
         there; None of another one.
         """
-        asked, is_there = self._asked_for(node.condition)
+        asked, is_there, is_divisor = self._asked_for(node.condition)
         value, default = node.yes, node.no
         if not is_there:
             value, default = default, value
@@ -348,32 +348,47 @@ class ExpressionOrigins:
         is_nothing = self._source(default) in _EMPTY_VALUES or (
             text is not None and text.casefold().strip() in _NOTHING_THERE
         )
-        is_asked = asked is not None and self._source(asked) in self._source(value)
-        return value if is_nothing and is_asked else None
+        if asked is None or not is_nothing:
+            return None
+        if is_divisor:
+            return value if self._divides(value, self._source(asked)) else None
+        return value if self._source(asked) in self._source(value) else None
 
-    def _asked_for(self, condition: ExpressionNode) -> tuple[ExpressionNode | None, bool]:
-        """Return of what a condition only asks whether there is anything, and whether it holds where
-        there is: by `has()`, by `size() > 0`, or by a comparison with nothing.
+    def _divides(self, node: ExpressionNode, divisor: str) -> bool:
+        """Whether something is divided by what has a text in an expression."""
+        bare = without_parens(node)
+        match bare:
+            case Binary(operator="/") if self._source(_without_double(bare.right)) == divisor:
+                return True
+            case _:
+                return any(self._divides(part, divisor) for part in children(bare))
+
+    def _asked_for(self, condition: ExpressionNode) -> tuple[ExpressionNode | None, bool, bool]:
+        """Return of what a condition only asks whether there is anything, whether it holds where
+        there is, and whether that is a divisor: by `has()`, by `size() > 0`, by a comparison with
+        nothing, or with 0.
         """
         bare = without_parens(condition)
         if isinstance(bare, Unary) and bare.operator == "!":
-            asked, is_there = self._asked_for(bare.operand)
-            return asked, not is_there
+            asked, is_there, is_divisor = self._asked_for(bare.operand)
+            return asked, not is_there, is_divisor
         if isinstance(bare, Has):
-            return bare.selection, True
+            return bare.selection, True, False
         if not isinstance(bare, Binary) or bare.operator not in _FLIPPED:
-            return None, True
+            return None, True, False
         left, operator, right = without_parens(bare.left), bare.operator, self._source(bare.right)
         if isinstance(left, LiteralValue):
             left, right = without_parens(bare.right), self._source(left)
             operator = _FLIPPED[operator]
-        asked = None
+        asked, is_divisor = None, False
         if isinstance(left, FunctionCall) and left.function == "size":
             if (operator, right) in _ASKED_OF_SIZES:
                 asked = left.target if left.target is not None else left.arguments[0]
         elif right in _NO_VALUES and operator in {"==", "!="}:
             asked = left
-        return asked, operator not in {"==", "<"}
+        elif right in {"0", "0.0"} and operator in {"==", "!=", ">"}:
+            asked, is_divisor = _without_double(left), True
+        return asked, operator not in {"==", "<"}, is_divisor
 
     # Formulas
 
@@ -743,6 +758,14 @@ def constant(node: ExpressionNode) -> float | None:
             return float(figure)
         case _:
             return None
+
+
+def _without_double(node: ExpressionNode) -> ExpressionNode:
+    """Return what is made a double, or else the node."""
+    bare = without_parens(node)
+    if isinstance(bare, FunctionCall) and bare.function == "double" and bare.target is None:
+        return without_parens(bare.arguments[0])
+    return bare
 
 
 def _constants(node: ExpressionNode) -> Iterator[float]:
