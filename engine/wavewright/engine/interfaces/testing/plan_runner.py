@@ -107,7 +107,7 @@ class PlanRunner:
             without_model: Runs as if no model were configured.
             approve: What is said where a person must approve.
             answers: For the planner's questions, in their order.
-            as_of: What `now()` gives, in UTC where it names no zone.
+            as_of: What `now()` gives, in UTC where it has no offset.
         """
         __tracebackhide__ = True
         with self.project.as_working_folder():

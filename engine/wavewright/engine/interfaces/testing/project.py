@@ -273,7 +273,7 @@ class DryRunLoader:
         Args:
             file: The job, the plan or the goal template, by its file or as `ww` has it.
             plan: A plan in place of the job's own.
-            now: What `now()` gives, in UTC where it names no zone; the job's instant or else the present where absent.
+            now: What `now()` gives, in UTC where it has no offset; the job's instant or else the present where absent.
         """
         __tracebackhide__ = True
         with self.project.as_working_folder():
@@ -283,7 +283,7 @@ class DryRunLoader:
 
 
 def read_instant(given: dt.date | str | None, name: str) -> dt.datetime | None:
-    """Return the instant that a test names: one without a zone is in UTC on every machine."""
+    """Return the instant that a test names: one without an offset is in UTC on every machine."""
     return parse_instant(None if given is None else str(given), name)
 
 
