@@ -51,6 +51,13 @@ def test_what_was_missed_is_made_up_for_as_the_schedule_says(
     assert sorted(found) == expected
 
 
+def test_an_instant_on_time_waits_for_those_that_are_made_up_for_with_it() -> None:
+    given = terms(missed="all", overlap="skip")
+    found = outcomes(given, ScheduleState(MIDNIGHT), MIDNIGHT + 3 * HOUR + 5)
+
+    assert found == [(1, "begun"), (2, "waiting"), (3, "waiting")]
+
+
 def test_nothing_is_made_up_for_that_is_longer_ago_than_the_window() -> None:
     given = terms(missed="all", window="90m")
     found = outcomes(given, ScheduleState(MIDNIGHT), MIDNIGHT + 4.5 * HOUR)

@@ -72,16 +72,18 @@ def decide_tick(terms: ScheduleTerms, name: str, state: ScheduleState, now: floa
         # The latest takes the place of whatever waits.
         outcomes += _ended("skipped", (instant for instant in (*wanted, *kept[:-1])))
         wanted, kept = [], kept[-1:]
+    makes_up = any(_was_missed(terms, instant, now) for instant in kept)
     for instant in (*wanted, *kept):
         if not is_busy:
             outcomes.append((instant, "begun"))
             is_busy = True
         elif instant in wanted:
             continue
-        elif terms.overlap == "skip" and not _was_missed(terms, instant, now):
+        elif terms.overlap == "skip" and not makes_up:
             outcomes.append((instant, "skipped"))
         else:
-            # Those that are made up for run one after the other, whatever else overlaps.
+            # Those that are made up for run one after the other, whatever else overlaps, and so does
+            # the one on time that comes with them: what overlaps it is their run.
             outcomes.append((instant, "waiting"))
     return ScheduleTick(seen, outcomes, cancels_other=cancels_other)
 
