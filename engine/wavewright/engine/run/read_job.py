@@ -15,7 +15,6 @@ from wavewright.engine.run.context import (
     extended,
     goal_with_feedback,
 )
-from wavewright.engine.run.jobs.goal_in_words import rendered_goal
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.run.permits import permits_beside, permits_of_run, within_permits
 from wavewright.engine.run.pipeline.phase import PipelineError
@@ -27,6 +26,7 @@ from wavewright.executor.events.types import RetryOf, RunStarted
 from wavewright.executor.store.journal import Journal
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
+from wavewright.planner.plans.goal_resolution import rendered_goal
 from wavewright.planner.plans.graph import PlanGraph, superseded_before
 from wavewright.planner.types import JsonObject, StepId, as_object
 

@@ -264,6 +264,14 @@ def _goal_text(
         ) from error
 
 
+def rendered_goal(text: str, inputs: JsonObject) -> str:
+    """Return the text of a goal for other inputs; empty if it reads one that they lack."""
+    try:
+        return _rendered(text, inputs, None)
+    except ExpressionError:
+        return ""
+
+
 def _rendered(text: str, inputs: JsonObject, now: dt.datetime | None) -> str:
     """Return a goal's text with what its expressions over the inputs give."""
     variables: JsonObject = {"inputs": inputs}

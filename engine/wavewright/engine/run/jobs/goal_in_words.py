@@ -9,7 +9,6 @@ without a planner. A *similar* one is shown to the planner.
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import re
 import sqlite3
@@ -32,7 +31,6 @@ from wavewright.engine.run.jobs.saved_plan import signature_json
 from wavewright.engine.run.project.templates import template_files
 from wavewright.engine.run.project.tool_sources import full_name
 from wavewright.engine.run.project.tools import all_tools
-from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.checker import errors_in
 from wavewright.planner.diagnostics.diagnostic import PlanError, suggest_name
 from wavewright.planner.language.goals import Goal, GoalTemplate, GoalTerms, KeptRun
@@ -46,7 +44,7 @@ from wavewright.planner.plans.binding import (
     mandatory_gates,
     terminal_params,
 )
-from wavewright.planner.plans.expressions import evaluate, render
+from wavewright.planner.plans.goal_resolution import rendered_goal
 from wavewright.planner.plans.graph import superseded_by
 from wavewright.planner.reading.reader import read_model
 from wavewright.planner.schemas.validation import infer_schema, validator_of
@@ -427,15 +425,6 @@ def _kept_plan(
         and tool_lock(template.plan, tools) == template.kept.tools
     )
     return KeptPlan(template.name, draft, is_exact, template.kept.planning_tokens)
-
-
-def rendered_goal(text: str, inputs: JsonObject) -> str:
-    """Return the text of a goal for other inputs; empty if it reads one that they lack."""
-    try:
-        epoch = dt.datetime.fromtimestamp(0, dt.UTC)
-        return str(render(text, lambda expression: evaluate(expression, {"inputs": inputs}, epoch)))
-    except ExpressionError:
-        return ""
 
 
 def _words(text: str) -> list[str]:
