@@ -435,7 +435,7 @@ def test_the_result_of_a_stopped_run_is_that_of_stop(simulation: SimulatedProjec
 
     report = simulation.simulate()
 
-    assert "result" not in {found["kind"] for found in entries(report, "failures")}
+    assert "result" not in [found["kind"] for found in entries(report, "failures")]
 
 
 def test_a_gate_requires_a_field_of_an_entry_by_its_position(simulation: SimulatedProject) -> None:
