@@ -79,6 +79,13 @@ TOOLS = {
             effects={"egress", "read"},
             allowed_hosts={"url": ["example.org"]},
         ),
+        tool(
+            "upload",
+            {"url": TEXT},
+            effects={"egress"},
+            destination={"url"},
+            allowed_hosts={"url": ["example.org"]},
+        ),
         tool("mail", {"to": TEXT, "text": TEXT}, effects={"egress"}, accepts_untrusted={"text"}),
         tool("ask", {"payload": OBJECT, "anything": {}}, effects={"egress", "read"}),
         tool(
@@ -178,6 +185,9 @@ SINKS = {
     "a whole object of a tool": step("send", "ask", params={"payload": "${steps.page}"}),
     "an integer as the destination": step(
         "send", "pay", params={"account": "${steps.page.status}", "amount": 1}
+    ),
+    "a destination among allowed hosts": step(
+        "send", "upload", params={"url": "https://example.org/${steps.page.status}"}
     ),
     "letters, one by one": step(
         "send",

@@ -17,7 +17,7 @@ from pydantic import BaseModel, JsonValue
 from tests.tools.calling import MARCH_2010, call, request
 from wavewright.planner.language.plan import Retry
 from wavewright.planner.schemas.validation import validator_of
-from wavewright.tools import Registry, ToolDefinitionError, ToolError, make_tool
+from wavewright.tools import Registry, RunData, ToolDefinitionError, ToolError, make_tool
 from wavewright.tools.functions.contracts import read_contract
 from wavewright.tools.functions.schemas import properties
 
@@ -484,6 +484,27 @@ def test_an_untrusted_field_that_no_output_has_is_refused(
     assert refused.value.hint == hint
 
 
+@pytest.mark.parametrize(
+    ("made_of", "reads", "hint"),
+    [
+        pytest.param({"bdy": ["mails"]}, ["mails"], "did you mean 'body'?", id="of no field"),
+        pytest.param({"body": ["mail"]}, ["mails"], "did you mean 'mails'?", id="of no data"),
+        pytest.param({"body": ["mails"]}, [], "add 'mails' to 'reads_data'", id="nothing read"),
+    ],
+)
+def test_fields_are_made_of_run_data_that_the_tool_reads(
+    made_of: dict[str, list[str]], reads: list[str], hint: str
+) -> None:
+    def summary(*, data: RunData) -> Note:
+        return Note(body=None)
+
+    make_tool(summary, output_data={"body": ["mails"], "confidence": []}, reads_data=["mails"])
+    with pytest.raises(ToolDefinitionError, match="tool 'summary'") as refused:
+        make_tool(summary, output_data=made_of, reads_data=reads)
+
+    assert refused.value.hint == hint
+
+
 def test_an_option_that_there_is_not_is_named_with_the_nearest() -> None:
     options: dict[str, Any] = {"timout": 5}
     with pytest.raises(ToolDefinitionError, match="there is no option 'timout'") as refused:
@@ -557,12 +578,14 @@ def test_an_address_names_one_of_the_allowed_hosts(url: str, *, is_allowed: bool
         {"accepts_untrusted": ["ulr"]},
         {"allowed_hosts": {"ulr": ["a.b"]}},
         {"allowed_hosts": {"url": ["*"]}},
+        {"allowed_hosts": {"more": ["a.b"]}},
+        {"accepts_untrusted": ["url"], "destination": ["url"]},
     ],
 )
 def test_what_a_tool_says_of_a_parameter_must_fit_it(options: dict[str, Any]) -> None:
-    def fetch(url: str) -> str:
-        """Fetch a page."""
-        return url
+    def fetch(url: str, more: list[str]) -> list[str]:
+        """Fetch a page, and more."""
+        return [url, *more]
 
     with pytest.raises(ToolDefinitionError, match="tool 'fetch'") as refused:
         make_tool(fetch, **options)

@@ -112,6 +112,11 @@ def test_an_override_of_an_unknown_parameter_names_the_tool() -> None:
         signature(accepts_untrusted=["uri"])
 
 
+def test_an_override_that_takes_any_text_as_a_destination_is_refused() -> None:
+    with pytest.raises(ToolDefinitionError, match=r"'web\.open': 'url' is a destination"):
+        signature(accepts_untrusted=["url"], destination=["url"])
+
+
 def test_an_override_of_a_field_that_the_output_lacks_names_the_tool() -> None:
     assert signature(output=INPUT, untrusted=["url"]).untrusted == {"url"}
     with pytest.raises(ToolDefinitionError, match=r"'web\.open' has no field 'body'"):

@@ -164,10 +164,10 @@ def is_sink(signature: ToolSignature, name: str) -> bool:
     A parameter of which nothing is known, of a tool that only asks another system, is what the tool
     is asked about, such as the `context` of an agent.
     """
-    if name in signature.accepts_untrusted or name in signature.allowed_hosts:
-        return False
     if name in signature.destination:
         return True
+    if name in signature.accepts_untrusted or name in signature.allowed_hosts:
+        return False
     if signature.only_asks_model and not dispatched_tools(signature.name):
         # It reads all but its instructions as data.
         return INSTRUCTIONS.get(signature.name) == name
@@ -233,6 +233,11 @@ def _declaring(signature: ToolSignature, name: str) -> str:
     if signature.name in INSTRUCTIONS:
         data = "context" if signature.name == AGENT else "of"
         return f"pass it as `{data}`, which the model reads as data"
+    if name in signature.destination:
+        return (
+            f"declare that {signature.name!r} takes it as data, in place of `destination` "
+            f"(`accepts_untrusted: [{name}]`)"
+        )
     return (
         f"declare that {signature.name!r} takes it as data (`accepts_untrusted: [{name}]`) or, for an address, "
         f"which hosts it may reach (`allowed_hosts: {{{name}: [example.org]}}`)"

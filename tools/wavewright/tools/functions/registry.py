@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature
+from wavewright.planner.schemas.views import ScopedSchema, view_schema
 from wavewright.planner.types import Effect, Json, JsonObject, JsonSchema, as_list, as_object
 from wavewright.tools.functions.code import code_hash, own_code_hash
 from wavewright.tools.functions.contracts import (
@@ -147,8 +148,9 @@ def _signature(name: str, contract: Contract, options: ToolOptions) -> ToolSigna
     )
     if declared.freshness_field is not None:
         check_freshness_field(name, declared.freshness_field, contract.output_schema)
-    known_parameters(name, contract.input_schema, declared.accepts_untrusted | declared.destination)
+    check_parameters(name, contract.input_schema, declared.accepts_untrusted, declared.destination)
     known_fields(name, contract.output_schema, declared.untrusted)
+    _check_output_data(name, contract, declared)
     completed: dict[str, object] = {
         **dict(declared),
         **_declared_data(name, contract, declared),
@@ -207,19 +209,57 @@ def _declared_data(
     return {"reads_data": reads | {RUN_INPUTS}, "writes_data": writes}
 
 
-def known_parameters(tool: str, schema: JsonSchema, names: Iterable[str]) -> frozenset[str]:
-    """Return names of a tool's parameters.
+def _check_output_data(tool: str, contract: Contract, declared: ToolSignature) -> None:
+    """Hold the fields of an output that are made of run data against the output and that data.
+
+    A name of data that the tool does not read is written by no step that feeds the field, so that
+    nothing would lower the confidence in it.
+
+    Raises:
+        ToolDefinitionError: the output has no such field, or the tool does not read such data.
+    """
+    known_fields(tool, contract.output_schema, declared.output_data.keys() - {"confidence"})
+    for field, names in declared.output_data.items():
+        for name in sorted(names - declared.reads_data):
+            raise ToolDefinitionError(
+                f"tool {tool!r}: output_data makes {field!r} of {name!r}, which it does not read",
+                hint=suggest_name(name, declared.reads_data, what="its reads_data")
+                if declared.reads_data
+                else f"add {name!r} to 'reads_data'",
+            )
+
+
+def check_parameters(
+    tool: str, schema: JsonSchema, accepts_untrusted: Iterable[str], destination: Iterable[str]
+) -> None:
+    """Hold what is said of a tool's parameters against its schema.
+
+    Raises:
+        ToolDefinitionError: the tool has no parameter of such a name, or one that takes any text is
+            a destination, where not even a number is safe.
+    """
+    taken, chosen = frozenset(accepts_untrusted), frozenset(destination)
+    _known_parameters(tool, schema, taken | chosen)
+    for name in sorted(taken & chosen):
+        raise ToolDefinitionError(
+            f"tool {tool!r}: {name!r} is a destination, and takes untrusted text",
+            hint="leave it out of 'destination' or of 'accepts_untrusted'",
+        )
+
+
+def _known_parameters(tool: str, schema: JsonSchema, names: Iterable[str]) -> Mapping[str, Json]:
+    """Return the parameters of a tool, which has those of these names.
 
     Raises:
         ToolDefinitionError: the tool has no parameter of such a name.
     """
-    wanted, known = frozenset(names), properties(schema)
-    for name in sorted(wanted - known.keys()):
+    known = properties(schema)
+    for name in sorted(frozenset(names) - known.keys()):
         raise ToolDefinitionError(
             f"tool {tool!r} has no parameter {name!r}",
             hint=suggest_name(name, known, what="its parameters"),
         )
-    return wanted
+    return known
 
 
 def known_fields(tool: str, schema: JsonSchema, names: Iterable[str]) -> frozenset[str]:
@@ -282,11 +322,16 @@ def with_allowed_hosts(
     user or password.
 
     Raises:
-        ToolDefinitionError: the tool has no such parameter, or a host is none.
+        ToolDefinitionError: the tool has no such parameter, it takes no text, or a host is none.
     """
-    known_parameters(tool, schema, hosts)
-    limited = dict(properties(schema))
+    limited = dict(_known_parameters(tool, schema, hosts))
     for name, allowed in hosts.items():
+        kind = view_schema(ScopedSchema(as_object(limited[name]), schema)).kind
+        if kind not in ("string", "union", "open"):
+            raise ToolDefinitionError(
+                f"tool {tool!r}: allowed_hosts names {name!r}, which is no text but {kind}",
+                hint="name a parameter that takes one address",
+            )
         names = [*allowed]
         if not names or not all(_HOST.fullmatch(host) for host in names):
             raise ToolDefinitionError(

@@ -21,8 +21,8 @@ from wavewright.config.mcp_servers import VARIABLE_PATTERN, McpServerSection, Mc
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Effect, Json, JsonSchema
 from wavewright.tools.functions.registry import (
+    check_parameters,
     known_fields,
-    known_parameters,
     with_allowed_hosts,
 )
 from wavewright.tools.functions.tool import Tool, ToolCall
@@ -273,6 +273,7 @@ def _signature(
     output_schema = (
         TEXT_OUTPUT if tool.output_schema is None else without_patterns(tool.output_schema)
     )
+    check_parameters(called, tool.input_schema, overrides.accepts_untrusted, overrides.destination)
     try:
         return ToolSignature(
             name=called,
@@ -293,10 +294,8 @@ def _signature(
             untrusted_output=not section.trusted or bool(overrides.untrusted),
             untrusted=known_fields(called, output_schema, overrides.untrusted or ()),
             needs_approval=policy.needs_approval if needs_approval is None else needs_approval,
-            accepts_untrusted=known_parameters(
-                called, tool.input_schema, overrides.accepts_untrusted
-            ),
-            destination=known_parameters(called, tool.input_schema, overrides.destination),
+            accepts_untrusted=frozenset(overrides.accepts_untrusted),
+            destination=frozenset(overrides.destination),
             allowed_hosts=hosts,
         )
     except ValidationError as error:
