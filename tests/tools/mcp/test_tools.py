@@ -123,6 +123,14 @@ def test_an_override_of_a_field_that_the_output_lacks_names_the_tool() -> None:
         signature(output=INPUT, untrusted=["body"])
 
 
+def test_untrusted_fields_of_an_answer_without_a_schema_are_its_text_and_parts() -> None:
+    assert signature(untrusted=["text"], trusted=True).untrusted == {"text"}
+    with pytest.raises(ToolDefinitionError, match="has no field 'body'") as refused:
+        signature(untrusted=["body"], trusted=True)
+
+    assert refused.value.hint == "its fields: parts, text"
+
+
 def test_an_output_is_untrusted_unless_the_server_is_trusted() -> None:
     assert signature({"readOnlyHint": True}).untrusted_output
     assert not signature(trusted=True).untrusted_output

@@ -120,6 +120,12 @@ TEXT_OUTPUT: Final[JsonSchema] = {
     "required": ["text", "parts"],
 }
 """Output of a tool whose server gives no output schema."""
+_TEXT_FIELDS: Final[JsonSchema] = {
+    "properties": {"text": {"type": "string"}, "parts": {"type": "string"}}
+}
+"""The fields of such an output that an override may name: what a field is called within the text, or
+within a part, is the server's to say, and a name that it does not use would leave `text` trusted.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +298,11 @@ def _signature(
             # repeat.
             timeout=max(600.0, 4 * section.timeout),
             untrusted_output=not section.trusted or bool(overrides.untrusted),
-            untrusted=known_fields(called, output_schema, overrides.untrusted or ()),
+            untrusted=known_fields(
+                called,
+                _TEXT_FIELDS if tool.output_schema is None else output_schema,
+                overrides.untrusted or (),
+            ),
             needs_approval=policy.needs_approval if needs_approval is None else needs_approval,
             accepts_untrusted=frozenset(overrides.accepts_untrusted),
             destination=frozenset(overrides.destination),
