@@ -193,6 +193,55 @@ def test_whatever_a_template_names_has_to_exist() -> None:
     ]
 
 
+def test_a_template_names_parameters_that_its_tools_take() -> None:
+    def recipe(param: str, **of: str) -> dict[str, object]:
+        return {"reason": "stale", "set_params": {param: True}, **of}
+
+    template = template_of(
+        rules={"primary_params": {"price": "cod"}},
+        gates=[{"id": "fresh", "on_tool": "price", "check": "true"}],
+        recipes=[
+            recipe("force", gate="fresh"),
+            recipe("fource", gate="fresh"),
+            recipe("codes", on="feedback", step="prices"),
+        ],
+        plan={"steps": [{"id": "prices", "tool": "price"}]},
+    )
+    price = ToolSignature(
+        name="price",
+        input_schema={
+            "type": "object",
+            "properties": {"code": {}, "force": {}},
+            "additionalProperties": False,
+        },
+    )
+
+    found = check_template(template, {"price": price})
+
+    assert [(one.code, one.pointer, one.hint) for one in found] == [
+        ("E203", "/rules/primary_params/price", "did you mean 'code'?"),
+        ("E203", "/recipes/1/set_params/fource", "did you mean 'force'?"),
+        ("E203", "/recipes/2/set_params/codes", "did you mean 'code'?"),
+    ]
+
+
+def test_what_a_recovery_may_drop_is_of_a_gate_a_tool_or_a_step() -> None:
+    template = template_of(
+        may_drop=["fresh", "fresh__prices", "price", "prices", "old", "frish"],
+        gates=[{"id": "fresh", "on_tool": "price", "check": "true"}],
+        plan={
+            "steps": [{"id": "prices", "tool": "price"}],
+            "gates": [{"id": "old", "on": "prices", "check": "true"}],
+        },
+    )
+
+    found = check_template(template, {"price": ToolSignature(name="price")})
+
+    assert [(one.code, one.pointer, one.hint) for one in found] == [
+        ("E407", "/may_drop", "did you mean 'fresh'?")
+    ]
+
+
 def test_a_recipe_for_feedback_is_for_a_step_of_the_plan() -> None:
     def recipe(step: str) -> dict[str, object]:
         return {"on": "feedback", "reason": "asked", "step": step, "set_params": {"days": 5}}

@@ -26,7 +26,7 @@ from wavewright.planner.diagnostics.diagnostic import (
     make_diagnostic,
     suggest_name,
 )
-from wavewright.planner.language.goals import Goal, GoalTemplate, GoalTerms, Job
+from wavewright.planner.language.goals import Goal, GoalTemplate, GoalTerms, Job, Recipe
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.uses import ExpressionText
@@ -113,6 +113,7 @@ def check_template(template: GoalTemplate, tools: Mapping[str, ToolSignature]) -
     return [
         *_template_tools(template, tools),
         *_template_rules(template),
+        *_template_params(template, tools),
         *_template_gates(template),
         *_template_targets(template),
         *_template_schemas(template),
@@ -339,6 +340,41 @@ def _template_rules(template: GoalTemplate) -> Iterator[Diagnostic]:
             )
 
 
+def _template_params(
+    template: GoalTemplate, tools: Mapping[str, ToolSignature]
+) -> Iterator[Diagnostic]:
+    """Yield the parameters of which a template speaks, and which their tools do not take."""
+    named = [
+        ("/rules/primary_params" + pointer_token(tool), tool, param)
+        for tool, param in template.rules.primary_params.items()
+    ]
+    for number, recipe in enumerate(template.recipes):
+        tool = _tool_of_recipe(recipe, template)
+        named += [
+            (f"/recipes/{number}/set_params" + pointer_token(param), tool, param)
+            for param in recipe.set_params
+        ]
+    for pointer, tool, param in named:
+        schema = tools[tool].input_schema if tool in tools else {}
+        known = as_object(schema.get("properties"))
+        if param not in known and schema.get("additionalProperties") is False:
+            yield make_diagnostic(
+                "E203",
+                pointer,
+                f"the goal template speaks of the parameter {param!r}, which {tool!r} does not take",
+                suggest_name(param, known, what="its parameters"),
+            )
+
+
+def _tool_of_recipe(recipe: Recipe, template: GoalTemplate) -> str:
+    """Return the tool whose step a recipe calls again; an empty name where the plan decides it."""
+    for gate in template.gates:
+        if recipe.gate is not None and gate.id.lower() == recipe.gate.lower():
+            return gate.on_tool or ""
+    steps = () if template.own_plan is None else template.own_plan.steps
+    return next((step.tool for step in steps if step.id == recipe.step), "")
+
+
 def _template_targets(template: GoalTemplate) -> Iterator[Diagnostic]:
     names = list(as_object(template.inputs_schema.get("properties")))
     for field, name in template.targets.set_by_engine.items():
@@ -370,6 +406,7 @@ def _template_gates(template: GoalTemplate) -> Iterator[Diagnostic]:
                 "rename one of the two",
             )
         seen.add(gate.id.lower())
+    yield from _template_may_drop(template)
     for number, recipe in enumerate(template.recipes):
         if recipe.gate is not None and recipe.gate.lower() not in seen:
             yield make_diagnostic(
@@ -386,6 +423,25 @@ def _template_gates(template: GoalTemplate) -> Iterator[Diagnostic]:
                 f"/recipes/{number}/step",
                 f"a recipe is for the step {recipe.step!r}, which the template's plan does not have",
                 suggest_name(recipe.step, steps, what="steps"),
+            )
+
+
+def _template_may_drop(template: GoalTemplate) -> Iterator[Diagnostic]:
+    """Yield the names in `may_drop` that are neither a gate, a tool nor a step: they permit nothing.
+
+    A gate that stands for several steps may be named with one of them, as a report names it.
+    """
+    plan = template.own_plan
+    gates = [gate.id for gate in (*template.gates, *(() if plan is None else plan.gates))]
+    steps = [] if plan is None else [step.id for step in plan.steps]
+    known = {*gates, *steps, *(tool.name for tool in template.available_tools)}
+    for name in sorted(template.may_drop):
+        if not {name, name.partition(GATE_ID_SEPARATOR)[0], name.partition(".")[0]} & known:
+            yield make_diagnostic(
+                "E407",
+                "/may_drop",
+                f"'may_drop' names {name!r}, which is neither a gate nor a tool of the template",
+                suggest_name(name, known, what="gates and tools"),
             )
 
 
