@@ -76,6 +76,12 @@ async def record_refusal(
     return await record_note(attempt, context, topic, {"diagnostics": [*diagnostics_json(faults)]})
 
 
+def faults_of_plan(state: RunState) -> Json:
+    """Return why the plan of a run was refused, as the checker has said it last."""
+    refusals = [note for note in state.notes if note.topic == "plan_refused"]
+    return refusals[-1].body["diagnostics"] if refusals else []
+
+
 def draft_note(draft: PlanDraft, at: float) -> Noted:
     """Return the note of a plan as its author wrote it, with its rung."""
     plan = draft.plan.model_dump(mode="json", by_alias=True, exclude_unset=True)

@@ -46,6 +46,7 @@ from wavewright.engine.interfaces.view.viewed_project import (
     retry_options,
 )
 from wavewright.engine.run.model_phases import refused_answers
+from wavewright.engine.run.recording import faults_of_plan
 from wavewright.executor.events.codec import encode
 from wavewright.executor.events.state import fold, step_ids
 from wavewright.executor.events.types import Event
@@ -137,14 +138,8 @@ def render_fragment(
         snapshot=snapshot,
         targets=snapshot.targets,
         run=run,
-        refused=redact(_faults_of_plan(snapshot)),
+        refused=redact(faults_of_plan(snapshot.state)),
     )
-
-
-def _faults_of_plan(snapshot: RunSnapshot) -> Json:
-    """Return why the plan of a run was refused, as the checker has said it last."""
-    refusals = [note for note in snapshot.state.notes if note.topic == "plan_refused"]
-    return refusals[-1].body["diagnostics"] if refusals else []
 
 
 @dataclass(frozen=True, slots=True)

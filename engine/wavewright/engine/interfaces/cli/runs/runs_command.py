@@ -38,6 +38,7 @@ from wavewright.engine.run.decisions.questions import mark_waiting_runs, run_now
 from wavewright.engine.run.find_run import find_run
 from wavewright.engine.run.model_phases import refused_answers
 from wavewright.engine.run.package import remove_run_files
+from wavewright.engine.run.recording import faults_of_plan
 from wavewright.engine.run.target_waves import TargetWaves, target_waves
 from wavewright.engine.service.job_store.message_retention import RUN_OF_OPEN_JOB
 from wavewright.executor.events.codec import encode
@@ -191,12 +192,21 @@ def package_of(state: RunState, now: RunNow | None = None) -> Package:
     if package is None:
         reason = "" if state.finished is None else state.finished.reason
         when = "ended before it had a plan" if state.has_ended else "has no plan yet"
+        message = f"run {state.run!r} {when}" + (f": {reason}" if reason else "")
         raise CommandError(
-            f"run {state.run!r} {when}" + (f": {reason}" if reason else ""),
+            "\n".join([message, *_lines_of_refused_plan(state)]),
             hint=f"`wavewright show {state.run} --format events` prints what there is",
             exit_code=exit_codes.NEGATIVE,
         )
     return package
+
+
+def _lines_of_refused_plan(state: RunState) -> Iterator[str]:
+    """Return what is wrong with the plan that a run could not begin with."""
+    for fault in as_list(faults_of_plan(state)):
+        if isinstance(fault, dict) and fault["severity"] == "error":
+            hint = f" ({fault['hint']})" if fault["hint"] else ""
+            yield f"  {fault['code']}: {fault['message']}{hint}"
 
 
 def row_json(row: RunRow) -> dict[str, object]:
