@@ -199,6 +199,19 @@ def test_the_newest_run_of_a_job_with_targets_is_the_jobs(
     assert [one["target"] for one in newest["targets"]] == ["A", "D"]
 
 
+def test_nobody_is_sent_to_retry_a_run_that_only_its_targets_runs_can_repeat(
+    wavewright: CommandLine, places: Path
+) -> None:
+    wavewright("run", write_job(places, "{first: [A, D]}"))
+    root = json.loads(wavewright("show", "--format", "json").out)["run"]
+
+    answer = wavewright("resume", root)
+
+    assert answer.code == 2
+    assert f"`wavewright show {root}` lists the runs of its targets" in answer.err
+    assert f"wavewright retry {root}" not in answer.err
+
+
 def test_a_killed_job_goes_on_with_the_target_in_hand(
     wavewright: CommandLine, places: Path
 ) -> None:

@@ -9,11 +9,15 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tests.engine.interfaces.view.served_page import write_project
 from tests.executor.event_examples import run_started, step_finished
+from wavewright.config.sections import Role
 from wavewright.config.settings import load_settings
 from wavewright.engine.interfaces.view.app import open_view
+from wavewright.engine.interfaces.view.people import Viewer, set_viewer
 from wavewright.executor.events.types import (
     REFUSED_ANSWER,
     AnswerKept,
@@ -135,6 +139,19 @@ async def test_a_run_whose_plan_was_refused_says_what_is_wrong_with_it(tmp_path:
     assert "and 5 more" in page
 
 
+async def test_a_run_with_targets_offers_no_retry_that_only_their_runs_can_have(
+    tmp_path: Path,
+) -> None:
+    targets = Noted(1.0, "targets", {"targets": {"first": [{"name": "Westfall"}]}})
+    ended = RunFinished(20.0, "not_achieved")
+    async with pages_of(tmp_path, targets, ended, role="operate") as client:
+        page = (await client.get(f"/runs/{RUN}")).text
+
+    assert f'/runs/{RUN}/cancel"' in page
+    assert f'/runs/{RUN}/retry"' not in page
+    assert f'/runs/{RUN}/replay"' not in page
+
+
 async def refusal_of(
     folder: Path, path: str, accept: str, code: int = 404, method: str = "GET"
 ) -> httpx.Response:
@@ -222,7 +239,9 @@ def failed_item(index: int, message: str) -> ItemFinished:
 
 
 @asynccontextmanager
-async def pages_of(folder: Path, *events: Event) -> AsyncGenerator[httpx.AsyncClient]:
+async def pages_of(
+    folder: Path, *events: Event, role: Role = "look"
+) -> AsyncGenerator[httpx.AsyncClient]:
     """Serve the pages of a run that has these events; nobody executes it."""
     settings = load_settings(write_project(folder))
     goal = Goal(name="look", job="look", text="Look", inputs={}, tools=())
@@ -232,9 +251,21 @@ async def pages_of(folder: Path, *events: Event) -> AsyncGenerator[httpx.AsyncCl
         await journal.close_run(RUN)
     async with (
         open_view(settings) as app,
-        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://page") as client,
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(_seen_by(Viewer(role), app)), base_url="http://page"
+        ) as client,
     ):
         yield client
+
+
+def _seen_by(viewer: Viewer, app: ASGIApp) -> ASGIApp:
+    """Return pages as the guard hands them to a viewer."""
+
+    async def seen(scope: Scope, receive: Receive, send: Send) -> None:
+        set_viewer(Request(scope), viewer)
+        await app(scope, receive, send)
+
+    return seen
 
 
 async def test_failed_items_stand_at_the_top_in_groups_with_input_and_traceback(

@@ -56,6 +56,7 @@ from wavewright.engine.run.target_waves import (
     TARGET_COMPLETED,
     TARGET_FAILED,
     TARGET_STARTED,
+    target_waves,
 )
 from wavewright.engine.service.operations.trace_export import export_traces, traced
 from wavewright.executor.events.state import RunState, fold
@@ -224,9 +225,12 @@ def _check_unfinished(run_id: RunId, events: Sequence[Event]) -> None:
     last = events[-1] if events else None
     if isinstance(last, RunFinished) and last.status != "interrupted":
         msg = f"run {run_id!r} has ended ({last.status.replace('_', ' ')}); there is nothing to resume"
-        raise CommandError(
-            msg, hint=f"`wavewright retry {run_id}` repeats what failed, as a new run"
-        )
+        # A root run calls no tool, so `retry` takes the run of a target only.
+        if target_waves(fold(events)) is not None:
+            hint = f"`wavewright show {run_id}` lists the runs of its targets: retry one of them"
+        else:
+            hint = f"`wavewright retry {run_id}` repeats what failed, as a new run"
+        raise CommandError(msg, hint=hint)
 
 
 def _check_output_folder(folder: Path) -> None:
