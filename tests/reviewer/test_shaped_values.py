@@ -418,6 +418,27 @@ def test_a_usual_way_to_write_a_value_is_believed_and_cheats_near_to_it_are_not(
     ] == []
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("The total, at most 100", "math.least(T, 100.0)"),
+        ("The total, at most 100", "T > 100.0 ? 100.0 : T"),
+        ("The total, never below zero", "math.greatest(0.0, T)"),
+        ("The total, never below zero", "T < 0.0 ? 0.0 : T"),
+    ],
+)
+def test_a_named_bound_makes_another_value(text: str, value: str) -> None:
+    named, unnamed = (
+        run(result={"value": _written(bounded)}, text=text)
+        for bounded in (value, value.replace("100.0", "90.0").replace("0.0", "9.0"))
+    )
+
+    assert named is not None
+    assert worth(named, "value") == 0.3
+    assert review(named).provenance[0].factors == (_written(value).strip("${}"),)
+    assert unnamed is None
+
+
 def _written(value: str) -> str:
     """Return an expression in which short names stand for what is read."""
     for name, read in (("T", "steps.sum.total"), ("N", "double(steps.sum.n)")):

@@ -251,16 +251,53 @@ class ExpressionOrigins:
         if isinstance(node, Binary) and node.operator in _FLIPPED:
             return self._comparison(node, names)
         if isinstance(node, LogicalOperation):
+            if self._leaves_nothing_open(node):
+                return self._written(node)
             sides = (self.of(side, names) for side in children(node))
             both = NOTHING.joined(*(side.deciding(self.said) for side in sides))
             # A side that reads nothing has decided: `… || true`, `… && false`.
             return both.joined(Origins(choices=both.literals)) if both.reads else both
         return self._all(children(node), names).deciding(self.said)
 
+    def _leaves_nothing_open(self, node: LogicalOperation) -> bool:
+        """Whether what is joined has one answer: `x > 9 || x <= 9`, `c && !c`."""
+        excluded = dict[frozenset[str], frozenset[str]]()
+        for operand in self._operands(node):
+            asked, holds = self._answers(operand)
+            # One side is enough for `||`, and for `&&` all have to hold.
+            answers = holds if node.operator == "||" else _ANY - holds
+            excluded[asked] = excluded.get(asked, frozenset()) | answers
+        return _ANY in excluded.values()
+
+    def _operands(self, node: LogicalOperation) -> Iterator[ExpressionNode]:
+        """Yield what one operator joins, also where it stands in parentheses."""
+        for operand in map(without_parens, node.operands):
+            if isinstance(operand, LogicalOperation) and operand.operator == node.operator:
+                yield from self._operands(operand)
+            else:
+                yield operand
+
+    def _answers(self, node: ExpressionNode) -> tuple[frozenset[str], frozenset[str]]:
+        """Return what a condition asks about, and the signs between these for which it holds; one
+        that compares nothing holds for `=`.
+        """
+        bare = without_parens(node)
+        if isinstance(bare, Unary) and bare.operator == "!":
+            asked, holds = self._answers(bare.operand)
+            return asked, _ANY - holds
+        if not isinstance(bare, Binary) or bare.operator not in _FLIPPED:
+            return frozenset({self._source(bare)}), frozenset("=")
+        left, right = self._source(bare.left), self._source(bare.right)
+        operator = bare.operator if left < right else _FLIPPED[bare.operator]
+        return frozenset({left, right}), frozenset("<>" if operator == "!=" else operator)
+
     def _is_decided(self, node: Binary) -> bool:
         """Whether a comparison has one answer: with itself, or of a size with what it always is."""
         if self._source(node.left) == self._source(node.right):
             return True
+        among = without_parens(node.right)
+        if node.operator == "in" and isinstance(among, ListLiteral):
+            return self._source(node.left) in map(self._source, among.items)
         size, operator, bound = node.left, node.operator, constant(node.right)
         if bound is None:
             size, operator, bound = node.right, _FLIPPED.get(operator, ""), constant(node.left)
@@ -302,9 +339,19 @@ class ExpressionOrigins:
             if not any(_is_null(branch) for branch in (node.yes, node.no)):
                 found = found.joined(self._computed(node))
             return found.settled()
+        if self._is_bounded(node):
+            return self._bounded(node, (node.yes, node.no), names)
         decision = self.of(node.condition, names).deciding(self.said)
         found = self.of(node.yes, names).settled().joined(self.of(node.no, names).settled())
         return found.joined(Origins(choices=decision.choices)).settled()
+
+    def _is_bounded(self, node: Conditional) -> bool:
+        """Whether a choice is the greater or the lesser of two values: `x > 100 ? 100 : x`."""
+        condition = without_parens(node.condition)
+        if not isinstance(condition, Binary) or condition.operator not in {"<", "<=", ">", ">="}:
+            return False
+        compared = {self._source(side) for side in (condition.left, condition.right)}
+        return compared == {self._source(branch) for branch in (node.yes, node.no)}
 
     def _in_words(self, node: Conditional, names: Locals) -> Origins | None:
         """Return the origins of a decision that is given in words: `yes` and `no`, or words of the job,
@@ -478,6 +525,8 @@ class ExpressionOrigins:
         in_all = applied.applied_so_far()
         if all(self.said.asks_for(each, is_count=is_count) for each in (figures, *here, *in_all)):
             return applied
+        if in_all == frozenset({figures}) and self._is_percentage_of_named(figures):
+            return applied
         is_named = all(self.said.asks_for((each,)) for each in figures)
         if is_named or all(map(_is_known, here)):
             return applied.joined(self._factor(node))
@@ -500,6 +549,15 @@ class ExpressionOrigins:
         terms = [self._source(term) for term in _terms(formula.base)]
         is_mean = len(terms) > 1 and figures == (("/", float(len(terms))),)
         return is_mean and len({*terms}) == len(terms)
+
+    def _is_percentage_of_named(self, figures: Figures) -> bool:
+        """Whether figures make of a value a percentage of a figure that the job names, or its growth
+        from there: `x / 2000.0 * 100.0`.
+        """
+        if len(figures) == 2 and figures[0] == ("*", 100.0):
+            figures = figures[::-1]
+        whole, rest = figures[:1], figures[1:]
+        return whole[0][0] == "/" and self.said.asks_for(whole) and rest in _OF_SHARES
 
     def _is_share(self, node: ExpressionNode, names: Locals) -> bool:
         """Whether a value is a share of another one, as a percentage and a growth are made of."""
@@ -592,6 +650,9 @@ class ExpressionOrigins:
             return Origins(inputs=frozenset({"now()"}))
         target = () if node.target is None else (node.target,)
         if node.function in _QUESTIONS:
+            if node.arguments and _text_of(node.arguments[0]) == "":
+                # Every text contains the empty one.
+                return self._written(node)
             return self._all((*target, *node.arguments), names).deciding(self.said)
         if node.function in _SHAPERS and target:
             return self._all(target, names).settled().joined(self._part(node, names))
@@ -599,10 +660,24 @@ class ExpressionOrigins:
             return self._formatted(node, names)
         if node.function == "replace" and target and len(node.arguments) == 2:
             return self._replaced(node, names)
+        if node.function in _EXTREMES and len(node.arguments) == 2:
+            return self._bounded(node, node.arguments, names)
         if node.function == "zip":
             lists = [self.of(argument, names).settled() for argument in node.arguments]
             return NOTHING.joined(*lists, self._twice(node.arguments, names))
         return self._all((*target, *node.arguments), names).settled()
+
+    def _bounded(
+        self, node: ExpressionNode, values: Sequence[ExpressionNode], names: Locals
+    ) -> Origins:
+        """Return the origins of the greater or the lesser of two values: a figure that the job names
+        is a bound that makes of the other another value.
+        """
+        bounds = [figure for figure in map(constant, values) if figure is not None]
+        if len(bounds) != 1 or not self.said.names_figure(bounds[0]):
+            return self._all(values, names).settled()
+        other = next(value for value in values if constant(value) is None)
+        return self.of(other, names).settled().joined(self._factor(node))
 
     def _part(self, node: FunctionCall, names: Locals) -> Origins:
         """Return which part of a value a shaper takes by figures, or the words that it puts between
@@ -616,6 +691,9 @@ class ExpressionOrigins:
             is_bullet = words is not None and _BULLET.fullmatch(words) and "string(" not in source
             return NOTHING if is_bullet else Origins(labels=written.labels)
         cut = tuple(constant(argument) for argument in node.arguments)
+        if node.function in {"slice", "substring"} and cut[1:] and cut[0] == cut[1] is not None:
+            # Nothing is left, whatever is read.
+            return self._written(node)
         is_of_date = node.function == "substring" and cut in _DATE_PARTS
         if is_of_date and self.outputs.is_date(source, target):
             return NOTHING
@@ -647,21 +725,37 @@ class ExpressionOrigins:
             return value
         if not self._only_selects(body, frozenset(node.variables)):
             value = value.joined(self._computed(body))
+        taken = self._conditions(node.arguments[:-1], node, names)
+        value = value.joined(Origins(choices=taken))
         # How many there are follows from the range, so a range of literals is in the value as well.
         return value.joined(replace(over, labels=NO_TEXTS)).settled()
 
     def _chosen(self, node: Macro, names: Locals) -> frozenset[str]:
         """Return what a filter or an order chooses by that the job has not said."""
-        inner = {**names, **dict.fromkeys(node.variables, Origins(is_read=True))}
-        bounds = [self.of(part, inner) for part in node.arguments]
         if node.function == "filter":
-            # A condition that reads nothing has chosen beforehand: `filter(x, false)`.
-            chosen = (bound.choices if bound.reads else bound.literals for bound in bounds)
-            return NO_TEXTS.union(*chosen)
+            return self._conditions(node.arguments, node, names)
+        bounds = self._of_entries(node.arguments, node, names)
         # A sign only turns an order; a name, a place or what is the same for all chooses what
         # comes first.
         orders = [replace(bound, factors=NO_TEXTS).deciding(self.said) for bound in bounds]
         return NO_TEXTS.union(*(order.choices | order.literals for order in orders))
+
+    def _conditions(
+        self, conditions: Sequence[ExpressionNode], node: Macro, names: Locals
+    ) -> frozenset[str]:
+        """Return what the conditions of a macro choose entries by: `filter(x, c)`, `map(x, c, x.n)`."""
+        bounds = self._of_entries(conditions, node, names)
+        # A condition that reads nothing has chosen beforehand: `filter(x, false)`.
+        return NO_TEXTS.union(
+            *(bound.choices if bound.reads else bound.literals for bound in bounds)
+        )
+
+    def _of_entries(
+        self, arguments: Sequence[ExpressionNode], node: Macro, names: Locals
+    ) -> list[Origins]:
+        """Return the origins of what a macro asks of each entry."""
+        inner = {**names, **dict.fromkeys(node.variables, Origins(is_read=True))}
+        return [self.of(argument, inner) for argument in arguments]
 
     def _counted(self, node: ExpressionNode, names: Locals) -> Origins | None:
         """Return the origins of what a condition counts, or leaves out, entry by entry:
@@ -879,6 +973,8 @@ _ANSWERS: Final = ({"yes", "no"}, {"y", "n"}, {"true", "false"})
 """A decision in words, whatever was asked."""
 
 _FLIPPED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_ANY: Final = frozenset("<=>")
+"""How two values may compare."""
 _ASKED_OF_SIZES: Final = frozenset({(">", "0"), ("!=", "0"), ("==", "0"), (">=", "1"), ("<", "1")})
 """Comparisons by which a size is asked whether there is anything."""
 _ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%"})
@@ -948,5 +1044,6 @@ _SHAPERS: Final = frozenset(
 )
 """Methods whose arguments say which part of a value is taken, or how its parts are joined."""
 _CHOOSERS: Final = frozenset({"filter", "sortBy"})
+_EXTREMES: Final = frozenset({"math.least", "math.greatest", "min", "max"})
 _ROUNDINGS: Final = frozenset({"math.round", "math.floor", "math.ceil", "math.trunc"})
 _CONDITIONS: Final = frozenset({"all", "exists", "exists_one", "existsOne"})
