@@ -20,6 +20,7 @@ from wavewright.planner.language.goals import (
 )
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import (
+    SUB_PLAN,
     AddStep,
     Cap,
     Gate,
@@ -189,6 +190,37 @@ def test_a_finished_reader_of_a_superseded_step_has_to_be_superseded_too() -> No
     assert plan.step("summary_2").params == {"prices": "${steps.prices_2}"}
     assert plan.step("summary").params == PLAN.step("summary").params
     assert plan.result == {"text": "${steps.summary_2}", "prices": "${steps.prices_2}"}
+
+
+def test_the_result_of_a_sub_plan_follows_its_steps() -> None:
+    inner, result = StepId("got.page"), StepId("got")
+    plan = bind_plan(
+        Plan(
+            steps=(
+                step(inner, params={"code": "GNP"}),
+                step(result, SUB_PLAN, params={"result": "${steps.`got.page`.close}"}),
+                step("summary", "analyze", params={"close": "${steps.got}"}),
+            ),
+            gates=(Gate(id=GateId("sane"), on=result, check="output > 0"),),
+            result="${steps.summary}",
+        ),
+        GOAL.model_copy(update={"gates": (), "caps": ()}),
+        TOOLS,
+    )
+    again = AddStep(step=step("page_2", params={"force": True}, supersedes=inner))
+    patched = applied(again, plan=plan, finished=frozenset({inner, result}))
+
+    assert patched.step("got") == plan.step("got")
+    assert patched.step("got_2").params == {"result": "${steps.page_2.close}"}
+    assert patched.step("got_2").supersedes == "got"
+    assert patched.step("summary").params == {"close": "${steps.got_2}"}
+    assert [gate.on for gate in patched.gates if gate.id == "sane"] == ["got_2"]
+    # A step that reads the result, and has finished, is the patch's to do again.
+    with pytest.raises(PatchRefused) as refused:
+        applied(again, plan=plan, finished=frozenset({inner, result, StepId("summary")}))
+    assert [found.message for found in refused.value.diagnostics] == [
+        "step 'summary' has finished with what it read from 'got'"
+    ]
 
 
 def test_a_superseded_step_is_no_last_step_and_not_reported_as_unread() -> None:

@@ -18,6 +18,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnosti
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json, plan_hash
 from wavewright.planner.language.plan import (
+    SUB_PLAN,
     AddStep,
     Cap,
     Gate,
@@ -447,6 +448,13 @@ class PatchApplication:
             else:
                 pairs[old], places[old] = op.step.id, pointer
         stale = self._stale_readers(pairs)
+        while results := [(reader, old) for reader, old in stale if self._is_result(reader)]:
+            # No tool that a patch may call gives the result of a sub-plan: it follows its steps.
+            for reader, old in results:
+                if reader not in pairs:
+                    pairs[reader] = self._redo(reader)
+                    places[reader] = places[old]
+            stale = self._stale_readers(pairs)
         for reader, old in stale:
             self._refuse_superseding(
                 places[old],
@@ -455,6 +463,17 @@ class PatchApplication:
             )
         for old, new in pairs.items():
             self._repoint(old, new, superseded=frozenset(pairs) | frozenset(earlier))
+
+    def _is_result(self, step_id: StepId) -> bool:
+        """Whether a step only gives the result of a sub-plan."""
+        return self._steps[step_id].tool == SUB_PLAN
+
+    def _redo(self, step_id: StepId) -> StepId:
+        """Add a step that does a finished one again, and return its id."""
+        again = StepId(_free_id(step_id, {taken.lower(): taken for taken in self._steps}))
+        update = {"id": again, "supersedes": step_id}
+        self._steps[again] = self._steps[step_id].model_copy(update=update)
+        return again
 
     def _stale_readers(self, pairs: Mapping[StepId, StepId]) -> list[tuple[StepId, StepId]]:
         graph = PlanGraph.of(self._before)
