@@ -8,10 +8,13 @@ import json
 import re
 from pathlib import Path
 
+import anyio
 import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.terminal_session import Conversation
+from wavewright.config.settings import load_settings
+from wavewright.engine.interfaces.cli.runs.runs_command import load_listed_run
 from wavewright.planner.types import JsonObject
 
 TOOLS = '''
@@ -157,6 +160,25 @@ def test_an_answer_finds_the_targets_of_the_next_wave(
 
     assert ran.code == 0, ran.err
     assert sorted(calls(posting)) == ["read Elwynn", "read Westfall"]
+
+
+def test_a_job_waits_where_a_target_does_also_where_its_run_is_listed_alone(
+    wavewright: CommandLine, posting: Path
+) -> None:
+    (posting / "zones.job.yaml").write_text(
+        "name: zones\ntargets: {first: [Elwynn]}\n"
+        "plan:\n  steps:\n    - {id: which, tool: ask_person, params: {question: 'Which?'}}\n"
+    )
+    wavewright("run", "zones.job.yaml", "--approve", "wait")
+    rows = json.loads(wavewright("runs", "--format", "json").out)
+    [root] = [str(row["run"]) for row in rows if row["job"] == "zones"]
+
+    async def status_alone() -> str:
+        row, _ = await load_listed_run(load_settings(posting), root)
+        return row.status
+
+    assert [row["status"] for row in rows] == ["waiting_for_answer"] * 2
+    assert anyio.run(status_alone) == "waiting_for_answer"
 
 
 PAYEES = """\

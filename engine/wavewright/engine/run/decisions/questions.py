@@ -31,7 +31,7 @@ from wavewright.engine.run.decisions.approvals import (
     question_id,
     recorded_answer,
 )
-from wavewright.engine.run.target_waves import target_runs
+from wavewright.engine.run.target_waves import target_runs, target_waves
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
 from wavewright.executor.store.errors import JournalError
@@ -209,40 +209,44 @@ async def mark_waiting_runs(journal: Journal, rows: Sequence[RunRow], now: float
     """Return the rows, with the status `waiting_for_…` and the number of planned steps of runs that
     wait for a person.
 
-    A job with several targets waits where one of its targets does. A run whose events cannot be
-    read is unchanged.
+    A job with several targets waits where one of its targets does, also where only the job's run is
+    among the rows. A run whose events cannot be read is unchanged.
 
     Args:
         journal: The journal of the runs.
-        rows: The newest first, so that targets come before their job.
+        rows: Those of the runs.
         now: Seconds since the epoch; expired approvals are not waited for.
     """
-    waiting = dict[RunId, RunStatus]()
-    return [await _marked_row(journal, row, now, waiting) for row in rows]
+    return [await _marked_row(journal, row, now) for row in rows]
 
 
-async def _marked_row(
-    journal: Journal, row: RunRow, now: float, waiting: dict[RunId, RunStatus]
-) -> RunRow:
+async def _marked_row(journal: Journal, row: RunRow, now: float) -> RunRow:
     if row.status != "interrupted":
         return row
     try:
         state = fold(await journal.load(row.run))
+        status = await _waiting_status(journal, state, now)
     except JournalError:
         return row
-    if (status := _waiting_status(state, now, waiting)) is None:
+    if status is None:
         return row
-    waiting[row.run] = status
     return replace(row, status=status, steps=max(row.steps, _planned_steps(state)))
 
 
-def _waiting_status(
-    state: RunState, now: float, waiting: dict[RunId, RunStatus]
-) -> RunStatus | None:
+async def _waiting_status(journal: Journal, state: RunState, now: float) -> RunStatus | None:
     question = pending_question(state, now)
     if question is not None:
         return "waiting_for_answer" if question.subject == "question" else "waiting_for_approval"
-    return next((waiting[run] for run in target_runs(state) if run in waiting), None)
+    waves = target_waves(state)
+    if waves is None:
+        return None
+    for target, run in sorted(waves.runs.items()):
+        # A target that has ended asks nothing, and a job may have a thousand of them.
+        if target not in waves.ends:
+            asked = await _waiting_status(journal, fold(await journal.load(run)), now)
+            if asked is not None:
+                return asked
+    return None
 
 
 def run_now(state: RunState, status: RunStatus, at: float) -> RunNow | None:
