@@ -231,7 +231,7 @@ def test_a_worker_with_other_tools_takes_no_call_and_says_so(
 
     assert run.wait() == 0
     assert len(site.processes("one ended")) == 1
-    assert any("1 calls wait for the tool held@" in str(line.get("message")) for line in site.log())
+    assert any("1 call waits for the tool held@" in str(line.get("message")) for line in site.log())
 
 
 async def test_a_tool_with_needs_runs_where_they_are_met(site: FleetSite) -> None:
