@@ -32,6 +32,15 @@ def test_a_faulty_plan_says_which_name_may_be_meant(ww: Wavewright) -> None:
     assert "did you mean 'double'?" in str(refused.value)
 
 
+def test_a_step_and_a_gate_have_the_id_that_they_are_given_first(ww: Wavewright) -> None:
+    plan = ww.new_plan()
+
+    with pytest.raises(TypeError, match="step 'a' is given another id, 'b': leave `id` out"):
+        plan.step("a", double, {"number": 1}, id="b")
+    with pytest.raises(TypeError, match="gate 'g' is given another id"):
+        plan.gate("g", id="h", on="a", check="true")
+
+
 async def test_a_call_outside_of_the_context_says_where_it_belongs(ww: Wavewright) -> None:
     with pytest.raises(WavewrightError) as refused:
         await ww.run(ww.new_plan())

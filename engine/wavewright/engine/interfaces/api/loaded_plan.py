@@ -134,7 +134,8 @@ class LoadedPlan:
         Raises:
             WavewrightError: this is a job and no plan of its own, the function has the name of a
                 tool with options that is made of another function, or a value has no JSON form.
-            TypeError: the parameters are no mapping of names to values.
+            TypeError: the parameters are no mapping of names to values, or the step is given
+                another id.
         """
         if isinstance(tool, str):
             settings, name = self.settings, tool
@@ -142,7 +143,7 @@ class LoadedPlan:
             settings, name = with_function(self.settings, tool)
         given = named_values(params, f"the parameters of step {step_id!r}")
         item: JsonObject = {"id": step_id, "tool": name, "params": _json_params(given, step_id)}
-        item |= _json_fields(fields, f"step {step_id!r}")
+        item |= _further_fields(fields, f"step {step_id!r}")
         return replace(self._with_item("steps", item), settings=settings)
 
     def gate(self, gate_id: str, **fields: object) -> LoadedPlan:
@@ -151,8 +152,9 @@ class LoadedPlan:
 
         Raises:
             WavewrightError: this is a job and no plan of its own.
+            TypeError: the gate is given another id.
         """
-        item: JsonObject = {"id": gate_id, **_json_fields(fields, f"gate {gate_id!r}")}
+        item: JsonObject = {"id": gate_id, **_further_fields(fields, f"gate {gate_id!r}")}
         return self._with_item("gates", item)
 
     def returns(self, result: object) -> LoadedPlan:
@@ -292,6 +294,18 @@ def named_values(given: object, what: str) -> Mapping[str, object]:
         msg = f"{what} are a dict of names and values, and not {type(given).__name__!r}"
         raise TypeError(msg)
     return cast("Mapping[str, object]", given)
+
+
+def _further_fields(fields: Mapping[str, object], owner: str) -> JsonObject:
+    """Return the further fields of a step or a gate, which has its id already.
+
+    Raises:
+        TypeError: another id is among them.
+    """
+    if "id" in fields:
+        msg = f"{owner} is given another id, {fields['id']!r}: leave `id` out"
+        raise TypeError(msg)
+    return _json_fields(fields, owner)
 
 
 def _json_fields(fields: Mapping[str, object], owner: str) -> JsonObject:
