@@ -580,9 +580,10 @@ def test_an_address_names_one_of_the_allowed_hosts(url: str, *, is_allowed: bool
         {"allowed_hosts": {"url": ["*"]}},
         {"allowed_hosts": {"more": ["a.b"]}},
         {"accepts_untrusted": ["url"], "destination": ["url"]},
+        {"calls_agents": ["reader"]},
     ],
 )
-def test_what_a_tool_says_of_a_parameter_must_fit_it(options: dict[str, Any]) -> None:
+def test_what_a_tool_says_of_its_parameters_must_fit_them(options: dict[str, Any]) -> None:
     def fetch(url: str, more: list[str]) -> list[str]:
         """Fetch a page, and more."""
         return [url, *more]

@@ -151,6 +151,11 @@ def _signature(name: str, contract: Contract, options: ToolOptions) -> ToolSigna
     check_parameters(name, contract.input_schema, declared.accepts_untrusted, declared.destination)
     known_fields(name, contract.output_schema, declared.untrusted)
     _check_output_data(name, contract, declared)
+    if declared.calls_agents and "agents" not in contract.reserved:
+        raise ToolDefinitionError(
+            f"tool {name!r} declares agents that it cannot call",
+            hint="the function has no keyword-only parameter 'agents': add `agents: Agents` after a `*`",
+        )
     completed: dict[str, object] = {
         **dict(declared),
         **_declared_data(name, contract, declared),
