@@ -165,3 +165,38 @@ def test_what_a_tool_gave_is_joined_with_the_item_that_it_was_given(app: Wavewri
     )
 
     assert app.run_sync(plan).result == [[2, 20], [3, 30]]
+
+
+@pytest.mark.parametrize(
+    ("count", "result"),
+    [
+        pytest.param(2, {"sent": [0, 10], "why": "all"}, id="goes-on"),
+        pytest.param(0, {"sent": [], "why": "no rows"}, id="stops"),
+    ],
+)
+def test_a_stop_of_a_sub_plan_ends_it_with_its_own_result(
+    app: Wavewright, tmp_path: Path, count: int, result: Json
+) -> None:
+    sub_plan = tmp_path / "send.plan.yaml"
+    sub_plan.write_text(
+        """\
+inputs: {count: 1}
+stop: {when: steps.all.size() == 0, result: {sent: [], why: no rows}}
+steps:
+  - {id: all, tool: rows, params: {count: "${inputs.count}"}}
+  - {id: sent, tool: send, for_each: "${steps.all}", params: {value: "${item.value}"}}
+result: {sent: "${steps.sent}", why: all}
+""",
+        encoding="utf-8",
+    )
+    caller = tmp_path / "caller.plan.yaml"
+    caller.write_text(
+        f"""\
+steps:
+  - {{id: send, plan: send.plan.yaml, params: {{count: {count}}}}}
+result: ${{steps.send}}
+""",
+        encoding="utf-8",
+    )
+
+    assert app.run_sync(app.load(caller)).result == result

@@ -341,3 +341,53 @@ def test_two_places_of_a_sub_plan_with_the_same_fault_are_both_named() -> None:
     faults = errors(expand(LOOP.format(until="steps.again.total > 1"), called=wrong))
 
     assert len(faults) == 2
+
+
+STOPS = """\
+inputs: {code: GNP}
+stop: {when: steps.fetch.rows.size() == 0, result: {total: 0.0, of: nobody}}
+steps:
+  - {id: fetch, tool: fetch, params: {code: "${inputs.code}", days: 1}}
+  - {id: sum, tool: sum, params: {rows: "${steps.fetch.rows}"}}
+result: {total: "${steps.sum}", of: "${steps.fetch.code}"}
+"""
+
+
+def test_a_sub_plan_that_stops_gives_the_result_of_its_stop() -> None:
+    expanded = expand(
+        """\
+steps:
+  - {id: clean, plan: called}
+  - {id: last, tool: sum, params: {rows: ["${steps.clean.total}"]}}
+result: ${steps.last}
+""",
+        called=STOPS,
+    )
+
+    assert errors(expanded) == []
+    assert expanded.plan.step("clean").params["result"] == (
+        "${!(steps.`clean.fetch`.rows.size() == 0) && has(steps.`clean.sum`)"
+        ' ? {"total": steps.`clean.sum`, "of": steps.`clean.fetch`.code}'
+        ' : {"total": 0.0, "of": "nobody"}}'
+    )
+
+
+def test_an_optional_sub_plan_whose_step_failed_gives_no_result_of_its_stop() -> None:
+    expanded = expand(
+        "steps: [{id: clean, plan: called, optional: true}]\nresult: ${steps.clean}\n",
+        called=STOPS,
+    )
+
+    assert expanded.plan.step("clean").when == (
+        "has(steps.`clean.fetch`)"
+        " && ((steps.`clean.fetch`.rows.size() == 0) || has(steps.`clean.sum`))"
+    )
+
+
+def test_a_sub_plan_that_stops_is_asked_for_what_has_a_condition_of_its_own() -> None:
+    expanded = expand(
+        "steps: [{id: clean, plan: called}]\nresult: ${steps.clean}\n",
+        called=STOPS.replace("sum, params", "sum, when: inputs.code != 'A', params"),
+    )
+
+    assert [one.code for one in errors(expanded)] == ["E306"]

@@ -361,7 +361,7 @@ def _step_that_stops(step: Step, goes_on: str, stopped: frozenset[StepId]) -> St
 def _list_where_there(text: str, stopped: frozenset[StepId]) -> str:
     try:
         expression = bare_expression(text).expression
-        missing = _unguarded(expression, stopped)
+        missing = unguarded(expression, stopped)
     except ExpressionError:
         return text
     if not missing:
@@ -373,13 +373,13 @@ def _asking_for(condition: str, stopped: frozenset[StepId]) -> str:
     """Return a condition that is false where one of the stopped steps that it reads is not there."""
     try:
         expression = bare_expression(condition).expression
-        missing = _unguarded(expression, stopped)
+        missing = unguarded(expression, stopped)
     except ExpressionError:
         return condition
     return f"{' && '.join(missing)} && ({expression})" if missing else condition
 
 
-def _unguarded(expression: str, stopped: frozenset[StepId]) -> list[str]:
+def unguarded(expression: str, stopped: frozenset[StepId]) -> list[str]:
     """Return the questions for the stopped steps that an expression reads without asking."""
     asked = guarded_steps(expression)
     return list(

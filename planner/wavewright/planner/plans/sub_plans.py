@@ -232,6 +232,11 @@ class _Expansion:
         if result is None:
             outputs: JsonObject = {name: f"${{{step_path(name)}}}" for name in graph.terminal}
             result = outputs if len(outputs) > 1 else next(iter(outputs.values()))
+        present: list[str] = []
+        if call.inner.plan.stop is not None:
+            from wavewright.planner.plans import sub_plan_stop  # few sub-plans have a stop
+
+            result, present = sub_plan_stop.result_with_stop(call, rewriting, result)
         read = value_reads(result)
         resting = [name for name in graph.terminal if name not in read]
         place_of_result = f"/steps/{len(self._steps)}/params/result"
@@ -242,7 +247,7 @@ class _Expansion:
                 why=step.why,
                 params={"result": rewriting.value(result)},
                 for_each=step.for_each,
-                when=_all_of([when, *_present(step, run, graph, [*read, *resting])]),
+                when=_all_of([when, *_present(step, run, graph, [*read, *resting]), *present]),
                 optional=step.optional,
                 depends_on=tuple(StepId(f"{run}.{name}") for name in resting),
             ),
