@@ -409,6 +409,7 @@ def test_a_name_given_by_a_macro_hides_a_root(typed: TypedEnvironment) -> None:
             "[{'a': {'b': 1}}, {}].map(x, has(x.a.b))", [True, False], id="has-two-levels-inside"
         ),
         pytest.param("[{'a b': 1}, {}].map(x, has(x['a b']))", [True, False], id="has-quoted"),
+        pytest.param("{'größe (m)': 2}.`größe (m)`", 2, id="back-quotes"),
         pytest.param("steps.summary.labels.map(k, k)", ["a", "b"], id="keys-in-order"),
         pytest.param(
             "[{'b': 1, 'a': 2}].map(o, o.map(k, k))", [["a", "b"]], id="inner-keys-in-order"

@@ -49,7 +49,7 @@ _TOKEN = re.compile(
       | (?P<int>0x[0-9a-fA-F]+|[0-9]+)
       | (?P<end>\Z)
       | (?P<string>{_STRING})
-      | (?P<quoted>`[A-Za-z0-9_.\-/\ ]+`)
+      | (?P<quoted>`[^`'"{{}}\\\n\r]+`)
       | (?P<unknown>[rR]?.)
     )
     """,
