@@ -10,6 +10,7 @@ import pytest
 from tests.engine.conftest import CommandLine
 from wavewright.config.sources import DocumentError
 from wavewright.engine.run.jobs.inputs import InputOverrides, known_inputs
+from wavewright.planner.language.goals import GoalTemplate, Job
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import JsonObject
 
@@ -219,6 +220,21 @@ def test_a_schema_that_is_open_lets_any_input_be_set() -> None:
     assert known_inputs({}, {"additionalProperties": {"type": "string"}}, plan) is None
     assert known_inputs({}, {"patternProperties": {"^x": {}}}, plan) is None
     assert known_inputs({}, {"additionalProperties": False}, plan) == frozenset({"near"})
+
+
+def test_the_target_of_a_job_with_several_is_no_input_that_can_be_set() -> None:
+    inputs = InputOverrides(assignments=("target=people",))
+    job = Job.model_validate({"name": "notes", "targets": {"first": ["start"]}})
+    template = GoalTemplate.model_validate(
+        {"name": "notes", "goal": "Read ${inputs.target}", "available_tools": [{"name": "read"}]}
+    )
+
+    with pytest.raises(DocumentError, match="its own name as the input 'target'"):
+        inputs.applied_to_job(job, template, None)
+
+    # The same input is given to a job without targets.
+    one_run = job.model_copy(update={"targets": None})
+    assert inputs.applied_to_job(one_run, template, None).inputs == {"target": "people"}
 
 
 def test_an_input_that_the_plan_alone_names_can_be_set(
