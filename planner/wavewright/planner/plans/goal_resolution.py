@@ -61,8 +61,14 @@ def resolve_goal(
     Raises:
         PlanError: the job overrides what does not exist, or its inputs do not fit.
     """
+    known = {*unknown_names(template)}
     template = _apply_overrides(job, template, document)
     inputs, places, faults = _inputs(job, template)
+    faults += [
+        replace(fault, pointer="/overrides" + fault.pointer)
+        for fault in unknown_names(template)
+        if fault not in known
+    ]
     faults += [] if inputs_follow else _input_faults(inputs, places, template)
     if faults:
         raise _plan_error(faults, document)
@@ -112,7 +118,7 @@ def check_template(template: GoalTemplate, tools: Mapping[str, ToolSignature]) -
     """Return what is wrong with a goal template, with places in it: whatever it names has to exist."""
     return [
         *_template_tools(template, tools),
-        *_template_rules(template),
+        *unknown_names(template),
         *_template_params(template, tools),
         *_template_gates(template),
         *_template_targets(template),
@@ -311,7 +317,10 @@ def _template_tools(
             )
 
 
-def _template_rules(template: GoalTemplate) -> Iterator[Diagnostic]:
+def unknown_names(template: GoalTemplate) -> Iterator[Diagnostic]:
+    """Yield the names in a template's rules and gates of tools that it does not allow: no plan calls
+    such a tool, so the rule or the gate would hold of nothing.
+    """
     rules = template.rules
     allowed = {tool.name for tool in template.available_tools}
     named = [

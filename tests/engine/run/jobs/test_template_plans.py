@@ -69,3 +69,35 @@ def test_a_template_has_one_of_the_two_plans(tmp_path: Path) -> None:
 
     with pytest.raises(PlanError, match="'plan', which every job follows, or 'fallback_plan'"):
         resolve_job_file(tmp_path / "it.job.yaml", None, settings)
+
+
+@pytest.mark.parametrize(
+    ("terms", "pointer"),
+    [
+        ("gates: [{id: said, on_tool: ecco, required: [text]}]", "/gates/0/on_tool"),
+        ("rules: {analysis_tools: [ecco]}", "/rules/analysis_tools"),
+        ("rules: {required_tools: [ecco]}", "/rules/required_tools"),
+    ],
+)
+def test_a_gate_or_a_rule_of_a_tool_that_the_template_does_not_allow_is_refused(
+    tmp_path: Path, terms: str, pointer: str
+) -> None:
+    settings = project(tmp_path, "plan")
+    file = tmp_path / "echoes.yaml"
+    file.write_text(f"{file.read_text()}{terms}\n")
+
+    with pytest.raises(PlanError) as raised:
+        resolve_job_file(tmp_path / "it.job.yaml", None, settings)
+
+    [fault] = [fault for fault in raised.value.diagnostics if fault.code == "E202"]
+    assert (fault.pointer, fault.hint) == (pointer, "did you mean 'echo'?")
+
+
+def test_a_rule_of_a_tool_that_is_not_allowed_is_refused_in_overrides_too(tmp_path: Path) -> None:
+    settings = project(tmp_path, "plan", "overrides: {rules: {required_tools: [ecco]}}\n")
+
+    with pytest.raises(PlanError) as raised:
+        resolve_job_file(tmp_path / "it.job.yaml", None, settings)
+
+    [fault] = raised.value.diagnostics
+    assert (fault.code, fault.pointer) == ("E202", "/overrides/rules/required_tools")

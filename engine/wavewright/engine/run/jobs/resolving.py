@@ -52,7 +52,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.language.goals import AvailableTool, Goal, GoalTemplate, Job, JobTargets
 from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, SUB_PLAN, Plan, dispatched_tools
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.plans.goal_resolution import resolve_goal
+from wavewright.planner.plans.goal_resolution import resolve_goal, unknown_names
 from wavewright.planner.reading.reader import read_model
 from wavewright.planner.types import JsonObject, Schedule
 
@@ -156,6 +156,9 @@ def resolve_job(
             job, document, template, parts.template_document, settings
         )
     )
+    # Of a template that is checked as such, all that it names is looked at.
+    if parts.template is not None and not (inputs_follow and is_template(document)):
+        faults.add([*unknown_names(parts.template)], parts.template_document)
     targets = _job_targets(job, template)
     if targets is not None:
         job = _with_first_target(job, template, targets)
