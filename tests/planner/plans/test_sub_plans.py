@@ -320,6 +320,23 @@ def test_what_is_wrong_with_the_condition_of_a_loop_is_said_once_and_there() -> 
     assert fault.pointer.startswith("/steps/0/repeat/until")
 
 
+def test_what_does_not_fit_in_the_condition_of_a_loop_is_said_once() -> None:
+    [fault] = errors(expand(LOOP.format(until="steps.again.total > 'much'"), called=CALLED))
+
+    assert fault.pointer.startswith("/steps/0/repeat/until")
+
+
+def test_what_is_wrong_with_the_condition_of_a_call_is_said_once_and_there() -> None:
+    text = """\
+steps:
+  - {id: clean, plan: called, when: inputs.wanted, params: {code: A}}
+result: ${steps.clean}
+"""
+    [fault] = errors(expand(text, called=CALLED))
+
+    assert (fault.code, fault.pointer) == ("E302", "/steps/0/when")
+
+
 def test_what_is_wrong_in_each_run_of_a_loop_is_said_once() -> None:
     wrong = CALLED.replace("rows.filter", "rws.filter")
     [fault] = errors(expand(LOOP.format(until="steps.again.total > 1"), called=wrong))

@@ -107,7 +107,8 @@ class ExpandedPlan:
             if place is None:
                 continue
             rest = "".join(f"/{key}" for key in keys[length:])
-            fault = (found.code, place.step, _RUN.sub("", found.message))
+            said = _RUN.sub("", _READER.sub("step", found.message))
+            fault = (found.code, place.step, said)
             if place.document is None:
                 moved = replace(found, pointer=place.pointer + rest)
                 return _Placed(moved, fault, place.step or None)
@@ -128,8 +129,10 @@ class _Placed(NamedTuple):
     is_in_sub_plan: bool = False
 
 
-_RUN: Final = re.compile(r"\.\d+(?=[.'])")
-"""The number of a run in an id, such as `refine.2.search`."""
+_RUN: Final = re.compile(r"\.\d+(?=[.'`])|`")
+"""The number of a run in an id, such as `refine.2.search`, and the quotes of such an id."""
+_READER: Final = re.compile(r"step '[^']*'")
+"""Who reads: what a caller writes is read by each step of its sub-plan."""
 
 
 def position_text(document: Document, pointer: str) -> str:
