@@ -159,7 +159,7 @@ class World:
         rules = TOOLS[request.tool]
         if outcome == "null" and (rules.deterministic or rules.is_cached):
             outcome = "ok"
-        made = MadeCall(request.step, request.index, request.tool, x, "cut")
+        made = MadeCall(request.step, request.index, request.tool, x, "cut", request.attempt)
         self.made.append(made)
         await self.clock.sleep(1)
         if outcome == "late":

@@ -29,6 +29,7 @@ class MadeCall:
     tool: str
     x: Number
     outcome: Outcome
+    attempt: int = 1
     output: Json = None
     is_taken: bool = False
     """Whether it had outlived an earlier part of the run, and its answer was taken now."""

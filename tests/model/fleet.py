@@ -105,34 +105,43 @@ async def on_fleet(
         group.start_soon(worker.run, anyio.sleep_forever)
         caller = FleetCaller(database, ["*"], _HEARTBEAT)
         group.start_soon(caller.run)
-        yield {key: _routed(caller, tool, log) for key, tool in tools.items()}
+        before = len(log.made)
+        yield {key: _routed(caller, tool, log, before) for key, tool in tools.items()}
         group.cancel_scope.cancel()
 
 
-def _routed(caller: FleetCaller, tool: Tool, log: _CallLog) -> Tool:
+def _routed(caller: FleetCaller, tool: Tool, log: _CallLog, before: int) -> Tool:
     """Return a tool whose calls go to the fleet; what a worker had answered to a call that outlived
-    its process is in the log as taken.
+    its process is in the log as taken. Of the calls in the log, so many are of parts before.
     """
     routed = caller.routed(tool, GOAL)
     if routed is tool:
         return tool
 
     async def call(request: ToolCall) -> Json:
-        before = len(log.made)
         try:
             output = await routed.call(request)
         except ReportedFailure as reported:
-            if reported.failure.kind != "interrupted" and len(log.made) == before:
-                _take(log.made, request)
+            if reported.failure.kind != "interrupted":
+                _take(log.made, request, before)
             raise
-        if len(log.made) == before:
-            _take(log.made, request)
+        _take(log.made, request, before)
         return output
 
     return replace(routed, call=call)
 
 
-def _take(made: list[MadeCall], request: ToolCall) -> None:
-    asked: Sequence[Json] = [request.step, request.index, request.params["x"]]
-    answered = next(one for one in reversed(made) if [one.step, one.item, one.x] == asked)
-    made.append(replace(answered, is_taken=True))
+def _take(made: list[MadeCall], request: ToolCall, before: int) -> None:
+    """Log that an answer is taken, where the attempt that it answers was made in a part before.
+
+    A call that was in the queue when its process died is made in this part, perhaps before the run
+    comes to it.
+    """
+    asked: Sequence[Json] = [request.step, request.index, request.params["x"], request.attempt]
+    place, answered = next(
+        (place, one)
+        for place, one in reversed([*enumerate(made)])
+        if [one.step, one.item, one.x, one.attempt] == asked
+    )
+    if place < before:
+        made.append(replace(answered, is_taken=True))

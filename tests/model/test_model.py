@@ -12,11 +12,12 @@ from pathlib import Path
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 
 from tests.crash.run_size import volume
 from tests.model.drawing import cases
-from tests.model.driver import DrawnCase, hold_against_model
+from tests.model.driver import DrawnCase, DrawnPart, hold_against_model
+from tests.model.plans import ModelPlan, ModelStep
 from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.timeout(1800)
@@ -62,9 +63,18 @@ def test_the_engine_does_what_the_model_allows_in_a_database(
     anyio.run(hold_against_model, case, database, f"{next(_SALTS)}-")
 
 
+_ANSWERED_TWICE = DrawnCase(
+    ModelPlan((ModelStep("a", "put", 1, attempts=2),)),
+    ("transient", "ok"),
+    (DrawnPart(stop_after=3, is_killed=True), DrawnPart()),
+)
+"""A run that dies when its write has had two attempts: each of their answers is taken."""
+
+
 @settings(
     max_examples=volume(6, 500), deadline=None, suppress_health_check=_SHARED, phases=_NO_SHRINKING
 )
 @given(case=cases())
+@example(case=_ANSWERED_TWICE)
 def test_the_engine_does_what_the_model_allows_on_a_fleet(case: DrawnCase, database: str) -> None:
     anyio.run(hold_against_model, case, database, f"{next(_SALTS)}-", database)
