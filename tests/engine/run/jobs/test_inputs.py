@@ -10,7 +10,6 @@ import pytest
 from tests.engine.conftest import CommandLine
 from wavewright.config.sources import DocumentError
 from wavewright.engine.run.jobs.inputs import InputOverrides, known_inputs
-from wavewright.planner.language.goals import GoalTemplate, Job
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import JsonObject
 
@@ -222,19 +221,37 @@ def test_a_schema_that_is_open_lets_any_input_be_set() -> None:
     assert known_inputs({}, {"additionalProperties": False}, plan) == frozenset({"near"})
 
 
-def test_the_target_of_a_job_with_several_is_no_input_that_can_be_set() -> None:
-    inputs = InputOverrides(assignments=("target=people",))
-    job = Job.model_validate({"name": "notes", "targets": {"first": ["start"]}})
-    template = GoalTemplate.model_validate(
-        {"name": "notes", "goal": "Read ${inputs.target}", "available_tools": [{"name": "read"}]}
+@pytest.mark.parametrize(
+    ("given", "arguments"),
+    [
+        ("target: people", ()),
+        ("round: 3", ()),
+        ("", ("--set", "target=people")),
+        ("", ("--set", "target.name=people")),
+        ("", ("--inputs", "more.yaml")),
+    ],
+)
+def test_an_input_that_the_run_of_each_target_has_of_its_own_is_refused(
+    wavewright: CommandLine, project: Path, given: str, arguments: tuple[str, ...]
+) -> None:
+    (project / "read.goal.yaml").write_text(
+        "name: read\ngoal: Read\ninputs_schema: {type: object}\ntargets: {wave: round}\n"
+        "available_tools: [{name: count_words}]\n"
+    )
+    (project / "more.yaml").write_text("target: people\n")
+    job = "name: notes\ngoal_template: read.goal.yaml\n"
+    (project / "notes.job.yaml").write_text(
+        f"{job}targets: {{first: [start]}}\ninputs: {{{given}}}\n"
     )
 
-    with pytest.raises(DocumentError, match="its own name as the input 'target'"):
-        inputs.applied_to_job(job, template, None)
+    answer = wavewright("dry-run", "notes.job.yaml", *arguments)
 
+    name = "round" if "round" in given else "target"
+    assert answer.code == 1
+    assert f"the input {name!r} is given, and the run of each target has its own" in answer.err
     # The same input is given to a job without targets.
-    one_run = job.model_copy(update={"targets": None})
-    assert inputs.applied_to_job(one_run, template, None).inputs == {"target": "people"}
+    (project / "notes.job.yaml").write_text(f"{job}inputs: {{{given}}}\n")
+    assert "has its own" not in wavewright("dry-run", "notes.job.yaml", *arguments).err
 
 
 def test_an_input_that_the_plan_alone_names_can_be_set(

@@ -79,14 +79,11 @@ class InputOverrides:
             plan: Its plan, whose inputs may be set, too.
 
         Raises:
-            DocumentError: a value does not fit the template's schema, there is no such place for
-                it, or it is the one that each target of the job has of its own.
+            DocumentError: a value does not fit the template's schema, or there is no such place for
+                it.
         """
         if not self:
             return job
-        if job.targets and any(text.startswith(f"{TARGET}=") for text in self.assignments):
-            message = f"each target of this job has its own name as the input {TARGET!r}"
-            raise _input_fault(TARGET, 0, message, "name targets in the job: `targets.first`")
         known = known_inputs(job.inputs, template.inputs_schema, plan, template)
         changed = self.applied(job.inputs, template.inputs_schema, known)
         return job.model_copy(update={"inputs": changed})

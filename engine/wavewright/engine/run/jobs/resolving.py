@@ -7,7 +7,7 @@ at its place in the file that holds it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -19,7 +19,7 @@ from wavewright.config.documents import (
     read_faulty_document,
 )
 from wavewright.config.settings import Settings
-from wavewright.config.sources import DocumentError, Source
+from wavewright.config.sources import DocumentError, Source, pointer_token
 from wavewright.engine.run.jobs.documents import (
     JobErrors,
     is_job,
@@ -29,7 +29,7 @@ from wavewright.engine.run.jobs.documents import (
     refuse_unknown_preference,
     without_unknown_packs,
 )
-from wavewright.engine.run.jobs.inputs import InputOverrides, first_target, inputs_of_target
+from wavewright.engine.run.jobs.inputs import TARGET, InputOverrides, first_target, inputs_of_target
 from wavewright.engine.run.jobs.plan_drafts import (
     AUTO_PLAN,
     PlanDraft,
@@ -48,7 +48,7 @@ from wavewright.engine.run.project.tools import (
     step_tools,
 )
 from wavewright.planner.checks.checker import check_partial, errors_in
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, make_diagnostic
 from wavewright.planner.language.goals import AvailableTool, Goal, GoalTemplate, Job, JobTargets
 from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, SUB_PLAN, Plan, dispatched_tools
 from wavewright.planner.plans.binding import bind_plan
@@ -161,6 +161,7 @@ def resolve_job(
         faults.add([*unknown_names(parts.template)], parts.template_document)
     targets = _job_targets(job, template)
     if targets is not None:
+        faults.add([*_inputs_in_vain(job, template)], document)
         job = _with_first_target(job, template, targets)
     # Inputs of a goal template come with a job; a faulty document may have more than can be read.
     may_lack_inputs = (inputs_follow and is_template(document)) or not parts.knows_inputs
@@ -322,6 +323,18 @@ def _job_targets(job: Job, template: GoalTemplate) -> JobTargets | None:
     if job.targets is None or job.targets.expand is not None:
         return job.targets
     return job.targets.model_copy(update={"expand": template.targets.expand})
+
+
+def _inputs_in_vain(job: Job, template: GoalTemplate) -> Iterator[Diagnostic]:
+    """Yield a fault for each input of a job with targets that the run of each target has anew."""
+    for name in (TARGET, template.targets.wave):
+        if name is not None and name in job.inputs:
+            yield make_diagnostic(
+                "E107",
+                f"/inputs{pointer_token(name)}",
+                f"the input {name!r} is given, and the run of each target has its own",
+                "leave it out; `targets.first` names targets",
+            )
 
 
 def _with_first_target(job: Job, template: GoalTemplate, targets: JobTargets) -> Job:
