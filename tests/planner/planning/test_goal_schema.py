@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.planner.planning_case import GOOD, TOOLS, ScriptedModels, goal_of, planned
-from wavewright.planner.language.plan import Step
+from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.goal_schema import (
     goal_patch_schema,
@@ -132,6 +132,35 @@ def test_values_inside_values_are_typed_too(params: JsonObject, fits: bool) -> N
     cut = ToolSignature(name="cut", description="Cut.", input_schema=NESTED)
 
     assert accepts(plan_of("cut", params), {"cut": cut}) == fits
+
+
+WEEK = Plan(steps=(), inputs={"days": 7, "station": "ZRH", "options": {"unit": "mm"}, "any": None})
+
+
+@pytest.mark.parametrize(
+    ("params", "fits"),
+    [
+        ({}, True),
+        ({"days": 30, "station": "at ${inputs.home}", "any": [1]}, True),
+        ({"days": "${inputs.days}", "options": {"unit": "in", "wide": True}}, True),
+        ({"dayz": 30}, False),
+        ({"days": "thirty"}, False),
+        ({"station": 3}, False),
+        ({"options": ["mm"]}, False),
+    ],
+)
+def test_a_sub_plan_takes_its_own_inputs(params: JsonObject, fits: bool) -> None:  # noqa: FBT001
+    goal = goal_of().model_copy(update={"sub_plans": {"week": WEEK, "empty": Plan(steps=())}})
+    form = emit_schema(NAMES, sub_plans=["week", "empty"])
+    accepts_answer = validator_of(goal_plan_schema(form, goal, TOOLS, NAMES)).accepts
+    again: JsonObject = {"until": "true", "max": 2, "params": params}
+
+    assert accepts_answer({"steps": [{"id": "a", "plan": "week", "params": params}]}) == fits
+    assert (
+        accepts_answer({"steps": [{"id": "a", "plan": "week", "params": {}, "repeat": again}]})
+        == fits
+    )
+    assert not accepts_answer({"steps": [{"id": "a", "plan": "empty", "params": {"days": 7}}]})
 
 
 def test_a_step_calls_a_tool_or_a_sub_plan() -> None:

@@ -38,7 +38,9 @@ from wavewright.tools.models.dialects import (
     for_gemini,
     for_grammar,
     for_openai,
+    own_schema,
 )
+from wavewright.tools.workers.conversation import usable_value
 
 pytestmark = pytest.mark.anyio
 
@@ -329,6 +331,57 @@ async def test_a_worker_s_schema_is_asked_for_in_the_words_that_grammars_are_mad
         "required": ["code", "owner"],
         "additionalProperties": False,
     }
+
+
+OPTIONAL: JsonSchema = {
+    "type": "object",
+    "properties": {
+        "note": {"type": "string", "maxLength": 20, "description": "What is wrong."},
+        "owner": {"$ref": "#/$defs/person"},
+        "sizes": {"type": "array", "items": {"type": "number"}, "uniqueItems": True},
+    },
+    "required": ["note"],
+    "additionalProperties": False,
+    "$defs": {"person": {"type": "object", "properties": {"name": {"type": "string"}}}},
+}
+
+
+@pytest.mark.parametrize("dialect", [for_openai, for_anthropic, for_gemini, for_grammar])
+def test_a_worker_s_schema_keeps_its_meaning_in_every_dialect(dialect: Dialect) -> None:
+    sent = own_schema(OPTIONAL, dialect) or OPTIONAL
+    assert not isinstance(sent, SchemaTooLarge)
+    absent = {"owner": None, "sizes": None} if dialect is for_openai else {}
+
+    accepts = validator_of(sent).accepts
+    assert accepts({"note": "loud", **absent})
+    assert accepts({"note": "loud", **absent, "owner": {"name": "Ada"}})
+    assert not accepts({"note": 3, **absent})
+    assert not accepts({"note": "loud", **absent, "sizes": ["wide"]})
+    assert not accepts({"note": "loud", **absent, "other": 1})
+
+
+@pytest.mark.parametrize("dialect", [for_openai, for_gemini])
+@pytest.mark.parametrize("open_part", [{}, {"type": "object"}, {"type": "array"}])
+def test_a_worker_s_schema_with_an_open_part_is_sent_as_it_is(
+    dialect: Dialect, open_part: JsonSchema
+) -> None:
+    schema: JsonSchema = {"type": "object", "properties": {"rows": open_part}}
+
+    assert own_schema(schema, dialect) is None
+
+
+async def test_openai_holds_a_worker_to_a_schema_with_optional_members(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(structured({"note": "loud", "owner": None, "sizes": None}))
+    async with models_over(model_server, tmp_path, "responses") as asking:
+        answer = await asking.models.ask(question(schema=OPTIONAL, schema_name="sorted"))
+
+    form = as_object(as_object(as_object(model_server.requests[-1].body)["text"])["format"])
+    assert form["strict"] is True
+    note = as_object(as_object(as_object(form["schema"])["properties"])["note"])
+    assert note["description"] == "What is wrong."
+    assert usable_value(answer, OPTIONAL) == {"note": "loud"}
 
 
 def bare(schema: Json) -> Json:

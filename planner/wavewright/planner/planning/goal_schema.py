@@ -28,6 +28,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import terminal_params
+from wavewright.planner.plans.sub_plan_call import input_types
 from wavewright.planner.schemas.validation import schema_definitions
 from wavewright.planner.schemas.views import (
     ANYTHING,
@@ -81,6 +82,8 @@ _BOUNDS: Final[Mapping[str, tuple[str, ...]]] = {
 """Keywords of a type that literals keep. A text has none: it may hold references."""
 _BOUNDS_OF_TEXT: Final = ("minLength", "maxLength", "pattern", "format")
 """Those of a text that holds none."""
+_WORDS: Final = ("description",)
+"""Keywords that tell a model what a value is for."""
 _PLAIN_DEPTH: Final = 16
 """Levels of a plain schema; a schema that holds itself goes on without end."""
 
@@ -156,7 +159,7 @@ def goal_patch_schema(
 
 def plain_schema(schema: JsonSchema) -> JsonSchema:
     """Return a schema of the same values, or of more, in the few words that a goal's schema has:
-    without references, compositions and lists of types.
+    without references, compositions and lists of types. Descriptions are kept.
     """
     return _value(view_schema(scoped_schema(schema)), _PLAIN_DEPTH, may_refer=False)
 
@@ -192,8 +195,25 @@ def _step_branches(
         for name in names
         if name in tools
     ]
-    others: list[JsonObject] = [{head: fields[head]} for head in _HEADS[1:] if head in fields]
-    return [_step(fields, called) for called in [*calls, *others]]
+    calls += _sub_plan_calls(fields, goal)
+    calls += [{head: fields[head]} for head in ("ask", "dispatch") if head in fields]
+    return [_step(fields, called) for called in calls]
+
+
+def _sub_plan_calls(fields: JsonObject, goal: Goal) -> Iterator[JsonObject]:
+    """Yield a call of each sub-plan with its own inputs, none of which has to be given."""
+    for name in as_list(as_object(fields.get("plan")).get("enum")):
+        called: JsonObject = {"plan": {"const": name}}
+        plan = goal.sub_plans.get(str(name))
+        if plan is not None:
+            inputs: JsonObject = {
+                input_name: _value(view_schema(scoped_schema(part)), MAX_DEPTH)
+                for input_name, part in input_types(plan).items()
+            }
+            params = closed_object(inputs, [])
+            repeat = _repeat(as_object(fields["repeat"]))
+            called |= {"params": params, "repeat": _with_members(repeat, {"params": params})}
+        yield called
 
 
 def _step(fields: JsonObject, called: JsonObject) -> JsonSchema:
@@ -238,6 +258,8 @@ def _value(view: SchemaView, depth: int, *, may_refer: bool = True) -> JsonSchem
     """Return the schema of what may stand for a value: a literal of its type, or a reference."""
     if view.kind == "open" or depth < 0:
         return {}
+    # What an argument of a plan is for stands in the question.
+    words = {} if may_refer else {key: view.schema[key] for key in _WORDS if key in view.schema}
     literals = [_literal(branch, depth, may_refer=may_refer) for branch in view.branches or (view,)]
     branches: list[Json] = [*(literal for literal in literals if literal)]
     if len(branches) < len(literals):
@@ -247,7 +269,8 @@ def _value(view: SchemaView, depth: int, *, may_refer: bool = True) -> JsonSchem
         branches.append(REFERENCE)
     if view.nullable and {"type": "null"} not in branches:
         branches.append({"type": "null"})
-    return as_object(branches[0]) if len(branches) == 1 else {"anyOf": branches}
+    value = as_object(branches[0]) if len(branches) == 1 else {"anyOf": branches}
+    return {**value, **words}
 
 
 def _literal(view: SchemaView, depth: int, *, may_refer: bool) -> JsonSchema:
@@ -367,6 +390,17 @@ def without_absent_arguments(step: Step, tools: Mapping[str, ToolSignature]) -> 
         return step
     params = _without_absent(step.params, view_schema(scoped_schema(tool.input_schema)))
     return step if params == step.params else step.model_copy(update={"params": params})
+
+
+def without_absent_members(value: Json, schema: JsonSchema) -> Json:
+    """Return an answer without members that are null where its schema may go without them and
+    takes no null.
+
+    >>> sizes: JsonSchema = {"type": "object", "properties": {"size": {"type": "integer"}}}
+    >>> without_absent_members({"size": None}, sizes)
+    {}
+    """
+    return _without_absent(value, view_schema(scoped_schema(schema)))
 
 
 def _without_absent(value: Json, view: SchemaView) -> Json:

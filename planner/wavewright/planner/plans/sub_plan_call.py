@@ -182,9 +182,7 @@ class SubPlanCall:
         """Yield what keeps the step from calling its sub-plan."""
         declared = self.source.inputs
         if declared is None:
-            declared = {
-                name: _loose_schema(value) for name, value in self.source.plan.inputs.items()
-            }
+            declared = input_types(self.source.plan)
         given = [("/params", self.step.params)]
         given += (
             [("/repeat/params", self.step.repeat.params)] if self.step.repeat is not None else []
@@ -233,6 +231,16 @@ class SubPlanCall:
             message = f"in {self.step.plan!r}, a variable of {text!r} has the name of a root"
             hint = "call the variable otherwise than inputs, steps, item and index"
             yield make_diagnostic("E411", f"{self.pointer}/plan", message, hint)
+
+
+def input_types(plan: Plan) -> dict[str, JsonSchema]:
+    """Return the types of what a plan that declares no inputs may be given, by name: those of its
+    own inputs, which stand for what a caller leaves out.
+
+    >>> input_types(Plan(steps=(), inputs={"days": 30}))
+    {'days': {'type': 'number'}}
+    """
+    return {name: _loose_schema(value) for name, value in plan.inputs.items()}
 
 
 def _loose_schema(value: Json) -> JsonSchema:

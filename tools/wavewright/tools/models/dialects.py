@@ -3,6 +3,8 @@
 Each function keeps to one provider's published rules, or returns which of them the schema is too
 large for; the question is then asked with its answer schema, as for a provider without a dialect.
 What a dialect cannot say is left open: a plan that it lets through is checked like any other.
+
+A schema that is no goal's, such as a worker's, goes through the same functions (`own_schema`).
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from wavewright.planner.planning.goal_schema import OBJECT_ONLY, REFERENCE
+from wavewright.planner.planning.goal_schema import OBJECT_ONLY, REFERENCE, plain_schema
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
 from wavewright.tools.models.endpoints import Endpoint
 from wavewright.tools.models.messages import OutputMode
@@ -280,6 +282,26 @@ def dialect_of(endpoint: Endpoint, mode: OutputMode) -> Dialect | None:
             return for_gemini
         case _:
             return None
+
+
+def own_schema(schema: JsonSchema, dialect: Dialect) -> JsonSchema | SchemaTooLarge | None:
+    """Return the schema of a question that has no goal's in a dialect: of a worker, a judge, a
+    reviewer, a step of a guided plan. None where it is sent as it is.
+    """
+    if dialect is for_grammar and is_for_grammar(schema):
+        return None
+    if dialect is for_anthropic and not _ALTERNATIVES & schema.keys():
+        # A tool's input may say anything below its root, and the model reads what it says.
+        return None
+    written = dialect(plain_schema(schema))
+    if isinstance(written, SchemaTooLarge):
+        return written
+    # In a plan an expression stands for a value without a shape; an answer has no expressions.
+    is_expressed = any(part == OPEN_AS_TEXT for part, _ in _all_parts(written))
+    return None if is_expressed else written
+
+
+_ALTERNATIVES: Final = frozenset({"anyOf", "oneOf", "allOf"})
 
 
 # --- schemas inside a schema

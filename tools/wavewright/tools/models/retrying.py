@@ -24,12 +24,11 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
 from wavewright.config.sections import ModelsSection
-from wavewright.planner.planning.goal_schema import plain_schema
 from wavewright.planner.ports.model_port import ModelCall
 from wavewright.planner.types import JsonSchema
 from wavewright.tools.models.cassette.errors import CassetteError, CassetteMiss
 from wavewright.tools.models.cassette.requests import FormParameters
-from wavewright.tools.models.dialects import SchemaTooLarge, dialect_of, is_for_grammar
+from wavewright.tools.models.dialects import SchemaTooLarge, dialect_of, own_schema
 from wavewright.tools.models.endpoints import PROVIDERS, Endpoint
 from wavewright.tools.models.errors import PROVIDER_ERRORS, ModelFault, RequestFailed, fault_of
 from wavewright.tools.models.known_servers import ServerKnowledge
@@ -174,21 +173,21 @@ class RetryingModel(WrapperModel):
         forms = [(structured_parameters(schema, name, mode), plain) for mode in modes]
         endpoint = self._served.endpoint
         dialect = dialect_of(endpoint, modes[0])
-        if goal_schema is None and endpoint.is_compatible and not is_for_grammar(schema):
-            # A worker's own schema may say what no grammar is made of, and be refused for it.
-            goal_schema = plain_schema(schema)
-        if goal_schema is None or dialect is None or self._is_replaying:
+        if dialect is None or self._is_replaying:
             return forms
-        written = dialect(goal_schema)
+        written = own_schema(schema, dialect) if goal_schema is None else dialect(goal_schema)
+        if written is None:
+            return forms
         if isinstance(written, SchemaTooLarge):
-            _logger.info("%s is asked without the goal's types: %s", self._name, written)
+            whose = "the form's" if goal_schema is None else "the goal's"
+            _logger.info("%s is asked without %s types: %s", self._name, whose, written)
             return forms
         mode = modes[0]
         if not endpoint.is_compatible:
             # Written out, it may be one that the provider holds its model to.
             mode = choose_output_mode(endpoint, self.wrapped, written)
-        of_goal = structured_parameters(written, name, mode, asked_schema=schema)
-        return [(of_goal, replace(call, goal_schema=goal_schema)), *forms]
+        typed = structured_parameters(written, name, mode, asked_schema=schema)
+        return [(typed, replace(call, goal_schema=goal_schema or written)), *forms]
 
     async def _request_in_form(
         self,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from wavewright.config.sources import ReadLimits
+from wavewright.planner.planning.goal_schema import without_absent_members
 from wavewright.planner.planning.non_plan_answers import is_refusal_prose
 from wavewright.planner.ports.asking import AnswerRefused, Asking
 from wavewright.planner.ports.conversation import Conversation, FittingAnswer
@@ -233,11 +234,17 @@ class Fitting(NamedTuple):
 
 
 def fitting(value: Json, schema: JsonSchema) -> Fitting:
-    """Return a value, or what it wraps (`{"answer": …}`) where that fits and the value does not."""
+    """Return a value, or what it stands for where that fits and the value does not: the same
+    without nulls for members that are absent, which a strict provider makes a model name, or what
+    it wraps (`{"answer": …}`).
+    """
     faults = misfit_texts(value, schema)
-    for inner in wrapped_values(value) if faults else ():
-        if not misfit_texts(inner, schema):
-            return Fitting(inner, ())
+    if not faults:
+        return Fitting(value, ())
+    for meant in wrapped_values(value):
+        present = without_absent_members(meant, schema)
+        if not misfit_texts(present, schema):
+            return Fitting(present, ())
     return Fitting(value, faults)
 
 
