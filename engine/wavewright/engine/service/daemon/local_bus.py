@@ -1,5 +1,9 @@
 """What a daemon has in the place of a broker where there is none: nothing comes in, and what would
-go out is marked as sent.
+go out of its jobs is marked as sent.
+
+The store may be one that a daemon with a broker works on, too. Whoever has asked for a job through
+that broker waits for its messages there, whoever runs the job: they stay in the outbox until such a
+daemon publishes them.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import anyio
 
 from wavewright.engine.service.job_store.records import OutgoingMessage
 from wavewright.engine.service.job_store.store import JobStore
+from wavewright.engine.service.messages.decoding import came_by_broker
 from wavewright.engine.service.messages.delivery import Delivery
 from wavewright.executor.store.errors import JournalError
 
@@ -36,7 +41,9 @@ class LocalIntake:
 
 
 class LocalRelay:
-    """Marks messages as sent; jobs, packages and questions are in the store."""
+    """Marks messages of jobs that came by no broker as sent; their packages and questions are in the
+    store.
+    """
 
     def __init__(self, on_sent: Callable[[OutgoingMessage], None]) -> None:
         self._on_sent = on_sent
@@ -47,8 +54,13 @@ class LocalRelay:
         self._woken.set()
 
     async def flush(self, outbox: JobStore) -> None:
-        """Mark all messages as sent."""
-        while pending := await outbox.pending():
+        """Mark the messages as sent that nobody waits for at a broker."""
+        for job in await outbox.jobs_with_pending():
+            row = await outbox.find_job(job)
+            # Of a job that is not known any more nobody can say how it came.
+            if row is None or came_by_broker(row):
+                continue
+            pending = await outbox.pending_of_job(job)
             await outbox.mark_sent([message.message for message in pending])
             for message in pending:
                 self._on_sent(message)

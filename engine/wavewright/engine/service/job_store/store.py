@@ -75,6 +75,12 @@ _LEASE: Final = f"""
         ORDER BY outbox.no LIMIT $3)
     RETURNING no, message, kind, exchange, routing_key, job, headers, at,
               (SELECT body FROM outbox_body WHERE outbox_body.no = outbox.no)"""  # noqa: S608 - constants
+_JOBS_WITH_WAITING: Final = """
+    SELECT DISTINCT job FROM outbox WHERE sent IS NULL AND refused IS NULL AND job IS NOT NULL"""
+_WAITING_OF_JOB: Final = """
+    SELECT message, kind, exchange, routing_key, job, headers, at, body
+    FROM outbox JOIN outbox_body ON outbox_body.no = outbox.no
+    WHERE sent IS NULL AND refused IS NULL AND job = $1 ORDER BY outbox.no"""
 _REFUSE: Final = "UPDATE outbox SET refused = $1 WHERE message = $2 AND sent IS NULL"
 _REFUSED: Final = """
     SELECT refused, message, kind, exchange, routing_key, job, headers, at, body
@@ -324,6 +330,16 @@ class JobStore:
         return await self._journal.transact(
             partial(lease_messages, seconds=self._lease_seconds, most=most)
         )
+
+    async def jobs_with_pending(self) -> list[JobId]:
+        """Return the jobs of which messages wait in the outbox, whoever has leased them."""
+        rows = await self._journal.read(lambda transaction: transaction.fetch(_JOBS_WITH_WAITING))
+        return [job for (job,) in rows]
+
+    async def pending_of_job(self, job: JobId) -> list[OutgoingMessage]:
+        """Return the messages of a job that wait in the outbox, in order, without leasing them."""
+        rows = await self._journal.read(lambda transaction: transaction.fetch(_WAITING_OF_JOB, job))
+        return [read_outgoing(row) for row in rows]
 
     async def renew(self, messages: Sequence[MessageId]) -> None:
         """Renew this owner's leases of messages; other messages are unchanged."""

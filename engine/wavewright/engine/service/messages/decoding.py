@@ -372,6 +372,11 @@ def correlation_of(job: JobRow) -> str:
     return stored_text(job, CORRELATION_KEY) or job.job
 
 
+def came_by_broker(job: JobRow) -> bool:
+    """Return whether somebody asked for a job through a broker, where its messages are waited for."""
+    return stored_text(job, CORRELATION_KEY) is not None
+
+
 def trace_of(job: JobRow) -> str | None:
     """Return the header `traceparent` of the message that asked for a job; None where it had none."""
     return stored_text(job, TRACE_KEY)
