@@ -63,7 +63,7 @@ def server_settings(
     """Return the settings of a server with each `${env:NAME}` replaced by that variable.
 
     Raises:
-        McpServerError: a variable is not set.
+        McpServerError: variables are not set; it names all of them.
 
     >>> from pathlib import Path
     >>> from wavewright.config import McpServerSection
@@ -72,17 +72,13 @@ def server_settings(
     >>> server_settings("tools", section, Path("."), {}).name
     'tools'
     """
+    missing = set[str]()
 
     def expand(text: str) -> str:
-        for variable in VARIABLE_PATTERN.findall(text):
-            if variable not in environment:
-                raise McpServerError(
-                    f"MCP server {name!r} needs the environment variable {variable}",
-                    f"set {variable}, or remove it from mcp.servers.{name}",
-                )
-        return VARIABLE_PATTERN.sub(lambda found: environment[found[1]], text)
+        missing.update(set(VARIABLE_PATTERN.findall(text)) - environment.keys())
+        return VARIABLE_PATTERN.sub(lambda found: environment.get(found[1], ""), text)
 
-    return McpServerSettings(
+    settings = McpServerSettings(
         name=name,
         command=None if section.command is None else expand(section.command),
         args=tuple(expand(argument) for argument in section.args),
@@ -98,10 +94,18 @@ def server_settings(
             if overrides.idempotent is not None
         },
         trusted=section.trusted,
-        secrets=frozenset(environment[variable] for variable in section.secret_variables),
+        secrets=frozenset(environment.get(name, "") for name in section.secret_variables) - {""},
         limit=section.limit,
         timeout=section.timeout,
     )
+    if missing:
+        names = ", ".join(sorted(missing))
+        variables = "variable" if len(missing) == 1 else "variables"
+        raise McpServerError(
+            f"MCP server {name!r} needs the environment {variables} {names}",
+            f"set {names}, or remove what names it from mcp.servers.{name}",
+        )
+    return settings
 
 
 _WRITES_ONCE: Final = "1"

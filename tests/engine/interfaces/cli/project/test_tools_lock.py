@@ -115,6 +115,34 @@ def test_a_server_that_cannot_be_started_keeps_the_lock_from_being_written(
     assert not (project / "tools.lock.json").exists()
 
 
+def test_each_server_that_cannot_be_asked_is_named_with_what_mends_it(
+    wavewright: CommandLine, project: Path
+) -> None:
+    """Also where the settings of one and the program of another are faulty, and one is sound."""
+    write_stub(project)
+    sound = json.loads((project / "wavewright.yaml").read_text())["mcp"]["servers"]["sums"]
+    servers = {
+        "keyless": {
+            "command": "true",
+            "env": {"KEY": "${env:NO_SUCH_KEY}", "B": "${env:NO_SUCH_B}"},
+        },
+        "gone": {"command": "no-such-program"},
+        "sums": sound,
+        "shut": {"url": "http://127.0.0.1:1/mcp"},
+    }
+    (project / "wavewright.yaml").write_text(json.dumps({"mcp": {"servers": servers}}))
+
+    locked = wavewright("tools", "--lock")
+
+    assert locked.code == 2
+    told = " ".join(locked.err.split())
+    assert "3 of 4 MCP servers cannot be asked for their tools" in told
+    places = [told.index(f"MCP server {name!r}") for name in ("keyless", "gone", "shut")]
+    assert places == sorted(places)
+    assert "needs the environment variables NO_SUCH_B, NO_SUCH_KEY (set NO_SUCH_B" in told
+    assert not (project / "tools.lock.json").exists()
+
+
 def test_the_lock_is_written_for_whoever_reads_no_more_of_what_is_printed(project: Path) -> None:
     # So many that what is printed does not wait in a buffer until the end.
     many = 'for number in range(400):\n    server.add_tool(add, name=f"add_{number:040}")\nserver.run()'

@@ -5,7 +5,7 @@ servers offer.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import anyio
@@ -26,13 +26,14 @@ from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.mcp.lock import (
     LOCK_NAME,
+    McpServerError,
     ServerListing,
     ToolsLock,
     lock_server,
     read_lock,
     tool_changes,
 )
-from wavewright.tools.mcp.tools import server_settings
+from wavewright.tools.mcp.tools import McpServerSettings, server_settings
 
 WIDTH = 80
 """Columns of the text."""
@@ -134,8 +135,8 @@ def write_lock() -> int:
     """Ask every server for its tools, write the lock, and print the changes.
 
     Raises:
-        ToolDefinitionError: no server is configured, one needs a variable that is not set, or one
-            fails or does not answer in time; then nothing is written.
+        ToolDefinitionError: no server is configured, or some need a variable that is not set, fail
+            or do not answer in time; each of them is named, and nothing is written.
     """
     settings = project_settings()
     if not settings.mcp.servers:
@@ -171,24 +172,48 @@ def write_lock() -> int:
 
 
 async def _ask_servers(settings: Settings) -> Mapping[str, ServerListing]:
-    """Return what each server lists, in the order of the settings."""
+    """Return what each server lists, in the order of the settings.
+
+    Raises:
+        ToolDefinitionError: some cannot be asked; each of them is named.
+    """
     # Only the lock starts servers; their library is an extra.
     from wavewright.tools.mcp.sessions import McpSessions
 
     sections = settings.mcp.servers
-    servers = [server_settings(name, section, settings.root) for name, section in sections.items()]
-    listings = dict.fromkeys(sections, ServerListing("", "", ()))
-    failed: list[ToolError] = []
+    servers = list[McpServerSettings]()
+    listings = dict[str, ServerListing]()
+    failed = dict[str, ToolError | McpServerError]()
+    for name, section in sections.items():
+        try:
+            servers.append(server_settings(name, section, settings.root))
+        except McpServerError as error:
+            failed[name] = error
     async with McpSessions(servers) as sessions, anyio.create_task_group() as group:
 
         async def ask(name: str) -> None:
             try:
                 listings[name] = await sessions.listing(name)
             except ToolError as error:
-                failed.append(error)
+                failed[name] = error
 
-        for name in sections:
-            group.start_soon(ask, name)
+        for server in servers:
+            group.start_soon(ask, server.name)
     if failed:
-        raise ToolDefinitionError("; ".join(map(str, failed)), failed[0].hint)
-    return listings
+        raise _lock_refused([failed[name] for name in sections if name in failed], len(sections))
+    return {name: listings[name] for name in sections}
+
+
+def _lock_refused(
+    errors: Sequence[ToolError | McpServerError], servers: int
+) -> ToolDefinitionError:
+    """Return the error that has a line for each server that cannot be asked, with what mends it."""
+    if servers == 1:
+        return ToolDefinitionError(str(errors[0]), errors[0].hint)
+    lines = [f"  {error}" + (f" ({error.hint})" if error.hint else "") for error in errors]
+    return ToolDefinitionError(
+        "\n".join(
+            [f"{len(errors)} of {servers} MCP servers cannot be asked for their tools", *lines]
+        ),
+        f"mend what is named, or remove it from mcp.servers; {LOCK_NAME} stays as it was",
+    )
