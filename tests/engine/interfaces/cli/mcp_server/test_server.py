@@ -312,6 +312,41 @@ async def test_allowing_runs_gives_no_approval_that_a_step_needs(connect: Connec
         assert f"wavewright decisions {answer['run']}" in answer["hint"]
 
 
+async def test_a_run_whose_plan_was_refused_is_shown_with_its_faults(
+    connect: Connect, project: Path
+) -> None:
+    (project / "ask.plan.yaml").write_text(NEEDS_APPROVAL)
+    program = "from wavewright.engine.main import main; raise SystemExit(main())"
+    command = [sys.executable, "-c", program, "run", "ask.plan.yaml", "--approve", "never"]
+    ran = await anyio.run_process(command, cwd=project, check=False)
+    async with connect() as client:
+        answer = await called(client, "show_run")
+
+    (fault,) = answer["diagnostics"]
+    assert (ran.returncode, answer["status"], answer["reason"]) == (
+        1,
+        "failed",
+        "the plan is not valid",
+    )
+    assert (fault["code"], fault["pointer"]) == ("E602", "/steps/0")
+    assert fault["kind"]
+    assert "--approve wait" in fault["hint"]
+
+
+async def test_a_run_with_targets_is_shown_with_the_run_of_each(
+    connect: Connect, project: Path
+) -> None:
+    add_tool(project, "pages", PAGE_TOOLS)
+    (project / "found.job.yaml").write_text(FOUND_TARGETS)
+    async with connect(allows_runs=True) as client:
+        answer = await called(client, "run_plan", file="found.job.yaml")
+        (target,) = answer["targets"]
+        shown = await called(client, "show_run", run=target["run"])
+
+    assert answer["status"] == shown["status"] == "achieved"
+    assert (target["target"], target["wave"], target["status"]) == ("start", 0, "achieved")
+
+
 async def test_a_cancelled_run_is_interrupted_and_can_be_resumed(
     connect: Connect, project: Path
 ) -> None:

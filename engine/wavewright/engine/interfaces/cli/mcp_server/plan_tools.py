@@ -169,6 +169,16 @@ class StepAnswer(Answer):
     )
 
 
+class TargetAnswer(Answer):
+    """One target of a job with several, and its own run."""
+
+    target: str
+    wave: int
+    status: str
+    run: str | None = None
+    reason: str = ""
+
+
 class RunAnswer(Answer):
     """A run and what came of it."""
 
@@ -179,6 +189,13 @@ class RunAnswer(Answer):
     result: JsonValue = None
     confidence: float | None = None
     steps: tuple[StepAnswer, ...] = ()
+    diagnostics: tuple[DiagnosticAnswer, ...] = Field(
+        default=(), description="What is wrong with its plan, where that was refused."
+    )
+    targets: tuple[TargetAnswer, ...] = Field(
+        default=(),
+        description="The targets of a job with several; `show_run` shows each one's run.",
+    )
     warnings: tuple[str, ...] = ()
     package: str | None = Field(
         default=None, description="URI of the resource that holds the package."

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Annotated, TypeAlias
 
@@ -23,18 +23,24 @@ from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.output import CommandError
 from wavewright.engine.interfaces.cli.common.progress import step_line
 from wavewright.engine.interfaces.cli.mcp_server.plan_tools import (
+    DiagnosticAnswer,
     DocumentFile,
     DocumentText,
     Inputs,
     ProjectContext,
     RunAnswer,
     StepAnswer,
+    TargetAnswer,
     project_of,
     resolve_document,
 )
 from wavewright.engine.interfaces.cli.runs.earlier_runs import find_resumable_run
 from wavewright.engine.interfaces.cli.runs.run_command import run_in_project
-from wavewright.engine.interfaces.cli.runs.runs_command import load_listed_run, package_of
+from wavewright.engine.interfaces.cli.runs.runs_command import (
+    load_listed_run,
+    package_of,
+    target_rows,
+)
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
 from wavewright.engine.run.cancellation import CancellationToken
 from wavewright.engine.run.context import RunContext, RunRequest
@@ -42,12 +48,15 @@ from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.pipeline.phase import PipelineRun
 from wavewright.engine.run.ports import ApprovalRequest
 from wavewright.engine.run.project.tools import signatures_to_check
+from wavewright.engine.run.recording import faults_of_plan
+from wavewright.engine.run.target_waves import target_waves
 from wavewright.engine.run.task_groups import open_task_group
-from wavewright.executor.events.state import fold
+from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, PlanAccepted, StepFinished
+from wavewright.planner.diagnostics.diagnostic import catalogue
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.hashing import plan_hash
-from wavewright.planner.types import RunId, StepId
+from wavewright.planner.types import RunId, StepId, as_list
 
 RUN_URI = "wavewright://runs/{run}"
 
@@ -271,8 +280,15 @@ async def _run_answer(prefix: str | None, settings: Settings) -> RunAnswer:
     )
     state = fold(events)
     if state.accepted is None:
-        reason = state.finished.reason if state.finished is not None else ""
-        return answer.model_copy(update={"reason": reason})
+        waves = target_waves(state)
+        rows = [] if waves is None else target_rows(waves)
+        return answer.model_copy(
+            update={
+                "reason": state.finished.reason if state.finished is not None else "",
+                "diagnostics": tuple(_faults_of_plan(state)),
+                "targets": tuple(TargetAnswer.model_validate(row) for row in rows),
+            }
+        )
     package = package_of(state)
     return answer.model_copy(
         update={
@@ -292,3 +308,13 @@ async def _run_answer(prefix: str | None, settings: Settings) -> RunAnswer:
             "package": f"{RUN_URI.format(run=row.run)}/package",
         }
     )
+
+
+def _faults_of_plan(state: RunState) -> Iterator[DiagnosticAnswer]:
+    """Return what is wrong with the plan that a run could not begin with."""
+    for fault in as_list(faults_of_plan(state)):
+        if isinstance(fault, dict):
+            # An older version may have journaled a code that there is no more.
+            entry = catalogue().get(str(fault["code"]))
+            kind = "" if entry is None else entry.kind
+            yield DiagnosticAnswer.model_validate({"kind": kind, **fault})

@@ -131,8 +131,8 @@ async def _rows(limit: int, statuses: frozenset[str], begun: float) -> list[RunR
         return [row for row in rows if row.status in statuses][:limit]
 
 
-def _show_targets(state: RunState, waves: TargetWaves, output_format: str) -> int:
-    """Print a run of several targets: each with its wave, its status and its own run."""
+def target_rows(waves: TargetWaves) -> list[dict[str, object]]:
+    """Return each target with its wave, its status and its own run, as JSON."""
     rows: list[dict[str, object]] = []
     for target in waves.known():
         end = waves.ends.get(target.name)
@@ -149,6 +149,12 @@ def _show_targets(state: RunState, waves: TargetWaves, output_format: str) -> in
                 "reason": end.reason if end is not None else "",
             }
         )
+    return rows
+
+
+def _show_targets(state: RunState, waves: TargetWaves, output_format: str) -> int:
+    """Print a run of several targets."""
+    rows = target_rows(waves)
     if output_format == "json":
         print_json({"run": state.run, "targets": rows})
         return exit_codes.OK
