@@ -16,12 +16,17 @@ from tests.engine.service.job_store.job_examples import decision_of, request_of
 from tests.executor.event_examples import run_started
 from tests.support.postgres import PostgresServer
 from wavewright.engine.run.decisions.approvals import APPROVAL_WANTED, QUESTION
-from wavewright.engine.run.decisions.questions import AnsweredAlready, OpenQuestion
+from wavewright.engine.run.decisions.questions import AnsweredAlready, AnswerStale, OpenQuestion
+from wavewright.engine.run.target_waves import TARGET_STARTED, TARGETS_WANTED
 from wavewright.engine.service.answering import answer_question
 from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
-from wavewright.engine.service.job_store.records import JobChange
+from wavewright.engine.service.job_store.records import DecisionMade, JobChange
 from wavewright.engine.service.job_store.store import JobStore
-from wavewright.engine.service.questions import find_question
+from wavewright.engine.service.questions import (
+    find_question,
+    find_question_to_answer,
+    find_questions,
+)
 from wavewright.executor.events.types import Noted, RunFinished
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.sqlite.journal import SqliteJournal
@@ -151,3 +156,88 @@ async def test_a_run_that_is_open_elsewhere_for_a_moment_is_answered_after_it(
 
         with pytest.raises(AnsweredAlready, match="by 'ada'"):
             await find_question(one, jobs, run, time.time())
+
+
+ROOT_RUN = RunId("20261121-000001-000000")
+
+
+async def write_targets(journal: StoredJournal, *asking: str) -> list[RunId]:
+    """Write a root run whose targets each wait for an answer; return the runs of the targets."""
+    wanted: JsonObject = {"targets": {"first": [*asking], "depth": 1}}
+    notes = [Noted(1.0, TARGETS_WANTED, wanted)]
+    runs = list[RunId]()
+    for number, target in enumerate(asking, start=1):
+        run = RunId(f"20261121-000001-00000{number}")
+        runs.append(run)
+        notes.append(Noted(1.0, TARGET_STARTED, {"target": target, "run": run}))
+        body: JsonObject = {"question": f"{target}?", "options": ["yes", "no"], "binding": {}}
+        asked = Noted(2.0 + number, QUESTION, body)
+        interrupted = RunFinished(9.0, "interrupted", "a question")
+        await journal.append(run, [run_started(run, job=f"zones: {target}"), asked, interrupted])
+        await journal.close_run(run)
+    interrupted = RunFinished(9.0, "interrupted", "a question")
+    await journal.append(ROOT_RUN, [run_started(ROOT_RUN, job="zones"), *notes, interrupted])
+    await journal.close_run(ROOT_RUN)
+    return runs
+
+
+async def test_the_only_target_that_asks_is_answered_by_the_root_run(
+    journals: tuple[StoredJournal, StoredJournal],
+) -> None:
+    journal, jobs = journals[0], JobStore(journals[0])
+    [target] = await write_targets(journal, "Westfall")
+
+    question = await find_question_to_answer(journal, jobs, ROOT_RUN, time.time())
+    await answer_question(journal, jobs, question, "yes", by="ada", now=time.time())
+
+    assert (question.run, question.resume) == (target, ROOT_RUN)
+    with pytest.raises(AnsweredAlready, match="by 'ada': 'yes'"):
+        await find_question(journal, jobs, ROOT_RUN, time.time())
+
+
+async def test_of_several_targets_that_ask_each_is_answered_by_its_own_id(
+    journals: tuple[StoredJournal, StoredJournal],
+) -> None:
+    """Also once only one is left: the root run's id may mean the one that was read before."""
+    journal, jobs = journals[0], JobStore(journals[0])
+    first, second = await write_targets(journal, "Westfall", "Ödmark")
+
+    listed = await find_questions(journal, jobs, ROOT_RUN, time.time())
+    with pytest.raises(AnswerStale, match="waits for 2 answers"):
+        await find_question_to_answer(journal, jobs, ROOT_RUN, time.time())
+    await answer_question(journal, jobs, listed[0], "yes", by="ada", now=time.time())
+    left = await find_questions(journal, jobs, ROOT_RUN, time.time())
+
+    assert [question.run for question in listed] == [first, second]
+    assert [question.run for question in left] == [second]
+    with pytest.raises(AnswerStale, match="Ödmark"):
+        await find_question_to_answer(journal, jobs, ROOT_RUN, time.time())
+    named = await find_question_to_answer(journal, jobs, left[0].id, time.time())
+    assert named.id == left[0].id
+
+
+async def test_the_second_question_of_a_job_is_not_answered_by_the_id_of_its_run(
+    journals: tuple[StoredJournal, StoredJournal],
+) -> None:
+    """The first one was answered; whoever names the run may have read that one."""
+    journal, jobs = journals[0], JobStore(journals[0])
+    await jobs.receive(request_of(1))
+    job = await jobs.claim()
+    assert job is not None
+    first, second = (decision_of(1, run=job.run, id_=number) for number in (1, 2))
+    waiting = JobChange(job.job, "waiting")
+    await journal.append(
+        job.run, [run_started(job.run)], OutboxWrites(decisions=(first,), change=waiting)
+    )
+    await jobs.decide(DecisionMade(first.id, "yes", "ada"))
+    with pytest.raises(AnsweredAlready, match="by 'ada': 'yes'"):
+        await find_question_to_answer(journal, jobs, job.run, time.time())
+
+    await jobs.claim()
+    asked = Noted(3.0, "asked", {})
+    await journal.append(job.run, [asked], OutboxWrites(decisions=(second,), change=waiting))
+
+    with pytest.raises(AnswerStale, match=second.id):
+        await find_question_to_answer(journal, jobs, job.run, time.time())
+    named = await find_question_to_answer(journal, jobs, second.id, time.time())
+    assert named.id == second.id

@@ -12,8 +12,9 @@ from wavewright.engine.run.decisions.questions import (
     AnswerRejected,
     OpenQuestion,
     answered_already,
-    find_question_of_run,
+    find_questions_of_run,
     questions_of_runs,
+    several_asked,
     stale_answer,
 )
 from wavewright.engine.run.find_run import find_run
@@ -23,6 +24,7 @@ from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.requested_jobs import job_name, job_of_run
 from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.journal import Journal
+from wavewright.planner.types import RunId
 
 
 async def list_questions(journal: Journal, jobs: JobStore, now: float) -> list[OpenQuestion]:
@@ -60,7 +62,7 @@ async def find_question_to_answer(
     the person has read, so the question's own id is needed.
 
     Raises:
-        AnswerStale: something else is asked now.
+        AnswerStale: something else is asked now, or several things are.
         JournalError: there is none, or there are several.
         AnsweredAlready: it was answered.
         AnswerRejected: the run waits for no answer.
@@ -73,7 +75,25 @@ async def find_question_to_answer(
 
 
 async def find_question(journal: Journal, jobs: JobStore, name: str, now: float) -> OpenQuestion:
-    """Return the open question with that id, or of that run.
+    """Return the one open question with that id, or of that run.
+
+    Raises:
+        AnswerStale: the id is that of another question than the run asks now, or several are asked.
+        JournalError: there is none, or there are several.
+        RunIdRefused: the id of the run can be none.
+        AnsweredAlready: it was answered.
+        AnswerRejected: the run waits for no answer.
+    """
+    questions = await find_questions(journal, jobs, name, now)
+    if len(questions) > 1:
+        raise several_asked(name, questions)
+    return questions[0]
+
+
+async def find_questions(
+    journal: Journal, jobs: JobStore, name: str, now: float
+) -> list[OpenQuestion]:
+    """Return the open question with that id, or those of that run and of its targets; at least one.
 
     Raises:
         AnswerStale: the id is that of another question than the run asks now.
@@ -82,29 +102,48 @@ async def find_question(journal: Journal, jobs: JobStore, name: str, now: float)
         AnsweredAlready: it was answered.
         AnswerRejected: the run waits for no answer.
     """
-    number = 1
     decision = await jobs.find_decision(name)
-    if decision is None:
-        prefix, _, rest = name.partition(":")
-        run = await find_run(journal, prefix)
-        row = await job_of_run(journal, jobs, run)
-        if row is None:
-            question = await find_question_of_run(journal, run, now)
-            if rest and question.id != f"{run}:{rest}":
-                raise stale_answer(f"question {name}", question)
-            return question
-        # Its own, or those of its targets.
-        asked = [one for one in await jobs.list_decisions(job=row.job) if run in {one.run, row.run}]
-        if not asked:
-            raise AnswerRejected(f"job {row.job} waits for no answer", f"it is {row.state}")
-        decision = asked[-1]
-        number = len(asked)
+    if decision is not None:
+        return [await _asked_of_job(jobs, decision)]
+    prefix, _, rest = name.partition(":")
+    run = await find_run(journal, prefix)
+    row = await job_of_run(journal, jobs, run)
+    if row is not None:
+        return await _questions_of_job(jobs, row, run)
+    questions = await find_questions_of_run(journal, run, now)
+    if not rest:
+        return questions
+    named = [question for question in questions if question.id == f"{run}:{rest}"]
+    if not named:
+        raise stale_answer(f"question {name}", questions[0])
+    return named
+
+
+async def _questions_of_job(jobs: JobStore, row: JobRow, run: RunId) -> list[OpenQuestion]:
+    """Return what a job asks by its own run, or by that of one of its targets."""
+
+    def is_about_run(decision: Decision) -> bool:
+        return run in {row.run, decision.run}
+
+    asked = list(filter(is_about_run, await jobs.list_decisions(job=row.job)))
+    answered = list(filter(is_about_run, await jobs.list_decisions(is_open=False, job=row.job)))
+    # Of each run only the last question is open; it has replaced those before.
+    last = {decision.run: decision for decision in asked}
+    if last:
+        number = len(answered) + len(asked)
+        return [replace(_job_question(decision, row), number=number) for decision in last.values()]
+    if answered:
+        return [await _asked_of_job(jobs, answered[-1])]
+    raise AnswerRejected(f"job {row.job} waits for no answer", f"it is {row.state}")
+
+
+async def _asked_of_job(jobs: JobStore, decision: Decision) -> OpenQuestion:
     if decision.choice is not None:
         raise answered_already(f"decision {decision.id}", decision.choice, decision.by)
     job = await jobs.find_job(decision.job)
     if job is None:
         raise JournalError(f"the job {decision.job} of decision {decision.id} is unknown")
-    return replace(_job_question(decision, job), number=number)
+    return _job_question(decision, job)
 
 
 def _is_waited_for(decision: Decision, job: JobRow, now: float) -> bool:

@@ -31,6 +31,7 @@ from wavewright.engine.run.decisions.approvals import (
     question_id,
     recorded_answer,
 )
+from wavewright.engine.run.find_run import root_run_of
 from wavewright.engine.run.target_waves import target_runs, target_waves
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
@@ -67,7 +68,9 @@ class OpenQuestion:
     resume: RunId | None = None
     """The run to resume: the run itself, or its root run where it is that of a target."""
     number: int = 1
-    """Which of the questions of its run it is, from 1."""
+    """Which it is, from 1, of the questions of its run; where it was found by a root run, of those of
+    all its targets.
+    """
 
 
 class AnswerRejected(WavewrightError):
@@ -92,26 +95,42 @@ def stale_answer(named: str, question: OpenQuestion) -> AnswerStale:
     )
 
 
+def several_asked(named: str, questions: Sequence[OpenQuestion]) -> AnswerStale:
+    """Return the error that lists what may be meant by a job's or a run's id."""
+    ids = ", ".join(question.id for question in questions)
+    return AnswerStale(
+        f"{named} waits for {len(questions)} answers: {ids}",
+        f"answer each by its own id; `wavewright decisions {named}` shows them",
+    )
+
+
 class AnsweredAlready(AnswerRejected):
     """An answer to a question that has one; the message says who gave it, and what it is."""
 
 
-async def find_question_of_run(journal: Journal, run: RunId, now: float) -> OpenQuestion:
-    """Return the open question of a run without a daemon.
+async def find_questions_of_run(journal: Journal, run: RunId, now: float) -> list[OpenQuestion]:
+    """Return the open questions of a run without a daemon; of a root run those of its targets, too.
 
     Raises:
-        AnsweredAlready: it was answered.
+        AnsweredAlready: the last one was answered.
         AnswerRejected: the run waits for no answer.
     """
     state = fold(await journal.load(run))
-    question = pending_question(state, now)
-    if question is None:
-        if (answer := _last_answer(state)) is not None:
-            raise answered_already(f"the question of run {run}", *answer)
-        raise AnswerRejected(f"run {run} waits for no answer", f"`wavewright show {run}` shows it")
-    asked = await questions_of_runs(journal, frozenset(), now)
-    own = [other for other in asked if other.run == run]
-    return own[0] if own else question
+    targets = target_runs(state)
+    root = run if targets else await root_run_of(journal, run)
+    states = [state, *[fold(await journal.load(target)) for target in sorted(targets)]]
+    # Whoever names the root run may have read the question of any target.
+    asked = sum(len(asked_questions(one)) for one in states)
+    questions = list[OpenQuestion]()
+    for one in states:
+        if (question := pending_question(one, now)) is not None:
+            questions.append(replace(question, resume=root, number=asked))
+    if questions:
+        return sorted(questions, key=lambda question: question.asked)
+    answers = [answer for one in states if (answer := _last_answer(one)) is not None]
+    if answers:
+        raise answered_already(f"the question of run {run}", *answers[-1])
+    raise AnswerRejected(f"run {run} waits for no answer", f"`wavewright show {run}` shows it")
 
 
 def answered_already(question: str, choice: str, by: str | None) -> AnsweredAlready:

@@ -28,8 +28,8 @@ from wavewright.engine.service.daemon.reports import Reporter
 from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.messages.models import FieldFeedback
 from wavewright.engine.service.questions import (
-    find_question,
     find_question_to_answer,
+    find_questions,
     list_questions,
 )
 from wavewright.executor.store.journal import CancelRequest
@@ -96,7 +96,7 @@ async def _find_waiting(
         if wanted is None:
             questions = await list_questions(stores.journal, stores.jobs, time.time())
             return questions, await answering.list_unjudged(stores.journal, stores.jobs)
-        return [await find_question(stores.journal, stores.jobs, wanted, time.time())], []
+        return await find_questions(stores.journal, stores.jobs, wanted, time.time()), []
 
 
 async def _answer(settings: Settings, wanted: str, choice: str) -> tuple[OpenQuestion, str]:
