@@ -25,6 +25,7 @@ PAGE: JsonSchema = {
     "properties": {
         "text": TEXT,
         "status": {"type": "integer"},
+        "stars": {"type": "integer", "minimum": 0, "maximum": 5},
         "kind": {"enum": ["news", "wiki"]},
         "code": {"type": "string", "pattern": "^[A-Z]{1,5}$"},
         "day": {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"},
@@ -132,7 +133,10 @@ def found(
     plan = Plan.model_validate(
         {"inputs": inputs or {}, "steps": [FETCH, *steps], "result": "${steps.page.status}"}
     )
-    return [one for one in check(plan, goal, TOOLS) if one.code[:2] == "E6" or one.code == "W809"]
+    diagnostics = check(plan, goal, TOOLS)
+    # What is wrong otherwise hides the warnings, and a test of them would find nothing.
+    assert [one for one in diagnostics if one.severity == "error" and one.code[:2] != "E6"] == []
+    return [one for one in diagnostics if one.code[:2] == "E6" or one.code == "W809"]
 
 
 def step(name: str, tool: str, **fields: Json) -> JsonObject:
@@ -186,6 +190,20 @@ SINKS = {
     "an integer as the destination": step(
         "send", "pay", params={"account": "${steps.page.status}", "amount": 1}
     ),
+    "one of a few integers as the destination": step(
+        "send", "pay", params={"account": "${steps.page.stars}", "amount": 1}
+    ),
+    "a month as the destination": step(
+        "send", "pay", params={"account": "${timestamp(steps.page.day).getMonth()}", "amount": 1}
+    ),
+    "how many are kept as the destination": step(
+        "send",
+        "pay",
+        params={
+            "account": "${[1, 2, 3].filter(i, steps.page.text.contains(string(i))).size()}",
+            "amount": 1,
+        },
+    ),
     "a destination among allowed hosts": step(
         "send", "upload", params={"url": "https://example.org/${steps.page.status}"}
     ),
@@ -223,7 +241,9 @@ SINKS = {
     "which of more constants than a call has bits": step(
         "send",
         "post",
-        params={"body": "${lists.range(65).filter(i, steps.page.text.contains(string(i))).join()}"},
+        params={
+            "body": "${lists.range(65).map(i, string(i)).filter(i, steps.page.text.contains(i)).join()}"
+        },
     ),
     "which of more letters are kept and changed": step(
         "send",
@@ -244,8 +264,8 @@ SINKS = {
         "send",
         "post",
         params={
-            "body": "${lists.range(40).filter(i, steps.page.text.contains(string(i))).join()"
-            " + lists.range(40).filter(i, steps.page.text.endsWith(string(i))).join()}"
+            "body": "${lists.range(40).map(i, string(i)).filter(i, steps.page.text.contains(i)).join()"
+            " + lists.range(40).map(i, string(i)).filter(i, steps.page.text.endsWith(i)).join()}"
         },
     ),
     "the replacement in a constant": step(
@@ -269,6 +289,14 @@ SINKS = {
     ),
     "the digits of a date": step(
         "send", "post", params={"body": "${format(steps.page.day, '%Y%m%d')}"}
+    ),
+    "parts of a date side by side": step(
+        "send",
+        "post",
+        params={"body": "${steps.page.day.substring(0, 4) + steps.page.day.split('-')[1]}"},
+    ),
+    "dates side by side": step(
+        "send", "post", params={"body": "${steps.page.day}${steps.page.time}"}
     ),
     "a date in a format of another kind": step(
         "send", "post", params={"body": "${format(steps.page.day, '/logs/%Y-%m-%d')}"}
@@ -312,6 +340,19 @@ DECIDED = {
         "body",
         "${steps.page.day + 'T' + steps.page.time + ':00Z'}",
     ),
+    "a day and a time of an inner sum": (
+        "post",
+        "body",
+        "${steps.page.day + ('T' + steps.page.time)}",
+    ),
+    "parts of a date with marks": (
+        "post",
+        "body",
+        "${steps.page.day.substring(0, 4) + '/' + steps.page.day.substring(5, 7)}",
+    ),
+    "one of a few numbers inside text": ("post", "body", "${steps.page.stars} stars"),
+    "one of a few accounts": ("pay", "account", "${steps.page.stars > 2 ? 4 : 5}"),
+    "an account by one of a few numbers": ("pay", "account", "${[41, 42][steps.page.stars]}"),
     "a later day": (
         "post",
         "body",
@@ -413,7 +454,7 @@ def test_fields_that_the_server_makes_are_not_the_senders_text() -> None:
 
     assert found(inbox, step("send", "post", params={"body": "${steps.inbox[0].sender}"})) == []
     assert codes(inbox, step("send", "post", params={"body": "${steps.inbox[0].body}"})) == ["E601"]
-    assert codes(inbox, step("send", "post", params={"body": "${steps.inbox[0]}"})) == ["E601"]
+    assert codes(inbox, step("send", "ask", params={"payload": "${steps.inbox[0]}"})) == ["E601"]
 
 
 @pytest.mark.parametrize(
@@ -529,7 +570,9 @@ CLEAN = {
         for_each="${[{'tool': 'summarize', 'params': {'text': steps.page.text}}]}",
         params={"call": "${item}"},
     ),
-    "an index": step("send", "post", params={"body": "${index}"}, for_each="${steps.page.links}"),
+    "an index": step(
+        "look", "count", params={"text": "${index} of"}, for_each="${steps.page.links}"
+    ),
 }
 
 
@@ -572,8 +615,11 @@ def test_readers_of_a_superseded_step_read_what_stands_for_it() -> None:
     local = step("first", "open_file", params={"path": "a.txt"})
     instead = step("second", "fetch", params={"url": "https://x.org"}, supersedes="first")
 
-    [fault] = found(local, instead, step("send", "post", params={"body": "${steps.first}"}))
+    send = step("send", "post", params={"body": "${steps.first}"})
 
+    diagnostics = check(Plan.model_validate({"steps": [local, instead, send]}), None, TOOLS)
+
+    [fault] = [one for one in diagnostics if one.code == "E601"]
     assert "'second' → 'body' of 'send'" in fault.message
 
 

@@ -194,7 +194,7 @@ class DataFlow:
         found: dict[str, Influence] = {}
         for name, value in self._results():
             influence = self._value(value, None, TRUSTED).total()
-            if influence.level > Level.CHOICE:
+            if influence.level > Level.RANGE:
                 influence = text(influence.origin)
             if influence:
                 found[name] = stronger(
@@ -302,7 +302,7 @@ class DataFlow:
         written = self._data_origin(step.id, signature)
         read = stronger(*parameters, NOTHING if written is None else text(written))
         self._hold(step.id, read)
-        if read.level > Level.CHOICE:
+        if read.level > Level.RANGE:
             # A tool can make a text of a number or a date.
             return Value(text(step.id), place)
         return Value(read._replace(origin=step.id) if read else NOTHING, place)

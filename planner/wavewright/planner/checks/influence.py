@@ -1,9 +1,9 @@
 """What untrusted text decides of a value.
 
 The *influence* on a value is how much of it somebody outside chose: nothing, which of some trusted
-values it is (`CHOICE`), a date or time (`DATE`), a number (`NUMBER`), or its text (`TEXT`). A list,
-an object or a text that is put together of many small parts can spell anything, so parts are
-counted in bits: beyond `MAX_BITS` they are text.
+values it is (`CHOICE`), one of a few numbers (`RANGE`), a date or time (`DATE`), a number
+(`NUMBER`), or its text (`TEXT`). A list, an object or a text that is put together of many small
+parts can spell anything, so parts are counted in bits: beyond `MAX_BITS` they are text.
 
 The rules are those of `docs/explanation/trust.md`.
 """
@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import reduce
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from wavewright.planner.schemas.views import (
@@ -41,7 +42,7 @@ CHOICE_BITS: Final = 10
 """Bits of a choice among trusted values of which it is not known how many there are."""
 _MAX_DEPTH: Final = 12
 _FEW: Final = 1024
-"""A number between bounds that are no further apart is a choice."""
+"""A number between bounds that are no further apart is in a range."""
 _DATES: Final = {
     r"^\d{4}-\d{2}-\d{2}$": DATE_BITS,
     r"^\d{4}-\d{2}$": DATE_BITS,
@@ -66,9 +67,13 @@ class Level(IntEnum):
 
     NOTHING = 0
     CHOICE = 1
-    DATE = 2
-    NUMBER = 3
-    TEXT = 4
+    RANGE = 2
+    """A number between close bounds. It counts as a choice, except where it names a destination:
+    nobody who is trusted has listed these numbers.
+    """
+    DATE = 3
+    NUMBER = 4
+    TEXT = 5
 
 
 class Influence(NamedTuple):
@@ -115,6 +120,11 @@ def number(origin: str, bits: float = NUMBER_BITS) -> Influence:
     return Influence(Level.NUMBER, bits, origin)
 
 
+def in_range(origin: str, count: int) -> Influence:
+    """Return the influence of a number that is one of a few."""
+    return Influence(Level.RANGE, math.log2(max(count, 2)), origin)
+
+
 def stronger(*influences: Influence) -> Influence:
     """Return the influence on a value that is one of several: that of the worst of them."""
     return max(influences, key=lambda influence: (influence.level, influence.bits), default=NOTHING)
@@ -128,9 +138,9 @@ def together(influences: Iterable[Influence]) -> Influence:
     """
     parts = [influence for influence in influences if influence]
     strongest = stronger(*parts)
-    if strongest.level in {Level.NOTHING, Level.CHOICE, Level.TEXT}:
+    if strongest.level <= Level.RANGE or strongest.level is Level.TEXT:
         return strongest
-    bits = sum(part.bits for part in parts if part.level > Level.CHOICE)
+    bits = sum(part.bits for part in parts if part.level > Level.RANGE)
     return text(strongest.origin) if bits > MAX_BITS else strongest._replace(bits=bits)
 
 
@@ -142,8 +152,10 @@ def joined(parts: Sequence[Influence | str]) -> Influence:
     """Return the influence on a text that is put together of parts; a constant part is a text.
 
     Choices stay a choice within the bits of one call, dates and times stay a date between the marks
-    of dates. A number in a text is text: it can be an account or a telephone number.
+    of dates. A number in a text is text: it can be an account or a telephone number, and so can
+    parts of dates that no mark parts.
     """
+    parts = [part for part in parts if part != ""]
     dynamic = [part for part in parts if isinstance(part, Influence)]
     constant = "".join(part for part in parts if isinstance(part, str))
     strongest = stronger(*dynamic)
@@ -154,10 +166,14 @@ def joined(parts: Sequence[Influence | str]) -> Influence:
         is_bounded = len(dynamic) == 1 and not constant
     elif strongest.level is Level.DATE:
         is_date = _DATE_MARKS.fullmatch(constant) is not None and all(dynamic)
-        is_bounded = is_bounded and is_date
+        is_bounded = is_bounded and is_date and not any(map(_are_dates, pairwise(parts)))
     if not is_bounded:
         return text(strongest.origin)
     return strongest._replace(bits=sum(part.bits for part in dynamic))
+
+
+def _are_dates(neighbours: tuple[Influence | str, Influence | str]) -> bool:
+    return all(isinstance(part, Influence) and part.level is Level.DATE for part in neighbours)
 
 
 def limited(influence: Influence, most: Influence) -> Influence:
@@ -205,7 +221,9 @@ def _number_capacity(view: SchemaView) -> Influence:
     least, most = view.schema.get("minimum"), view.schema.get("maximum")
     if view.kind == "integer" and isinstance(least, int) and isinstance(most, int):
         count = max(most - least + 1, 2)
-        return choice("", count) if count <= _FEW else number("", min(math.log2(count), 64))
+        if count <= _FEW:
+            return in_range("", count)
+        return number("", min(math.log2(count), 64))
     return number("")
 
 
@@ -391,7 +409,7 @@ class Value:
         if self.size is None:
             # However little each element says, many of them say anything.
             return text(each.origin)
-        if each.level is Level.CHOICE:
+        if each.level <= Level.RANGE:
             each = each._replace(bits=each.bits * self.size)
             return stronger(each if each.bits <= MAX_BITS else text(each.origin), self.shape)
         return stronger(together([*[each] * min(self.size, MAX_BITS + 1), self.shape]), self.floor)
@@ -401,7 +419,7 @@ class Value:
         whole = self.total()
         if self.elements is not None and whole and not self.elements.total():
             # Trusted parts: which of them there are and in which order, or only how many.
-            if whole.level is not Level.CHOICE:
+            if whole.level > Level.RANGE:
                 return choice(whole.origin)
             return whole if whole.bits <= MAX_BITS else text(whole.origin)
         if (self.has_elements or self.fields is not None) and whole.level in {

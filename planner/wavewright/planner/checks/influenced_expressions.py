@@ -7,7 +7,7 @@ values. A function of which nothing is known here passes everything on that its 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from wavewright.planner.cel.nodes import (
@@ -38,6 +38,7 @@ from wavewright.planner.checks.influence import (
     Value,
     choice,
     either,
+    in_range,
     joined,
     limited,
     list_of,
@@ -59,6 +60,10 @@ RootReader = Callable[[str, str | None], Value]
 _NUMBER_KINDS: Final = frozenset({"integer", "number", "timestamp", "duration"})
 _MARKS: Final = re.compile(r"[-/. :T]+")
 _DIRECTIVE: Final = re.compile(r"%[a-zA-Z]")
+_MOST_KEPT: Final = 1024
+"""Numbers that are told apart of how many trusted values are kept, where there is no telling."""
+_MOST_PARTS: Final = 1000
+"""Values that a part of an instant can have, such as its milliseconds."""
 _MOST_ZONES: Final = 4096
 """Time zones that a text can name."""
 _CLAUSE: Final = re.compile(r"%(?:\.\d*)?[a-zA-Z]|%%")
@@ -165,20 +170,25 @@ class _Walk:
     # -- operators
 
     def _binary(self, node: Binary, scope: Scope) -> Value:
+        if node.operator == "+":
+            return self._sum(node, scope)
         values = [self.value(node.left, scope), self.value(node.right, scope)]
-        if node.operator not in {"+", "-", "*", "/", "%"}:
-            return _answer(values)
-        if node.operator != "+":
-            return _number_from(values)
+        return _number_from(values) if node.operator in {"-", "*", "/", "%"} else _answer(values)
+
+    def _sum(self, node: Binary, scope: Scope) -> Value:
+        """Return what is known of a sum: of numbers, of lists, or of texts put together.
+
+        All its operands are seen at once: what stands beside a date decides what it is.
+        """
+        operands = [(operand, self.value(operand, scope)) for operand in _summands(node)]
+        values = [value for _, value in operands]
         if any(value.is_list for value in values):
-            return _both_lists(values)
+            return _all_lists(values)
         if any(value.is_text for value in values):
-            sides = zip((node.left, node.right), values, strict=True)
-            parts = [_part_of_text(side, value) for side, value in sides]
-            return Value(joined(parts), is_text=True)
+            return Value(joined([_part_of_text(*operand) for operand in operands]), is_text=True)
         whole = stronger(*(value.total() for value in values))
-        is_sum = _is_number(node.left, values[0]) or _is_number(node.right, values[1])
-        if whole.level is Level.TEXT and not is_sum:
+        is_of_numbers = any(_is_number(*operand) for operand in operands)
+        if whole.level is Level.TEXT and not is_of_numbers:
             # Of values that nothing types, '+' joins texts or lists as well.
             return Value(whole)
         return _number_from(values)
@@ -254,6 +264,17 @@ class _Walk:
         return RULES.get(node.function, _whatever)(_InfluencedCall(node, values, whole))
 
 
+def _summands(node: ExpressionNode) -> Iterator[ExpressionNode]:
+    """Yield what a sum adds up, in its order."""
+    pending = [node]
+    while pending:
+        bare = without_parens(pending.pop())
+        if isinstance(bare, Binary) and bare.operator == "+":
+            pending += [bare.right, bare.left]
+        else:
+            yield bare
+
+
 def text_of_parts(parts: Sequence[Value | str]) -> Influence:
     """Return the influence on a text with values in it, such as `status ${steps.page.status}`."""
     return joined([part if isinstance(part, str) else part.as_text() for part in parts])
@@ -296,7 +317,7 @@ def _count(value: Value) -> Influence:
     return stronger(value.count(), _as_choice(value.total()))
 
 
-def _both_lists(values: Sequence[Value]) -> Value:
+def _all_lists(values: Sequence[Value]) -> Value:
     known = [value.items for value in values if value.items is not None]
     if len(known) == len(values):
         return list_of([item for items in known for item in items])
@@ -310,7 +331,7 @@ def _reordered(owner: Value, by: Influence) -> Value:
     size, shape = owner.most(), owner.count()
     if by:
         moved = order(by.origin, size)
-        bits = moved.bits + (shape.bits if shape.level is Level.CHOICE else 0)
+        bits = moved.bits + (shape.bits if shape.level <= Level.RANGE else 0)
         shape = stronger(shape, moved._replace(bits=bits))
     return Value(elements=owner.element(), shape=shape, floor=owner.floor, size=size)
 
@@ -358,7 +379,7 @@ def _number_from(values: Sequence[Value]) -> Value:
     match strongest.level:
         case Level.NOTHING:
             return TRUSTED
-        case Level.CHOICE:
+        case Level.CHOICE | Level.RANGE:
             return Value(_counted(influences, number(strongest.origin)))
         case Level.DATE:
             return Value(strongest)
@@ -372,7 +393,7 @@ def _measured(call: _InfluencedCall) -> Value:
 
 def _made_number(call: _InfluencedCall) -> Value:
     """Return a number that is made of anything: of one of few values, one of few numbers."""
-    is_one_of_few = call.whole.level is Level.CHOICE
+    is_one_of_few = call.whole.level <= Level.RANGE
     return Value(call.whole if is_one_of_few else number(call.whole.origin))
 
 
@@ -391,7 +412,13 @@ def _year(call: _InfluencedCall) -> Value:
 
 def _part_of_instant(call: _InfluencedCall) -> Value:
     """Return a part of a timestamp, which is one of a few numbers; of a duration it is a number."""
-    return Value(_as_choice(call.whole)) if call.whole.level <= Level.DATE else _computed(call)
+    match call.whole.level:
+        case Level.DATE:
+            return Value(in_range(call.whole.origin, _MOST_PARTS))
+        case Level.NUMBER | Level.TEXT:
+            return _computed(call)
+        case _:
+            return Value(call.whole)
 
 
 def _same_elements(call: _InfluencedCall) -> Value:
@@ -486,7 +513,7 @@ def _cut(call: _InfluencedCall) -> Value:
     whole = values[0].total()
     places = stronger(*(value.total() for value in values[1:]))
     if whole or not places:
-        if places and whole.level in {Level.CHOICE, Level.DATE, Level.NUMBER}:
+        if places and Level.NOTHING < whole.level < Level.TEXT:
             return Value(_counted([whole, _as_choice(places)], text(whole.origin)), is_text=True)
         return Value(whole, is_text=True)
     literal = None if node.target is None else without_parens(node.target)
@@ -501,7 +528,7 @@ def _cut(call: _InfluencedCall) -> Value:
 def _replaced(call: _InfluencedCall) -> Value:
     node = call.node
     whole, old, new, *limit = (value.total() for value in call.values)
-    if whole.level <= Level.CHOICE and new.level <= Level.CHOICE:
+    if whole.level <= Level.RANGE and new.level <= Level.RANGE:
         # Both texts are trusted, so what is searched for only chooses where one becomes the other.
         return Value(joined([whole, _chosen_parts(node, [old, *limit]), new]), is_text=True)
     marks = [without_parens(argument) for argument in node.arguments[:2]]
@@ -548,8 +575,8 @@ def _formatted_instant(call: _InfluencedCall) -> Value:
 def _number_of(value: Value) -> Influence:
     """Return the influence on how many elements there are: less than which of them are there."""
     count = value.count()
-    if count.level is Level.CHOICE and value.size is not None:
-        return choice(count.origin, value.size + 1)
+    if count.level in {Level.CHOICE, Level.RANGE}:
+        return in_range(count.origin, _MOST_KEPT if value.size is None else value.size + 1)
     return count
 
 

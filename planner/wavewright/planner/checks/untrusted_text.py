@@ -110,7 +110,7 @@ def _refused(
     reported = set[str]()
     for reading in readings:
         name = reading.names[0]
-        least = Level.DATE if name in signature.destination else Level.TEXT
+        least = Level.RANGE if name in signature.destination else Level.TEXT
         if name in reported or reading.influence.level < least or not is_sink(signature, name):
             continue
         reported.add(name)
