@@ -123,6 +123,28 @@ def test_no_more_calls_are_made_than_are_permitted(
     assert f"calls up to {needed}" in ran.err
 
 
+def test_a_plan_of_sub_plans_keeps_to_its_own_permits(
+    wavewright: CommandLine, project: Path
+) -> None:
+    (project / "read.yaml").write_text(
+        "inputs: {n: 0}\nsteps: [{id: files, tool: list_notes, params: {folder: notes}}]\n"
+        'result: {n: "${inputs.n + 1}", files: "${steps.files}"}\n',
+        encoding="utf-8",
+    )
+    (project / "plan.yaml").write_text(
+        "steps:\n  - {id: again, plan: read.yaml, repeat: "
+        '{until: "steps.again.n > 9", max: 3, params: {n: "${steps.again.n}"}}}\n'
+        'result: "${steps.again.n}"\n',
+        encoding="utf-8",
+    )
+    wavewright("check", "--permits", "plan.yaml")
+
+    ran = wavewright("run", "plan.yaml")
+
+    assert _permits(project / "plan.permits.json")["calls"] == 3
+    assert ran.code == 0, ran.out
+
+
 @pytest.mark.parametrize(("answer", "code"), [("always", 0), ("never", 1)])
 def test_a_patch_that_needs_more_than_the_permits_asks(
     wavewright: CommandLine, tmp_path: Path, answer: str, code: int

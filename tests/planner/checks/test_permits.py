@@ -65,7 +65,7 @@ def step(name: str, tool: str, /, for_each: Json = None, **params: Json) -> Json
 
 def permits(*steps: JsonObject, **fields: object) -> Permits:
     plan = Plan.model_validate({"version": 1, "steps": [*steps], **fields})
-    sources = PermitSources({"sort": "test:small"}, {"fetch": ["FETCH_TOKEN"]})
+    sources = PermitSources({"sort": ["test:small", "test:other"]}, {"fetch": ["FETCH_TOKEN"]})
     return infer_permits(plan, None, TOOLS, sources)
 
 
@@ -116,6 +116,7 @@ def test_a_plan_without_steps_that_reach_anything_needs_its_tools_only() -> None
         ),
         (step("a", "pay", iban="DE1", amount=1), "recipients", "DE1", "steps.a.params.iban"),
         (step("a", "sort", note=""), "models", "test:small", "steps.a.tool"),
+        (step("a", "sort", note=""), "models", "test:other", "steps.a.tool"),
         (step("a", "fetch", url="https://example.org/"), "secrets", "FETCH_TOKEN", "steps.a.tool"),
         (step("a", "agent", task="", tools=["fetch"]), "hosts", "*", "steps.a.params.tools"),
     ],
@@ -226,9 +227,76 @@ def test_a_call_with_whatever_value_comes_is_permitted_by_what_was_inferred(
 
     reason = refused_value(needed, TOOLS[name], {parameter: start + later})
 
-    # A path may lead out of a known folder again, and an address hold a user: these are refused.
-    leads_out = ".." in start + later or (kind == "hosts" and set("@\\") & set(start + later))
-    assert not reason or leads_out
+    # A path may lead out of a known folder again: it is refused.
+    leads_out = ".." in later or f"{literal[-1:]}{later[:1]}" == ".."
+    assert not reason or (kind == "paths" and leads_out)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "value", "call", "is_permitted"),
+    [
+        ("load", "path", "./${steps.b}", "./a.md", True),
+        ("load", "path", "../${steps.b}", "../a.md", True),
+        ("load", "path", "../${steps.b}", "../../a.md", False),
+        ("load", "path", "../shared/${steps.b}", "../shared/a.md", True),
+        ("load", "path", "../shared/${steps.b}", "../shared/../a.md", False),
+        ("load", "path", "notes/${steps.b}", "notes/.", True),
+        ("load", "path", "//${steps.b}", "//a.md", True),
+        ("fetch", "url", "https://me@x.example/${steps.b}", "https://me@x.example/a", True),
+        ("fetch", "url", "https://x.example/${steps.b}", "https://x.example/a\\b", True),
+        ("fetch", "url", "https:///${steps.b}", "https:///a", True),
+        ("fetch", "url", "https://x.example:${1 + 1}/${steps.b}", "https://y.example:2/", False),
+        ("fetch", "url", "${inputs.u + steps.b}", "https://docs.example/a", True),
+        ("fetch", "url", "${inputs.u}${steps.b}", "https://other.example/", False),
+        ("fetch", "url", "${steps.b ? 'https://x.example' : inputs.u}", "https://x.example", True),
+        ("fetch", "url", "${steps.b ? 'https://x.example' : inputs.u}", "https://y.example", False),
+        ("fetch", "url", "${['https://x.example'][steps.b]}", "https://y.example", False),
+        ("count", "items", "${steps.b}", [{"url": "https://x.example/"}], True),
+        ("post", "payload", "${steps.b}", {"to": "x@x.example", "url": "https://x.example"}, True),
+        ("post", "payload", "${[{'to': steps.b}]}", [{"to": "x@x.example"}], True),
+        ("post", "payload", "${[{'to': steps.b}]}", [{"path": "notes"}], False),
+    ],
+)
+def test_what_is_known_of_a_value_is_permitted_and_no_more(
+    name: str, parameter: str, value: Json, call: Json, *, is_permitted: bool
+) -> None:
+    used = step("a", name, **{parameter: value})
+    needed = permits(step("b", "count", items=[]), used, inputs={"u": "https://docs.example/"})
+
+    assert (refused_value(needed, TOOLS[name], {parameter: call}) == "") is is_permitted
+
+
+def test_calls_of_a_known_list_need_what_they_reach() -> None:
+    call: JsonObject = {"tool": "fetch", "params": {"url": "https://x.example/"}}
+
+    needed = permits(step("a", "dispatch.fetch.mail", [call], call="${item}"))
+
+    assert (set(needed.tools), set(needed.hosts)) == ({"fetch"}, {"x.example"})
+    assert needed.recipients == {}
+
+
+def test_a_secret_in_a_field_of_an_input_is_named() -> None:
+    login: JsonObject = {"type": "object", "properties": {"pin": {"format": "password"}}}
+    goal = Goal(
+        name="g",
+        job="j",
+        text="t",
+        inputs={"login": {"pin": "1234"}},
+        inputs_schema={"type": "object", "properties": {"login": login}},
+        tools=(),
+    )
+    plan = Plan.model_validate(
+        {"inputs": goal.inputs, "steps": [step("a", "count", items="${inputs.login.pin}")]}
+    )
+
+    assert set(infer_permits(plan, goal, TOOLS).secrets) == {"inputs.login"}
+
+
+@pytest.mark.parametrize("entry", ["./notes/", "notes/deep/../", "notes/a.md", "./notes/a.md"])
+def test_entries_of_a_file_are_read_as_values_are(entry: str) -> None:
+    known = Permits(tools={"load": ToolPermit()}, paths={entry: ()}, hosts={"Example.org": ()})
+
+    assert refused_value(known, TOOLS["load"], {"path": "notes/a.md"}) == ""
 
 
 def test_a_value_that_is_not_known_needs_some_entry_where_calls_are_held() -> None:

@@ -676,6 +676,7 @@ KEY = "api_key=9f8e7d6c5b4a39281706f5e4d3c2b1a0"
             {"password": "hunter2hunter2"}, "${string(inputs.size())}${inputs}", id="all inputs"
         ),
         pytest.param({"login": {"pin": "hunter2"}}, "${inputs.login.pin}", id="a part of an input"),
+        pytest.param({"untyped": "hunter2"}, "${string(inputs.untyped)}", id="without a type"),
     ],
 )
 def test_a_secret_in_what_is_sent_is_refused(inputs: JsonObject, text: str) -> None:
@@ -683,6 +684,7 @@ def test_a_secret_in_what_is_sent_is_refused(inputs: JsonObject, text: str) -> N
         "type": "object",
         "properties": {
             "password": {"anyOf": [{"type": "string", "format": "password"}, {"type": "null"}]},
+            "untyped": {"format": "password"},
             "login": {
                 "type": "object",
                 "properties": {

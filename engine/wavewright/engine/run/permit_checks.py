@@ -11,22 +11,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from wavewright.planner.checks.permits import (
+    ANY,
     Permits,
     PermitSources,
     infer_permits,
     refused_value,
 )
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.plan import SUB_PLAN, Plan, dispatched_tools
 from wavewright.planner.language.signatures import AGENT, ToolSignature
 from wavewright.planner.ports.model_port import ModelError
-from wavewright.planner.types import Json
+from wavewright.planner.types import Json, as_list, as_object
 from wavewright.tools.functions.dispatch import part_call
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.tool import Tool, ToolCall
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
+    from wavewright.executor.events.state import RunState
 
 
 def needed_permits(
@@ -39,12 +41,10 @@ def needed_permits(
 def _sources(
     plan: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature], settings: Settings
 ) -> PermitSources:
-    asking = sorted(
-        name for name, tool in tools.items() if tool.expected_tokens > 0 and _is_used(name, plan)
-    )
-    models = {name: _model(name, goal, settings) for name in asking}
+    asking = [name for name in _called_tools(plan, tools) if tools[name].expected_tokens > 0]
+    models = {name: _models(name, goal, settings) for name in asking}
     if any(gate.judge is not None for gate in plan.gates):
-        models["judge"] = _model("judge", goal, settings)
+        models["judge"] = _models("judge", goal, settings)
     secrets = {
         name: section.secret_variables
         for name in tools
@@ -54,12 +54,19 @@ def _sources(
     return PermitSources(models, secrets)
 
 
-def _is_used(name: str, plan: Plan) -> bool:
-    return any(step.tool == name for step in plan.steps)
+def _called_tools(plan: Plan, tools: Mapping[str, ToolSignature]) -> list[str]:
+    """Return the tools that a plan's steps may call, by way of data or an agent as well."""
+    called = {step.tool for step in plan.steps}
+    called |= {part for step in plan.steps for part in dispatched_tools(step.tool)}
+    if any(name == AGENT or tools[name].calls_agents for name in called & tools.keys()):
+        return sorted(tools)
+    return sorted(called & tools.keys())
 
 
-def _model(name: str, goal: Goal | None, settings: Settings) -> str:
-    """Return the model that a tool asks, or judges of gates; `*` where none can be chosen now."""
+def _models(name: str, goal: Goal | None, settings: Settings) -> tuple[str, ...]:
+    """Return the models that a tool may ask, or judges of gates: the chosen one and those that stand
+    in for it; `*` where none can be chosen now.
+    """
     from wavewright.tools.models.endpoints import choose_model
     from wavewright.tools.workers.specs import load_workers
 
@@ -71,10 +78,28 @@ def _model(name: str, goal: Goal | None, settings: Settings) -> str:
     if name == "judge":
         role = "judge"
     try:
-        return choose_model(settings, preference, role, os.environ).model
+        choice = choose_model(settings, preference, role, os.environ)
     except ModelError:
         # Which model a run will ask is not known before one is configured: any is permitted.
-        return "*"
+        return (ANY,)
+    return choice.model, *choice.fallbacks
+
+
+def calls_made(state: RunState) -> int:
+    """Return how many calls a run has made that count: those of steps that have ended, and of the
+    items of those that have not.
+    """
+    accepted = state.plans[-1].plan if state.plans else {}
+    steps = map(as_object, as_list(accepted.get("steps")))
+    uncounted = {str(step.get("id")) for step in steps if step.get("tool") == SUB_PLAN}
+    ended = (step.attempts for name, step in state.steps.items() if name not in uncounted)
+    under_way = (
+        item.attempts
+        for name, items in state.items.items()
+        if name not in uncounted and name not in state.steps
+        for item in items.values()
+    )
+    return sum(ended) + sum(under_way)
 
 
 class CallAllowance:

@@ -18,7 +18,7 @@ from wavewright.config import exit_codes
 from wavewright.config.documents import read_document_file
 from wavewright.config.errors import WavewrightError
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Budget, Plan
+from wavewright.planner.language.plan import SUB_PLAN, Budget, Plan
 from wavewright.planner.reading.reader import read_model
 
 if TYPE_CHECKING:
@@ -153,10 +153,11 @@ def permitted_tools(context: RunContext) -> Mapping[str, Tool]:
     tools, permits = context.tools, context.permits
     if permits is None:
         return tools
-    from wavewright.engine.run.permit_checks import CallAllowance, PermittedCall
+    from wavewright.engine.run.permit_checks import CallAllowance, PermittedCall, calls_made
 
-    calls_made = sum(step.attempts for step in context.state.steps.values())
-    allowance = CallAllowance(permits, calls_made)
+    allowance = CallAllowance(permits, calls_made(context.state))
+    # A sub-plan's step calls nothing of its own: it gives the result of the plan that it calls.
     return {
-        name: replace(tool, call=PermittedCall(tool, allowance)) for name, tool in tools.items()
+        name: tool if name == SUB_PLAN else replace(tool, call=PermittedCall(tool, allowance))
+        for name, tool in tools.items()
     }

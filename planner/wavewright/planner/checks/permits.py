@@ -26,6 +26,8 @@ from wavewright.planner.cel.embedded import (
     split_references,
 )
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.checks.safety import declared_secrets
+from wavewright.planner.checks.types import PlanTypes
 from wavewright.planner.checks.untrusted_text import (
     ADDRESS_FORMATS,
     ADDRESS_NAMES,
@@ -46,15 +48,19 @@ from wavewright.planner.language.signatures import (
     ToolSignature,
     is_open_to_agents,
 )
+from wavewright.planner.plans.beginnings import Beginning, known_beginnings
 from wavewright.planner.plans.dispatch import with_dispatched
 from wavewright.planner.plans.estimates import known_items, known_values
 from wavewright.planner.plans.let_and_stop import with_let
 from wavewright.planner.plans.uses import holds_expression
 from wavewright.planner.schemas.views import (
+    SchemaView,
     ScopedSchema,
     element_schema,
     field_schema,
+    field_schemas,
     scoped_schema,
+    subschema,
     view_schema,
 )
 from wavewright.planner.types import Effect, Json, as_object
@@ -71,6 +77,8 @@ _RECIPIENT_NAMES: Final = frozenset(
     | {"iban", "channel", "receiver", "destination"}
 )
 _RECIPIENT_FORMATS: Final = frozenset({"email", "idn-email"})
+_OPEN: Final = scoped_schema({})
+_MAX_DEPTH: Final = 6
 _MAX_ITEMS_KNOWN: Final = 1000
 """Items of a list whose values are looked at; of a longer one any value is taken."""
 
@@ -130,8 +138,10 @@ class PermitEntry(NamedTuple):
 class PermitSources(NamedTuple):
     """What permits depend on beside the plan and the signatures of its tools."""
 
-    models: Mapping[str, str] = {}
-    """The model that each tool asks, and under `judge` that of gates."""
+    models: Mapping[str, Sequence[str]] = {}
+    """The models that each tool may ask, those that stand in included, and under `judge` those of
+    gates.
+    """
     secrets: Mapping[str, Collection[str]] = {}
     """By tool, the variables of the environment that its calls need."""
 
@@ -157,7 +167,7 @@ def infer_permits(
         needs.add_step(step)
     for gate in plan.gates:
         if gate.judge is not None:
-            needs.add("models", sources.models.get("judge", ANY), f"gates.{gate.id}")
+            needs.add_models("judge", f"gates.{gate.id}")
     budget = goal.limits.budget if goal is not None else None
     return Permits(
         tools={
@@ -267,22 +277,74 @@ def _reaching(
         for kind in _kinds(signature, name, place):
             yield kind, value
         return
-    for inner_name, part, inner in _parts(name, value, place):
+    for inner_name, part, inner in _parts(signature, name, value, place):
         yield from _reaching(signature, inner_name, part, inner)
 
 
-def _parts(name: str, value: Json, place: ScopedSchema) -> Iterator[tuple[str, Json, ScopedSchema]]:
+def _parts(
+    signature: ToolSignature, name: str, value: Json, place: ScopedSchema
+) -> Iterator[tuple[str, Json, ScopedSchema]]:
     """Yield the parts of a list or an object, each with the name and the schema that say what it
     is.
     """
-    view, nothing = view_schema(place), scoped_schema({})
+    view = view_schema(place)
     if isinstance(value, list):
-        element = element_schema(view) if view.kind == "array" else None
-        yield from ((name, part, element or nothing) for part in value)
+        element = element_schema(view) or _OPEN
+        yield from ((name, part, element) for part in value)
     elif isinstance(value, dict):
-        is_named = any(mentions(name, nothing, words, ()) for words in _WORDS)
         for key, part in value.items():
-            yield name if is_named else key, part, field_schema(view, key) or nothing
+            inner_name = _name_of_field(signature, name, key, view)
+            if inner_name is not None:
+                yield inner_name, part, field_schema(view, key) or _OPEN
+
+
+def _name_of_field(signature: ToolSignature, name: str, key: str, view: SchemaView) -> str | None:
+    """Return the name that says what a field of a parameter reaches; None where it reaches nothing.
+
+    To a tool that only reads, a field that its schema does not name is data, such as the `url` of a
+    page that it counts.
+    """
+    if _is_named(name):
+        return name
+    return key if _acts(signature) or key in field_schemas(view) else None
+
+
+def _is_named(name: str) -> bool:
+    """Whether the name of a parameter says what it reaches, whatever its parts are called."""
+    return any(mentions(name, _OPEN, words, ()) for words in _WORDS)
+
+
+def _acts(signature: ToolSignature) -> bool:
+    return bool(signature.effects - {"read"}) and not signature.only_asks_model
+
+
+def _kinds_of_unknown(
+    signature: ToolSignature, name: str, place: ScopedSchema, typed: ScopedSchema, depth: int = 0
+) -> Iterator[ReachKind]:
+    """Yield what a value may reach of which only a type is known: its own, or that of its place."""
+    view = view_schema(typed)
+    if view.kind == "open":
+        view = view_schema(place)
+    own = view_schema(place)
+    if view.kind == "open" or depth > _MAX_DEPTH:
+        yield from _kinds(signature, name, place)
+        if _acts(signature) and not _is_named(name):
+            yield from _REACHES
+    for branch in view.branches:
+        yield from _kinds_of_unknown(signature, name, place, branch.scoped, depth + 1)
+    if view.kind == "string":
+        yield from _kinds(signature, name, place)
+    elif view.kind == "array":
+        part = element_schema(view) or _OPEN
+        yield from _kinds_of_unknown(signature, name, element_schema(own) or _OPEN, part, depth + 1)
+    elif view.kind == "object":
+        for key, schema in field_schemas(view).items():
+            inner_name = _name_of_field(signature, name, key, own)
+            if inner_name is not None:
+                part, inner = subschema(schema, view.root), field_schema(own, key) or _OPEN
+                yield from _kinds_of_unknown(signature, inner_name, inner, part, depth + 1)
+        if field_schema(view, "") is not None:  # it may have fields that its type does not name
+            yield from _kinds_of_unknown(signature, name, _OPEN, _OPEN, depth + 1)
 
 
 def _place_of(signature: ToolSignature, name: str) -> ScopedSchema:
@@ -303,8 +365,7 @@ def _kinds(signature: ToolSignature, name: str, place: ScopedSchema) -> Iterator
 def _is_recipient(signature: ToolSignature, name: str, place: ScopedSchema) -> bool:
     if name in signature.destination:
         return True
-    acts = bool(signature.effects - {"read"})
-    return acts and mentions(name, place, _RECIPIENT_NAMES, _RECIPIENT_FORMATS)
+    return _acts(signature) and mentions(name, place, _RECIPIENT_NAMES, _RECIPIENT_FORMATS)
 
 
 _WORDS: Final = (ADDRESS_NAMES, _PATH_NAMES, _RECIPIENT_NAMES)
@@ -322,6 +383,7 @@ class _Needs:
         sources: PermitSources,
     ) -> None:
         self.plan = plan
+        self.types = PlanTypes(plan, goal, tools)
         self.goal = goal
         self.tools = tools
         self.sources = sources
@@ -329,13 +391,18 @@ class _Needs:
         self.effects = dict[str, frozenset[Effect]]()
         self.calls = 0
         self._entries = dict[str, dict[str, list[str]]]()
-        self._secret_inputs = _secret_inputs(goal)
+        self._secret_inputs = declared_secrets(goal)
 
     def add(self, kind: str, name: str, because: str) -> None:
         """Add a reference to an entry."""
         references = self._entries.setdefault(kind, {}).setdefault(name, [])
         if because not in references:
             references.append(because)
+
+    def add_models(self, asker: str, because: str) -> None:
+        """Add the models that a tool, or `judge`, may ask."""
+        for model in self.sources.models.get(asker, (ANY,)):
+            self.add("models", model, because)
 
     def entries(self, kind: str) -> dict[str, Because]:
         """Return the entries of a kind; those that `*` covers are left out."""
@@ -350,7 +417,7 @@ class _Needs:
         at = f"steps.{step.id}"
         if parts := dispatched_tools(step.tool):
             self.calls += self._most_calls(step, signature)
-            self._add_chosen([self.tools[part] for part in parts], f"{at}.tool")
+            self._add_dispatched(step, parts, at)
             self._add_secrets(step)
             return
         self._add_tool(signature, f"{at}.tool")
@@ -363,13 +430,28 @@ class _Needs:
         if step.tool == AGENT or signature.calls_agents:
             self._add_agent(step, f"{at}.params.tools" if "tools" in step.params else f"{at}.tool")
 
+    def _add_dispatched(self, step: Step, parts: Sequence[str], at: str) -> None:
+        """Add the calls of a list; where it is not known, its tools with whatever values."""
+        calls = known_items(self.plan, step)
+        if calls is None or len(calls) > _MAX_ITEMS_KNOWN:
+            self._add_chosen([self.tools[part] for part in parts], f"{at}.tool")
+            return
+        for call in map(as_object, calls):
+            signature = self.tools.get(str(call.get("tool")))
+            if signature is None or signature.name not in parts:
+                continue  # it is never made
+            self._add_tool(signature, f"{at}.tool")
+            for name, value in as_object(call.get("params")).items():
+                for kind, text in _reaching(signature, name, value, _place_of(signature, name)):
+                    self.add(kind, _reached(kind, text), f"{at}.for_each")
+
     def _add_tool(self, signature: ToolSignature, because: str) -> None:
         self.effects[signature.name] = signature.effects
         references = self.of_tools.setdefault(signature.name, [])
         if because not in references:
             references.append(because)
         if signature.expected_tokens > 0:
-            self.add("models", self.sources.models.get(signature.name, ANY), because)
+            self.add_models(signature.name, because)
         for variable in self.sources.secrets.get(signature.name, ()):
             self.add("secrets", variable, because)
 
@@ -401,7 +483,8 @@ class _Needs:
             self._add_tool(signature, because)
             self._add_chosen(signature.within, because)
             for parameter in as_object(signature.input_schema.get("properties")):
-                for kind in _kinds(signature, parameter, _place_of(signature, parameter)):
+                place = _place_of(signature, parameter)
+                for kind in _kinds_of_unknown(signature, parameter, place, place):
                     for reached in _bounded(signature, kind, parameter):
                         self.add(kind, reached, because)
 
@@ -426,14 +509,23 @@ class _Needs:
                     yield kind, _reached(kind, text)
             return
         if not isinstance(value, str):
-            for inner_name, part, inner in _parts(name, value, place):
+            for inner_name, part, inner in _parts(signature, name, value, place):
                 yield from self._reached_by(step, signature, inner_name, part, inner)
             return
+        beginnings = known_beginnings(self.plan, step, value)
+        typed = scoped_schema(self.types.value(value, step))
+        is_text = all(way.is_whole for way in beginnings) or view_schema(typed).kind == "string"
+        if not is_text:
+            for kind in _kinds_of_unknown(signature, name, place, typed):
+                for reached in _bounded(signature, kind, name):
+                    yield kind, reached
+            return
         for kind in _kinds(signature, name, place):
-            start = _known_start(kind, value)
-            bounded = [start] if start else _bounded(signature, kind, name)
-            for reached in bounded:
-                yield kind, reached
+            for way in beginnings:
+                start = _known_start(kind, way)
+                bounded = _bounded(signature, kind, name) if start is None else [start]
+                for reached in bounded:
+                    yield kind, reached
 
     def _add_secrets(self, step: Step) -> None:
         for where, text in _places(step):
@@ -464,16 +556,6 @@ def _inputs_read(text: str, inputs: frozenset[str]) -> frozenset[str]:
     return inputs if None in names else inputs & names
 
 
-def _secret_inputs(goal: Goal | None) -> frozenset[str]:
-    schemas = as_object(goal.inputs_schema.get("properties")) if goal is not None else {}
-    return frozenset(
-        name
-        for name, schema in schemas.items()
-        if isinstance(schema, dict)
-        and (schema.get("format") == "password" or schema.get("writeOnly") is True)
-    )
-
-
 def _bounded(signature: ToolSignature, kind: ReachKind, name: str) -> Iterator[str]:
     """Yield what a parameter of a tool may reach whatever its value is."""
     hosts = signature.allowed_hosts.get(name) if kind == "hosts" else None
@@ -485,44 +567,55 @@ def _bounded(signature: ToolSignature, kind: ReachKind, name: str) -> Iterator[s
         yield f"*.{host.lower()}"
 
 
-def _known_start(kind: ReachKind, text: str) -> str:
-    """Return the host or the folder that a text with references begins with; nothing where it is
-    not known.
+def _known_start(kind: ReachKind, beginning: Beginning) -> str | None:
+    """Return what a text reaches of which the beginning is known: its host or folder, or all of it;
+    None where that is not known.
     """
-    start = text.partition("${")[0]
+    start = beginning.text
+    if beginning.is_whole:
+        return _reached(kind, start)
     if kind == "hosts":
-        scheme, separator, rest = start.partition("://")
+        _, separator, rest = start.partition("://")
         # Only where the host has ended: `https://example.org${x}` may go on as another name.
-        if not separator or not any(end in rest for end in "/?#"):
-            return ""
-        return _reached("hosts", f"{scheme}://{rest}")
+        has_ended = separator and any(end in rest for end in "/?#")
+        return _host(start) if has_ended else None
     if kind == "paths" and "/" in start:
-        return f"{posixpath.normpath(start[: start.rindex('/') + 1])}/".replace("//", "/")
-    return ""
+        return _folder(start[: start.rindex("/")] + "/")
+    return None
 
 
 def _reached(kind: ReachKind, text: str) -> str:
     """Return the host, path or recipient that a value names."""
     match kind:
         case "hosts":
-            return _host(text)
+            return _host(text) or text
         case "paths":
-            ending = "/" if text.endswith("/") and text != "/" else ""
-            return f"{posixpath.normpath(text)}{ending}" if text else "."
+            return _folder(text) if text.endswith("/") else _path(text)
         case "recipients":
             return text
 
 
-def _host(text: str) -> str:
-    """Return the host of an address, or of a bare host; the whole text where it has none."""
+def _path(text: str) -> str:
+    """Return a path without `.`, inner `..` and doubled slashes."""
+    path = posixpath.normpath(text)
+    return path[1:] if path.startswith("//") else path
+
+
+def _folder(text: str) -> str:
+    """Return a path as an entry that covers all below it, which ends in a slash."""
+    path = _path(text)
+    return path if path.endswith("/") else f"{path}/"
+
+
+def _host(text: str) -> str | None:
+    """Return the host of an address, or of a bare host; None where it cannot be told."""
     try:
         parts = urlsplit(text if "://" in text else f"//{text}")
-        # A user or a backslash leads readers of addresses to different hosts.
-        if parts.hostname is None or "@" in parts.netloc or "\\" in text:
-            return text
-        return parts.hostname
+        # A user or a backslash before the path leads readers of addresses to different hosts.
+        is_clear = "@" not in parts.netloc and "\\" not in parts.netloc
+        return parts.hostname if is_clear else None
     except ValueError:
-        return text
+        return None
 
 
 def _covers(kind: ReachKind, entry: str, wanted: str) -> bool:
@@ -531,12 +624,28 @@ def _covers(kind: ReachKind, entry: str, wanted: str) -> bool:
         return True
     if wanted == ANY:
         return False
-    if kind == "hosts":
-        return entry.startswith("*.") and wanted.endswith(entry[1:])
-    if kind == "paths":
-        below = wanted.startswith(entry) if entry.endswith("/") else False
-        return below and not wanted.startswith("../") and "/../" not in wanted
-    return False
+    # Whoever writes an entry by hand writes `./notes/` or `Example.org`.
+    entry = _reached(kind, entry)
+    if kind == "hosts" and entry.startswith("*."):
+        return wanted.endswith(entry[1:])
+    if kind == "paths" and entry.endswith("/"):
+        return _is_within(_path(wanted), _path(entry))
+    return entry == wanted
+
+
+def _is_within(path: str, folder: str) -> bool:
+    """Whether a path is a folder or lies below it, both without `.` and inner `..`."""
+    if folder == ".":
+        rest = path
+    elif path == folder:
+        return True
+    else:
+        above = folder if folder.endswith("/") else f"{folder}/"
+        if not path.startswith(above):
+            return False
+        rest = path.removeprefix(above)
+    # A folder above, such as `..`, is left again by what goes on with `..`.
+    return not rest.startswith("/") and rest.split("/")[0] != ".."
 
 
 def _is_more(needed: float | None, given: float | None) -> bool:

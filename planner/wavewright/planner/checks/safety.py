@@ -32,6 +32,7 @@ from wavewright.planner.checks.untrusted_text import (
     untrusted_parameters,
 )
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
+from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Step
 from wavewright.planner.language.signatures import (
     AGENT,
@@ -49,7 +50,7 @@ from wavewright.planner.schemas.views import (
     subschema,
     view_schema,
 )
-from wavewright.planner.types import StepId, as_object
+from wavewright.planner.types import JsonSchema, StepId, as_object
 
 _MAX_DEPTH: Final = 4
 """How deep in a schema a secret is looked for."""
@@ -108,25 +109,32 @@ def _sent_secrets(subject: CheckContext) -> Iterator[Diagnostic]:
 
 def _secret_inputs(subject: CheckContext) -> frozenset[str]:
     """Return the inputs that are declared as secrets, or whose values look like one."""
-    declared = subject.goal.inputs_schema.get("properties") if subject.goal is not None else None
-    root = subject.goal.inputs_schema if subject.goal is not None else {}
-    schemas = as_object(declared)
-    named = {name for name, schema in schemas.items() if _declares_secret(subschema(schema, root))}
     looking = {
         name
         for name, value in subject.plan.inputs.items()
         if any(_looks_secret(text) for _, text in iterate_strings(value, ""))
     }
-    return frozenset(named | looking)
+    return declared_secrets(subject.goal) | looking
+
+
+def declared_secrets(goal: Goal | None) -> frozenset[str]:
+    """Return the inputs of a goal that its schema declares as secrets, or to hold one."""
+    root = {} if goal is None else goal.inputs_schema
+    schemas = as_object(root.get("properties"))
+    return frozenset(
+        name for name, schema in schemas.items() if _declares_secret(subschema(schema, root))
+    )
 
 
 def _declares_secret(place: ScopedSchema, depth: int = 0) -> bool:
     """Whether a schema, or a part of it, declares a secret."""
-    if place.schema.get("writeOnly") is True:
+    if _is_marked_secret(
+        place.schema
+    ):  # also where it names no type, of which a view keeps nothing
         return True
     view = view_schema(place)
     for branch in view.branches or (view,):
-        if branch.schema.get("format") == "password" or branch.schema.get("writeOnly") is True:
+        if _is_marked_secret(branch.schema):
             return True
         parts = [subschema(part, branch.root) for part in field_schemas(branch).values()]
         if branch.kind == "array" and (elements := element_schema(branch)) is not None:
@@ -134,6 +142,10 @@ def _declares_secret(place: ScopedSchema, depth: int = 0) -> bool:
         if depth < _MAX_DEPTH and any(_declares_secret(part, depth + 1) for part in parts):
             return True
     return False
+
+
+def _is_marked_secret(schema: JsonSchema) -> bool:
+    return schema.get("format") == "password" or schema.get("writeOnly") is True
 
 
 def _looks_secret(text: str) -> bool:

@@ -29,30 +29,30 @@ from wavewright.planner.plans.uses import ExpressionUse, embedded_uses, holds_ex
 from wavewright.planner.types import Json, JsonObject, StepId
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MAX_ITEMS_INSPECTED = 1000
+MAX_ITEMS_INSPECTED = 1000
 
-_INPUT_ROOTS = frozenset({"inputs"})
-_ITEM_ROOTS = frozenset({"inputs", "item", "index"})
+INPUT_ROOTS = frozenset({"inputs"})
+ITEM_ROOTS = frozenset({"inputs", "item", "index"})
 
 
 def known_items(plan: Plan, step: Step) -> list[Json] | None:
     """Return the list that a step runs over, where it is known."""
-    values = _value(step.for_each, plan.scope({}), _INPUT_ROOTS)
+    values = value_if_known(step.for_each, plan.scope({}), INPUT_ROOTS)
     return values[0] if values and isinstance(values[0], list) else None
 
 
 def known_values(plan: Plan, step: Step, value: Json) -> Iterator[Json]:
     """Yield what an argument is, once for each call of the step; nothing where it is not known."""
     variables = plan.scope({})
-    once = _value(value, variables, _INPUT_ROOTS)
+    once = value_if_known(value, variables, INPUT_ROOTS)
     if once:
         yield from once
         return
-    for index, item in enumerate((known_items(plan, step) or [])[:_MAX_ITEMS_INSPECTED]):
-        yield from _value(value, {**variables, "item": item, "index": index}, _ITEM_ROOTS)
+    for index, item in enumerate((known_items(plan, step) or [])[:MAX_ITEMS_INSPECTED]):
+        yield from value_if_known(value, {**variables, "item": item, "index": index}, ITEM_ROOTS)
 
 
-def _value(value: Json, variables: JsonObject, roots: frozenset[str]) -> list[Json]:
+def value_if_known(value: Json, variables: JsonObject, roots: frozenset[str]) -> list[Json]:
     """Return the value in a list of one, or nothing where it reads anything but these roots or
     cannot be had.
     """

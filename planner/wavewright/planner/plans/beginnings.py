@@ -1,0 +1,117 @@
+"""How the texts of a plan may begin, as far as that is known before the run.
+
+Inputs, literals and the items of a known list are known, and so are the ways of a choice among
+these. A text that goes on with something else is known up to there: the host of an address, or the
+folder of a path.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from wavewright.planner.cel.embedded import split_references
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.nodes import (
+    Binary,
+    Conditional,
+    ExpressionNode,
+    Index,
+    ListLiteral,
+    without_parens,
+)
+from wavewright.planner.cel.parser import parse_expression
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.plans.estimates import (
+    INPUT_ROOTS,
+    ITEM_ROOTS,
+    MAX_ITEMS_INSPECTED,
+    known_items,
+    value_if_known,
+)
+from wavewright.planner.types import JsonObject
+
+_MAX_WAYS: Final = 64
+"""Ways in which one text may begin, that are told apart."""
+
+
+class Beginning(NamedTuple):
+    """What is known of a text before the run."""
+
+    text: str
+    is_whole: bool
+    """Whether nothing follows."""
+
+
+_NOTHING_KNOWN: Final = Beginning("", is_whole=False)
+
+
+def known_beginnings(plan: Plan, step: Step, text: str) -> list[Beginning]:
+    """Return how a text may begin: each way that choices among known texts and the items of a known
+    list leave open.
+
+    >>> from wavewright.planner import Plan
+    >>> fetch = {"id": "a", "tool": "fetch", "params": {"url": "${inputs.base}/${steps.b}"}}
+    >>> plan = Plan.model_validate({"inputs": {"base": "https://example.org"}, "steps": [fetch]})
+    >>> known_beginnings(plan, plan.steps[0], "${inputs.base}/${steps.b}")
+    [Beginning(text='https://example.org/', is_whole=False)]
+    """
+    variables = plan.scope({})
+    items = known_items(plan, step) if step.for_each is not None else None
+    if items is None or len(items) > MAX_ITEMS_INSPECTED:
+        return _beginnings(text, variables, INPUT_ROOTS)
+    ways = dict[Beginning, None]()
+    for index, item in enumerate(items):
+        scope = {**variables, "item": item, "index": index}
+        ways |= dict.fromkeys(_beginnings(text, scope, ITEM_ROOTS))
+    return [*ways]
+
+
+def _beginnings(text: str, variables: JsonObject, roots: frozenset[str]) -> list[Beginning]:
+    ways = [Beginning("", is_whole=True)]
+    try:
+        for part in split_references(text):
+            if isinstance(part, str):
+                following = [Beginning(part, is_whole=True)]
+            elif known := value_if_known(f" ${{{part.expression}}}", variables, roots):
+                # Beside the blank it is written as in any text, also a number such as a port.
+                following = [Beginning(str(known[0])[1:], is_whole=True)]
+            else:
+                source = part.expression
+                following = _results(parse_expression(source), source, variables, roots)
+            ways = _continued(ways, following)
+    except ExpressionError:
+        return [_NOTHING_KNOWN]
+    return ways
+
+
+def _results(
+    node: ExpressionNode, source: str, variables: JsonObject, roots: frozenset[str]
+) -> list[Beginning]:
+    """Return how the text begins that an expression gives."""
+    known = value_if_known(f"${{{source[node.start : node.end]}}}", variables, roots)
+    if known:
+        text = known[0]
+        return [Beginning(text, is_whole=True)] if isinstance(text, str) else [_NOTHING_KNOWN]
+    match without_parens(node):
+        case Conditional(yes=yes, no=no):
+            return [way for part in (yes, no) for way in _results(part, source, variables, roots)]
+        case Binary(operator="+", left=left, right=right):
+            before = _results(left, source, variables, roots)
+            return _continued(before, _results(right, source, variables, roots))
+        case Index(operand=ListLiteral(items=items)):
+            return [way for part in items for way in _results(part, source, variables, roots)]
+        case _:
+            return [_NOTHING_KNOWN]
+
+
+def _continued(ways: list[Beginning], following: list[Beginning]) -> list[Beginning]:
+    """Return how texts begin that go on in one of several ways."""
+    if len(ways) * len(following) > _MAX_WAYS:
+        return [_NOTHING_KNOWN]
+    continued = list[Beginning]()
+    for way in ways:
+        if way.is_whole:
+            continued += [Beginning(way.text + more.text, more.is_whole) for more in following]
+        else:
+            continued.append(way)
+    return continued
