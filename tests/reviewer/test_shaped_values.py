@@ -235,6 +235,8 @@ def test_a_value_that_the_planner_shapes_is_refused_or_worth_little(value: str) 
         ({"id": "x", "tool": "join_up", "params": {"parts": ["${steps.towns[0].name}", "rules"]}}, "x"),
         ({**STEPS[1], "params": {"number": "${item + 1}"}}, "towns"),
         ({**STEPS[1], "for_each": "${steps.ids.map(i, i + 1)}"}, "towns"),
+        ({**STEPS[1], "for_each": [1, 2, 5]}, "towns"),
+        ({**STEPS[1], "for_each": "${[1, 2, 5]}"}, "sum.total"),
     ],
 )  # fmt: skip
 def test_what_a_planner_shapes_in_a_step_is_followed_into_the_result(

@@ -255,6 +255,9 @@ def total_2(**step: Any) -> JsonObject:
         "${steps.items.map(i, i.price > 2.0 ? i : steps.items[2])}",
         1000,
         "many",
+        "${steps.items.map(i, {'price': math.abs(i.price)})}",
+        "${steps.items.map(i, {'price': math.sqrt(i.price)})}",
+        "${steps.items.map(i, {'price': math.ceil(i.price)})}",
     ],
 )
 def test_a_patch_may_not_supply_data(items: Json) -> None:

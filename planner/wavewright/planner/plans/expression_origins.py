@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import add, mul, sub
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from wavewright.planner.cel.nodes import (
     Binary,
@@ -34,95 +34,18 @@ from wavewright.planner.cel.nodes import (
     without_parens,
 )
 from wavewright.planner.plans.job_words import Figures, JobWords, Operator
-from wavewright.planner.types import StepId
+from wavewright.planner.plans.origins import (
+    EMPTY_VALUES,
+    NO_TEXTS,
+    NOTHING,
+    Origins,
+    has_digit,
+    shown,
+    without_name,
+)
 
-NO_STEPS: Final = frozenset[StepId]()
-NO_TEXTS: Final = frozenset[str]()
-_NO_FIGURES: Final = frozenset[Figures]()
-
-
-@dataclass(frozen=True, slots=True)
-class Origins:
-    """Where a value comes from, and what its author wrote beside it."""
-
-    data: frozenset[StepId] = NO_STEPS
-    """Steps that fetch data."""
-    inputs: frozenset[str] = NO_TEXTS
-    """Inputs of the job."""
-    models: frozenset[StepId] = NO_STEPS
-    """Steps in which a model answers."""
-    literals: frozenset[str] = NO_TEXTS
-    """What the plan's author wrote in place of data, as JSON."""
-    labels: frozenset[str] = NO_TEXTS
-    """Words around values that are read, which are no literals as long as something is read."""
-    is_read: bool = False
-    """Whether anything but literals is read, as `index` is."""
-    is_of_items: bool = False
-    """Whether it is a list with an entry for each item of a step, in their order, none of which comes
-    before the others.
-    """
-    factors: frozenset[str] = NO_TEXTS
-    """What makes of a value another one: a unit, a sign, an option, the name of another field."""
-    choices: frozenset[str] = NO_TEXTS
-    """What chooses a part of a value: a bound, a place, a key."""
-    computed: frozenset[str] = NO_TEXTS
-    """Computations and defaults that count as nothing in a plan, and as literals in a patch."""
-    applied: frozenset[Figures] = _NO_FIGURES
-    """Figures that the expression has applied to what it reads."""
-    handed: frozenset[Figures] = _NO_FIGURES
-    """Figures that the steps before have applied: a unit counts once, also across steps."""
-
-    @property
-    def reads(self) -> bool:
-        """Whether anything but literals is in it."""
-        return self.is_read or bool(self.data or self.inputs or self.models)
-
-    def applied_so_far(self) -> frozenset[Figures]:
-        """Return the figures that have been applied, by the steps before and then here."""
-        return frozenset(
-            (*before, *here) for before in self.handed or {()} for here in self.applied or {()}
-        ) - {()}
-
-    def joined(self, *others: Origins) -> Origins:
-        """Return the origins of a value that is made of this one and others."""
-        parts = (self, *others)
-        return Origins(
-            NO_STEPS.union(*(part.data for part in parts)),
-            NO_TEXTS.union(*(part.inputs for part in parts)),
-            NO_STEPS.union(*(part.models for part in parts)),
-            NO_TEXTS.union(*(part.literals for part in parts)),
-            NO_TEXTS.union(*(part.labels for part in parts)),
-            any(part.is_read for part in parts),
-            any(part.is_of_items for part in parts),
-            NO_TEXTS.union(*(part.factors for part in parts)),
-            NO_TEXTS.union(*(part.choices for part in parts)),
-            NO_TEXTS.union(*(part.computed for part in parts)),
-            _NO_FIGURES.union(*(part.applied for part in parts)),
-            _NO_FIGURES.union(*(part.handed for part in parts)),
-        )
-
-    def settled(self) -> Origins:
-        """Return the origins of a whole value: its words are literals where nothing is read."""
-        if self.reads:
-            return self
-        return replace(self, literals=self.literals | self.labels, labels=NO_TEXTS)
-
-    def deciding(self, said: JobWords) -> Origins:
-        """Return the origins of a decision that is taken on this value; what it is compared with is
-        no part of it, but chooses unless the job has said it.
-        """
-        if not self.reads:
-            return self.settled()
-        bounds = (self.literals | self.labels) - _EMPTY_VALUES
-        return self.choosing(frozenset(text for text in bounds if text and not said.names(text)))
-
-    def choosing(self, unsaid: frozenset[str]) -> Origins:
-        """Return the origins of a decision on this value, by bounds that the job has not said."""
-        choices = self.choices | self.factors | unsaid
-        return Origins(self.data, self.inputs, self.models, is_read=True, choices=choices)
-
-
-NOTHING: Final = Origins()
+if TYPE_CHECKING:
+    from wavewright.planner.plans.value_trials import ValueTrials
 
 
 class StepOutputs(Protocol):
@@ -150,6 +73,7 @@ class ExpressionOrigins:
     """Returns the origins of a root of expressions, or of a field right below it."""
     said: JobWords
     outputs: StepOutputs
+    trials: ValueTrials
 
     def of(self, node: ExpressionNode, names: Locals) -> Origins:
         """Return the origins of the value that a node gives, with the names that macros gave."""
@@ -239,73 +163,24 @@ class ExpressionOrigins:
             return not self.of(key, names).reads
         if isinstance(key.value, str):
             return False
-        is_first = key.value == 0 and not value.is_of_items
+        is_of_parts = _is_call(node.operand, {"split"})  # whose first one is no better
+        is_first = key.value == 0 and not value.is_of_items and not is_of_parts
         return not (is_first or self.said.names_place(key.value))
 
     # Decisions
 
     def _decision(self, node: Unary | Binary | LogicalOperation | Has, names: Locals) -> Origins:
         """Return the origins of a decision; one that is taken beforehand is a literal."""
-        if isinstance(node, Binary) and self._is_decided(node):
+        if self.trials.is_constant(node):
             return self._written(node)
         if isinstance(node, Binary) and node.operator in _FLIPPED:
             return self._comparison(node, names)
         if isinstance(node, LogicalOperation):
-            if self._leaves_nothing_open(node):
-                return self._written(node)
             sides = (self.of(side, names) for side in children(node))
             both = NOTHING.joined(*(side.deciding(self.said) for side in sides))
             # A side that reads nothing has decided: `… || true`, `… && false`.
             return both.joined(Origins(choices=both.literals)) if both.reads else both
         return self._all(children(node), names).deciding(self.said)
-
-    def _leaves_nothing_open(self, node: LogicalOperation) -> bool:
-        """Whether what is joined has one answer: `x > 9 || x <= 9`, `c && !c`."""
-        excluded = dict[frozenset[str], frozenset[str]]()
-        for operand in self._operands(node):
-            asked, holds = self._answers(operand)
-            # One side is enough for `||`, and for `&&` all have to hold.
-            answers = holds if node.operator == "||" else _ANY - holds
-            excluded[asked] = excluded.get(asked, frozenset()) | answers
-        return _ANY in excluded.values()
-
-    def _operands(self, node: LogicalOperation) -> Iterator[ExpressionNode]:
-        """Yield what one operator joins, also where it stands in parentheses."""
-        for operand in map(without_parens, node.operands):
-            if isinstance(operand, LogicalOperation) and operand.operator == node.operator:
-                yield from self._operands(operand)
-            else:
-                yield operand
-
-    def _answers(self, node: ExpressionNode) -> tuple[frozenset[str], frozenset[str]]:
-        """Return what a condition asks about, and the signs between these for which it holds; one
-        that compares nothing holds for `=`.
-        """
-        bare = without_parens(node)
-        if isinstance(bare, Unary) and bare.operator == "!":
-            asked, holds = self._answers(bare.operand)
-            return asked, _ANY - holds
-        if not isinstance(bare, Binary) or bare.operator not in _FLIPPED:
-            return frozenset({self._source(bare)}), frozenset("=")
-        left, right = self._source(bare.left), self._source(bare.right)
-        operator = bare.operator if left < right else _FLIPPED[bare.operator]
-        return frozenset({left, right}), frozenset("<>" if operator == "!=" else operator)
-
-    def _is_decided(self, node: Binary) -> bool:
-        """Whether a comparison has one answer: with itself, or of a size with what it always is."""
-        if self._source(node.left) == self._source(node.right):
-            return True
-        among = without_parens(node.right)
-        if node.operator == "in" and isinstance(among, ListLiteral):
-            return self._source(node.left) in map(self._source, among.items)
-        size, operator, bound = node.left, node.operator, constant(node.right)
-        if bound is None:
-            size, operator, bound = node.right, _FLIPPED.get(operator, ""), constant(node.left)
-        if bound is None or not _is_call(size, {"size"}):
-            return False
-        if operator in {">=", "<"}:
-            return bound <= 0
-        return operator in {">", "<=", "!=", "=="} and bound < 0
 
     def _comparison(self, node: Binary, names: Locals) -> Origins:
         """Return the origins of a comparison; a period that the job names has days for its bounds."""
@@ -363,8 +238,10 @@ class ExpressionOrigins:
         if None in words or len(texts) < len(words):
             return None
         bounds = {figure for condition in conditions for figure in _constants(condition)}
-        is_asked = all(self._is_asked(text, texts, bounds) for text in texts if text)
-        if not is_asked and texts not in _ANSWERS:
+        unasked = {text for text in texts if text and not self._is_asked(text, texts, bounds)}
+        # Between two answers that are asked for there may be a third: `rise`, `fall`, `unchanged`.
+        is_between = len(texts) > 2 and all(self._is_neither(text, bounds) for text in unasked)
+        if unasked and not is_between and texts not in _ANSWERS:
             return None
         decisions = [self.of(condition, names).deciding(self.said) for condition in conditions]
         if any(decision.literals or not decision.reads for decision in decisions):
@@ -378,10 +255,12 @@ class ExpressionOrigins:
         denied = text.removeprefix("not ")
         if not self.said.names(denied if denied in answers else text):
             return False
-        if not _LETTER.search(text):
-            return False
-        figures = [word for word in text.split() if has_digit(word)]
-        return all(_PLAIN_FIGURE.fullmatch(word) and float(word) in bounds for word in figures)
+        return _LETTER.search(text) is not None and _figures_are(bounds, text)
+
+    def _is_neither(self, text: str, bounds: Collection[float]) -> bool:
+        """Whether an answer says that none of the others holds, or that values are equal."""
+        words = {word for word in text.split() if not has_digit(word)}
+        return bool(words) and words <= _NEITHER and _figures_are(bounds, text)
 
     def _defaulted(self, node: Conditional) -> ExpressionNode | None:
         """Return the value of a condition that only has a default where what the value reads is not
@@ -392,7 +271,7 @@ class ExpressionOrigins:
         if not is_there:
             value, default = default, value
         text = _text_of(default)
-        is_nothing = self._source(default) in _EMPTY_VALUES or (
+        is_nothing = self._source(default) in EMPTY_VALUES or (
             text is not None and text.casefold().strip() in _NOTHING_THERE
         )
         if asked is None or not is_nothing:
@@ -552,12 +431,18 @@ class ExpressionOrigins:
 
     def _is_percentage_of_named(self, figures: Figures) -> bool:
         """Whether figures make of a value a percentage of a figure that the job names, or its growth
-        from there: `x / 2000.0 * 100.0`.
+        from there: `x / 5000.0 * 100.0`, `(x - 5000.0) / 5000.0`.
         """
-        if len(figures) == 2 and figures[0] == ("*", 100.0):
-            figures = figures[::-1]
-        whole, rest = figures[:1], figures[1:]
-        return whole[0][0] == "/" and self.said.asks_for(whole) and rest in _OF_SHARES
+        wholes = [at for at, (operator, _) in enumerate(figures) if operator == "/"]
+        if len(wholes) != 1 or not self.said.asks_for((figures[wholes[0]],)):
+            return False
+        whole = figures[wholes[0]][1]
+        rest = (*figures[: wholes[0]], *figures[wholes[0] + 1 :])
+        if rest and rest[0] in {("-", whole), ("from", whole)}:
+            # What is taken off the whole, or it off this, before the division.
+            return rest[1:] in {(), (("*", 100.0),)}
+        is_before = wholes[0] == 0 or rest == (("*", 100.0),)
+        return is_before and rest in _OF_SHARES
 
     def _is_share(self, node: ExpressionNode, names: Locals) -> bool:
         """Whether a value is a share of another one, as a percentage and a growth are made of."""
@@ -650,10 +535,13 @@ class ExpressionOrigins:
             return Origins(inputs=frozenset({"now()"}))
         target = () if node.target is None else (node.target,)
         if node.function in _QUESTIONS:
-            if node.arguments and _text_of(node.arguments[0]) == "":
-                # Every text contains the empty one.
-                return self._written(node)
-            return self._all((*target, *node.arguments), names).deciding(self.said)
+            if self.trials.is_constant(node):
+                return self._written(node)  # every text contains the empty one
+            asked = self._all((*target, *node.arguments), names)
+            if node.function == "matches":
+                # A pattern says what its words say.
+                asked = replace(asked, labels=frozenset(map(_words_of_pattern, asked.labels)))
+            return asked.deciding(self.said)
         if node.function in _SHAPERS and target:
             return self._all(target, names).settled().joined(self._part(node, names))
         if node.function == "format":
@@ -665,7 +553,9 @@ class ExpressionOrigins:
         if node.function == "zip":
             lists = [self.of(argument, names).settled() for argument in node.arguments]
             return NOTHING.joined(*lists, self._twice(node.arguments, names))
-        return self._all((*target, *node.arguments), names).settled()
+        found = self._all((*target, *node.arguments), names).settled()
+        calculates = node.function.startswith("math.") and node.function not in _EXTREMES
+        return found.joined(self._computed(node)) if calculates and found.reads else found
 
     def _bounded(
         self, node: ExpressionNode, values: Sequence[ExpressionNode], names: Locals
@@ -697,14 +587,18 @@ class ExpressionOrigins:
         is_of_date = node.function == "substring" and cut in _DATE_PARTS
         if is_of_date and self.outputs.is_date(source, target):
             return NOTHING
+        if node.function == "charAt":
+            return self._choice(node)
         figures = written.literals
         is_unsaid = not all(self.said.names(text) for text in figures)
-        is_choice = (is_unsaid or target.is_of_items) and figures - _EMPTY_VALUES
+        is_choice = (is_unsaid or target.is_of_items) and figures - EMPTY_VALUES
         return self._choice(node) if is_choice else NOTHING
 
     # Macros
 
     def _macro(self, node: Macro, names: Locals) -> Origins:
+        if node.function in _CONDITIONS and self.trials.is_constant(node):
+            return self._written(node)
         over = self.of(node.range, names)
         if node.function in _CHOOSERS:
             ordered = replace(over, is_of_items=False)
@@ -882,6 +776,20 @@ def _is_call(node: ExpressionNode, functions: Iterable[str]) -> bool:
     return isinstance(bare, FunctionCall) and bare.function in functions
 
 
+def _words_of_pattern(pattern: str) -> str:
+    """Return a regular expression without its flags and anchors, so that its words are left; as it is
+    where there is more in it than words.
+    """
+    words = _PATTERN_MARKS.sub(" ", pattern)
+    return pattern if _PATTERN.search(words) else words
+
+
+def _figures_are(bounds: Collection[float], text: str) -> bool:
+    """Whether all figures in an answer are bounds of the decision that it answers."""
+    figures = [word for word in text.split() if has_digit(word)]
+    return all(_PLAIN_FIGURE.fullmatch(word) and float(word) in bounds for word in figures)
+
+
 def _entries(node: ListLiteral | MapLiteral) -> list[ExpressionNode]:
     if isinstance(node, ListLiteral):
         return [*node.items]
@@ -929,41 +837,15 @@ def _cases(node: ExpressionNode) -> tuple[list[ExpressionNode], list[ExpressionN
     return conditions, values
 
 
-def without_name(words: str, read: str) -> str:
-    """Return the words before a field without the name of this field: `Total: ${steps.x.total}`."""
-    fields = FIELDS.findall(read)
-    if not fields:
-        return words
-    names = {fields[-1].casefold(), fields[-1].replace("_", " ").casefold()}
-    return "" if words.strip(" :=-,;|\n").casefold() in names else words
-
-
-def has_digit(text: str) -> bool:
-    """Whether a figure may stand in a text."""
-    return _DIGIT.search(text) is not None
-
-
-def shown(text: str) -> str:
-    """Return what an author wrote on one line, and not all of it where it is long."""
-    line = " ".join(text.split())
-    return line if len(line) <= _MAX_SHOWN else f"{line[: _MAX_SHOWN - 1]}…"
-
-
-FIELDS: Final = re.compile(r"\.(\w+)\b(?!\()")
-"""The names of fields in an expression."""
-_MAX_SHOWN: Final = 60
-_DIGIT: Final = re.compile(r"\d")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _PLAIN_FIGURE: Final = re.compile(r"\d+(?:\.\d+)?")
 _WORD: Final = re.compile(r"[^\W_]")
 _PATH: Final = re.compile(r"[\w.]+(?:\[[^\]]*\][\w.]*)*")
 _BULLET: Final = re.compile(r"\s*[-\u2013*\u2022]\s+")
+_PATTERN_MARKS: Final = re.compile(r"\(\?[a-z]+\)|\\b|[\^$|()]|\.\*|\\s[+*]?")
+_PATTERN: Final = re.compile(r"[\\\[\]{}*+?.]")
 _FORMAT_SPECIFIER: Final = re.compile(r"%[-0]*\d*(?:\.\d+)?[a-zA-Z]")
 
-_EMPTY_VALUES: Final = frozenset({"0", "0.0", '""', "''", "[]", "{}", "false", "null"})
-"""Nothing, as expressions write it: no bound has to be named for it, and it may stand for what is not
-there.
-"""
 _NO_VALUES: Final = frozenset({"null", '""', "''"})
 _NOTHING_THERE: Final = frozenset(
     {"", "-", "none", "n/a", "na", "unknown", "not known", "not available", "no data", "missing"}
@@ -972,9 +854,25 @@ _NOTHING_THERE: Final = frozenset(
 _ANSWERS: Final = ({"yes", "no"}, {"y", "n"}, {"true", "false"})
 """A decision in words, whatever was asked."""
 
+_NEITHER: Final = frozenset(
+    {
+        *(
+            "unchanged",
+            "flat",
+            "stable",
+            "steady",
+            "constant",
+            "no",
+            "change",
+            "neutral",
+            "neither",
+        ),
+        *("equal", "equals", "even", "same", "the", "as", "to", "exactly", "at", "level", "tie"),
+    }
+)
+"""Words of an answer that says nothing but that none of the others holds."""
+
 _FLIPPED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-_ANY: Final = frozenset("<=>")
-"""How two values may compare."""
 _ASKED_OF_SIZES: Final = frozenset({(">", "0"), ("!=", "0"), ("==", "0"), (">=", "1"), ("<", "1")})
 """Comparisons by which a size is asked whether there is anything."""
 _ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%"})

@@ -37,6 +37,9 @@ class JobWords:
             _number(figure) if figure else _ROUNDED[word]
             for figure, word in _ROUNDING.findall(said)
         }
+        self._figures |= {
+            _number(figure) for groups in _AMOUNT.findall(said) for figure in filter(None, groups)
+        }
         self._figures |= {percentage / 100 for percentage in self._percentages}
         self._places = {
             _ORDINALS[word]
@@ -212,10 +215,23 @@ def _periods(said: str) -> tuple[set[str], set[tuple[str, str]]]:
             after = dt.date(first.year + first.month // 12, first.month % 12 + 1, 1)
         else:
             after = dt.date(first.year + 1, 1, 1)
-        last = after - dt.timedelta(1)
-        bounds |= {(sign, edge.isoformat()) for sign in (">=", "<") for edge in (first, after)}
-        bounds |= {(sign, last.isoformat()) for sign in (">", "<=")}
+        bounds |= _bounds_of(first, after)
+    for ordinal, part, letter, digit, year in _PART.findall(said):
+        months = _PARTS[part or letter]
+        number = 12 // months if ordinal == "last" else _NUMBERS_OF_PARTS[ordinal or digit]
+        begin = months * (number - 1)
+        if begin < 12:
+            first = dt.date(int(year), begin + 1, 1)
+            end = begin + months
+            bounds |= _bounds_of(first, dt.date(int(year) + end // 12, end % 12 + 1, 1))
     return named, bounds
+
+
+def _bounds_of(first: dt.date, after: dt.date) -> set[tuple[str, str]]:
+    """Return how values are compared with days to be before, in or after a period."""
+    last = after - dt.timedelta(1)
+    bounds = {(sign, edge.isoformat()) for sign in (">=", "<") for edge in (first, after)}
+    return bounds | {(sign, last.isoformat()) for sign in (">", "<=")}
 
 
 _DIGIT: Final = re.compile(r"\d")
@@ -224,6 +240,20 @@ _SIGNS: Final = re.compile("[%‰±<>≈~€$£¥]")
 _YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _FIGURE: Final = r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)"
+_LIKE_A_YEAR: Final = r"(?<![\w.,/-])((?:19|20)\d\d)(?![\w/-]|[.,]\d)"
+_AMOUNT: Final = re.compile(
+    rf"""
+    (?:\b(?<!later\s)(?<!earlier\s)(?<!newer\s)(?<!older\s)(?<!younger\s)
+        (?:than|above|below|under|exceeds?|exceeding|least|most|exactly|plus|minus|add|less|times
+        |nearest|multiplied\sby|divided\sby|percent\sof|%\sof|against|beyond|reach\w*|all)\s
+        |[€$£¥]\s?){_LIKE_A_YEAR}
+    | {_LIKE_A_YEAR}(?=\s?[%‰€$£¥]|\s(?:percent|eur|usd|euros?|dollars?|pounds?|people)\b)
+    | (?<!in\s)(?<!since\s)(?<!of\s)(?<![\w.,/-])((?:19|20|21)00)(?=\s\w+s\b)
+    | (?<![\w.,/-])([12],\d\d\d)(?![\w/-]|[.,]\d)
+    """,
+    re.VERBOSE,
+)
+"""Figures that might be years, and by what stands beside them are none: `more than 2000`."""
 _PERCENTAGE: Final = re.compile(rf"{_FIGURE}\s?(?:%|per ?cent\b)")
 
 # Figures that people write as words; `one` is often none.
@@ -283,6 +313,7 @@ fahrenheit f: *1.8+32
 thousand thousands: /1000
 million millions: /1000000 /1000
 billion billions: /1000000000 /1000000 /1000
+hundred hundreds: /100
 km kilometre kilometres kilometer kilometers: /1000 *1.609344 *3.6
 m metre metres meter meters: *1000 *0.3048 /100 /1000
 cm centimetres centimeters: *100 *2.54 /10
@@ -349,6 +380,17 @@ _PERIOD: Final = re.compile(
     (?!\d)
     """,
     re.VERBOSE,
+)
+_PARTS: Final = {"half": 6, "quarter": 3, "h": 6, "q": 3}
+"""The months of a part of a year."""
+_NUMBERS_OF_PARTS: Final = {
+    **{word: number for number, word in enumerate(("first", "second", "third", "fourth"), 1)},
+    **{f"{number}{end}": number for number, end in enumerate(("st", "nd", "rd", "th"), 1)},
+    **{str(number): number for number in range(1, 5)},
+}
+_PART: Final = re.compile(
+    r"\b(?:(first|second|third|fourth|last|1st|2nd|3rd|4th)\s(half|quarter)|([hq])([1-4]))"
+    r"(?:\sof|\sin|/)?(?:\sthe\syear)?\s?((?:19|20)\d\d)(?!\d)"
 )
 _SHARED_YEAR: Final = re.compile(
     rf"({_MONTH}(?: {_NUMBERED})?)"

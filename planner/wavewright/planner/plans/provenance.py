@@ -27,28 +27,30 @@ from typing import Final, Literal, TypeAlias
 
 from wavewright.planner.cel.embedded import EmbeddedExpression, bare_expression, split_references
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.nodes import Identifier
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.plain_paths import plain_read
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import ASK_MODEL, SUB_PLAN, Gate, Plan, Step
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature
 from wavewright.planner.plans.answer_types import only_answers
-from wavewright.planner.plans.expression_origins import (
+from wavewright.planner.plans.figures import numbers_in
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.job_words import JobWords
+from wavewright.planner.plans.origins import (
     FIELDS,
     NO_STEPS,
     NO_TEXTS,
     NOTHING,
-    ExpressionOrigins,
     Origins,
     has_digit,
     shown,
     without_name,
 )
-from wavewright.planner.plans.figures import numbers_in
-from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.plans.job_words import JobWords
-from wavewright.planner.plans.step_types import answer_types
+from wavewright.planner.plans.step_types import answer_types, call_output_schema
 from wavewright.planner.plans.uses import gate_reads
+from wavewright.planner.schemas.validation import infer_schema
+from wavewright.planner.schemas.views import array_schema, scoped_schema, self_contained_schema
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_object
 
 _SourceKind: TypeAlias = Literal["data", "model", "computed", "unknown"]
@@ -72,9 +74,8 @@ class PlanProvenance:
         self._is_strict = is_strict
         self.steps: dict[StepId, Origins] = {}
         """The origins of each step's output; without steps that depend on a cycle."""
-        self._tool_of = {step.id: step.tool for step in plan.steps}
-        self._with_items = {step.id for step in plan.steps if step.for_each is not None}
         graph = PlanGraph.of(plan)
+        self._step_of = graph.steps
         for step_id in graph.order():
             origins = self._of_step(graph.steps[step_id])
             if is_strict:
@@ -227,7 +228,8 @@ class PlanProvenance:
         if kind == "data" or is_source:
             # Without items nothing is fetched: an empty list is the result, and the author's.
             own = Origins(data=frozenset({step.id}), literals=item.literals & _EMPTY_LIST)
-            return own.joined(self._echoed(step, params), _misdirected(step, params, item))
+            asked = Origins(choices=self._unnamed_items(step, item))
+            return own.joined(self._echoed(step, params), _misdirected(step, params, item), asked)
         if step.tool == SUB_PLAN:
             return replace(NOTHING.joined(*params.values()).settled(), labels=NO_TEXTS)
         whole = NOTHING.joined(item, *params.values())
@@ -244,6 +246,16 @@ class PlanProvenance:
             computed=whole.computed,
             handed=whole.applied_so_far(),
         )
+
+    def _unnamed_items(self, step: Step, item: Origins) -> frozenset[str]:
+        """Return the items of a fetch that the author listed, and that the job does not name:
+        `for_each: [1, 2]`.
+        """
+        if step.for_each is None or item.reads:
+            return NO_TEXTS
+        unnamed = {text for text in item.literals - _EMPTY_LIST if not self.said.names(text)}
+        listing = f"{', '.join(sorted(unnamed))} for {step.id}"
+        return frozenset({shown(listing)}) if unnamed else NO_TEXTS
 
     def _item(self, step: Step) -> Origins:
         return replace(self._value(step.for_each, NOTHING).settled(), is_of_items=False)
@@ -378,10 +390,22 @@ class PlanProvenance:
         except ExpressionError:
             return NOTHING
 
+        if isinstance(tree, Identifier):
+            return self._root(tree.name, None, item)
+
         def root(name: str, field: str | None) -> Origins:
             return self._root(name, field, item)
 
-        found = ExpressionOrigins(expression, root, self.said, self).of(tree, {}).joined(keys)
+        # Plain paths, which most plans have alone, need neither.
+        from wavewright.planner.plans.expression_origins import ExpressionOrigins
+        from wavewright.planner.plans.value_trials import ValueTrials
+
+        trials = ValueTrials(expression, tree, self._type_of_root)
+        found = ExpressionOrigins(expression, root, self.said, self, trials).of(tree, {})
+        if found.reads and not found.literals and trials.is_constant(tree):
+            # What comes to one value whatever is read was written, in many words: `x - x + 9.0`.
+            found = found.joined(Origins(literals=frozenset({shown(expression)})))
+        found = found.joined(keys)
         if not self._is_strict:
             return found
         figures = frozenset(label for label in found.labels if has_digit(label))
@@ -403,15 +427,33 @@ class PlanProvenance:
         return frozenset(chosen)
 
     def _schema_of(self, step: StepId) -> JsonSchema:
-        tool = self._tools.get(self._tool_of.get(step, ""))
+        if step not in self._step_of:
+            return {}
+        tool = self._tools.get(self._step_of[step].tool)
         return {} if tool is None else tool.output_schema
+
+    def _type_of_root(self, root: str, name: str | None) -> JsonSchema:
+        """Return the schema of a root of expressions, or of a field right below it."""
+        if root == "index":
+            return {"type": "integer"}
+        if root == "inputs" and name in self._plan.inputs:
+            return infer_schema(self._plan.inputs[name])
+        step = self._step_of.get(StepId(name or "")) if root == "steps" else None
+        if step is None:
+            return {}
+        output = call_output_schema(step, self._tools)
+        if step.for_each is None:
+            return output
+        return self_contained_schema(array_schema(scoped_schema(output)))
 
     def _root(self, root: str, name: str | None, item: Origins) -> Origins:
         """Return the origins of a root of expressions, or of a field right below it."""
         match root:
             case "steps" if name is not None:
                 origins = self.steps.get(StepId(name), NOTHING)
-                return replace(origins, is_of_items=StepId(name) in self._with_items)
+                step = self._step_of.get(StepId(name))
+                has_items = step is not None and step.for_each is not None
+                return replace(origins, is_of_items=has_items)
             case "inputs":
                 return self._input(name)
             case "item":

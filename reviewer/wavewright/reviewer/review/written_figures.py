@@ -74,8 +74,10 @@ class WrittenParts:
         texts = [f" {_plain(text)} " for _, text in iterate_strings(value)]
         words = set[str]()
         for step in self._steps:
-            for text in step.params.values() if self._provenance.computes(step) else ():
-                if not isinstance(text, str) or "${" in text or not _plain(text):
+            if not self._provenance.computes(step):
+                continue
+            for _, text in iterate_strings(dict(step.params), ""):
+                if "${" in text or not _plain(text):
                     continue
                 word = f" {_plain(text)} "
                 if word not in said and any(word in other for other in texts):
@@ -108,8 +110,7 @@ class WrittenParts:
         words = [
             _plain(text)
             for step in self._asking
-            for text in step.params.values()
-            if isinstance(text, str)
+            for _, text in iterate_strings(dict(step.params), "")
         ]
         dictated = {text for text in said if any(text in prompt for prompt in words)}
         for step in self._asking if dictated else ():

@@ -1,0 +1,130 @@
+"""Origins: where a value comes from, and what its author wrote beside it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from wavewright.planner.types import StepId
+
+if TYPE_CHECKING:
+    from wavewright.planner.plans.job_words import Figures, JobWords
+
+NO_STEPS: Final = frozenset[StepId]()
+NO_TEXTS: Final = frozenset[str]()
+_NO_FIGURES: Final[frozenset[Figures]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Where a value comes from, and what its author wrote beside it."""
+
+    data: frozenset[StepId] = NO_STEPS
+    """Steps that fetch data."""
+    inputs: frozenset[str] = NO_TEXTS
+    """Inputs of the job."""
+    models: frozenset[StepId] = NO_STEPS
+    """Steps in which a model answers."""
+    literals: frozenset[str] = NO_TEXTS
+    """What the plan's author wrote in place of data, as JSON."""
+    labels: frozenset[str] = NO_TEXTS
+    """Words around values that are read, which are no literals as long as something is read."""
+    is_read: bool = False
+    """Whether anything but literals is read, as `index` is."""
+    is_of_items: bool = False
+    """Whether it is a list with an entry for each item of a step, in their order, none of which comes
+    before the others.
+    """
+    factors: frozenset[str] = NO_TEXTS
+    """What makes of a value another one: a unit, a sign, an option, the name of another field."""
+    choices: frozenset[str] = NO_TEXTS
+    """What chooses a part of a value: a bound, a place, a key."""
+    computed: frozenset[str] = NO_TEXTS
+    """Computations and defaults that count as nothing in a plan, and as literals in a patch."""
+    applied: frozenset[Figures] = _NO_FIGURES
+    """Figures that the expression has applied to what it reads."""
+    handed: frozenset[Figures] = _NO_FIGURES
+    """Figures that the steps before have applied: a unit counts once, also across steps."""
+
+    @property
+    def reads(self) -> bool:
+        """Whether anything but literals is in it."""
+        return self.is_read or bool(self.data or self.inputs or self.models)
+
+    def applied_so_far(self) -> frozenset[Figures]:
+        """Return the figures that have been applied, by the steps before and then here."""
+        return frozenset(
+            (*before, *here) for before in self.handed or {()} for here in self.applied or {()}
+        ) - {()}
+
+    def joined(self, *others: Origins) -> Origins:
+        """Return the origins of a value that is made of this one and others."""
+        parts = (self, *others)
+        return Origins(
+            NO_STEPS.union(*(part.data for part in parts)),
+            NO_TEXTS.union(*(part.inputs for part in parts)),
+            NO_STEPS.union(*(part.models for part in parts)),
+            NO_TEXTS.union(*(part.literals for part in parts)),
+            NO_TEXTS.union(*(part.labels for part in parts)),
+            any(part.is_read for part in parts),
+            any(part.is_of_items for part in parts),
+            NO_TEXTS.union(*(part.factors for part in parts)),
+            NO_TEXTS.union(*(part.choices for part in parts)),
+            NO_TEXTS.union(*(part.computed for part in parts)),
+            _NO_FIGURES.union(*(part.applied for part in parts)),
+            _NO_FIGURES.union(*(part.handed for part in parts)),
+        )
+
+    def settled(self) -> Origins:
+        """Return the origins of a whole value: its words are literals where nothing is read."""
+        if self.reads:
+            return self
+        return replace(self, literals=self.literals | self.labels, labels=NO_TEXTS)
+
+    def deciding(self, said: JobWords) -> Origins:
+        """Return the origins of a decision that is taken on this value; what it is compared with is
+        no part of it, but chooses unless the job has said it.
+        """
+        if not self.reads:
+            return self.settled()
+        bounds = (self.literals | self.labels) - EMPTY_VALUES
+        return self.choosing(frozenset(text for text in bounds if text and not said.names(text)))
+
+    def choosing(self, unsaid: frozenset[str]) -> Origins:
+        """Return the origins of a decision on this value, by bounds that the job has not said."""
+        choices = self.choices | self.factors | unsaid
+        return Origins(self.data, self.inputs, self.models, is_read=True, choices=choices)
+
+
+NOTHING: Final = Origins()
+
+
+def without_name(words: str, read: str) -> str:
+    """Return the words before a field without the name of this field: `Total: ${steps.x.total}`."""
+    fields = FIELDS.findall(read)
+    if not fields:
+        return words
+    names = {fields[-1].casefold(), fields[-1].replace("_", " ").casefold()}
+    return "" if words.strip(" :=-,;|\n").casefold() in names else words
+
+
+def has_digit(text: str) -> bool:
+    """Whether a figure may stand in a text."""
+    return _DIGIT.search(text) is not None
+
+
+def shown(text: str) -> str:
+    """Return what an author wrote on one line, and not all of it where it is long."""
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_SHOWN else f"{line[: _MAX_SHOWN - 1]}…"
+
+
+FIELDS: Final = re.compile(r"\.(\w+)\b(?!\()")
+"""The names of fields in an expression."""
+_MAX_SHOWN: Final = 60
+_DIGIT: Final = re.compile(r"\d")
+EMPTY_VALUES: Final = frozenset({"0", "0.0", '""', "''", "[]", "{}", "false", "null"})
+"""Nothing, as expressions write it: no bound has to be named for it, and it may stand for what is not
+there.
+"""

@@ -1,0 +1,159 @@
+"""Trials: whether an expression has one value whatever is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from wavewright.planner.cel.nodes import Macro
+from wavewright.planner.cel.parser import parse_expression
+from wavewright.planner.plans.value_trials import ValueTrials
+from wavewright.planner.types import JsonObject, JsonSchema
+
+ROW: JsonObject = {
+    "type": "object",
+    "properties": {
+        "price": {"type": "number"},
+        "name": {"type": "string"},
+        "day": {"type": "string"},
+    },
+}
+OUTPUT: JsonSchema = {
+    "type": "object",
+    "properties": {
+        "total": {"type": "number"},
+        "n": {"type": "integer"},
+        "ok": {"type": "boolean"},
+        "text": {"type": "string"},
+        "day": {"type": "string"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "rows": {"type": "array", "items": {"$ref": "#/$defs/Row"}},
+        "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    },
+    "$defs": {"Row": ROW},
+}
+
+
+def is_constant(expression: str, *, is_typed: bool) -> bool:
+    def type_of(root: str, name: str | None) -> JsonSchema:
+        if root == "inputs" and name is not None:
+            return {"type": "integer"}
+        return OUTPUT if root == "steps" and is_typed else {}
+
+    tree = parse_expression(expression)
+    return ValueTrials(expression, tree, type_of).is_constant(tree)
+
+
+DECIDES = """
+steps.a.total > 1000.0 && steps.a.total < 2000.0
+steps.a.total > steps.b.total && steps.b.total > steps.c.total
+steps.a.total == steps.b.total && steps.b.total == steps.c.total
+steps.a.total >= 0.0
+steps.a.total / steps.b.total > 0.35
+(steps.a.total - steps.b.total) / steps.b.total * 100.0 > 5.0
+math.abs(steps.a.total - steps.b.total) < 0.01
+math.sqrt(steps.a.total) > 100.0
+math.round(steps.a.total / 1000.0) > 5.0
+steps.a.total > 3.0 * steps.b.total
+steps.a.total >= 10.0 && steps.a.total <= 20.0 && steps.b.total >= 30.0 && steps.b.total <= 40.0
+steps.a.n == 17
+steps.a.n % 2 == 0
+steps.a.n in [3, 5, 7]
+steps.a.n >= inputs.n
+steps.a.ok && steps.b.ok && steps.c.ok
+!steps.a.ok
+steps.a.text == 'flood'
+steps.a.text != ''
+steps.a.text.trim() == ''
+steps.a.text.size() > 3
+steps.a.text.matches('^[A-Z]{3}[0-9]+$')
+steps.a.text.contains('flood') && steps.a.text.contains('fire')
+steps.a.text.startsWith('A') && steps.a.text.endsWith('z')
+steps.a.text.contains('@') && steps.a.text.contains('.') && !steps.a.text.contains(' ')
+steps.a.text.split(',').size() > 2
+double(steps.a.text) > 400.0
+string(steps.a.n) == steps.b.text
+steps.a.note == null
+steps.a.tags.size() > 0
+steps.a.tags.size() > 25
+steps.a.tags.exists(t, t == 'red')
+steps.a.tags.all(t, t.startsWith('r'))
+'red' in steps.a.tags
+sets.contains(steps.a.tags, ['red', 'blue', 'green', 'white'])
+steps.a.rows.all(r, r.price > 0.0)
+steps.a.rows.exists(r, r.price > 100.0 && r.name == 'Bel')
+steps.a.rows.all(r, steps.b.rows.exists(q, q.name == r.name))
+steps.a.rows.filter(r, r.price > 100.0).size() >= 2
+steps.a.rows.map(r, r.price).max() - steps.a.rows.map(r, r.price).min() > 10.0
+steps.a.rows.filter(r, r.price > 9.0).size() > steps.a.rows.filter(r, r.price <= 9.0).size()
+steps.a.rows.sortBy(r, r.price)[0].name == 'Bel'
+timestamp(steps.a.day) > timestamp('2024-03-01T00:00:00Z')
+timestamp(steps.a.day).getFullYear() == 2024
+timestamp(steps.a.day).getMonth() + 1 == 12
+timestamp(steps.a.day) < now()
+now() - timestamp(steps.a.day) < duration('720h')
+steps.a.day >= '2024-01-01' && steps.a.day < '2025-01-01'
+steps.a.day.substring(0, 4) == '2024'
+has(steps.a.total)
+has(steps.a.rows) && steps.a.rows.size() > 0
+index == 10
+item.name == 'Bel'
+math.floor(steps.a.total / 250.0)
+steps.a.rows.filter(r, r.name == 'Bel').map(r, r.price).sum()
+cel.bind(x, steps.a.rows.map(r, r.price).sum(), x / double(steps.a.rows.size()) > 50.0)
+"""
+
+
+@pytest.mark.parametrize("is_typed", [True, False], ids=["typed", "open"])
+@pytest.mark.parametrize("expression", DECIDES.strip().splitlines())
+def test_what_the_data_decides_is_no_constant(expression: str, *, is_typed: bool) -> None:
+    assert not is_constant(expression, is_typed=is_typed)
+
+
+DECIDED = """
+steps.a.total == steps.a.total
+steps.a.total > 9.0 || steps.a.total <= 9.0
+steps.a.total > 9.0 && steps.a.total < 5.0
+(steps.a.total > steps.b.total) != (steps.a.total <= steps.b.total)
+(steps.a.total > steps.b.total) == (steps.b.total < steps.a.total)
+steps.a.total > 1.0 ? steps.a.total > 1.0 : steps.a.total <= 1.0
+steps.a.total * 0.0 + 9.0
+steps.a.total - steps.a.total
+math.abs(steps.a.total) >= 0.0
+steps.a.total in [steps.a.total, 4.0]
+steps.a['total'] == steps.a.total
+steps.a.rows.map(r, r.name).size() == steps.a.rows.size()
+steps.a.rows.all(r, r in steps.a.rows)
+steps.a.rows.filter(r, r.price > r.price).size() > 0
+steps.a.text.contains('')
+steps.a.text.startsWith(steps.a.text)
+steps.a.tags.size() >= 0
+steps.a.tags.slice(0, 0).size() == 0
+has(steps.a.total) || !has(steps.a.total)
+cel.bind(x, steps.a.total, x == x)
+"""
+
+
+@pytest.mark.parametrize("is_typed", [True, False], ids=["typed", "open"])
+@pytest.mark.parametrize("expression", DECIDED.strip().splitlines())
+def test_what_has_one_value_whatever_is_read_is_a_constant(
+    expression: str, *, is_typed: bool
+) -> None:
+    assert is_constant(expression, is_typed=is_typed)
+
+
+def test_a_text_of_a_figure_is_never_empty_where_it_is_known_to_be_one() -> None:
+    assert is_constant("string(steps.a.total) != ''", is_typed=True)
+
+
+def test_a_part_in_a_macro_is_tried_for_the_entries() -> None:
+    expression = "steps.a.rows.filter(r, r.price > 9.0 || r.price <= 9.0)"
+    tree = parse_expression(expression)
+    trials = ValueTrials(expression, tree, lambda _, name: OUTPUT if name == "a" else {})
+
+    assert isinstance(tree, Macro)
+    assert trials.is_constant(tree.arguments[0])
+    assert not trials.is_constant(tree)
+
+
+def test_of_what_takes_too_long_to_try_nothing_is_said() -> None:
+    assert not is_constant("lists.range(9999).map(i, i * steps.a.n).size() == 9999", is_typed=True)
