@@ -197,6 +197,10 @@ LIES = [
     ("ANV", "beta", ALL, "none", "The beta of the market is 1.24."),
     ("ANV", "beta", ALL, "none", "The market has a beta of 1.24 against ANV."),
     ("BEL", "correlation", ALL, "none", "BEL is correlated with the market."),
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 14.7 percentage points in one year."),
+    ("ANV", "return_1y", YEAR, "up", "ANV beat MKT by 14.7 % in one year."),
+    ("ANV", "excess_return", ALL, "up", "MKT beat ANV by 87.3 percentage points."),
+    ("ANV", "return_1y", YEAR, "up", "ANV did not gain 14.7 % in one year."),
 ]  # fmt: skip
 
 TRUTHS = [
@@ -235,6 +239,9 @@ TRUTHS = [
     ("MKT", "return_1y", YEAR, "up", "MKT rose 8.1 % in one year."),
     ("BEL", "beta", ALL, "none", "BEL has a beta of 0.58 against MKT."),
     ("ANV", "annual_growth", ALL, "up", "ANV grew 16.78 % annually."),
+    ("ANV", "excess_return", ALL, "up", "ANV beat MKT by 87.3 percentage points."),
+    ("ANV", "return_1y", YEAR, "up", "In the past twelve months ANV added 14.7 %."),
+    ("ANV", "return_1y", YEAR, "up", "ANV has a one-year return of 14.7 %."),
 ]  # fmt: skip
 
 
@@ -254,6 +261,15 @@ def test_what_the_table_says_is_shown_as_it_was_written(
     truth: tuple[str, str, str, str, str],
 ) -> None:
     assert truth[-1] in shown(truth)
+
+
+def test_a_true_sentence_about_the_benchmark_contradicts_nothing() -> None:
+    text = "MKT lagged behind ANV by 87.3 %."
+
+    result = read("ANV", "excess_return", ALL, "up", text)
+
+    assert isinstance(result, Conclusion)
+    assert text not in result.shown()
 
 
 def test_a_true_reference_with_a_text_that_says_more_stands_in_words_of_code() -> None:

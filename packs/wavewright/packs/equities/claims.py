@@ -251,7 +251,7 @@ _DATE: Final = re.compile(r"\b\d{4}-\d{2}(?:-\d{2})?\b")
 _NUMBER: Final = re.compile(
     r"(?P<sign>(?<![\w.,)])[+\N{MINUS SIGN}-]\s?)?"
     r"(?<![\w.])(?P<digits>\d{1,3}(?:,\d{3})+|\d+)(?P<decimals>\.\d+)?"
-    r"(?P<unit>\s?(?:%|per ?cent\b|percent\b))?"
+    r"(?P<unit>\s?(?:%|per ?cent\b|percent(?:age)?\b)(?P<points>\spoints?\b)?)?"
 )
 _DAY: Final = re.compile(
     r"(?:(?P<begin>\b(?:from|since|between|peak (?:in|of|on))\s+)|"
@@ -284,6 +284,10 @@ def _contradictions(text: str, stated: StatedFigure, table: StatedTable) -> Iter
     words = set(_words(bare))
     up, down = _LEXICON.up, _LEXICON.down
     wrong = {"up": down, "down": up, "flat": up | down}.get(stated.direction, frozenset[str]())
+    if not _has_its_subject(text, stated):
+        # "MKT lagged behind ANV": of the benchmark as the subject the words go the other way. Such a
+        # sentence is never shown, and nothing of it contradicts the table.
+        wrong = frozenset[str]()
     for word in sorted(words & wrong):
         yield f"the text says {word!r}, and it goes {stated.direction}"
     if stated.period == "all prices" and stated.figure != "annual_growth" and _A_YEAR.search(bare):
@@ -327,6 +331,9 @@ def _is_of_figure(match: re.Match[str], stated: StatedFigure) -> bool:
         return False
     has_percent = match["unit"] is not None
     if has_percent and stated.figure not in _PERCENT:
+        return False
+    # Points are the difference of two shares, and of these figures one alone is a difference.
+    if match["points"] and stated.figure != "excess_return":
         return False
     value = Decimal(str(stated.value)) * (100 if has_percent else 1)
     # A ratio without a sign is a positive one; a fall is written without its sign: "lost 5 %".
