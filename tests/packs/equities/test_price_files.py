@@ -579,6 +579,11 @@ FORMS = {
     "apostrophes": b"Datum;Kurs\n24.11.2026;1'250.50\n25.11.2026;1'251.00\n",
     "hard spaces": "Date;Dernier\n24.11.2026;1\xa0250,50\n25.11.2026;1\xa0251,00\n".encode(),
     "a sign": "Date;Close\n2026-11-24;1250,50 \u20ac\n2026-11-25;1251,00 \u20ac\n".encode(),
+    "an explanation behind names": (
+        b"Date\tOpen\tClose Close price adjusted for splits.\n"
+        b"Nov 24, 2026\t1\t1,250.50\nNov 24, 2026\t0.25 Dividend\nNov 25, 2026\t1\t1,251.00\n"
+    ),
+    "a point in a name": b"Date,Adj. Close\n2026-11-24,1250.5\n2026-11-25,1251\n",
     "a row twice": b"Date,Close\n2026-11-24,1250.5\n2026-11-24,1250.5\n2026-11-25,1251\n",
 }
 
@@ -593,6 +598,74 @@ def test_what_people_have_is_read(tmp_path: Path, content: bytes) -> None:
     series = series_of(tmp_path, content)
 
     assert [(price.date.day, price.close) for price in series.prices] == [(24, 1250.5), (25, 1251)]
+
+
+TABLES_OF_CODES = {
+    "capitals": b"Date,ABC,BRK.B\n2026-11-24,10,20\n2026-11-25,11,\n",
+    "without a name of dates": b",ABC,BRK.B\n2026-11-24,10,20\n2026-11-25,11,\n",
+    "semicolons": b"Datum;ABC;BRK.B\n24.11.2026;10,00;20,00\n25.11.2026;11,00;\n",
+    "lines above": b"Closing prices\n2026\n\nDate,ABC,BRK.B\n2026-11-24,10,20\n2026-11-25,11,\n",
+    "what they hold, in front": (
+        b"Date,Open ABC,Close ABC,Volume ABC,Close BRK.B\n2026-11-24,1,10,9,20\n2026-11-25,1,11,9,\n"
+    ),
+    "what they hold, behind": (
+        b"Date,ABC.Open,ABC.Close,BRK.B.Close\n2026-11-24,1,10,20\n2026-11-25,1,11,\n"
+    ),
+    "pairs of pandas": (
+        b"Date,\"('Close', 'ABC')\",\"('Close', 'BRK.B')\"\n2026-11-24,10,20\n2026-11-25,11,\n"
+    ),
+    "three lines of names": (
+        b"Price,Close,Close,Open,Open\nTicker,ABC,BRK.B,ABC,BRK.B\nDate,,,,\n"
+        b"2026-11-24,10,20,1,1\n2026-11-25,11,,1,1\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("content", TABLES_OF_CODES.values(), ids=TABLES_OF_CODES)
+@pytest.mark.parametrize("source_path", [".", "all.csv"], ids=["folder", "file"])
+def test_a_table_has_a_column_for_each_code(
+    tmp_path: Path, content: bytes, source_path: str
+) -> None:
+    (tmp_path / "all.csv").write_bytes(content)
+    source = FilePrices(tmp_path / source_path, "prices")
+
+    read = {
+        code: [price.close for price in source.read(code, dt.date(2026, 12, 1), fresh=True).prices]
+        for code in source.codes()
+    }
+
+    assert read == {"ABC": [10, 11], "BRK.B": [20]}
+
+
+def test_adjusted_closes_and_currencies_are_those_of_each_code(tmp_path: Path) -> None:
+    header = "Date,Close ABC (GBX),Adj Close ABC,Close XYZ (USD)"
+    (tmp_path / "all.csv").write_text(f"{header}\n2026-11-24,1000,9,20\n2026-11-25,1100,10,21\n")
+    source = FilePrices(tmp_path, "prices")
+
+    abc, xyz = (source.read(code, dt.date(2026, 12, 1), fresh=False) for code in ("ABC", "XYZ"))
+
+    assert (abc.currency, abc.basis, xyz.currency, xyz.basis) == ("GBP", "adjusted", "USD", "close")
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["Date,Apple,Microsoft", "Date,Open,High,Low", "DATE,OPEN,HIGH,LOW", "Date,ABC,remarks"],
+)
+def test_columns_that_are_no_codes_are_refused(header: str, tmp_path: Path) -> None:
+    (tmp_path / "all.csv").write_text(f"{header}\n2026-11-24,1,2\n", encoding="utf-8")
+
+    with pytest.raises(ToolError, match="no column of prices; the header has"):
+        FilePrices(tmp_path, "prices").codes()
+
+
+def test_a_code_that_a_table_lacks_is_answered_with_those_that_it_has(tmp_path: Path) -> None:
+    (tmp_path / "all.csv").write_text("Date,ABC,XYZ\n2026-11-24,1,\n", encoding="utf-8")
+    source = FilePrices(tmp_path, "prices")
+
+    with pytest.raises(ToolError, match="has no prices for 'ABD'"):
+        source.read("ABD", dt.date(2026, 12, 1), fresh=False)
+    with pytest.raises(ToolError, match="there is no price of 'XYZ'"):
+        source.read("XYZ", dt.date(2026, 12, 1), fresh=False)
 
 
 @pytest.mark.parametrize(

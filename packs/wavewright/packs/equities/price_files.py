@@ -1,11 +1,15 @@
-"""Price tables in files: CSV or Parquet, a folder with one file per code or one file with a symbol
-column.
+"""Price tables in files: CSV or Parquet, a folder with one file per code, or one file of several
+codes with a column that names them or a column for each.
 
 A table is read whole, validated, and cached by its modification time and size, so that a file with
 five stocks is read once; `fresh` reads it again. A row's place is the line on which it ends,
 counted from 1. Parquet needs pyarrow (the extra `parquet`), which has no types; rows are converted
 to plain values here. The example prices of `vega_datasets` (monthly, five stocks, 2000-01 to
-2010-03) are read from its package without its loader, which needs pandas.
+2010-03) are read from its package without its loader.
+
+pandas reads none of this: it takes `03/04/2010` and `1,234` for one of the two things that they may
+be where a table is refused here, drops the line that an error names, and takes the text, the
+delimiter, the header and the decimal comma as they are told rather than from the file.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ from wavewright.packs.equities.prices import (
     TableForm,
     TableRow,
     find_columns,
+    find_columns_by_code,
     group_by_symbol,
     is_header,
     read_series,
@@ -121,18 +126,31 @@ def _cells(line: str) -> list[str]:
 def _find_header(lines: Sequence[str], named: PriceColumnNames | None) -> tuple[str, list[str]]:
     """Return the line above the rows, and the names of the columns; the first line where none has
     names that are known.
-
-    The files of yfinance have the name of the dates in a line of its own, two below the others.
     """
-    for at, line in enumerate(lines):
-        cells = _cells(line)
-        if is_header(cells, named):
-            return line, cells
-        below = lines[at + 2] if at + 2 < len(lines) else ""
-        date, *others = _cells(below) or [""]
-        if date and not any(others) and is_header([date, *cells[1:]], named):
-            return below, [date, *cells[1:]]
+    for is_known in (is_header, find_columns_by_code):
+        for at, line in enumerate(lines):
+            for header, names in ((line, _cells(line)), _names_above_dates(lines[at : at + 3])):
+                if is_known(names, named):
+                    return header, names
     return (lines[0], _cells(lines[0])) if lines else ("", [])
+
+
+def _names_above_dates(lines: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the last of three lines that are the header of one table, and the names of its columns.
+
+    The files of yfinance have what a column holds, then its code, and the name of the dates in a
+    line of its own below both.
+    """
+    if len(lines) < 3:
+        return "", []
+    held, codes, (date, *others) = _cells(lines[0]), _cells(lines[1]), _cells(lines[2]) or [""]
+    if not date or any(others):
+        return "", []
+    is_of_one = len({*codes[1:]}) == 1
+    names = held[1:]
+    if not is_of_one:
+        names = [f"{name} {code}" for name, code in zip(held[1:], codes[1:], strict=False)]
+    return lines[2], [date, *names]
 
 
 def _encoding(content: bytes) -> str:
@@ -195,14 +213,42 @@ def read_parquet_table(
 MAX_FILE_BYTES = 64 * 2**20
 
 
+class RowsOfCode(NamedTuple):
+    """Where the prices of a code stand in a table."""
+
+    columns: PriceColumns
+    rows: Sequence[TableRow]
+
+
 @dataclass(frozen=True, slots=True)
 class PriceTable:
     """A file's columns and rows."""
 
-    columns: PriceColumns
     raw: RawTable
-    groups: Mapping[str, Sequence[TableRow]]
-    """Rows by code; empty where there is no symbol column."""
+    whole: RowsOfCode | None
+    """All rows, where the table is of one code and does not name it."""
+    by_code: Mapping[str, RowsOfCode]
+    """What the table has of each code that it names."""
+
+
+def _price_table(
+    raw: RawTable, shown: str, named: PriceColumnNames | None, code: str
+) -> PriceTable:
+    """Return a table by the names of its columns.
+
+    Raises:
+        ToolError: there is no column of dates or of prices, or one name stands twice.
+    """
+    by_code = {} if is_header(raw.header, named) else find_columns_by_code(raw.header, named)
+    if by_code and code not in by_code:
+        return PriceTable(
+            raw, None, {name: RowsOfCode(at, raw.rows) for name, at in by_code.items()}
+        )
+    columns = find_columns(raw.header, shown, named, code)
+    if columns.symbol is None:
+        return PriceTable(raw, RowsOfCode(columns, raw.rows), {})
+    groups = group_by_symbol(raw.rows, columns.symbol)
+    return PriceTable(raw, None, {name: RowsOfCode(columns, rows) for name, rows in groups.items()})
 
 
 _Reader: TypeAlias = Callable[[bytes, str, PriceColumnNames | None], RawTable]
@@ -237,11 +283,11 @@ class FilePrices:
         """Return the codes that the files have."""
         if not self._is_folder():
             table = self._table(self.path.parent, self.path.name, self.shown, fresh=False)
-            return tuple(sorted(table.groups))
+            return tuple(sorted(table.by_code))
         names = self._file_names()
         long = self._long_table(names, fresh=False)
         if long is not None:
-            return tuple(sorted(long.groups))
+            return tuple(sorted(long.by_code))
         return tuple(sorted({Path(name).stem.upper() for name in names}))
 
     def read(self, code: str, until: dt.date, *, fresh: bool) -> PriceSeries:
@@ -288,11 +334,11 @@ class FilePrices:
         return names
 
     def _long_table(self, names: Sequence[str], *, fresh: bool) -> PriceTable | None:
-        """Return a folder's only file where it holds several codes in a symbol column."""
+        """Return a folder's only file where it names the codes that it holds."""
         if len(names) != 1:
             return None
         table = self._table(self.path, names[0], f"{self.shown}/{names[0]}", fresh=fresh)
-        return None if table.columns.symbol is None else table
+        return table if table.whole is None else None
 
     def _table(self, folder: Path, name: str, shown: str, *, fresh: bool) -> PriceTable:
         reader = _READERS.get(Path(name).suffix.lower())
@@ -307,8 +353,7 @@ class FilePrices:
                 return kept[1]
             content = _read_content(opened, name, shown)
             raw = reader(content, shown, self.form.columns)
-            columns = find_columns(raw.header, shown, self.form.columns, Path(name).stem)
-            table = PriceTable(columns, raw, group_by_symbol(raw.rows, columns))
+            table = _price_table(raw, shown, self.form.columns, Path(name).stem.upper())
             self._tables[name] = (stamp, table)
             return table
 
@@ -316,12 +361,15 @@ class FilePrices:
         self, code: str, table: PriceTable, shown: str, *, is_own_file: bool = False
     ) -> PriceSeries:
         """Return the series of a code; a file of its own may call it by another symbol."""
-        is_of_code = table.columns.symbol is None or (is_own_file and len(table.groups) == 1)
-        rows = table.raw.rows if is_of_code else table.groups.get(code, ())
+        of_code = table.whole or table.by_code.get(code)
+        if of_code is None and is_own_file and len(table.by_code) == 1:
+            (of_code,) = table.by_code.values()
+        if of_code is None:
+            raise unknown_code(code, table.by_code, shown)
         series = read_series(
             code,
-            rows,
-            table.columns,
+            of_code.rows,
+            of_code.columns,
             file=shown,
             source=self.source_name or f"prices of {code}",
             notes=(*self.notes, *table.raw.notes),
@@ -330,8 +378,10 @@ class FilePrices:
         )
         if series is not None:
             return series
-        if table.columns.symbol is not None:
-            raise unknown_code(code, table.groups, shown)
+        if table.whole is None:
+            raise ToolError(
+                f"{shown}: there is no price of {code!r}", hint="add prices, or leave the code out"
+            )
         raise ToolError(
             f"{shown}: the file has a header and no prices", hint="add rows, or remove the file"
         )

@@ -156,6 +156,7 @@ class _Writing(BaseModel):
     date_formats: tuple[str, ...]
     no_price: frozenset[str]
     columns: Mapping[str, tuple[str, ...]]
+    other_columns: tuple[str, ...]
     signs: Mapping[str, str]
     hundredths: Mapping[str, str]
 
@@ -164,6 +165,18 @@ _WRITING = _Writing.model_validate(
     tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 )
 _COLUMN_NAMES, _HUNDREDTHS = _WRITING.columns, _WRITING.hundredths
+_MEANINGS = sorted(
+    (
+        *((meaning, name) for meaning, names in _COLUMN_NAMES.items() for name in names if name),
+        *(("other", name) for name in _WRITING.other_columns),
+    ),
+    key=lambda meaning: -len(meaning[1]),
+)
+"""What the name of a column means, the longest name first: `adj close` before `close`."""
+_EXPLANATION = 4
+"""Words of a name of which the first ones are the name, and the others explain it."""
+_QUOTED_PARTS = re.compile(r"[()'\",]+")
+"""Around the parts of a name that a table of pandas wrote: `('Close', 'AAPL')`."""
 _EPOCH = re.compile(r"\d{9,10}|\d{12,13}")
 """Seconds or milliseconds since 1970; eight digits are a date."""
 _DAY_NUMBER = re.compile(r"([2-9]\d{4})(?:[.,]\d+)?")
@@ -231,8 +244,8 @@ class PriceColumns:
 
     date: int
     close: int
-    adjusted: int | None
-    symbol: int | None
+    adjusted: int | None = None
+    symbol: int | None = None
     currency: int | None = None
     volume: int | None = None
     unit: str | None = None
@@ -255,13 +268,11 @@ def find_columns(
     Raises:
         ToolError: there is no column of dates or of prices, or one name stands twice.
     """
-    # Names stand in angle brackets, and those of a page with notes below it have stars behind them.
-    plain = [name.strip().lstrip("\ufeff").strip("<>*") for name in header]
-    names = [_UNIT_OF_NAME.sub("", name).lower() for name in plain]
+    names, units = _names_and_units(header)
     own = {} if named is None else named.model_dump(exclude_none=True)
     of_code = {"close": (*_COLUMN_NAMES["close"], code.lower())} if code else {}
     found = {
-        meaning: _position(names, (own[meaning].lower(),) if meaning in own else known, file)
+        meaning: _position(names, (_plain_name(own[meaning]),) if meaning in own else known, file)
         for meaning, known in {**_COLUMN_NAMES, **of_code}.items()
     }
     for meaning, name in own.items():
@@ -278,8 +289,6 @@ def find_columns(
             f"{file}: no column of {missing}; the header has {', '.join(map(repr, header)) or 'nothing'}",
             hint=f"name one column {' or '.join(map(repr, wanted))}, or say which it is: 'columns' in the settings",
         )
-    unit = _UNIT_OF_NAME.search(plain[close])
-    named_unit = "" if unit is None else unit["unit"] or unit["bare"]
     return PriceColumns(
         date=found["date"],
         close=close,
@@ -287,8 +296,94 @@ def find_columns(
         symbol=found["symbol"],
         currency=found["currency"],
         volume=found["volume"],
-        unit=_WRITING.signs.get(named_unit, named_unit) or None,
+        unit=units[close],
     )
+
+
+def find_columns_by_code(
+    header: Sequence[str], named: PriceColumnNames | None = None
+) -> dict[str, PriceColumns]:
+    """Return where the columns of each code stand in a table with a column a code; none where it is
+    no such table.
+
+    A column is called by its code in capitals (`AAPL`), or by what it holds and the code, in either
+    order (`Close AAPL`, `AAPL.Volume`). Where a column beside that of dates is neither, nothing says
+    that the others are codes.
+    """
+    names, units = _names_and_units(header)
+    dates = _COLUMN_NAMES["date"] if named is None or named.date is None else (named.date.lower(),)
+    date = next((names.index(name) for name in dates if name in names), None)
+    if date is None:
+        return {}
+    positions: dict[str, dict[str, int]] = {}
+    for at, name in enumerate(header):
+        if at == date or not name.strip():
+            continue
+        meaning, code = _column_of_code(_UNIT_OF_NAME.sub("", name.strip()))
+        if not code or meaning in positions.setdefault(code, {}):
+            return {}
+        positions[code][meaning] = at
+    by_code: dict[str, PriceColumns] = {}
+    for code, at_of in positions.items():
+        close = at_of.get("close", at_of.get("adjusted"))
+        if close is not None:
+            by_code[code] = PriceColumns(
+                date=date,
+                close=close,
+                adjusted=at_of.get("adjusted"),
+                volume=at_of.get("volume"),
+                unit=units[close],
+            )
+    return by_code
+
+
+def _column_of_code(name: str) -> tuple[str, str]:
+    """Return what a column of one code holds, and the code; none where the name has none."""
+    plain = _QUOTED_PARTS.sub(" ", name).strip()
+    if _is_code_in_capitals(plain):
+        return "close", plain
+    for meaning, known in _MEANINGS:
+        before = re.match(rf"{re.escape(known)}[\s_.|/]+", plain, re.IGNORECASE)
+        behind = re.search(rf"[\s_.|/]+{re.escape(known)}$", plain, re.IGNORECASE)
+        code = plain[before.end() :] if before else plain[: behind.start()] if behind else ""
+        if _is_code_in_capitals(code):
+            return meaning, code
+    return "", ""
+
+
+def _is_code_in_capitals(text: str) -> bool:
+    is_name_of_column = any(text.lower() == known for _, known in _MEANINGS)
+    is_code = _CODE.fullmatch(text) is not None and any(character.isalpha() for character in text)
+    return is_code and not is_name_of_column
+
+
+def _names_and_units(header: Sequence[str]) -> tuple[list[str], list[str | None]]:
+    """Return the plain names of columns, and the currency that each names."""
+    names: list[str] = []
+    units: list[str | None] = []
+    for name in header:
+        unit = _UNIT_OF_NAME.search(_bare_name(name))
+        sign = "" if unit is None else unit["unit"] or unit["bare"]
+        names.append(_plain_name(name))
+        units.append(_WRITING.signs.get(sign, sign) or None)
+    return names, units
+
+
+def _bare_name(name: str) -> str:
+    # Names stand in angle brackets, and those of a page with notes below it have stars behind them.
+    return name.strip().lstrip("\ufeff").strip("<>*")
+
+
+def _plain_name(name: str) -> str:
+    """Return the name of a column in the form in which it is known: small, with one space between
+    its words, and without an explanation behind it, as pages have it (`Close Close price adjusted
+    for splits.`).
+    """
+    plain = _UNIT_OF_NAME.sub("", _bare_name(name)).lower()
+    plain = " ".join(plain.replace("_", " ").replace(". ", " ").split())
+    if len(plain.split()) >= _EXPLANATION:
+        return next((known for _, known in _MEANINGS if plain.startswith(f"{known} ")), plain)
+    return plain
 
 
 def is_header(cells: Sequence[str], named: PriceColumnNames | None = None) -> bool:
@@ -406,15 +501,13 @@ def _in_hundredths(price: Price) -> Price:
     return replace(price, close=price.close / 100, adjusted=adjusted)
 
 
-def group_by_symbol(rows: Iterable[TableRow], columns: PriceColumns) -> dict[str, list[TableRow]]:
+def group_by_symbol(rows: Iterable[TableRow], symbol: int) -> dict[str, list[TableRow]]:
     """Return the rows of each code of a table with a symbol column, so that each row is read once."""
     groups: dict[str, list[TableRow]] = {}
-    if columns.symbol is None:
-        return groups
     for row in rows:
-        symbol = _cell_text(row, columns.symbol).upper()
-        if symbol:
-            groups.setdefault(symbol, []).append(row)
+        code = _cell_text(row, symbol).upper()
+        if code:
+            groups.setdefault(code, []).append(row)
     return groups
 
 
@@ -505,13 +598,21 @@ class _RowReader:
         Raises:
             ToolError: the row cannot be trusted.
         """
-        close = self._number(row, self._columns.close)
+        close = None if self._is_event(row) else self._number(row, self._columns.close)
         if close is None:
             return None
         adjusted = None
         if self._columns.adjusted is not None:
             adjusted = self._number(row, self._columns.adjusted)
         return Price(self._date(row), close, adjusted, self._volume(row))
+
+    def _is_event(self, row: TableRow) -> bool:
+        """Whether a row ends before its price with what happened on the day, as pages have it between
+        the prices: `0.25 Dividend`.
+        """
+        words = [_cell_text(row, at) for at in range(len(row.cells)) if at != self._columns.date]
+        has_words = any(character.isalpha() for text in words for character in text)
+        return self._columns.close >= len(row.cells) and has_words
 
     def _volume(self, row: TableRow) -> float | None:
         """Return what was traded; none where the cell does not say, for no figure rests on it."""
