@@ -4,10 +4,10 @@ A model reads the text, and code looks up every quote in it. A quote is *literal
 the text with only white space changed, since line breaks and indents get lost when a text is shown.
 A record without any literal quote is sent back, and finally left out and listed as unsupported.
 
-Without a model, code reads records in plain forms: JSON, tables and lines of `key: value`. Nothing
-is guessed. A column or a key counts only where its name is a field's, without regard to case and to
-what joins its words; a value counts only where it reads as the field's type; a record only where it
-fits the schema. One pass, linear in the text.
+Without a model, code reads records in plain forms: JSON, tables and lines of `key: value`, in
+Markdown, HTML or plain text. Nothing is guessed. A column or a key counts only where its name is a
+field's, without regard to case and to what joins its words; a value counts only where it reads as
+the field's type; a record only where it fits the schema. One pass, linear in the text.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from wavewright.config import ReadLimits, Span
+from wavewright.packs.text.html_lines import has_block_tag, html_lines
 from wavewright.planner import (
     FallbackFailure,
     InvalidSchemaError,
@@ -37,7 +38,8 @@ MIN_QUOTE = 3
 
 _LIMITS = ReadLimits(max_bytes=16 * 2**20, max_depth=32)
 _DELIMITERS = ("|", "\t", ";", ",")
-_RULE = re.compile(r"[|:\- ]*-[|:\- ]*")
+_RULE = re.compile(r"[|+:\-= ]*[-=][|+:\-= ]*")
+"""The line under the names of a table, or between its rows: `|---|---|`, `+---+---+`."""
 _PAIR = re.compile(
     r"(?:[-*] )?\**(?P<key>[A-Za-z][A-Za-z0-9 _.-]{0,60}?)\**\s*[:=]\s*\**\s*(?P<value>\S.*)"
 )
@@ -295,7 +297,8 @@ def plain_records(text: str, schema: JsonSchema) -> list[PlainRecord]:
     each once.
     """
     validator = validator_of(schema)
-    lines = list(_lines(text))
+    plain = (line for line in _lines(text) if not has_block_tag(line[0]))
+    lines = [*plain, ("", Span(0, 0)), *html_lines(text)]
     distinct: dict[bytes, PlainRecord] = {}
     for found in (
         *_records_in_json(text, schema),
@@ -350,12 +353,14 @@ def _records_in_tables(
         begun = _header(line, schema)
         if begun is not None:
             mark, columns = begun
+        elif mark and _RULE.fullmatch(line):
+            continue
         elif mark and mark in line:
             cells = _cells(line, mark)
             if mark == "|":
                 # The last cells of a row may be left out.
                 cells += [""] * (len(columns) - len(cells))
-            if len(cells) == len(columns) and not _RULE.fullmatch(line):
+            if len(cells) == len(columns):
                 yield PlainRecord(_record(dict(zip(columns, cells, strict=True)), schema), (span,))
         else:
             mark = ""
