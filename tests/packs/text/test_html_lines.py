@@ -15,7 +15,7 @@ GOODS: JsonObject = {
     "additionalProperties": False,
     "properties": {"name": {"type": "string"}, "price": {"type": "number"}},
 }
-LAMP, DESK = {"name": "Lamp", "price": 3.5}, {"name": "Desk & Co", "price": 4.0}
+LAMP, TABLE = {"name": "Lamp", "price": 3.5}, {"name": "Desk & Co", "price": 4.0}
 HEAD = "<tr><th>Name</th><th>Price</th></tr>"
 FORMS = {
     "a table": f"<table>{HEAD}<tr><td>Lamp</td><td>3.5</td></tr><tr><td>Desk &amp; Co</td><td>4</td></tr></table>",
@@ -49,7 +49,7 @@ FORMS = {
 def test_records_are_read_from_what_a_page_shows(text: str) -> None:
     found = plain_records(text, GOODS)
 
-    assert sorted((one.record for one in found), key=str, reverse=True) == [LAMP, DESK]
+    assert sorted((one.record for one in found), key=str, reverse=True) == [LAMP, TABLE]
 
 
 def test_a_cell_that_reaches_down_is_of_each_row_below() -> None:
