@@ -229,3 +229,53 @@ def test_without_a_model_only_forms_are_read_and_the_commands_that_change_it_are
     assert "python -m spacy download xx_no_such_model" in note
     assert "no prose" in note
     assert prose_note(MODEL) == ""
+
+
+def generated(text: str, document: str = "a.txt") -> ChunkRecords:
+    chunk = Chunk(id="a", document=document, title="a", text=text, start=0, end=len(text))
+    found = generate_records(chunk, prose_reader(MODEL))
+    assert found is not None
+    return found
+
+
+def test_a_surname_that_the_model_takes_for_a_company_leaves_the_pronoun_open() -> None:
+    found = generated(
+        "Lovelace translated an article by Luigi Menabrea in 1843. She died in Marylebone in 1852."
+    )
+
+    assert not [one for one in found.relations if one.source == "Luigi Menabrea"]
+
+
+def test_who_stands_for_nobodys_country() -> None:
+    found = generated("The League fought Valdemar of Denmark, who had taken Visby in 1361.")
+
+    assert not [one for one in found.relations if one.source == "Denmark"]
+
+
+def test_most_sentences_tell_what_a_name_is() -> None:
+    found = generated(
+        "Augusta King was the child of Lord Byron and Annabella Milbanke. Falkner GmbH made pumps."
+    )
+
+    types = {one.name: one.type for one in found.entities}
+    assert types["Annabella Milbanke"] == "person"
+    assert types["Falkner GmbH"] == "organization"
+
+
+def test_terms_that_a_document_defines_are_no_names() -> None:
+    text = (
+        '"Legal Entity" shall mean the union of the acting entity and all others. '
+        "Legal Entity and Marta Kowalska signed in Oslo. Each Licensor grants a licence. "
+        "Licensor paid Marta Kowalska."
+    )
+
+    assert {one.name for one in generated(text).entities} == {"Marta Kowalska", "Oslo"}
+
+
+def test_a_sentence_in_capitals_names_nothing() -> None:
+    text = (
+        "IN NO EVENT SHALL THE COPYRIGHT HOLDER BE LIABLE FOR ANY LOSS OF USE, DATA, OR PROFITS. "
+        "Marta Kowalska lives in Oslo."
+    )
+
+    assert {one.name for one in generated(text).entities} == {"Marta Kowalska", "Oslo"}

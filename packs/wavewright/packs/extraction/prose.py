@@ -229,6 +229,7 @@ def installed_model(model: str) -> str | None:
 _CLAUSE_VERBS: Final = frozenset({"VERB", "AUX"})
 _SUBJECTS: Final = frozenset({"nsubj", "nsubjpass"})
 _RELATIVES: Final = frozenset({"who", "which", "that", "whom"})
+_PLACES: Final = frozenset({"GPE", "LOC", "FAC"})
 _COPULAS: Final = frozenset({"be", "become", "remain"})
 _MODALS: Final = frozenset(
     {"would", "could", "should", "may", "might", "must", "can", "will", "shall", "'d", "'ll"}
@@ -254,6 +255,8 @@ _OF_NAMES: Final = frozenset({"of", "from"})
 """Prepositions that relate two names which stand beside each other."""
 _BETWEEN_NAMES: Final = frozenset({"under", "by", "with", "near", "via", "from", "against"})
 """Prepositions that stand between two names, and in none."""
+_MOST_CAPITALS: Final = 0.6
+"""Of the letters of a sentence with names in it."""
 _ARTICLES: Final = frozenset({"the", "a", "an"})
 _QUOTED: Final = re.compile(r'“[^”]*”|"[^"]*"|(?<!\w)\u2018[^\u2019]*\u2019(?!\w)')
 _NO_NAME: Final = re.compile(r"[_<>@\\/|{}\[\]=*#`~^]|^[\W\d]|\W{3}|://|\d{5}")
@@ -278,6 +281,8 @@ class _SentenceReader:
         """Return what it says."""
         if not any(token.pos_ in _CLAUSE_VERBS for token in self._doc):
             return NO_PROSE
+        if _is_in_capitals(self._doc.text):
+            return SentenceProse(is_sentence=True)
         typed = tuple(self._names())
         names = (*typed, *self._proper_nouns(typed))
         if any(map(_is_order, self._doc)):
@@ -395,7 +400,7 @@ class _SentenceReader:
         """Return the nouns that a verb is said of."""
         own = [child for child in verb.children if child.dep_ in _SUBJECTS]
         if own and own[0].lower_ in _RELATIVES and verb.dep_ == "relcl":
-            own = [verb.head]
+            own = _antecedents(own[0], verb.head)
         if not own and verb.dep_ == "acl" and verb.tag_ == "VBN":
             own = [verb.head]
         if not own and verb.dep_ == "conj" and verb.head.pos_ in _CLAUSE_VERBS:
@@ -634,12 +639,29 @@ def _all_of(token: Token) -> list[Token]:
     return [token, *(one for one in token.conjuncts if one.i > token.i)]
 
 
+def _is_in_capitals(text: str) -> bool:
+    """Whether a sentence is written in capitals: nothing tells a name in it."""
+    letters = [one for one in text if one.isalpha()]
+    return sum(map(str.isupper, letters)) > _MOST_CAPITALS * len(letters)
+
+
 def _is_order(verb: Token) -> bool:
     """Whether a verb says what to do: `Add the onion`."""
     is_bare = verb.tag_ == "VB" and verb.dep_ == "ROOT"
     return is_bare and not any(
         one.dep_ in {"aux", "auxpass", "nsubj", "nsubjpass"} for one in verb.children
     )
+
+
+def _antecedents(relative: Token, noun: Token) -> list[Token]:
+    """Return the noun that a relative pronoun stands for: `who` is nobody's town. In "the king of
+    Denmark, who had taken Visby" it is the noun before; where that is no name either, none.
+    """
+    if relative.lower_ not in {"who", "whom"} or noun.ent_type_ not in _PLACES:
+        return [noun]
+    is_within = noun.dep_ == "pobj" and noun.head.dep_ == "prep"
+    outer = noun.head.head
+    return [outer] if is_within and outer.pos_ in {"PROPN", "NOUN"} else []
 
 
 def _same_as(token: Token) -> list[Token]:

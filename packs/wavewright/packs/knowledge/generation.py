@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -85,13 +85,19 @@ _OF_PEOPLE: Final = frozenset({"marry", "meet", "divorce"})
 """Verbs with a direct object that relate people alone."""
 _ALSO_OF_GROUPS: Final = frozenset({"ally", "enemy", "rival", "nemesis", "parent", "master"})
 """Kin that a company may have, too."""
+_KIN_OF_PEOPLE: Final = tuple(word for word in KINSHIP if word not in _ALSO_OF_GROUPS)
 _KIN_BEFORE: Final = re.compile(
     r"\b(?:his|her|their|my|our|\w+['’]s)\s(?:\w+\s){0,2}"
-    rf"(?:{'|'.join(word for word in KINSHIP if word not in _ALSO_OF_GROUPS)})s?,?\s$",
+    rf"(?:{'|'.join(_KIN_OF_PEOPLE)})s?,?\s$",
     re.IGNORECASE,
 )
 """What stands before the name of somebody's kin: `her second husband, `."""
 _PLACE: Final = "place"
+_DEFINED: Final = re.compile(
+    r"\b(?:[Ee]ach|[Aa]ny|[Ee]very|[Ss]uch)\s(?P<term>[A-Z]\w+(?:\s[A-Z]\w+)*)|"
+    r"[\"“](?P<quoted>[A-Z][\w ]*)[\"”]\s(?:\([^()]*\)\s)?(?:shall mean|means?|refers? to|includes?)\b"
+)
+"""Terms of a document: one of several of the kind, or a word that it defines."""
 _SURE: Final = 3
 """Votes of what a sentence says, against one of what a model takes a name for."""
 _OTHERS: Final[Mapping[Pronoun, Pronoun]] = {"he": "she", "she": "he"}
@@ -397,6 +403,8 @@ class _ChunkReader:
             if place is not sentence or one.end <= phrase.head
         ]
         kind = _TYPES_OF_PRONOUNS.get(phrase.pronoun)
+        if kind == PERSON and any(map(_may_be_surname, self._told_of(window, sentence, phrase))):
+            return None
         fitting = {
             one.name: one
             for one in earlier
@@ -404,6 +412,18 @@ class _ChunkReader:
             and (other is None or one.name != other.name)
         }
         return next(iter(fitting.values())) if len(fitting) == 1 else None
+
+    def _told_of(
+        self, window: Sequence[_Sentence], sentence: _Sentence, phrase: Phrase
+    ) -> Iterator[KnownName]:
+        """Yield the names that clauses before a phrase are about."""
+        for place in window:
+            for clause in place.prose.clauses:
+                for subject in clause.subjects:
+                    name = place.named(subject)
+                    is_before = place is not sentence or subject.head < phrase.head
+                    if name is not None and is_before:
+                        yield name
 
     # -- records ----------------------------------------------------------------------------------
 
@@ -440,6 +460,14 @@ class _ChunkReader:
         known = self.entities.setdefault(name.name, record)
         if known.type in {THING, DOCUMENT} and name.type not in {THING, DOCUMENT}:
             self.entities[name.name] = known.model_copy(update={"type": name.type})
+
+
+def _may_be_surname(name: KnownName) -> bool:
+    """Whether a name may be a person's, whom a model takes for something else: one word, that is
+    neither an abbreviation nor a place.
+    """
+    is_typed = name.type in {PERSON, _PLACE}
+    return not is_typed and " " not in name.name and not name.name.isupper()
 
 
 def _is_field(content: str) -> bool:
@@ -492,13 +520,13 @@ def _names_of(
             name = KnownName(name=one.text[:200], type=one.type or THING)
             found.append(FoundName(name, one.span.start, one.span.end))
         placed.append(sorted(found, key=lambda one: one.start))
-    types = _types(placed, read, texts)
+    kept = {one.name for one in known}
+    types = _types(placed, read, texts, kept | {subject.name})
     terms = _terms(placed, texts)
     full = _full_names(
         {one.name.name: types.get(one.name.name, one.name.type) for row in placed for one in row},
         subject.name,
     )
-    kept = {one.name for one in known}
     # What a document is called is a name in it only where the model takes it for one, or where a
     # sentence says something of it.
     is_untyped = types.get(subject.name, DOCUMENT) == DOCUMENT
@@ -531,7 +559,10 @@ def _names_of(
 
 
 def _types(
-    placed: Sequence[Sequence[FoundName]], read: Sequence[SentenceProse], texts: Sequence[str]
+    placed: Sequence[Sequence[FoundName]],
+    read: Sequence[SentenceProse],
+    texts: Sequence[str],
+    known_names: AbstractSet[str],
 ) -> dict[str, str]:
     """Return the type of each name: what a sentence calls it, else that of a known name, else what
     most sentences take it for.
@@ -554,10 +585,11 @@ def _types(
                     said.setdefault(one.name.name, type_of_noun(clause.noun))
     found = dict[str, str]()
     for one in (one for row in placed for one in row):
-        name, known = one.name.name, one.name.type
-        common = [kind for kind, _ in votes[name].most_common(1)]
-        taken = [*([known] if known not in {THING, DOCUMENT} else []), *common, known]
-        found[name] = said.get(name) or _type_by_name(name, taken[0])
+        name, taken = one.name.name, one.name.type
+        is_known = name in known_names and taken not in {THING, DOCUMENT}
+        if votes[name] and not is_known:
+            ((taken, _),) = votes[name].most_common(1)
+        found[name] = said.get(name) or _type_by_name(name, taken)
     return found
 
 
@@ -566,7 +598,11 @@ def _type_by_name(name: str, taken: str) -> str:
     a model takes it for. A person may be called Hill or Castle.
     """
     words = name.partition(" of ")[0].split()
-    told = type_of_noun(words[-1].casefold()) if len(words) > 1 or " of " in name else taken
+    told = (
+        type_of_noun(words[-1].rstrip(".").casefold())
+        if len(words) > 1 or " of " in name
+        else taken
+    )
     is_known = told == ORGANIZATION or (told == _PLACE and taken not in {PERSON, ORGANIZATION})
     return told if is_known and taken != DOCUMENT else taken
 
@@ -577,31 +613,46 @@ def _votes(
     """Return how often a name is taken for each type."""
     votes = defaultdict[str, Counter[str]](Counter)
     for row, prose in zip(placed, read, strict=True):
+        # "Globex met its rival": what has `its` rival is nobody.
+        is_of_thing = any(phrase.pronoun == "it" for phrase in prose.pronouns)
         people = [
             phrase.head
             for statement in prose.statements
-            if statement.verb in _OF_PEOPLE and not statement.preposition
+            if statement.verb in _OF_PEOPLE and not statement.preposition and not is_of_thing
             for phrase in (statement.source, statement.target)
+        ]
+        people += [
+            statement.target.head
+            for statement in prose.statements
+            if statement.noun in _KIN_OF_PEOPLE and statement.preposition == "of"
         ]
         for one in row:
             near = (other for other in prose.names if other.span == Span(one.start, one.end))
             votes[one.name.name].update(other.type for other in near if other.type)
-            # Only people are married, and whom one meets is somebody.
+            # Only people are married or have a mother, and whom one meets is somebody.
             if any(one.start <= head < one.end for head in people):
                 votes[one.name.name][PERSON] += _SURE
     return votes
 
 
 def _terms(placed: Sequence[Sequence[FoundName]], texts: Sequence[str]) -> set[str]:
-    """Return the single words that always stand behind `the`: what a document calls so is a word of
-    its own, as `the Provider` is.
+    """Return the single words that always stand behind `the`, and what stands behind `each` or in
+    quotation marks before `means`: what a document calls so is a word of its own, as `the Provider`
+    is.
     """
     behind: dict[str, set[bool]] = {}
     for row, text in zip(placed, texts, strict=True):
         for one in row:
             has_article = text[: one.start].casefold().endswith("the ")
             behind.setdefault(one.name.name, set()).add(has_article)
-    return {name for name, articles in behind.items() if " " not in name and articles == {True}}
+    defined = {
+        match["term"] or match["quoted"] for text in texts for match in _DEFINED.finditer(text)
+    }
+    return {
+        name
+        for name, articles in behind.items()
+        if (" " not in name and articles == {True}) or name in defined
+    }
 
 
 def _full_names(types: Mapping[str, str], subject: str) -> dict[str, str | None]:
