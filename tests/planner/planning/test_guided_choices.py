@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 from tests.crash.run_size import volume
 from wavewright.planner import Goal
 from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.types import PlanTypes, incompatibility
 from wavewright.planner.diagnostics.diagnostic import error_diagnostics
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.guided_choices import Choice, GuidedPlan
@@ -34,7 +35,9 @@ SCALARS: st.SearchStrategy[JsonSchema] = st.sampled_from(
 
 @st.composite
 def objects(draw: st.DrawFn) -> JsonSchema:
-    fields = draw(st.dictionaries(st.sampled_from(["name", "total", "day"]), SCALARS, min_size=1))
+    fields = draw(
+        st.dictionaries(st.sampled_from(["name", "total", "größe (m)"]), SCALARS, min_size=1)
+    )
     required = draw(st.sets(st.sampled_from(sorted(fields))))
     properties: JsonObject = {**fields}
     return {"type": "object", "properties": properties, "required": [*sorted(required)]}
@@ -102,13 +105,19 @@ def asking_tool_sets(draw: st.DrawFn) -> dict[str, ToolSignature]:
     return {**tools, "ask_model": ASK}
 
 
-def goal_of(tools: dict[str, ToolSignature], required: set[str], most: int) -> Goal:
+def goal_of(
+    tools: dict[str, ToolSignature],
+    required: set[str],
+    most: int,
+    result: JsonSchema | None = None,
+) -> Goal:
     return Goal.model_validate(
         {
+            "output_schema": result,
             "name": "any",
             "job": "any",
             "text": "Do something.",
-            "inputs": {"words": ["one", "two"], "count": 3, "place": {"name": "here"}},
+            "inputs": {"words": ["one", "two"], "count": 3, "place": {"name": "here", "größe": 2}},
             "tools": [{"name": name} for name in tools],
             "rules": {"required_tools": sorted(required)},
             "limits": {"max_steps": most},
@@ -167,7 +176,8 @@ def test_every_sequence_of_choices_is_a_plan_without_errors(
     data: st.DataObject, tools: dict[str, ToolSignature]
 ) -> None:
     required = data.draw(st.sets(st.sampled_from(sorted(tools))))
-    goal = goal_of(tools, required, most=data.draw(st.integers(1, 4)))
+    result_type = data.draw(st.none() | TYPES)
+    goal = goal_of(tools, required, data.draw(st.integers(1, 4)), result_type)
     made = GuidedPlan(goal, tools)
     for _ in range(4):
         if not made.choices:
@@ -178,10 +188,71 @@ def test_every_sequence_of_choices_is_a_plan_without_errors(
         assert isinstance(longer, GuidedPlan), longer
         made = longer
 
-    for result in made.results:
-        bound = bind_plan(made.plan(result), goal, tools)
+    composed = [data.draw(values_of(made.result_schema()))] if made.result_fields else []
+    for result in [*made.results, *composed]:
+        plan = made.ending(result)
+        assert plan is not None
+        bound = bind_plan(plan, goal, tools)
         assert error_diagnostics(check(bound, goal, tools)) == []
-    assert made.results == () or required <= {step.tool for step in made.steps}
+        gives = PlanTypes(bound, goal, tools).value(plan.result)
+        items = as_object(gives.get("items"))
+        assert result_type is None or not (
+            incompatibility(gives, result_type) and incompatibility(items, result_type)
+        )
+    assert not made.may_end or required <= {step.tool for step in made.steps}
+
+
+COUNT = ToolSignature(
+    name="count", description="Count.", input_schema={}, output_schema={"type": "integer"}
+)
+NAMES = ToolSignature(
+    name="names",
+    description="List names.",
+    input_schema={},
+    output_schema={"type": "array", "items": {"type": "string"}},
+)
+SUMMARY: JsonSchema = {
+    "type": "object",
+    "properties": {
+        "total": {"type": "integer"},
+        "names": {"type": "array", "items": {"type": "string"}},
+        "note": {"type": "boolean"},
+        "first": {"type": "string", "enum": ["one", "two"]},
+    },
+    "required": ["total", "names"],
+}
+
+
+def test_a_plan_ends_with_a_result_of_the_goal_s_type() -> None:
+    tools = {"count": COUNT, "names": NAMES}
+    counting = GuidedPlan(goal_of(tools, set(), 3, {"type": "integer"}), tools)
+    named = counting.with_step(choice_of(counting, "names"), {})
+    assert isinstance(named, GuidedPlan)
+    counted = named.with_step(choice_of(named, "count"), {})
+    assert isinstance(counted, GuidedPlan)
+
+    assert not named.may_end
+    assert counted.results == ("${steps.count}",)
+    assert counted.ending("${steps.names}") is None
+
+
+def test_a_result_is_put_together_of_fields_where_no_step_gives_the_goal_s_type() -> None:
+    tools = {"count": COUNT, "names": NAMES}
+    empty = GuidedPlan(goal_of(tools, {"count"}, 3, SUMMARY), tools)
+    named = empty.with_step(choice_of(empty, "names"), {})
+    assert isinstance(named, GuidedPlan)
+    counted = named.with_step(choice_of(named, "count"), {})
+    assert isinstance(counted, GuidedPlan)
+
+    assert not named.may_end
+    assert counted.results == ()
+    totals = ["${steps.count}", "${inputs.count}", "${inputs.place.`größe`}"]
+    assert counted.result_fields["total"] == {"enum": totals}
+    plan = counted.ending({"total": "${steps.count}", "names": "${steps.names}"})
+    assert plan is not None
+    assert plan.result == {"total": "${steps.count}", "names": "${steps.names}"}
+    assert counted.ending({"total": "${steps.names}", "names": "${steps.names}"}) is None
+    assert counted.ending({"names": "${steps.names}"}) is None
 
 
 # --- questions to a model, and calls that data chooses

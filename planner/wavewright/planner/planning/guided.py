@@ -9,7 +9,7 @@ rung says. Each question begins as the one before, so that servers reuse what th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -90,7 +90,7 @@ async def plan_by_choices(
         on_text("")
         on_text('{"steps": [')
     while True:
-        if not partial.choices and not partial.results:
+        if not partial.choices and not partial.may_end:
             return FallbackFailure(
                 f"after {len(partial.steps)} step(s) nothing legal can follow, and the plan may not end"
             )
@@ -133,9 +133,9 @@ async def _ask_for_step(
     refused = _NoChoice("nothing was asked")
     while tries > 0:
         choices = [choice for choice in partial.choices if choice.label not in repeated]
-        if not choices and not partial.results:
+        if not choices and not partial.may_end:
             break
-        schema = answer_schema(choices, partial.results)
+        schema = answer_schema(choices, partial)
         call = replace(question, schema=schema, turns=tuple(turns))
         # What is said is a choice and no plan: readers of plans get the steps instead.
         answer = await models.ask(call, on_use=asking.on_use)
@@ -151,11 +151,11 @@ async def _ask_for_step(
     return FallbackFailure(f"step {len(partial.steps) + 1}: {refused.reason}")
 
 
-def answer_schema(choices: Iterable[Choice], results: Sequence[str]) -> JsonSchema:
+def answer_schema(choices: Iterable[Choice], partial: GuidedPlan) -> JsonSchema:
     """Return the schema of the next answer: one branch for each choice, and one that ends."""
     branches = [choice.schema() for choice in choices]
-    if results:
-        ending: JsonObject = {"result": {"enum": [*results]}}
+    if partial.may_end:
+        ending: JsonObject = {"result": partial.result_schema()}
         branches.append(closed_object({"call": {"const": END}, "arguments": closed_object(ending)}))
     return closed_object({"next": {"anyOf": [*branches]}})
 
@@ -164,7 +164,7 @@ def _only_way(partial: GuidedPlan) -> GuidedPlan | Plan | None:
     """Return what follows where there is one way alone, which is worth no question."""
     if not partial.choices and len(partial.results) == 1:
         return partial.plan(partial.results[0])
-    if partial.results or len(partial.choices) != 1:
+    if partial.may_end or len(partial.choices) != 1:
         return None
     [choice] = partial.choices
     arguments = choice.only_arguments()
@@ -202,9 +202,10 @@ def _chosen_object(text: str) -> JsonObject | None:
 
 
 def _ended(partial: GuidedPlan, result: Json) -> Plan | _NoChoice:
-    if result in partial.results:
-        return partial.plan(result)
-    if not partial.results:
+    plan = partial.ending(result)
+    if plan is not None:
+        return plan
+    if not partial.may_end:
         return _NoChoice("the plan may not end here: the goal demands more")
     return _NoChoice(f"{result!r} is no result that the plan may end with")
 
@@ -252,4 +253,5 @@ def _reply(prompts: Prompts, partial: GuidedPlan, following: GuidedPlan | Plan |
         else {"id": last.id, "tool": DISPATCH if dispatched_tools(last.tool) else last.tool},
         calls=[choice.label for choice in after.choices],
         results=list(after.results),
+        result_fields={name: part["enum"] for name, part in after.result_fields.items()},
     )

@@ -11,12 +11,14 @@ where one of these is `calls`, the calls that the answer holds can be made by th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import Final
 
+from wavewright.planner.cel.embedded import field_name
 from wavewright.planner.checks.checker import errors_in
 from wavewright.planner.checks.types import PlanTypes
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
@@ -38,7 +40,7 @@ from wavewright.planner.plans.answer_types import WORDS
 from wavewright.planner.plans.binding import bind_plan, terminal_params
 from wavewright.planner.plans.dispatch import with_dispatched
 from wavewright.planner.plans.uses import holds_expression
-from wavewright.planner.schemas.validation import schema_definitions
+from wavewright.planner.schemas.validation import schema_definitions, validator_of
 from wavewright.planner.schemas.views import (
     SchemaView,
     element_schema,
@@ -74,6 +76,8 @@ _CALLS: Final = "calls"
 """Name of the type of an answer that is a list of calls."""
 _FIELD: Final = r"^[a-z][a-z_]{0,20}$"
 """Name of a field of an answer."""
+_MAY_BE_READ: Final = re.compile(r"""[^`'"{}\\\n]+""")
+"""Name of a field that an expression can read, in back quotes where it is no plain word."""
 _RULES_OF_GOAL: Final = "E5"
 """First letters of the codes of the goal's rules."""
 _BOUNDS: Final = (
@@ -179,16 +183,91 @@ class GuidedPlan:
         """References that the plan may end with, the last step's first; none where more is needed."""
         if not self.steps:
             return ()
-        outputs = [
-            reference
-            for step in reversed(self.steps)
-            for reference in _fields_of(f"steps.{step.id}", self._types.outputs[step.id], 1)
-        ]
         return tuple(
             reference.text
-            for reference in outputs[:MAX_REFERENCES]
-            if not self._errors(self.plan(reference.text))
+            for reference in self._outputs(1)[:MAX_REFERENCES]
+            if self._is_result(reference) and not self._errors(self.plan(reference.text))
         )
+
+    @cached_property
+    def result_fields(self) -> Mapping[str, JsonSchema]:
+        """Values of the fields of a result that is put together, where the goal's type of it is an
+        object that no step gives; null leaves a field out. Empty where a field has no value, or
+        more is needed.
+        """
+        wanted = view_schema(scoped_schema(self._result_type))
+        if not self.steps or self.results or wanted.kind != "object":
+            return {}
+        required = {*required_fields(wanted)}
+        fields: dict[str, JsonSchema] = {}
+        for name in as_object(wanted.schema.get("properties")):
+            texts = self._fitting_references(wanted, name)
+            if texts:
+                fields[name] = {"enum": texts if name in required else [None, *texts]}
+        if not fields.keys() >= required:
+            return {}
+        # Their types fit; the goal's other rules are asked about with one of each.
+        any_of_each: JsonObject = {
+            name: as_list(values["enum"])[-1] for name, values in fields.items()
+        }
+        return {} if self._errors(self.plan(any_of_each)) else fields
+
+    def _fitting_references(self, owner: SchemaView, name: str) -> list[Json]:
+        """Return the references whose type fits a field of an object."""
+        place = field_schema(owner, name)
+        wanted = {} if place is None else self_contained_schema(place)
+        fitting = (
+            reference.text
+            for reference in self._references
+            if self._types.incompatibility(reference.schema, wanted) is None
+            and not self._refuses_result({name: reference.text})
+        )
+        return [*islice(fitting, MAX_REFERENCES)]
+
+    def _refuses_result(self, result: JsonObject) -> bool:
+        """Whether the checker refuses something in a result, whatever else the plan lacks."""
+        return any(fault.pointer.startswith("/result") for fault in self._errors(self.plan(result)))
+
+    @property
+    def may_end(self) -> bool:
+        """Whether the plan may end here."""
+        return bool(self.results or self.result_fields)
+
+    def result_schema(self) -> JsonSchema:
+        """Return the schema of what the plan may end with."""
+        if self.result_fields:
+            return closed_object(dict(self.result_fields))
+        return {"enum": [*self.results]}
+
+    def ending(self, result: Json) -> Plan | None:
+        """Return the plan with a result that it may end with; None where it is none of these."""
+        if result in self.results:
+            return self.plan(result)
+        if not self.result_fields or not isinstance(result, dict):
+            return None
+        result = {**dict.fromkeys(self.result_fields), **result}
+        if not validator_of(self.result_schema()).accepts(result):
+            return None
+        plan = self.plan({name: value for name, value in result.items() if value is not None})
+        return None if self._errors(plan) else plan
+
+    def _is_result(self, reference: Reference) -> bool:
+        """Whether a result is of the goal's type, as the reviewer reads it: a list may be one of
+        such values.
+        """
+        wanted = self._result_type
+        item = element_schema(view_schema(scoped_schema(reference.schema)))
+        entry = None if item is None else self_contained_schema(item)
+        return self._types.incompatibility(reference.schema, wanted) is None or (
+            entry is not None and self._types.incompatibility(entry, wanted) is None
+        )
+
+    @property
+    def _result_type(self) -> JsonSchema:
+        """The goal's type of a result; where its rules name the tools of last steps, that is the
+        type of what these give.
+        """
+        return {} if self.goal.rules.terminal else self.goal.output_schema or {}
 
     def plan(self, result: Json) -> Plan:
         """Return the plan so far, ending with a result."""
@@ -295,14 +374,20 @@ class GuidedPlan:
     @cached_property
     def _references(self) -> list[Reference]:
         """What an argument outside a fan-out may read: outputs, the latest first, then inputs."""
-        found: list[Reference] = []
-        for step in reversed(self.steps):
-            found += _fields_of(f"steps.{step.id}", self._types.outputs[step.id], FIELD_DEPTH)
+        references = self._outputs(FIELD_DEPTH)
         inputs = self._types.inputs
         for name, part in as_object(inputs.get("properties")).items():
             schema = {**schema_definitions(inputs), **as_object(part)}
-            found += _fields_of(f"inputs.{name}", schema, FIELD_DEPTH)
-        return found
+            references += _fields_of(f"inputs.{field_name(name)}", schema, FIELD_DEPTH)
+        return references
+
+    def _outputs(self, depth: int) -> list[Reference]:
+        """Return what the steps give, the latest first, with fields of so many levels."""
+        return [
+            reference
+            for step in reversed(self.steps)
+            for reference in _fields_of(f"steps.{step.id}", self._types.outputs[step.id], depth)
+        ]
 
     @cached_property
     def _lists(self) -> list[Reference]:
@@ -449,8 +534,9 @@ def _fields_of(path: str, schema: JsonSchema, depth: int) -> list[Reference]:
         return found
     for name in sorted(required_fields(view)):
         part = field_schema(view, name)
-        if part is not None and name.isidentifier():
-            found += _fields_of(f"{path}.{name}", self_contained_schema(part), depth - 1)
+        if part is not None and _MAY_BE_READ.fullmatch(name):
+            inner = f"{path}.{field_name(name)}"
+            found += _fields_of(inner, self_contained_schema(part), depth - 1)
     return found
 
 
