@@ -28,6 +28,7 @@ LOOK = ToolSignature(
 TOOLS = {
     "look": LOOK,
     "ask": LOOK.model_copy(update={"name": "ask", "needs_approval": True}),
+    "ask_model": LOOK.model_copy(update={"name": "ask_model", "input_schema": {}}),
 }
 
 
@@ -306,3 +307,22 @@ LEFT = [
 def test_what_would_change_more_is_not_offered(text: str, why: str) -> None:
     with pytest.raises(NotEditable, match=why):
         fixed(dedent(text))
+
+
+def test_a_reader_in_a_question_reads_the_earlier_call() -> None:
+    text = """\
+steps:
+  - {id: a, tool: look}
+  - {id: b, tool: look}
+  - {id: q, ask: {of: "${steps.b}", for: {day: date}}}
+result: ["${steps.a}", "${steps.q}"]
+"""
+    assert (
+        fixed(text)
+        == """\
+steps:
+  - {id: a, tool: look}
+  - {id: q, ask: {of: "${steps.a}", for: {day: date}}}
+result: ["${steps.a}", "${steps.q}"]
+"""
+    )

@@ -12,7 +12,7 @@ from wavewright.planner.checks.names import NameAt, places_of
 def lines_of(text: str, name: NameAt) -> list[int]:
     """Return the lines where a document whose plan is not read has a name, its definition first."""
     document = read_document(text, "template.yaml")
-    spans = places_of(document, "", None, name)
+    spans = places_of(document, "", name)
     return [document.source.position(span.start)[0] for span in spans]
 
 
@@ -31,6 +31,40 @@ inputs: {region: EU}
 result: "${inputs.} of ${inputs.region}"
 """
     assert lines_of(text, NameAt("input", "region")) == [1, 2]
+
+
+WRITTEN = """\
+inputs: {region: EU}
+let:
+  few: "${steps.calls.filter(call, call.n < 3 && inputs.region == 'EU')}"
+  fewer: "${few.filter(few, few.n < 2)}"
+steps:
+  - {id: calls, tool: look}
+  - {id: asked, ask: {of: "${steps.calls}", for: {n: integer}}}
+  - {id: made, dispatch: "${steps.calls}", tools: [look]}
+  - id: again
+    plan: other.plan.yaml
+    params: {from: "${few}"}
+    repeat: {until: steps.again.n == steps.calls.size(), max: 3, params: {from: "${steps.calls}"}}
+stop: {when: few.size() == 0, result: "${steps.calls} of steps.calls"}
+result: "${few}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        (NameAt("step", "calls"), [6, 3, 7, 8, 12, 12, 13]),
+        (NameAt("step", "again"), [9, 12]),
+        (NameAt("input", "region"), [1, 3]),
+        (NameAt("let", "few"), [3, 4, 11, 13, 14]),
+    ],
+)
+def test_a_name_is_found_in_everything_that_an_author_writes(
+    name: NameAt, lines: list[int]
+) -> None:
+    """The variable `few` of the filter in line 4 hides the name of `let`."""
+    assert lines_of(WRITTEN, name) == lines
 
 
 def test_a_name_that_is_written_with_escapes_is_refused() -> None:

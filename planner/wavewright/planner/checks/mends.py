@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from wavewright.config.documents import Document
+from wavewright.config.documents import Document, value_at
 from wavewright.config.sources import (
     ListNode,
     Node,
@@ -36,7 +36,8 @@ from wavewright.planner.diagnostics.diagnostic import Addition, Diagnostic, Repl
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.plans.uses import plan_texts, step_reads
+from wavewright.planner.plans.uses import step_reads
+from wavewright.planner.plans.written_texts import written_texts
 from wavewright.planner.types import Json, StepId
 
 
@@ -135,7 +136,8 @@ def _without_repeated_call(
     earlier = _first_of_equal(later, plan, bound)
     _refuse_unequal(earlier, later, bound, checked.tools[later.tool])
     edits = _without_item(document, pointer)
-    for place, renamings in _renamings(plan, later.id, earlier.id):
+    written = value_at(document.value, base)
+    for place, renamings in _renamings(plan, written, later.id, earlier.id):
         if f"{base}{place}/".startswith(f"{pointer}/"):
             continue  # it goes with its step
         node = _node_at(document, base + place)
@@ -177,7 +179,7 @@ def _refuse_unequal(earlier: Step, later: Step, bound: Plan, tool: ToolSignature
 
 
 def _renamings(
-    plan: Plan, old: StepId, new: StepId
+    plan: Plan, written: Json, old: StepId, new: StepId
 ) -> Iterator[tuple[str, tuple[WordRename, ...]]]:
     """Yield the words that change, with the pointers of the strings that hold them."""
     for number, step in enumerate(plan.steps):
@@ -187,7 +189,7 @@ def _renamings(
     for gate in plan.gates:
         if gate.on in (old, new):
             raise NotEditable(f"gate {gate.id!r} looks at {gate.on!r} alone")
-    for text in plan_texts(plan):
+    for text in written_texts(written):
         starts = mention_starts(text, "steps", old)
         renamings = tuple(WordRename(start, old, new) for start in starts)
         if renamings:

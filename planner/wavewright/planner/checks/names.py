@@ -1,4 +1,4 @@
-"""Where the names of steps, inputs, gates, tools and files stand in a document.
+"""Where the names of steps, inputs, `let`, gates, tools and files stand in a document.
 
 A name is known by its place: a field that holds one, or the part of an expression that reads one.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from wavewright.config.documents import value_at
 from wavewright.config.sources import (
     Node,
     ScalarNode,
@@ -25,16 +26,19 @@ from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.reads import root_mentions
 from wavewright.planner.checks.places import expression_at, part_at
-from wavewright.planner.plans.uses import ExpressionText, plan_texts
+from wavewright.planner.plans.uses import ExpressionText
+from wavewright.planner.plans.written_texts import written_texts
 
 if TYPE_CHECKING:
     from wavewright.config.documents import Document
     from wavewright.planner.checks.context import CheckContext
 
-NameKind: TypeAlias = Literal["step", "input", "gate", "tool", "plan", "template", "prompt"]
+NameKind: TypeAlias = Literal["step", "input", "let", "gate", "tool", "plan", "template", "prompt"]
 _ROOTS: Final[Mapping[NameKind, str]] = {"step": "steps", "input": "inputs"}
 """Below which root expressions read what is named."""
 _KIND_BELOW: Final[Mapping[str, NameKind]] = {"steps": "step", "inputs": "input"}
+_KIND_OF_KEY: Final[Mapping[str, NameKind]] = {"inputs": "input", "let": "let"}
+"""What the keys of an object at the top of a document name."""
 _KIND_IN_PLAN: Final[Mapping[str, NameKind]] = {
     "/steps/#/id": "step",
     "/steps/#/depends_on": "step",
@@ -108,8 +112,9 @@ def name_at(
     pointer = pointer_in_plan(at.pointer, base)
     keys = [] if pointer is None else pointer_keys(pointer)
     if at.is_key:
-        is_input = (keys or pointer_keys(at.pointer))[:-1] == ["inputs"]
-        return NameAt("input", pointer_keys(at.pointer)[-1]) if is_input else None
+        *owners, key = keys or pointer_keys(at.pointer)
+        named = _KIND_OF_KEY.get(owners[0]) if len(owners) == 1 else None
+        return None if named is None else NameAt(named, key)
     if not isinstance(at.node, ScalarNode) or not isinstance(at.node.value, str):
         return None
     text = at.node.value
@@ -121,25 +126,25 @@ def name_at(
         return None
     place = expression_at(subject, pointer, text, inside)
     part = None if place is None else part_at(place)
-    if part is None or part.name is None:
+    if place is None or part is None or part.name is None:
         return None
-    named = _KIND_BELOW.get(part.root or "")
-    return None if named is None else NameAt(named, part.name)
+    if part.root is not None:
+        named = _KIND_BELOW.get(part.root)
+        return None if named is None else NameAt(named, part.name)
+    # A variable of a macro hides a name of `let`.
+    is_read = any(read.path_start == part.start for read in root_mentions(place.expression))
+    return NameAt("let", part.name) if is_read and part.name in subject.plan.let else None
 
 
-def places_of(
-    document: Document, base: str | None, subject: CheckContext | None, name: NameAt
-) -> list[Span]:
+def places_of(document: Document, base: str | None, name: NameAt) -> list[Span]:
     """Return where a document defines and uses a name, its definition first.
 
     Raises:
         NotEditable: the name is written with escapes.
     """
-    spans = [*_named(document, base, name)]
-    if name.kind == "input":
-        spans += _input_keys(document, base, name.name)
-    if name.kind in _ROOTS:
-        spans += _reads(document, base, subject, name)
+    spans = [*_named(document, base, name), *_keys(document, base, name)]
+    if name.kind in _ROOTS or name.kind == "let":
+        spans += _reads(document, base, name)
     return [*dict.fromkeys(spans)]
 
 
@@ -155,11 +160,14 @@ def _named(document: Document, base: str | None, name: NameAt) -> Iterator[Span]
             yield _inner_span(document.source.text, node[0])
 
 
-def _input_keys(document: Document, base: str | None, name: str) -> Iterator[Span]:
-    for inputs in dict.fromkeys((f"{base or ''}/inputs", "/inputs")):
-        node = find_node(document.root, inputs + pointer_token(name))
-        if node is not None and node[1] is not None:
-            yield _inner_span(document.source.text, node[1])
+def _keys(document: Document, base: str | None, name: NameAt) -> Iterator[Span]:
+    for key, kind in _KIND_OF_KEY.items():
+        if kind != name.kind:
+            continue
+        for owner in dict.fromkeys((f"{base or ''}/{key}", f"/{key}")):
+            node = find_node(document.root, owner + pointer_token(name.name))
+            if node is not None and node[1] is not None:
+                yield _inner_span(document.source.text, node[1])
 
 
 def _inner_span(text: str, node: Node | Span) -> Span:
@@ -167,26 +175,22 @@ def _inner_span(text: str, node: Node | Span) -> Span:
     return Span(node.start + 1, node.end - 1) if quoted else Span(node.start, node.end)
 
 
-def _reads(
-    document: Document, base: str | None, subject: CheckContext | None, name: NameAt
-) -> Iterator[Span]:
-    for pointer, text in _expression_texts(document, base, subject):
+def _reads(document: Document, base: str | None, name: NameAt) -> Iterator[Span]:
+    for pointer, text in _expression_texts(document, base):
         node = find_node(document.root, pointer)
         if node is None or not isinstance(node[0], ScalarNode):
             continue
-        starts = [*mention_starts(text, _ROOTS[name.kind], name.name)]
+        starts = [*mention_starts(text, _ROOTS.get(name.kind), name.name)]
         yield from word_spans(document.source.text, node[0], text.text, name.name, starts)
 
 
-def _expression_texts(
-    document: Document, base: str | None, subject: CheckContext | None
-) -> Iterator[tuple[str, ExpressionText]]:
-    """Yield the texts that may hold expressions, with their pointers from the document; without a
+def _expression_texts(document: Document, base: str | None) -> Iterator[tuple[str, ExpressionText]]:
+    """Yield the texts that may hold expressions, with their pointers from the document; outside a
     plan those that look so.
     """
-    if subject is not None:
-        for known in plan_texts(subject.plan):
-            yield f"{base or ''}{known.pointer}", known
+    if base is not None:
+        for known in written_texts(value_at(document.value, base)):
+            yield f"{base}{known.pointer}", known
         return
     for pointer, text in iterate_strings(document.value):
         if "${" in text or _ROOT_WORD.search(text):
@@ -196,9 +200,9 @@ def _expression_texts(
 _ROOT_WORD: Final = re.compile(r"\b(?:steps|inputs)\b")
 
 
-def mention_starts(text: ExpressionText, root: str, name: str) -> Iterator[int]:
-    """Yield where a text names what stands right below a root: `steps.prices`, `steps["prices"]`; a
-    faulty expression names nothing.
+def mention_starts(text: ExpressionText, root: str | None, name: str) -> Iterator[int]:
+    """Yield where a text names what stands right below a root: `steps.prices`, `steps["prices"]`; or
+    without a root, the name itself. A faulty expression names nothing.
 
     Raises:
         NotEditable: the name is written with escapes.
@@ -207,9 +211,10 @@ def mention_starts(text: ExpressionText, root: str, name: str) -> Iterator[int]:
         if isinstance(found, ExpressionError):
             continue
         for mention in root_mentions(use.expression):
-            if (mention.root, mention.name) != (root, name):
-                continue
-            start = use.expression.find(name, mention.start, mention.end)
-            if start < 0:
-                raise NotEditable(f"{name!r} is written with escapes")
-            yield use.start + start
+            if root is None and mention.root == name:
+                yield use.start + mention.path_start
+            elif root is not None and (mention.root, mention.name) == (root, name):
+                start = use.expression.find(name, mention.start, mention.end)
+                if start < 0:
+                    raise NotEditable(f"{name!r} is written with escapes")
+                yield use.start + start

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
@@ -144,14 +144,23 @@ def _part(value: Json, faults: Sequence[_LocatedFault]) -> _PartialNode:
     return _PartialNode(well_formed, faulty, has_unknown=bool(unknown), is_whole=not faults)
 
 
+def is_stand_in(name: str) -> bool:
+    """Whether a name stands for the id of a step or a gate that could not be read."""
+    return name.startswith(_UNNAMED)
+
+
+_UNNAMED: Final = "unnamed__"
+
+
 def _step(part: _PartialNode, number: int) -> Step:
-    stand_in: JsonObject = {"id": f"unnamed__{number}", "tool": "?"}
+    stand_in: JsonObject = {"id": f"{_UNNAMED}{number}", "tool": "?"}
     step = _valid(Step, stand_in | part.given)
     if step is not None:
         return step
-    # It has a fault that was not listed, because there are too many.
-    part.given, part.has_unknown, part.is_whole = {}, True, False
-    return Step.model_validate(stand_in)
+    # Its fault is one of the fields together, or was not listed because there are too many.
+    named = {name: value for name, value in part.given.items() if name == "id"}
+    part.given, part.has_unknown, part.is_whole = named, True, False
+    return _valid(Step, stand_in | named) or Step.model_validate(stand_in)
 
 
 def _gate(part: _PartialNode, number: int) -> Gate:
@@ -159,7 +168,9 @@ def _gate(part: _PartialNode, number: int) -> Gate:
     if gate is not None:
         return gate
     part.is_whole = False
-    return Gate.model_construct(id=GateId(f"unnamed__{number}"))
+    # What it looks at is known while its other fields are being written.
+    looked_at = {name: part.given[name] for name in ("on", "on_tool") if name in part.given}
+    return Gate.model_construct(id=GateId(f"{_UNNAMED}{number}"), **cast("Any", looked_at))
 
 
 def _valid(model: type[M], value: JsonObject) -> M | None:

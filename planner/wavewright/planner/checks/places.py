@@ -23,9 +23,11 @@ from wavewright.planner.cel.nodes import (
 )
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.checks.partial_plans import is_stand_in
 from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.let_and_stop import let_values
-from wavewright.planner.plans.uses import ExpressionRole, plan_texts
+from wavewright.planner.plans.uses import ExpressionRole
+from wavewright.planner.plans.written_texts import role_of_place
 from wavewright.planner.schemas.views import schema_below
 from wavewright.planner.types import JsonSchema, StepId
 
@@ -50,6 +52,11 @@ class ExpressionPlace:
     after: str
     is_whole: bool
     """Whether nothing stands around the expression, so that its value keeps its type."""
+
+    @property
+    def expression(self) -> str:
+        """The whole expression."""
+        return self.before + self.after
 
     @property
     def step(self) -> Step | None:
@@ -83,10 +90,7 @@ class ExpressionPlace:
             return None
         if self.role == "for_each":
             return {"type": "array"}
-        step, keys = self.step, pointer_keys(self.pointer)
-        if step is None or keys[2:3] != ["params"]:
-            return None
-        return parameter_schema(self.subject, step, keys[3:])
+        return argument_schema(self.subject, self.pointer)
 
     def part_types(self, expression: str) -> PartTypes:
         """Return the types of the parts of an expression that stands here."""
@@ -97,24 +101,22 @@ class ExpressionPlace:
 
     def readable_steps(self) -> list[StepId]:
         """Return the steps that may be read here: none that waits for the step itself."""
-        step = self.step
-        if step is None or self.role == "gate":
-            return [*self.subject.steps]
-        waiting = self.subject.graph.descendants(step.id)
-        return [name for name in self.subject.steps if name != step.id and name not in waiting]
+        step, names = self.step, self.subject.steps
+        unreadable = {name for name in names if is_stand_in(name)}
+        if step is not None and self.role != "gate":
+            unreadable |= {*self.subject.graph.descendants(step.id)}
+            if pointer_keys(self.pointer)[2] != "repeat":  # which reads the run before
+                unreadable.add(step.id)
+        return [name for name in names if name not in unreadable]
 
 
 def expression_at(
     subject: CheckContext, pointer: str, text: str, offset: int
 ) -> ExpressionPlace | None:
     """Return the point of an offset in a text of the plan; None where no expression stands there."""
-    role: ExpressionRole = "result"
-    for known in plan_texts(subject.plan):
-        if known.pointer == pointer:
-            role = known.role
-            break
-    else:
-        role = _role_of(pointer)
+    role = role_of_place(pointer)
+    if role is None:
+        return None
     if role in _BARE:
         return _bare_place(subject, pointer, role, text, offset)
     start = _open_reference(text[:offset])
@@ -131,18 +133,6 @@ def expression_at(
             return ExpressionPlace(subject, pointer, role, text[start:offset], after, whole)
     whole = text.startswith("${") and start == len("${")
     return ExpressionPlace(subject, pointer, role, text[start:offset], "", whole)
-
-
-def _role_of(pointer: str) -> ExpressionRole:
-    """Return the role of a text that the readable part of the plan lacks."""
-    keys = pointer_keys(pointer)
-    if keys[0] == "steps" and len(keys) > 2:
-        return {"when": "when", "for_each": "for_each"}.get(keys[2], "params")  # type: ignore[return-value]
-    if keys[-1] == "check":
-        return "gate"
-    if keys[-1] == "when":
-        return "cap"
-    return "result"
 
 
 def _bare_place(
@@ -169,9 +159,18 @@ def _open_reference(before: str) -> int | None:
     return None
 
 
-def parameter_schema(subject: CheckContext, step: Step, keys: list[str]) -> JsonSchema | None:
-    """Return what a step's tool, or its sub-plan, takes at a path of its arguments; None where it says nothing."""
-    signature = subject.signature(step)
+def argument_schema(subject: CheckContext, pointer: str) -> JsonSchema | None:
+    """Return what a step's tool, or its sub-plan, takes at a place of its arguments; None elsewhere,
+    and where it says nothing.
+    """
+    match pointer_keys(pointer):
+        case ["steps", number, "params" | "ask", *keys]:
+            pass
+        case ["steps", number, "repeat", "params", *keys]:
+            pass
+        case _:
+            return None
+    signature = subject.signature(subject.plan.steps[int(number)])
     return None if signature is None else schema_below(signature.input_schema, keys)
 
 
@@ -292,7 +291,7 @@ class PartAt:
 
 def part_at(place: ExpressionPlace) -> PartAt | None:
     """Return the smallest part of an expression at a point that has a name."""
-    expression, point = place.before + place.after, len(place.before)
+    expression, point = place.expression, len(place.before)
     try:
         tree = parse_expression(expression)
     except ExpressionError:

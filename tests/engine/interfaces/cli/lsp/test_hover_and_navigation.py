@@ -447,6 +447,22 @@ async def test_a_renamed_gate_is_renamed_in_recipes_and_in_tests(
     assert texts["test_news.py"] == test.replace("some", "enough")
 
 
+async def test_a_name_of_let_is_found_and_renamed_where_it_is_read(
+    editor: Editor, project: Path
+) -> None:
+    file = project / "sum.plan.yaml"
+    names = "inputs: {most: 9}\nlet:\n  sums: ${steps.total + inputs.most}\n"
+    text = names + file.read_text().replace("result: ${steps.total}", "result: ${sums}")
+    editor.open(file, text)
+
+    assert "sums: number" in await hovered(editor, file, "  su")
+    assert "inputs.most: integer" in await hovered(editor, file, "{mo")
+    assert (await defined(editor, file, "result: ${su")).range.start.line == 2
+    assert await renamed(editor, file, "result: ${su", "all") == {
+        file.name: text.replace("sums", "all")
+    }
+
+
 async def test_a_renamed_input_of_json_keeps_its_quotes(editor: Editor, project: Path) -> None:
     file = project / "news.plan.json"
     text = (

@@ -26,12 +26,13 @@ from wavewright.engine.run.jobs.documents import DocumentKind
 from wavewright.engine.run.project.templates import template_names
 from wavewright.planner.checks.names import NameKind, kind_of_name, pointer_shape
 from wavewright.planner.checks.offers import expression_offers, fields_of
+from wavewright.planner.checks.partial_plans import is_stand_in
 from wavewright.planner.checks.places import (
     ExpressionPlace,
     NameAsked,
+    argument_schema,
     expression_at,
     name_asked,
-    parameter_schema,
 )
 from wavewright.planner.diagnostics.diagnostic import type_name, value_text
 from wavewright.planner.schemas.validation import infer_schema
@@ -159,10 +160,10 @@ def schema_of_place(
     kind: DocumentKind, subject: CheckContext | None, pointer: str | None, whole: str
 ) -> JsonSchema | None:
     """Return what may stand at a place: of arguments as the tool says, else as the documents do."""
-    keys = [] if pointer is None else pointer_keys(pointer)
-    if subject is not None and keys[:1] == ["steps"] and keys[2:3] == ["params"]:
-        step = subject.plan.steps[int(keys[1])]
-        return parameter_schema(subject, step, keys[3:])
+    if subject is not None and pointer is not None:
+        of_argument = argument_schema(subject, pointer)
+        if of_argument is not None:
+            return of_argument
     match pointer_keys(whole):
         case [section, pack, *rest] if section == _SECTION_OF_PACKS.get(kind):
             return _pack_setting(pack, rest)
@@ -278,7 +279,7 @@ def _steps(place: CursorPlace) -> Iterator[Offer]:
         own = subject.plan.steps[place.number].id
         excluded = {own, *(subject.graph.descendants(own) if own in subject.steps else ())}
     for name, step in subject.steps.items():
-        if name not in excluded:
+        if name not in excluded and not is_stand_in(name):
             yield Offer(name, _Kind.Variable, step.tool, step.why or "")
 
 

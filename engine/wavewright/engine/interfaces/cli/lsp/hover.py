@@ -14,7 +14,7 @@ from wavewright.engine.interfaces.cli.project.tools_command import tool_text
 from wavewright.engine.rehearsal.dry_run.history import read_history
 from wavewright.planner.cel.functions.catalogue import function_entries
 from wavewright.planner.checks.context import CheckContext
-from wavewright.planner.checks.places import PartAt, expression_at, part_at
+from wavewright.planner.checks.places import ExpressionPlace, PartAt, expression_at, part_at
 from wavewright.planner.diagnostics.diagnostic import (
     catalogue,
     counted,
@@ -59,6 +59,10 @@ def _of_node(document: OpenDocument, offset: int, around: Surroundings) -> Itera
         return
     subject = read.subject(around)
     pointer = read.in_plan(at.pointer)
+    named = None if subject is None else _expression_of_key(subject, pointer)
+    if at.is_key and named is not None:
+        yield from _part(named)
+        return
     if at.is_key:
         schema = schema_of_place(read.kind, subject, pointer, at.pointer)
         if schema is not None:
@@ -98,12 +102,28 @@ def _expression(
     part = None if place is None else part_at(place)
     if part is None:
         return
-    if part.schema is not None:
-        yield f"```\n{part.text}: {schema_text(part.schema)}\n```"
+    yield from _part(part)
     if part.step is not None and part.step in subject.steps:
         yield _step(read, subject, part.step, around)
     elif part.is_call:
         yield from _function(part)
+
+
+def _part(part: PartAt) -> Iterator[str]:
+    if part.schema is not None:
+        yield f"```\n{part.text}: {schema_text(part.schema)}\n```"
+
+
+def _expression_of_key(subject: CheckContext, pointer: str | None) -> PartAt | None:
+    """Return what expressions read by a key of `inputs` or `let`; None for any other key."""
+    match pointer_keys(pointer or ""):
+        case ["inputs", name]:
+            read = f"inputs.{name}"
+        case ["let", name]:
+            read = name
+        case _:
+            return None
+    return part_at(ExpressionPlace(subject, "/result", "result", read, "", is_whole=True))
 
 
 def _function(part: PartAt) -> Iterator[str]:

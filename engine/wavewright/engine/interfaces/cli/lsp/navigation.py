@@ -20,7 +20,7 @@ from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
 from wavewright.engine.run.project.templates import named_template
 from wavewright.planner.checks.names import NameAt, NameKind, name_at, places_of
 from wavewright.planner.diagnostics.diagnostic import Addition
-from wavewright.planner.types import GATE_ID_PATTERN, STEP_ID_PATTERN, as_object
+from wavewright.planner.types import GATE_ID_PATTERN, ID_PATTERN, STEP_ID_PATTERN, as_object
 from wavewright.tools.pack_folders import project_prompts
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _PATTERNS: Final[Mapping[NameKind, str]] = {
     "step": STEP_ID_PATTERN,
     "input": STEP_ID_PATTERN,
+    "let": ID_PATTERN,
     "gate": GATE_ID_PATTERN,
 }
 """What the names that can be changed look like, by what they name."""
@@ -55,7 +56,7 @@ def references(
     name, read = name_of(document, params.position, around), document.read
     if name is None or read is None:
         return []
-    spans = places_of(read.document, read.base, read.subject(around), name)
+    spans = places_of(read.document, read.base, name)
     return [types.Location(document.uri, document.places.range(span)) for span in sorted(spans)]
 
 
@@ -79,7 +80,7 @@ def definition(
             is_beside = name.kind == "plan" and beside.is_file()
             return _file_start(beside if is_beside else named_template(name.name, around.settings))
         case _:
-            spans = places_of(read.document, read.base, read.subject(around), name)
+            spans = places_of(read.document, read.base, name)
             if not spans:
                 return None
             return types.Location(document.uri, document.places.range(spans[0]))
@@ -166,7 +167,7 @@ class RenameRefused(WavewrightError):
 def rename(
     document: OpenDocument, params: types.RenameParams, around: Surroundings
 ) -> types.WorkspaceEdit:
-    """Return the edits that give a step, an input or a gate another name, in the file, in the jobs
+    """Return the edits that give a step, an input, a name of `let` or a gate another name, in the file, in the jobs
     and tests that name the file, and in the goal templates of these jobs; of a file that is open,
     in its text as it stands there.
 
@@ -176,18 +177,21 @@ def rename(
     """
     name, read, new = name_of(document, params.position, around), document.read, params.new_name
     if read is None or name is None or name.kind not in _PATTERNS:
-        raise RenameRefused("only steps, inputs and gates of a plan that can be read are renamed")
+        raise RenameRefused(
+            "only steps, inputs, names of `let` and gates of a plan that can be read are renamed"
+        )
     if not re.fullmatch(_PATTERNS[name.kind], new):
         raise RenameRefused(f"{new!r} is no name of a {name.kind}")
-    subject = read.subject(around)
     try:
-        if places_of(read.document, read.base, subject, NameAt(name.kind, new)):
+        if places_of(read.document, read.base, NameAt(name.kind, new)):
             raise RenameRefused(f"{new!r} is taken")
-        spans = places_of(read.document, read.base, subject, name)
+        spans = places_of(read.document, read.base, name)
         changes = {document.uri: _edits(document.places, spans, new)}
         others = [NameAt(kind, name.name) for kind in _PATTERNS if kind != name.kind]
-        is_shared = any(places_of(read.document, read.base, subject, other) for other in others)
-        for file, text in _files_that_name(document.path, around):
+        is_shared = any(places_of(read.document, read.base, other) for other in others)
+        # What `let` names is read in the plan alone.
+        elsewhere = () if name.kind == "let" else _files_that_name(document.path, around)
+        for file, text in elsewhere:
             if file.suffix == ".py" and is_shared:
                 continue  # a test does not say whether it means the step or the gate of that name
             edits = _edits_of_file(file, text, name, new, document.places.encoding)
@@ -206,7 +210,7 @@ def _edits_of_file(
         literals = re.finditer(rf"(?<=([\"'])){re.escape(name.name)}(?=\1)", text)
         return _edits(places, [Span(*found.span()) for found in literals], new)
     read = _read(text, file)
-    spans = [] if read is None else places_of(read.document, read.base, None, name)
+    spans = [] if read is None else places_of(read.document, read.base, name)
     return _edits(places, spans, new)
 
 
