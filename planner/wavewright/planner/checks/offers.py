@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from wavewright.config.sources import pointer_keys
 from wavewright.planner.cel.functions.catalogue import function_entries
 from wavewright.planner.checks.types import incompatibility
 from wavewright.planner.diagnostics.diagnostic import type_name
@@ -56,6 +57,8 @@ def expression_offers(place: ExpressionPlace, asked: NameAsked) -> Iterator[Expr
         yield from _methods(asked.owner)
     else:
         for name, schema in asked.names.items():
+            if pointer_keys(place.pointer)[:2] == ["let", name]:
+                continue  # no name stands for itself
             yield _typed(name, "name", schema, wanted)
         yield ExpressionOffer("steps", "name", "outputs of steps")
         yield from _functions(lambda owner: owner is None)

@@ -234,11 +234,15 @@ _SAVED_PLAN_SCHEMA = "wavewright/saved-plan/"
 
 
 def is_job(document: Document) -> bool:
-    """Whether a document is meant as a job: it has a job's fields and no steps, or is a saved plan."""
+    """Whether a document is meant as a job: it has no steps, and a job's fields or the name of a
+    job's file, or is a saved plan.
+    """
+    if not isinstance(document.value, dict) or "steps" in document.value:
+        return False
     return (
-        isinstance(document.value, dict)
-        and "steps" not in document.value
-        and (bool(_JOB_FIELDS & document.value.keys()) or is_saved_plan(document))
+        bool(_JOB_FIELDS & document.value.keys())
+        or ".job" in PurePath(document.source.name).suffixes
+        or is_saved_plan(document)
     )
 
 

@@ -77,6 +77,44 @@ async def test_keys_of_a_gate_are_offered(editor: Editor, project: Path) -> None
     assert {"check", "on", "required", "severity"} <= {*labels(items)}
 
 
+async def test_fields_are_offered_in_a_gate_that_is_being_written(
+    editor: Editor, project: Path
+) -> None:
+    items = await offered(
+        editor, project, HEAD + "gates:\n  - on: news\n    check: ${output[0].|}\n"
+    )
+
+    assert labels(items)[:2] == ["text", "words"]
+
+
+async def test_steps_that_are_being_written_are_offered_by_their_names_alone(
+    editor: Editor, project: Path
+) -> None:
+    faulty = "  - id: asked\n    ask: what\n  - tool: add\n"
+    items = await offered(editor, project, HEAD + faulty + "result: ${steps.|}\n")
+
+    assert {*labels(items)} == {"news", "total", "asked"}
+
+
+async def test_a_name_of_let_is_not_offered_in_what_it_stands_for(
+    editor: Editor, project: Path
+) -> None:
+    names = "let:\n  one: ${steps.news}\n  two: ${|}\n"
+    items = await offered(editor, project, names + HEAD)
+
+    assert "one" in labels(items)
+    assert "two" not in labels(items)
+
+
+async def test_a_step_that_runs_again_may_read_itself_in_its_condition(
+    editor: Editor, project: Path
+) -> None:
+    again = "  - id: again\n    plan: sum.plan.yaml\n    repeat: {max: 3, until: 'steps.|'}\n"
+    items = await offered(editor, project, HEAD + again)
+
+    assert "again" in labels(items)
+
+
 async def test_the_first_key_of_a_new_item_is_offered(editor: Editor, project: Path) -> None:
     assert "id" in labels(await offered(editor, project, HEAD + "  - |\n"))
 
@@ -198,6 +236,9 @@ async def test_packs_are_offered_in_the_settings(editor: Editor, project: Path) 
     ("file", "written", "name"),
     [
         ("wavewright.yaml", "packs:\n  web:\n    |\n", "user_agent"),
+        ("wavewright.yaml", "schedules:\n  morning:\n    |\n", "timezone"),
+        ("wavewright.yaml", "notify:\n  team:\n    mail:\n      |\n", "sender"),
+        ("new.job.yaml", "|\n", "goal_template"),
         ("wavewright.yaml", "packs: {web: {search: {|}}}\n", "provider"),
         ("day.job.yaml", "goal_template: x\ntools:\n  equities:\n    |\n", "exchange"),
     ],
