@@ -283,59 +283,6 @@ def find_node(root: Node, pointer: str) -> tuple[Node, Span | None] | None:
     return node, key_span
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAt:
-    """The innermost node around an offset."""
-
-    pointer: str
-    node: Node
-    is_key: bool = False
-    """Whether the offset is in the key, and the node is what stands behind it."""
-
-
-def node_at(root: Node, offset: int) -> NodeAt | None:
-    """Return the innermost node around an offset; None outside of all."""
-    pointer, node = "", root
-    while True:
-        below: tuple[str, Node] | None = None
-        if isinstance(node, ObjectNode):
-            for key, member in node.members.items():
-                inner = pointer + pointer_token(key)
-                if member.key.start <= offset <= member.key.end:
-                    return NodeAt(inner, member.node, is_key=True)
-                if member.node.start <= offset <= member.node.end:
-                    below = inner, member.node
-        elif isinstance(node, ListNode):
-            for place, item in enumerate(node.items):
-                if item.start <= offset <= item.end:
-                    below = pointer + pointer_token(place), item
-        if below is None:
-            return NodeAt(pointer, node) if node.start <= offset <= node.end else None
-        pointer, node = below
-
-
-def offset_in_string(text: str, node: Node, offset: int) -> int | None:
-    """Return where an offset of the source is in the string of a node; None where it is in none.
-
-    In a folded string, or one with escapes, it is told by the words of the line.
-    """
-    value = getattr(node, "value", None)
-    if not isinstance(value, str) or not node.start <= offset <= node.end:
-        return None
-    quoted = text[node.start : node.start + 1] in {'"', "'"}
-    start, end = (node.start + 1, node.end - 1) if quoted else (node.start, node.end)
-    if text[start:end] == value:
-        return max(offset - start, 0)
-    line = max(text.rfind("\n", 0, offset) + 1, start)
-    line_end = text.find("\n", offset)
-    words = text[line : end if line_end < 0 else min(line_end, end)]
-    stripped = words.strip()
-    offset_of_text = value.find(stripped) if stripped else -1
-    if offset_of_text < 0:
-        return None
-    return offset_of_text + max(offset - line - (len(words) - len(words.lstrip())), 0)
-
-
 def iterate_nodes(node: Node) -> Iterator[Node]:
     """Yield a node and all nodes in it."""
     stack = [node]

@@ -6,18 +6,17 @@ A name is known by its place: a field that holds one, or the part of an expressi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from wavewright.config.cursors import node_at, offset_in_string
 from wavewright.config.documents import value_at
 from wavewright.config.sources import (
     Node,
     ScalarNode,
     Span,
     find_node,
-    node_at,
-    offset_in_string,
     pointer_keys,
     pointer_token,
 )
@@ -168,6 +167,17 @@ def _keys(document: Document, base: str | None, name: NameAt) -> Iterator[Span]:
             node = find_node(document.root, owner + pointer_token(name.name))
             if node is not None and node[1] is not None:
                 yield _inner_span(document.source.text, node[1])
+
+
+def argument_places(document: Document, steps: Iterable[str], name: str) -> list[Span]:
+    """Return where steps give an argument of a name, the steps by their pointers."""
+    owners = [f"{step}/{below}" for step in steps for below in ("params", "repeat/params")]
+    nodes = (find_node(document.root, owner + pointer_token(name)) for owner in owners)
+    return [
+        _inner_span(document.source.text, node[1])
+        for node in nodes
+        if node is not None and node[1] is not None
+    ]
 
 
 def _inner_span(text: str, node: Node | Span) -> Span:

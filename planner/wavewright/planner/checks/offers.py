@@ -1,4 +1,6 @@
-"""What may be written at a point of an expression, and which of it fits there."""
+"""What may be written at a point of an expression, and which of it fits there; and the names that may
+stand in other fields of a plan.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,16 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from wavewright.config.sources import pointer_keys
 from wavewright.planner.cel.functions.catalogue import function_entries
+from wavewright.planner.checks.partial_plans import is_stand_in
 from wavewright.planner.checks.types import incompatibility
 from wavewright.planner.diagnostics.diagnostic import type_name
 from wavewright.planner.schemas.views import field_schemas, scoped_schema, subschema, view_schema
+from wavewright.planner.types import as_object
 
 if TYPE_CHECKING:
+    from wavewright.planner.checks.context import CheckContext
     from wavewright.planner.checks.places import ExpressionPlace, NameAsked
-    from wavewright.planner.types import JsonSchema
+    from wavewright.planner.types import JsonSchema, StepId
 
 _OWNERS: Final[Mapping[str, frozenset[str]]] = {
     "list": frozenset({"array"}),
@@ -70,6 +75,38 @@ def fields_of(owner: JsonSchema, wanted: JsonSchema | None = None) -> Iterator[E
     for name, part in field_schemas(view).items():
         schema = subschema(part, view.root).schema
         yield _typed(name, "field", schema, wanted, str(schema.get("description", "")))
+
+
+def names_of_steps(subject: CheckContext, pointer: str) -> Iterator[ExpressionOffer]:
+    """Yield the steps that may be named at a place: of those that a step waits for none that waits
+    for it.
+    """
+    section, number = pointer_keys(pointer)[:2]
+    excluded: set[StepId] = set()
+    if section == "steps":
+        own = subject.plan.steps[int(number)].id
+        excluded = {own, *(subject.graph.descendants(own) if own in subject.steps else ())}
+    for name, step in subject.steps.items():
+        if name not in excluded and not is_stand_in(name):
+            yield ExpressionOffer(name, "name", step.tool, step.why or "")
+
+
+def fields_of_gate(subject: CheckContext, pointer: str) -> Iterator[ExpressionOffer]:
+    """Yield the fields of the output that a gate looks at."""
+    gate = subject.plan.gates[int(pointer_keys(pointer)[1])]
+    step = None if gate.on is None else subject.steps.get(gate.on)
+    tool = None if gate.on_tool is None else subject.tools.get(gate.on_tool)
+    if step is not None:
+        yield from fields_of(subject.types.call_output(step))
+    elif tool is not None:
+        yield from fields_of(tool.output_schema or {})
+
+
+def fields_of_cap(subject: CheckContext, _pointer: str) -> Iterator[ExpressionOffer]:
+    """Yield the parts of the result whose confidence may be capped."""
+    yield ExpressionOffer("overall", "field", "the confidence of the whole")
+    for name in as_object(subject.plan.result):
+        yield ExpressionOffer(name, "field", "")
 
 
 def _typed(

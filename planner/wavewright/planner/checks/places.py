@@ -24,11 +24,12 @@ from wavewright.planner.cel.nodes import (
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.partial_plans import is_stand_in
+from wavewright.planner.diagnostics.diagnostic import list_fields, type_name
 from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.let_and_stop import let_values
 from wavewright.planner.plans.uses import ExpressionRole
 from wavewright.planner.plans.written_texts import role_of_place
-from wavewright.planner.schemas.views import schema_below
+from wavewright.planner.schemas.views import schema_below, scoped_schema, view_schema
 from wavewright.planner.types import JsonSchema, StepId
 
 if TYPE_CHECKING:
@@ -316,6 +317,18 @@ def part_at(place: ExpressionPlace) -> PartAt | None:
     return best
 
 
+def part_of_key(subject: CheckContext, pointer: str | None) -> PartAt | None:
+    """Return what expressions read by a key of `inputs` or `let`; None for any other key."""
+    match pointer_keys(pointer or ""):
+        case ["inputs", name]:
+            read = f"inputs.{name}"
+        case ["let", name]:
+            read = name
+        case _:
+            return None
+    return part_at(ExpressionPlace(subject, "/result", "result", read, "", is_whole=True))
+
+
 def _name_of(node: ExpressionNode) -> str | None:
     match node:
         case Identifier():
@@ -326,3 +339,11 @@ def _name_of(node: ExpressionNode) -> str | None:
             return node.function
         case _:
             return None
+
+
+def type_text(schema: JsonSchema) -> str:
+    """Return a type with the fields that it has, or that its elements have."""
+    view = view_schema(scoped_schema(schema))
+    items = view.schema.get("items")
+    fields = list_fields(items if isinstance(items, dict) else view.schema, what="fields")
+    return type_name(view.schema or schema) + (f"\n{fields}" if fields else "")

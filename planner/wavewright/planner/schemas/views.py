@@ -429,24 +429,13 @@ def schema_below(schema: JsonSchema, keys: Sequence[str]) -> JsonSchema | None:
     place = scoped_schema(schema)
     for key in keys:
         view = view_schema(place)
-        below = _named_by_pattern(view, key) or field_schema(view, key)
+        below = field_schema(view, key)
         if below is None and key.isdecimal():
             below = element_schema(view, int(key))
         if below is None:
             return None
         place = below
     return self_contained_schema(place)
-
-
-def _named_by_pattern(owner: SchemaView, name: str) -> ScopedSchema | None:
-    """Return the schema of an object's fields whose names are free, where all have the same.
-
-    No pattern is asked: a schema may be a stranger's, and a pattern may take forever.
-    """
-    patterns = [*as_object(owner.schema.get("patternProperties")).values()]
-    if len(patterns) != 1 or name in field_schemas(owner):
-        return None
-    return subschema(patterns[0], owner.root)
 
 
 def allowed_values(schema: JsonSchema) -> list[Json] | None:

@@ -14,11 +14,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
-from wavewright.config.documents import Document
+from wavewright.config.documents import Document, value_at
 from wavewright.config.model_validation import read_as_model, valid_subset
 from wavewright.config.settings import FILE_NAMES, Settings
 from wavewright.config.sources import (
@@ -41,10 +41,6 @@ from wavewright.planner.language.goals import Goal, GoalTemplate, Job
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import as_object
 from wavewright.tools.packs import pack_names
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
-
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -140,9 +136,7 @@ def _in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 def valid_part_of_plan(document: Document, pointer: str = "") -> PartialPlan | None:
     """Return the valid part of the plan at a pointer of a document."""
-    value: JsonValue = document.value
-    for key in pointer.split("/")[1:]:
-        value = value.get(key) if isinstance(value, dict) else None
+    value = value_at(document.value, pointer)
     try:
         read_as_model(Document(value, document.source, keeps_places=False), Plan)
     except DocumentError as error:

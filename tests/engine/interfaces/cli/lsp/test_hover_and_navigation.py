@@ -447,6 +447,23 @@ async def test_a_renamed_gate_is_renamed_in_recipes_and_in_tests(
     assert texts["test_news.py"] == test.replace("some", "enough")
 
 
+async def test_a_renamed_input_is_renamed_in_the_steps_that_call_its_plan(
+    editor: Editor, project: Path
+) -> None:
+    part = "inputs: {n: 1}\nsteps:\n  - {id: a, tool: add, params: {a: '${inputs.n}', b: 1}}\n"
+    call = "  - {id: c, plan: part.plan.yaml, params: {n: 2}, repeat: {until: 'true', max: 2, params: {n: 3}}}\n"
+    other = "  - {id: d, plan: other.plan.yaml, params: {n: 4}}\n"
+    file = project / "part.plan.yaml"
+    file.write_text(part)
+    (project / "whole.plan.yaml").write_text(f"steps:\n{call}{other}")
+    editor.open(file)
+
+    assert await renamed(editor, file, "inputs.", "count") == {
+        "part.plan.yaml": part.replace("n:", "count:").replace("inputs.n", "inputs.count"),
+        "whole.plan.yaml": f"steps:\n{call.replace('{n:', '{count:')}{other}",
+    }
+
+
 async def test_a_name_of_let_is_found_and_renamed_where_it_is_read(
     editor: Editor, project: Path
 ) -> None:

@@ -19,14 +19,19 @@ from lsprotocol import types
 from wavewright.config.cursors import Cursor, cursors_at
 from wavewright.config.documents import value_at
 from wavewright.config.sources import Span, pointer_keys
-from wavewright.engine.interfaces.cli.lsp.documents import ReadText
 from wavewright.engine.interfaces.cli.project.init_command import schema_text
 from wavewright.engine.interfaces.cli.project.tools_command import tool_text
 from wavewright.engine.run.jobs.documents import DocumentKind
+from wavewright.engine.run.jobs.read_texts import ReadText
 from wavewright.engine.run.project.templates import template_names
 from wavewright.planner.checks.names import NameKind, kind_of_name, pointer_shape
-from wavewright.planner.checks.offers import expression_offers, fields_of
-from wavewright.planner.checks.partial_plans import is_stand_in
+from wavewright.planner.checks.offers import (
+    ExpressionOffer,
+    expression_offers,
+    fields_of_cap,
+    fields_of_gate,
+    names_of_steps,
+)
 from wavewright.planner.checks.places import (
     ExpressionPlace,
     NameAsked,
@@ -45,7 +50,7 @@ from wavewright.planner.schemas.views import (
     subschema,
     view_schema,
 )
-from wavewright.planner.types import JsonSchema, StepId, as_list, as_object
+from wavewright.planner.types import JsonSchema, as_list, as_object
 from wavewright.tools.pack_folders import project_prompts
 from wavewright.tools.packs import PackError, pack_names, pack_settings_schema
 
@@ -112,11 +117,6 @@ class CursorPlace:
             return "goal"
         return "worker" if folder in settings.workers else self.read.kind
 
-    @property
-    def number(self) -> int:
-        """Of the step or the gate."""
-        return int(pointer_keys(self.pointer or "")[1])
-
 
 def complete(
     document: OpenDocument, params: types.CompletionParams, around: Surroundings
@@ -126,7 +126,7 @@ def complete(
     items: list[types.CompletionItem] = []
     for cursor in () if document.is_foreign else cursors_at(document.text, offset):
         read = ReadText(cursor.document_of(str(document.path)))
-        pointer, subject = read.in_plan(cursor.pointer), read.subject(around)
+        pointer, subject = read.in_plan(cursor.pointer), around.subject(read)
         place = CursorPlace(cursor, read, document.path, around, subject, pointer)
         written, offers = _offers(place)
         where = document.places.range(Span(offset - len(written), offset))
@@ -188,12 +188,22 @@ def _schema_of_kind(kind: DocumentKind) -> JsonSchema:
     """Return the schema that is published for documents of a kind, without the rules on which
     fields go together.
     """
-    schema: JsonSchema = json.loads(schema_text(kind))
+    schema: JsonSchema = json.loads(schema_text(kind), object_hook=_with_free_names)
     for definition in (schema, *as_object(schema.get("$defs")).values()):
         if isinstance(definition, dict) and "properties" in definition:
             for rule in ("allOf", "anyOf", "oneOf"):
                 definition.pop(rule, None)
     return schema
+
+
+def _with_free_names(part: JsonSchema) -> JsonSchema:
+    """Return a part of a schema in which fields of a pattern may have any name: that of a schedule, or
+    of a rule for notices, is being written.
+    """
+    patterns = part.pop("patternProperties", None)
+    for below in as_object(patterns).values():
+        part["additionalProperties"] = below
+    return part
 
 
 def _keys(place: CursorPlace) -> Iterator[Offer]:
@@ -249,9 +259,9 @@ def _names(place: CursorPlace) -> Iterator[Offer]:
     inside = None if place.pointer is None else pointer_shape(place.pointer)
     kind = kind_of_name(place.cursor.pointer, place.read.base)
     if inside == "/gates/#/required/#":
-        yield from _fields_of_gate(place)
+        yield from _of_plan(place, fields_of_gate)
     elif inside == "/caps/#/field":
-        yield from _result_fields(place)
+        yield from _of_plan(place, fields_of_cap)
     elif place.cursor.pointer in _MODEL_NAMES:
         yield from _models()
     elif kind is not None and kind in _NAMES and not place.cursor.pointer.endswith("/id"):
@@ -270,41 +280,16 @@ def _tools(place: CursorPlace) -> Iterator[Offer]:
 
 
 def _steps(place: CursorPlace) -> Iterator[Offer]:
-    """Yield the steps that can be waited for: not those that wait for this one."""
-    subject = place.subject
-    if subject is None:
+    return _of_plan(place, names_of_steps)
+
+
+def _of_plan(
+    place: CursorPlace, offers: Callable[[CheckContext, str], Iterator[ExpressionOffer]]
+) -> Iterator[Offer]:
+    if place.subject is None or place.pointer is None:
         return
-    excluded: set[StepId] = set()
-    if pointer_keys(place.pointer or "")[0] == "steps":
-        own = subject.plan.steps[place.number].id
-        excluded = {own, *(subject.graph.descendants(own) if own in subject.steps else ())}
-    for name, step in subject.steps.items():
-        if name not in excluded and not is_stand_in(name):
-            yield Offer(name, _Kind.Variable, step.tool, step.why or "")
-
-
-def _fields_of_gate(place: CursorPlace) -> Iterator[Offer]:
-    subject = place.subject
-    if subject is None:
-        return
-    gate = subject.plan.gates[place.number]
-    step = None if gate.on is None else subject.steps.get(gate.on)
-    tool = None if gate.on_tool is None else subject.tools.get(gate.on_tool)
-    if step is not None:
-        yield from _fields(subject.types.call_output(step))
-    elif tool is not None:
-        yield from _fields(tool.output_schema or {})
-
-
-def _fields(owner: JsonSchema) -> Iterator[Offer]:
-    for offer in fields_of(owner):
-        yield Offer(offer.name, _Kind.Field, offer.type, offer.meaning)
-
-
-def _result_fields(place: CursorPlace) -> Iterator[Offer]:
-    yield Offer("overall", _Kind.Field, "the confidence of the whole")
-    for name in as_object(None if place.subject is None else place.subject.plan.result):
-        yield Offer(name, _Kind.Field)
+    for offer in offers(place.subject, place.pointer):
+        yield Offer(offer.name, _KINDS[offer.kind], offer.type, offer.meaning)
 
 
 def _plans(place: CursorPlace) -> Iterator[Offer]:

@@ -1,117 +1,31 @@
-"""Diagnostics of a document as `wavewright check` gives them, for the editor, and the one mend that the
-hint of each speaks of, as a code action.
+"""Diagnostics of a document as the editor shows them, and the one mend that the hint of each speaks
+of, as a code action.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from wavewright.config.errors import WavewrightError
-from wavewright.config.settings import FILE_NAMES, load_valid_settings
-from wavewright.config.sources import Source, Span
+from wavewright.config.sources import Span
 from wavewright.config.text_edits import Edit, NotEditable
-from wavewright.engine.interfaces.cli.lsp.documents import (
-    CheckOutcome,
-    FoundInTexts,
-    GoodCheck,
-    OpenDocument,
-)
-from wavewright.engine.interfaces.cli.lsp.good_texts import fixed_texts
+from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument
 from wavewright.engine.interfaces.cli.lsp.navigation import parameter_location
 from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
-from wavewright.engine.interfaces.cli.lsp.projects import OpenProject
-from wavewright.engine.interfaces.cli.planning.plan_check import CheckOptions, check_plan
 from wavewright.planner.checks.mends import CheckedPlan, mend
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
-from wavewright.planner.reading.reader import read_plan
+from wavewright.planner.diagnostics.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
     from wavewright.engine.interfaces.cli.lsp.documents import Surroundings
+    from wavewright.engine.interfaces.cli.lsp.projects import OpenProject
     from wavewright.engine.interfaces.cli.planning.plan_check import CheckedDocument
+    from wavewright.engine.interfaces.cli.planning.text_check import CheckOutcome
 
 SOURCE = "wavewright"
-
-
-def check_document(
-    document: OpenDocument, project: OpenProject, good: GoodCheck | None
-) -> CheckOutcome:
-    """Return what `wavewright check` finds in a document as it stands in the editor.
-
-    Where it cannot be read, the rest is checked as if the stretch with the fault stood there as it
-    did in the last good text. Where its project cannot be asked, only its shape is checked.
-    """
-    if document.is_foreign:
-        return CheckOutcome(())
-    settings = project.settings
-    if document.path.name in FILE_NAMES:
-        # Its valid part, as if the text stood in the file.
-        settings, _ = load_valid_settings(document.path.parent, text=document.text)
-    elif project.fault is not None:
-        return CheckOutcome(_faults_of_shape(document), project.fault)
-    outcome = _check_text(document, document.text, settings)
-    checked = outcome.checked
-    if checked is not None and checked.text.document is not None:
-        document.take(checked.text.document)
-        return outcome
-    if good is None or document.read is not None or not outcome.found:
-        return outcome
-    (source, own), *others = outcome.found
-    rest = _found_around_fault(document, own, settings, good)
-    return replace(outcome, found=((source, (*own, *rest)), *others))
-
-
-def _check_text(document: OpenDocument, text: str, settings: Settings) -> CheckOutcome:
-    options = CheckOptions(document.path, text.encode(errors="replace"), settings=settings)
-    try:
-        checked = check_plan(options)
-    except PlanError as error:
-        return CheckOutcome(_by_source([(error.source, error.diagnostics)]))
-    except WavewrightError as error:
-        return CheckOutcome(_faults_of_shape(document), error)
-    found = _by_source((part.text.source, part.diagnostics) for part in checked.documents)
-    return CheckOutcome(found, checked=checked)
-
-
-def _faults_of_shape(document: OpenDocument) -> FoundInTexts:
-    if document.read is not None and document.read.kind != "plan":
-        return ()
-    text = read_plan(document.text, str(document.path))
-    return ((text.source, text.diagnostics),)
-
-
-def _by_source(found: Iterable[tuple[Source, tuple[Diagnostic, ...]]]) -> FoundInTexts:
-    joined: dict[str, tuple[Source, tuple[Diagnostic, ...]]] = {}
-    for source, diagnostics in found:
-        known = joined.get(source.name, (source, ()))[1]
-        joined[source.name] = (source, (*known, *diagnostics))
-    return tuple(joined.values())
-
-
-def _found_around_fault(
-    document: OpenDocument,
-    faults: tuple[Diagnostic, ...],
-    settings: Settings,
-    good: GoodCheck,
-) -> list[Diagnostic]:
-    """Return the diagnostics of what can be read of a text that cannot be read as a whole."""
-    place = min((fault.span.start for fault in faults if fault.span is not None), default=0)
-    for fixed in fixed_texts(good.document.text, document.text, place):
-        if fixed.text == good.document.text:
-            return fixed.placed(good.diagnostics)
-        checked = _check_text(document, fixed.text, settings).checked
-        if checked is not None and checked.text.document is not None:
-            return fixed.placed(checked.diagnostics)
-    return []
-
-
-# --- as the editor shows them
 
 
 def published(

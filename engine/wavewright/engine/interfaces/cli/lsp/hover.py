@@ -7,27 +7,22 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from wavewright.config.sources import NodeAt, Span, node_at, offset_in_string, pointer_keys
-from wavewright.engine.interfaces.cli.common.arguments import has_journal
+from wavewright.config.cursors import NodeAt, node_at, offset_in_string
+from wavewright.config.sources import Span, pointer_keys
 from wavewright.engine.interfaces.cli.lsp.completion import schema_of_place
-from wavewright.engine.interfaces.cli.project.tools_command import tool_text
-from wavewright.engine.rehearsal.dry_run.history import read_history
+from wavewright.engine.interfaces.cli.project.tools_command import tool_facts, tool_text
+from wavewright.engine.run.jobs.read_texts import ReadText
 from wavewright.planner.cel.functions.catalogue import function_entries
 from wavewright.planner.checks.context import CheckContext
-from wavewright.planner.checks.places import ExpressionPlace, PartAt, expression_at, part_at
+from wavewright.planner.checks.places import PartAt, expression_at, part_at, part_of_key, type_text
 from wavewright.planner.diagnostics.diagnostic import (
     catalogue,
-    counted,
     describe_parameter,
-    list_fields,
-    type_name,
 )
-from wavewright.planner.schemas.views import scoped_schema, view_schema
-from wavewright.planner.types import JsonSchema, StepId
-from wavewright.reviewer.values import duration_text
+from wavewright.planner.types import StepId
 
 if TYPE_CHECKING:
-    from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument, ReadText, Surroundings
+    from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument, Surroundings
     from wavewright.planner.language.signatures import ToolSignature
 
 
@@ -57,9 +52,9 @@ def _of_node(document: OpenDocument, offset: int, around: Surroundings) -> Itera
     at = None if read is None else node_at(read.document.root, offset)
     if read is None or at is None:
         return
-    subject = read.subject(around)
+    subject = around.subject(read)
     pointer = read.in_plan(at.pointer)
-    named = None if subject is None else _expression_of_key(subject, pointer)
+    named = None if subject is None else part_of_key(subject, pointer)
     if at.is_key and named is not None:
         yield from _part(named)
         return
@@ -111,19 +106,7 @@ def _expression(
 
 def _part(part: PartAt) -> Iterator[str]:
     if part.schema is not None:
-        yield f"```\n{part.text}: {schema_text(part.schema)}\n```"
-
-
-def _expression_of_key(subject: CheckContext, pointer: str | None) -> PartAt | None:
-    """Return what expressions read by a key of `inputs` or `let`; None for any other key."""
-    match pointer_keys(pointer or ""):
-        case ["inputs", name]:
-            read = f"inputs.{name}"
-        case ["let", name]:
-            read = name
-        case _:
-            return None
-    return part_at(ExpressionPlace(subject, "/result", "result", read, "", is_whole=True))
+        yield f"```\n{part.text}: {type_text(part.schema)}\n```"
 
 
 def _function(part: PartAt) -> Iterator[str]:
@@ -138,7 +121,7 @@ def _step(read: ReadText, subject: CheckContext, name: StepId, around: Surroundi
     wave = read.waves(subject, around.settings).get(name, 0) + 1
     lines = [f"step `{name}`, wave {wave}"]
     lines += [step.why] if step.why else []
-    lines.append(f"```\n{schema_text(output)}\n```")
+    lines.append(f"```\n{type_text(output)}\n```")
     signature = subject.signature(step)
     if signature is not None:
         lines.append(_tool(signature, around) if step.plan is None else _call(signature))
@@ -150,39 +133,4 @@ def _call(signature: ToolSignature) -> str:
 
 
 def _tool(signature: ToolSignature, around: Surroundings) -> str:
-    facts = [f"effects: {', '.join(sorted(signature.effects)) or 'none'}"]
-    if signature.untrusted_output:
-        facts.append("its output is untrusted")
-    elif signature.untrusted:
-        facts.append(f"untrusted: {', '.join(sorted(signature.untrusted))}")
-    if signature.needs_approval:
-        facts.append("needs an approval")
-    if signature.cache_for is not None:
-        facts.append(f"results are kept for {duration_text(signature.cache_for)}")
-    facts += _past(signature, around)
-    return f"{_call(signature)}\n\n{'; '.join(facts)}"
-
-
-def _past(signature: ToolSignature, around: Surroundings) -> Iterator[str]:
-    """Yield how long the latest calls took, and what they cost, as the journal has them."""
-    settings = around.settings
-    if not has_journal(settings):
-        return
-    history = read_history(settings.journal_url or settings.journal, {signature.name})
-    past = history.get(signature.name)
-    if past is None or not past.seconds:
-        return
-    seconds = sorted(past.seconds)
-    median = duration_text(seconds[len(seconds) // 2])
-    yield f"the last {counted(len(seconds), 'call')} took {median} (median)"
-    costs = [spend.usd for spend in past.spends if spend.usd is not None]
-    if costs:
-        yield f"and cost {sum(costs) / len(costs):.4f} USD each"
-
-
-def schema_text(schema: JsonSchema) -> str:
-    """Return a type with the fields that it has, or that its elements have."""
-    view = view_schema(scoped_schema(schema))
-    items = view.schema.get("items")
-    fields = list_fields(items if isinstance(items, dict) else view.schema, what="fields")
-    return type_name(view.schema or schema) + (f"\n{fields}" if fields else "")
+    return f"{_call(signature)}\n\n{'; '.join(tool_facts(signature, around.settings))}"

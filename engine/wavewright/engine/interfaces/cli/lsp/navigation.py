@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-import inspect
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from wavewright.config.documents import read_faulty_document
-from wavewright.config.errors import WavewrightError
-from wavewright.config.sources import DocumentError, Span, pointer_keys
-from wavewright.config.text_edits import NotEditable
-from wavewright.engine.interfaces.cli.lsp.documents import ReadText
+from wavewright.config.sources import Span, pointer_keys
 from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
+from wavewright.engine.run.jobs.read_texts import ReadText
+from wavewright.engine.run.jobs.renaming import NothingToRename, ProjectTexts, places_to_rename
 from wavewright.engine.run.project.templates import named_template
-from wavewright.planner.checks.names import NameAt, NameKind, name_at, places_of
+from wavewright.planner.checks.names import NameAt, name_at, places_of
 from wavewright.planner.diagnostics.diagnostic import Addition
-from wavewright.planner.types import GATE_ID_PATTERN, ID_PATTERN, STEP_ID_PATTERN, as_object
+from wavewright.tools.functions.places import place_in_code
 from wavewright.tools.pack_folders import project_prompts
 
 if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
     from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument, Surroundings
     from wavewright.engine.interfaces.cli.lsp.projects import OpenProject
     from wavewright.planner.diagnostics.diagnostic import Diagnostic
-
-_PATTERNS: Final[Mapping[NameKind, str]] = {
-    "step": STEP_ID_PATTERN,
-    "input": STEP_ID_PATTERN,
-    "let": ID_PATTERN,
-    "gate": GATE_ID_PATTERN,
-}
-"""What the names that can be changed look like, by what they name."""
 
 
 def name_of(
@@ -46,7 +32,7 @@ def name_of(
     if read is None:
         return None
     offset = document.places.offset(position)
-    return name_at(read.document, offset, read.base, read.subject(around))
+    return name_at(read.document, offset, read.base, around.subject(read))
 
 
 def references(
@@ -123,22 +109,13 @@ def _function_location(
     function: Callable[..., object], parameter: str | None
 ) -> types.Location | None:
     """Return where a function stands, or its parameter where that is found there."""
-    function = inspect.unwrap(function)
-    try:
-        file, (lines, first) = inspect.getsourcefile(function), inspect.getsourcelines(function)
-    except (OSError, TypeError):
+    place = place_in_code(function, parameter)
+    if place is None:
         return None
-    if file is None:
-        return None
-    start = end = types.Position(first - 1, 0)
-    word = re.compile(rf"(?<![\w.]){re.escape(parameter)}(?=\s*[:=,)])") if parameter else None
-    for number, line in enumerate(lines if word is not None else ()):
-        found = word.search(line) if word is not None else None
-        if found is not None:
-            start = types.Position(first - 1 + number, found.start())
-            end = types.Position(first - 1 + number, found.end())
-            break
-    return types.Location(Path(file).as_uri(), types.Range(start, end))
+    start = types.Position(place.line, place.start)
+    return types.Location(
+        place.file.as_uri(), types.Range(start, types.Position(place.line, place.end))
+    )
 
 
 def _words_location(file: Path, words: str) -> types.Location | None:
@@ -160,129 +137,24 @@ def _file_start(file: Path | None) -> types.Location | None:
 # --- renaming
 
 
-class RenameRefused(WavewrightError):
-    """A name cannot be changed; the message says why."""
-
-
 def rename(
     document: OpenDocument, params: types.RenameParams, around: Surroundings
 ) -> types.WorkspaceEdit:
-    """Return the edits that give a step, an input, a name of `let` or a gate another name, in the file, in the jobs
-    and tests that name the file, and in the goal templates of these jobs; of a file that is open,
-    in its text as it stands there.
+    """Return the edits that give a step, an input, a name of `let` or a gate another name, in the file
+    and in what names it; of a file that is open, in its text as it stands there.
 
     Raises:
         RenameRefused: no such name stands there, the new name is none or is taken, or it cannot be
             written everywhere.
     """
-    name, read, new = name_of(document, params.position, around), document.read, params.new_name
-    if read is None or name is None or name.kind not in _PATTERNS:
-        raise RenameRefused(
-            "only steps, inputs, names of `let` and gates of a plan that can be read are renamed"
-        )
-    if not re.fullmatch(_PATTERNS[name.kind], new):
-        raise RenameRefused(f"{new!r} is no name of a {name.kind}")
-    try:
-        if places_of(read.document, read.base, NameAt(name.kind, new)):
-            raise RenameRefused(f"{new!r} is taken")
-        spans = places_of(read.document, read.base, name)
-        changes = {document.uri: _edits(document.places, spans, new)}
-        others = [NameAt(kind, name.name) for kind in _PATTERNS if kind != name.kind]
-        is_shared = any(places_of(read.document, read.base, other) for other in others)
-        # What `let` names is read in the plan alone.
-        elsewhere = () if name.kind == "let" else _files_that_name(document.path, around)
-        for file, text in elsewhere:
-            if file.suffix == ".py" and is_shared:
-                continue  # a test does not say whether it means the step or the gate of that name
-            edits = _edits_of_file(file, text, name, new, document.places.encoding)
-            if edits:
-                changes[file.as_uri()] = edits
-    except NotEditable as error:
-        raise RenameRefused(str(error)) from error
+    name, read = name_of(document, params.position, around), document.read
+    if read is None or name is None:
+        raise NothingToRename
+    project = ProjectTexts(around.settings, around.open_texts)
+    changes: dict[str, list[types.TextEdit]] = {}
+    for file, text, spans in places_to_rename(read, document.path, name, params.new_name, project):
+        is_own = file == document.path
+        places = document.places if is_own else TextPositions(text, document.places.encoding)
+        uri = document.uri if is_own else file.as_uri()
+        changes[uri] = [types.TextEdit(places.range(span), params.new_name) for span in spans]
     return types.WorkspaceEdit(changes=changes)
-
-
-def _edits_of_file(
-    file: Path, text: str, name: NameAt, new: str, encoding: str
-) -> list[types.TextEdit]:
-    places = TextPositions(text, encoding)
-    if file.suffix == ".py":
-        literals = re.finditer(rf"(?<=([\"'])){re.escape(name.name)}(?=\1)", text)
-        return _edits(places, [Span(*found.span()) for found in literals], new)
-    read = _read(text, file)
-    spans = [] if read is None else places_of(read.document, read.base, name)
-    return _edits(places, spans, new)
-
-
-def _edits(places: TextPositions, spans: Iterable[Span], new: str) -> list[types.TextEdit]:
-    return [types.TextEdit(places.range(span), new) for span in sorted(spans)]
-
-
-def _read(text: str, file: Path) -> ReadText | None:
-    try:
-        return ReadText(read_faulty_document(text, str(file)))
-    except DocumentError:
-        return None
-
-
-def _files_that_name(file: Path, around: Surroundings) -> Iterator[tuple[Path, str]]:
-    """Yield the documents that name a file, their goal templates, and the tests of the project that
-    name the file or one of these jobs.
-
-    Documents are looked for beside the file, in the folder `jobs`, and, where the file is a goal
-    template, by its name.
-    """
-    root, names = around.settings.root, _names_of(file, around.open_texts)
-    jobs: dict[Path, str] = {}
-    templates: dict[Path, str] = {}
-    # A pattern finds nothing in a folder that was moved away while its file is open.
-    for path in sorted({*file.parent.glob("*"), *(root / "jobs").rglob("*")} - {file}):
-        if path.suffix not in _DOCUMENTS or not path.is_file():
-            continue
-        text = _text_of(path, around.open_texts)
-        read = _read(text, path) if any(name in text for name in names) else None
-        if read is None or not _names_one_of(read, names):
-            continue
-        jobs[path] = text
-        template = _template_of(read, around.settings)
-        if template is not None and template != file:
-            templates[template] = _text_of(template, around.open_texts)
-    yield from {**jobs, **templates}.items()
-    names += [path.name for path in jobs]
-    for test in sorted((root / "tests").rglob("*.py")):
-        text = _text_of(test, around.open_texts)
-        if any(name in text for name in names):
-            yield test, text
-
-
-_DOCUMENTS: Final = (".yaml", ".yml", ".json")
-
-
-def _text_of(path: Path, open_texts: Mapping[Path, str]) -> str:
-    known = open_texts.get(path)
-    return path.read_text(encoding="utf-8", errors="replace") if known is None else known
-
-
-def _names_of(file: Path, open_texts: Mapping[Path, str]) -> list[str]:
-    """Return what jobs may call a plan or a goal template."""
-    read = _read(_text_of(file, open_texts), file)
-    if read is None or read.kind != "goal":
-        return [file.name]
-    return [file.name, str(as_object(read.document.value).get("name", file.stem))]
-
-
-def _names_one_of(read: ReadText, names: list[str]) -> bool:
-    """Whether a document names a plan or a goal template by one of these names."""
-    fields = as_object(read.document.value)
-    named = (fields.get("plan"), fields.get("goal_template"))
-    return any(isinstance(name, str) and name.rpartition("/")[2] in names for name in named)
-
-
-def _template_of(read: ReadText, settings: Settings) -> Path | None:
-    name = as_object(read.document.value).get("goal_template")
-    if not isinstance(name, str):
-        return None
-    with suppress(DocumentError):
-        found = named_template(name, settings)
-        return None if found is None else found.absolute()
-    return None

@@ -1,4 +1,6 @@
-"""What a document looks like: its outline, what can be folded, and what is shown between lines."""
+"""What a document looks like: its outline, what can be folded, what is shown between lines, and how it
+is formatted.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 from lsprotocol import types
 
 from wavewright.config.documents import read_document
+from wavewright.config.formatting import formatted_text
 from wavewright.config.sources import ScalarNode, Span, find_node, iterate_nodes
-from wavewright.engine.interfaces.cli.lsp.good_texts import kept_of
+from wavewright.engine.interfaces.cli.planning.broken_texts import kept_of
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
 from wavewright.engine.rehearsal.dry_run.text import dry_run_text
 from wavewright.engine.run.jobs.documents import no_plan_error
@@ -37,7 +40,7 @@ def symbols(
     if read is None and around.good is not None:
         read = around.good.document.read
         place = kept_of(around.good.document.text, document.text).span_around
-    subject = None if read is None else read.subject(around)
+    subject = None if read is None else around.subject(read)
     if read is None or subject is None:
         return []
 
@@ -94,12 +97,25 @@ def folds(
     return [types.FoldingRange(start, end) for start, end in sorted(lines)]
 
 
+def formatted(
+    document: OpenDocument, _params: types.DocumentFormattingParams, _around: Surroundings
+) -> list[types.TextEdit]:
+    """Return the edit that formats a document; none where it cannot be read, or is so already."""
+    if document.read is None or document.read.document.faults:
+        return []
+    text = formatted_text(document.read.document)
+    if text == document.text:
+        return []
+    whole = document.places.range(Span(0, len(document.text)))
+    return [types.TextEdit(whole, text)]
+
+
 def inlay_hints(
     document: OpenDocument, params: types.InlayHintParams, around: Surroundings
 ) -> list[types.InlayHint]:
     """Return the wave of each step, and the type of the result, of the lines that are shown."""
     read = document.read
-    subject = None if read is None else read.subject(around)
+    subject = None if read is None else around.subject(read)
     if read is None or subject is None:
         return []
     hints: list[types.InlayHint] = []

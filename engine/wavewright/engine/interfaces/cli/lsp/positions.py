@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from itertools import pairwise
 
 from lsprotocol import types
 
@@ -60,9 +59,3 @@ class TextPositions:
         start = self._starts[line]
         end = self._starts[line + 1] if line + 1 < len(self._starts) else len(self.text)
         return Span(start, start + len(self.text[start:end].rstrip("\r\n")))
-
-
-def lines_of(text: str) -> list[str]:
-    """Return the lines of a text with their line breaks, which are those of the protocol."""
-    starts = [0, *(found.end() for found in _LINE_BREAK.finditer(text)), len(text)]
-    return [text[start:end] for start, end in pairwise(starts) if start < end]

@@ -31,20 +31,16 @@ from wavewright.engine.interfaces.cli.common.error_text import error_text
 from wavewright.engine.interfaces.cli.lsp.completion import complete
 from wavewright.engine.interfaces.cli.lsp.diagnostics import (
     SOURCE,
-    check_document,
     code_actions,
     published,
 )
 from wavewright.engine.interfaces.cli.lsp.documents import (
-    CheckOutcome,
     GoodCheck,
     OpenDocument,
     Surroundings,
 )
-from wavewright.engine.interfaces.cli.lsp.formatting import formatted
 from wavewright.engine.interfaces.cli.lsp.hover import hover
 from wavewright.engine.interfaces.cli.lsp.navigation import (
-    RenameRefused,
     definition,
     references,
     rename,
@@ -53,12 +49,20 @@ from wavewright.engine.interfaces.cli.lsp.outline import (
     DRY_RUN,
     dry_run_markdown,
     folds,
+    formatted,
     inlay_hints,
     lenses,
     symbols,
 )
 from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
 from wavewright.engine.interfaces.cli.lsp.projects import OpenProject, OpenProjects
+from wavewright.engine.interfaces.cli.planning.text_check import (
+    CheckOutcome,
+    GoodText,
+    WrittenText,
+    check_text,
+)
+from wavewright.engine.run.jobs.renaming import RenameRefused
 from wavewright.engine.run.version import __version__
 from wavewright.reviewer.atomic_files import write_atomically
 
@@ -141,9 +145,9 @@ class PlanServer(LanguageServer):
         )
         if self._documents.get(uri) is not document:
             return
-        checked = outcome.checked
-        if checked is not None and checked.text.document is not None:
-            self._good[uri] = GoodCheck(document, checked.diagnostics)
+        if outcome.checked is not None and document.read is not None:
+            good = GoodText(document.text, outcome.of_file(document.path))
+            self._good[uri] = GoodCheck(document, good)
         self._outcomes[uri] = outcome
         self._publish(document, shown)
         # The first completion would wait for the import of every pack.
@@ -250,7 +254,10 @@ class PlanServer(LanguageServer):
 def _check(
     document: OpenDocument, project: OpenProject, good: GoodCheck | None
 ) -> tuple[CheckOutcome, Published]:
-    outcome = check_document(document, project, good)
+    written = WrittenText(document.text, document.path, project.settings, project.fault)
+    outcome = check_text(written, None if good is None else good.text)
+    if outcome.checked is not None and outcome.checked.text.document is not None:
+        document.take(outcome.checked.text.document)
     return outcome, [*published(document, outcome, project)]
 
 

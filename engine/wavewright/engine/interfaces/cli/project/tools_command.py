@@ -5,7 +5,7 @@ servers offer.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import anyio
@@ -13,7 +13,7 @@ import anyio
 from wavewright.config import exit_codes
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.settings import Settings
-from wavewright.engine.interfaces.cli.common.arguments import project_settings
+from wavewright.engine.interfaces.cli.common.arguments import has_journal, project_settings
 from wavewright.engine.interfaces.cli.common.output import print_aside, print_json, print_line
 from wavewright.engine.run.project.tools import all_tools, tools_of_goal
 from wavewright.engine.run.project.used_packs import pack_use
@@ -22,6 +22,7 @@ from wavewright.planner.diagnostics.rendering import display_width, printable, w
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json
 from wavewright.reviewer.atomic_files import write_atomically
+from wavewright.reviewer.values import duration_text
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.mcp.lock import (
@@ -118,6 +119,36 @@ def _wrapped_call(signature: ToolSignature) -> list[str]:
         *wrap_line(call, rest=" " * 8, width=WIDTH),
         *wrap_line(result, indent="    ", rest=" " * 8, width=WIDTH),
     ]
+
+
+def tool_facts(signature: ToolSignature, settings: Settings) -> Iterator[str]:
+    """Yield what a call of a tool may do, how far its output is trusted, and how long the latest
+    calls took and what they cost, as the journal has them.
+    """
+    yield f"effects: {', '.join(sorted(signature.effects)) or 'none'}"
+    if signature.untrusted_output:
+        yield "its output is untrusted"
+    elif signature.untrusted:
+        yield f"untrusted: {', '.join(sorted(signature.untrusted))}"
+    if signature.needs_approval:
+        yield "needs an approval"
+    if signature.cache_for is not None:
+        yield f"results are kept for {duration_text(signature.cache_for)}"
+    if not has_journal(settings):
+        return
+    # Loads the journal, which the list of tools does not need.
+    from wavewright.engine.rehearsal.dry_run.history import read_history
+
+    journal = settings.journal_url or settings.journal
+    past = read_history(journal, {signature.name}).get(signature.name)
+    if past is None or not past.seconds:
+        return
+    seconds = sorted(past.seconds)
+    median = duration_text(seconds[len(seconds) // 2])
+    yield f"the last {counted(len(seconds), 'call')} took {median} (median)"
+    costs = [spend.usd for spend in past.spends if spend.usd is not None]
+    if costs:
+        yield f"and cost {sum(costs) / len(costs):.4f} USD each"
 
 
 def tool_json(signature: ToolSignature) -> Mapping[str, object]:

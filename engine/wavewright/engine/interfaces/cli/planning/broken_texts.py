@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wavewright.config.sources import Span
-from wavewright.engine.interfaces.cli.lsp.positions import lines_of
 
 if TYPE_CHECKING:
     from wavewright.planner.diagnostics.diagnostic import Diagnostic
@@ -71,9 +71,9 @@ def fixed_texts(good: str, text: str, fault: int) -> Iterator[FixedText]:
     """Yield what a text may become when what was changed around a fault is taken back: the change
     at the fault, then all before it, then all.
     """
-    old, new = lines_of(good), lines_of(text)
+    old, new = _lines_of(good), _lines_of(text)
     changes = _changes(old, new)
-    line = len(lines_of(text[:fault] + ".")) - 1
+    line = len(_lines_of(text[:fault] + ".")) - 1
     before = [change for change in changes if change[2] <= line]
     for taken_back in filter(None, (before[-1:], before, changes)):
         yield _fixed(old, new, taken_back)
@@ -81,7 +81,7 @@ def fixed_texts(good: str, text: str, fault: int) -> Iterator[FixedText]:
 
 def kept_of(good: str, text: str) -> FixedText:
     """Return a good text with the stretches of it that a later text has kept."""
-    old, new = lines_of(good), lines_of(text)
+    old, new = _lines_of(good), _lines_of(text)
     return _fixed(old, new, _changes(old, new))
 
 
@@ -105,6 +105,14 @@ def _changes(old: list[str], new: list[str]) -> list[_Change]:
 
 _COMPARED = 100_000
 """Pairs of lines; where there are more, all that was changed counts as one change."""
+
+
+_LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+\Z")
+
+
+def _lines_of(text: str) -> list[str]:
+    """Return the lines of a text with their line breaks, which are those of an editor."""
+    return _LINE.findall(text)
 
 
 def _common(first: Sequence[str], second: Sequence[str]) -> int:

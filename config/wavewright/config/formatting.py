@@ -8,59 +8,42 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from pathlib import PurePath
+from typing import Final
 
-from lsprotocol import types
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from wavewright.config.documents import read_document
-from wavewright.config.sources import DocumentError, ListNode, Node, ObjectNode, Span
-
-if TYPE_CHECKING:
-    from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument, Surroundings
+from wavewright.config.documents import Document, read_document
+from wavewright.config.sources import DocumentError, ListNode, Node, ObjectNode
 
 _WIDTH: Final = 100
 """Columns within which a list or an object of JSON stays on its line."""
 _ANY_WIDTH: Final = 1_000_000
 
 
-def formatted(
-    document: OpenDocument, _params: types.DocumentFormattingParams, _around: Surroundings
-) -> list[types.TextEdit]:
-    """Return the edit that formats a document; none where it cannot be read, or is so already.
+def formatted_text(document: Document) -> str:
+    """Return a document as it is formatted; as it is, where that would change more than spaces.
 
-    A text whose value would be another, or in which more than spaces would change, is not taken.
+    The line breaks of its text stay, too.
     """
-    text, name = document.text, str(document.path)
-    if document.read is None or document.read.document.faults:
-        return []
+    text, name = document.source.text, document.source.name
     try:
         value = read_document(text, name).value
         for candidate in _candidates(document):
             is_same = "".join(candidate.split()) == "".join(text.split())
             if is_same and read_document(candidate, name).value == value:
-                return _edit(document, candidate)
+                return candidate.replace("\n", "\r\n") if "\r\n" in text else candidate
     except DocumentError:
-        return []
-    return []
+        pass
+    return text
 
 
-def _edit(document: OpenDocument, text: str) -> list[types.TextEdit]:
-    if "\r\n" in document.text:
-        text = text.replace("\n", "\r\n")
-    if text == document.text:
-        return []
-    whole = document.places.range(Span(0, len(document.text)))
-    return [types.TextEdit(whole, text)]
-
-
-def _candidates(document: OpenDocument) -> Iterator[str]:
+def _candidates(document: Document) -> Iterator[str]:
     """Yield what a document may become, the best first."""
-    text = document.text.replace("\r\n", "\n")
-    if document.path.suffix == ".json":
-        assert document.read is not None
-        yield _json_text(document.text, document.read.document.root, "") + "\n"
+    text = document.source.text.replace("\r\n", "\n")
+    if PurePath(document.source.name).suffix == ".json":
+        yield _json_text(document.source.text, document.root, "") + "\n"
         return
     try:
         written = _yaml_text(text)

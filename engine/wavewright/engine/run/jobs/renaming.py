@@ -1,0 +1,191 @@
+"""Where a name of a plan or a goal template changes when it is renamed: in its file, and in the
+documents and tests of the project that name the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from wavewright.config.documents import read_faulty_document
+from wavewright.config.errors import WavewrightError
+from wavewright.config.sources import DocumentError, Span
+from wavewright.config.text_edits import NotEditable
+from wavewright.engine.run.jobs.read_texts import ReadText
+from wavewright.engine.run.project.templates import named_template
+from wavewright.planner.checks.names import NameAt, NameKind, argument_places, places_of
+from wavewright.planner.types import (
+    GATE_ID_PATTERN,
+    ID_PATTERN,
+    STEP_ID_PATTERN,
+    as_list,
+    as_object,
+)
+
+if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
+
+NamePlaces: TypeAlias = "tuple[Path, str, list[Span]]"
+"""A file, its text, and where a name stands in it, in the order of the text."""
+
+_PATTERNS: Final[Mapping[NameKind, str]] = {
+    "step": STEP_ID_PATTERN,
+    "input": STEP_ID_PATTERN,
+    "let": ID_PATTERN,
+    "gate": GATE_ID_PATTERN,
+}
+"""What the names that can be changed look like, by what they name."""
+_DOCUMENTS: Final = (".yaml", ".yml", ".json")
+
+
+class RenameRefused(WavewrightError):
+    """A name cannot be changed; the message says why."""
+
+
+class NothingToRename(RenameRefused):
+    """No name that can be changed stands there."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "only steps, inputs, names of `let` and gates of a plan that can be read are renamed"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectTexts:
+    """The files of a project; of those that are open in an editor, as they stand there."""
+
+    settings: Settings
+    open_texts: Mapping[Path, str]
+
+    def text(self, file: Path) -> str:
+        """Return the text of a file."""
+        known = self.open_texts.get(file)
+        return file.read_text(encoding="utf-8", errors="replace") if known is None else known
+
+    def read(self, file: Path) -> ReadText | None:
+        """Return what a file says; None where it cannot be read."""
+        try:
+            return ReadText(read_faulty_document(self.text(file), str(file)))
+        except DocumentError:
+            return None
+
+
+def places_to_rename(
+    read: ReadText, file: Path, name: NameAt, new: str, project: ProjectTexts
+) -> Iterator[NamePlaces]:
+    """Yield each file with the places where a name changes: its own file, the jobs and plans that name
+    this, the goal templates of these jobs, and tests that name one of them.
+
+    Raises:
+        RenameRefused: the name cannot be changed, the new one is none or is taken, or it cannot be
+            written everywhere.
+    """
+    if name.kind not in _PATTERNS:
+        raise NothingToRename
+    if not re.fullmatch(_PATTERNS[name.kind], new):
+        raise RenameRefused(f"{new!r} is no name of a {name.kind}")
+    try:
+        if places_of(read.document, read.base, NameAt(name.kind, new)):
+            raise RenameRefused(f"{new!r} is taken")
+        own = places_of(read.document, read.base, name)
+        yield file, read.document.source.text, sorted(own)
+        if name.kind == "let":
+            return  # which is read in the plan alone
+        others = [NameAt(kind, name.name) for kind in _PATTERNS if kind != name.kind]
+        is_shared = any(places_of(read.document, read.base, other) for other in others)
+        elsewhere: dict[Path, set[Span]] = {}
+        for path, spans in _places_elsewhere(file, name, project):
+            # A test does not say whether it means the step or the gate of that name.
+            if spans and not (is_shared and path.suffix == ".py"):
+                elsewhere.setdefault(path, set()).update(spans)
+        for path, found in elsewhere.items():
+            yield path, project.text(path), sorted(found)
+    except NotEditable as error:
+        raise RenameRefused(str(error)) from error
+
+
+def _places_elsewhere(
+    file: Path, name: NameAt, project: ProjectTexts
+) -> Iterator[tuple[Path, list[Span]]]:
+    """Yield where a name stands in what names its file.
+
+    Documents are looked for beside the file, in the folder `jobs`, and, where the file is a goal
+    template, by its name.
+    """
+    root, names = project.settings.root, _names_of(file, project)
+    jobs: list[str] = []
+    templates: dict[Path, ReadText] = {}
+    # A pattern finds nothing in a folder that was moved away while its file is open.
+    for path in sorted({*file.parent.glob("*"), *(root / "jobs").rglob("*")} - {file}):
+        if path.suffix not in _DOCUMENTS or not path.is_file():
+            continue
+        is_named = any(word in project.text(path) for word in names)
+        read = project.read(path) if is_named else None
+        if read is None:
+            continue
+        callers = _callers(read, names)
+        if callers and name.kind == "input":
+            yield path, argument_places(read.document, callers, name.name)
+        if not _is_job_of(read, names):
+            continue
+        yield path, places_of(read.document, read.base, name)
+        jobs.append(path.name)
+        template = _template_of(read, project.settings)
+        known = None if template in (None, file) else project.read(template)
+        if template is not None and known is not None:
+            templates[template] = known
+    for path, read in templates.items():
+        yield path, places_of(read.document, read.base, name)
+    literal = re.compile(rf"(?<=([\"'])){re.escape(name.name)}(?=\1)")
+    for test in sorted((root / "tests").rglob("*.py")):
+        text = project.text(test)
+        if any(word in text for word in (*names, *jobs)):
+            yield test, [Span(*found.span()) for found in literal.finditer(text)]
+
+
+def _names_of(file: Path, project: ProjectTexts) -> list[str]:
+    """Return what jobs may call a plan or a goal template."""
+    read = project.read(file)
+    if read is None or read.kind != "goal":
+        return [file.name]
+    return [file.name, str(as_object(read.document.value).get("name", file.stem))]
+
+
+def _is_job_of(read: ReadText, names: list[str]) -> bool:
+    """Whether a document names a plan or a goal template by one of these names."""
+    fields = as_object(read.document.value)
+    return any(_is_one_of(fields.get(key), names) for key in ("plan", "goal_template"))
+
+
+def _callers(read: ReadText, names: list[str]) -> list[str]:
+    """Return the steps of a document's plan, by their pointers, that call a plan by one of these
+    names.
+    """
+    if read.base is None:
+        return []
+    owner = as_object(read.document.value)
+    plan = as_object(owner.get(read.base[1:])) if read.base else owner
+    return [
+        f"{read.base}/steps/{number}"
+        for number, step in enumerate(as_list(plan.get("steps")))
+        if _is_one_of(as_object(step).get("plan"), names)
+    ]
+
+
+def _is_one_of(name: object, names: list[str]) -> bool:
+    return isinstance(name, str) and name.rpartition("/")[2] in names
+
+
+def _template_of(read: ReadText, settings: Settings) -> Path | None:
+    name = as_object(read.document.value).get("goal_template")
+    if not isinstance(name, str):
+        return None
+    with suppress(DocumentError):
+        found = named_template(name, settings)
+        return None if found is None else found.absolute()
+    return None
