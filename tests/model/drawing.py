@@ -29,7 +29,7 @@ _GATES = st.builds(
     on_empty=st.sampled_from(["warn", "block", "pass"]),
 )
 _OUTCOMES: st.SearchStrategy[Outcome] = st.sampled_from(
-    ["ok", "ok", "ok", "ok", "null", "fail", "transient", "late"]
+    ["ok", "ok", "ok", "ok", "null", "fail", "transient", "late", "misfit"]
 )
 
 
@@ -63,7 +63,7 @@ def _calls(
         items=items,
         optional=draw(st.booleans()),
         attempts=draw(st.integers(1, 3)),
-        retries_late=draw(st.booleans()),
+        retries_unclear=draw(st.booleans()),
         min_ok=None if items is None else draw(st.none() | st.integers(0, 1)),
         approval=draw(st.integers(0, 4)) == 0,
         gate=draw(_seldom(_GATES)),

@@ -168,6 +168,8 @@ class World:
             finally:
                 made.outcome = "late"
         made.outcome = outcome
+        if outcome == "misfit":
+            return {}
         if outcome not in ("ok", "null"):
             raise ToolError("as drawn", transient=outcome == "transient")
         self.counts[request.tool, x] += 1
@@ -755,7 +757,10 @@ def _ending(record: StepFinished | ItemFinished | None, step: ModelStep) -> Endi
         return Ending("success", record.output, blocking_gate(gates) is not None)
     if record.status == "failed":
         error = record.error
-        is_unclear = error is not None and error.kind in ("interrupted", "timeout")
+        is_unclear = error is not None and (
+            error.kind in ("interrupted", "timeout")
+            or (error.kind == "output" and error.attempts > 0)
+        )
         return Ending("unclear" if is_unclear and not step.rules.is_repeatable else "failed")
     if record.status == "skipped":
         return Ending("skipped")

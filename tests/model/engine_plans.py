@@ -79,7 +79,9 @@ def _step(step: ModelStep, steps: tuple[ModelStep, ...], plan: ModelPlan | None)
             again: JsonObject = {"n": f"${{{own}}}"} if sub_plan.feeds_back else {}
             written["repeat"] = {"until": until, "max": sub_plan.most, "params": again}
         return written
-    on: list[Json] = ["transient", "timeout"] if step.retries_late else ["transient"]
+    on: list[Json] = ["transient"]
+    if step.retries_unclear:
+        on += ["timeout", "output"]
     calls: JsonObject = {"tool": step.tool, "params": {"x": x}}
     if step.tools:
         listed: list[Json] = [

@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from tests.model.plans import Chosen, ModelStep
 from wavewright.planner.types import Json
 
-Outcome: TypeAlias = Literal["ok", "null", "fail", "transient", "late", "cut"]
+Outcome: TypeAlias = Literal["ok", "null", "fail", "transient", "late", "misfit", "cut"]
 Kind: TypeAlias = Literal["success", "failed", "unclear", "skipped", "blocked"]
 Number: TypeAlias = int | None
 Asked: TypeAlias = Number | Chosen

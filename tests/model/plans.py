@@ -95,7 +95,7 @@ class ModelStep:
     items: tuple[int | Chosen, ...] | None = None
     optional: bool = False
     attempts: int = 1
-    retries_late: bool = False
+    retries_unclear: bool = False
     min_ok: int | None = None
     approval: bool = False
     gate: ModelGate | None = None

@@ -174,6 +174,15 @@ def _nobody_can_have_an_unclear_write_repeated(patch: Patch) -> None:
     patch.setattr(rules.CallRules, "_is_unclear_in_retried_run", is_unclear)
 
 
+def _what_returned_something_else_counts_as_not_made(patch: Patch) -> None:
+    is_unclear = rules.is_unclear
+
+    def is_cut_off(ending: StepFinished | ItemFinished) -> bool:
+        return is_unclear(ending) and ending.error is not None and ending.error.kind != "output"
+
+    patch.setattr(rules, "is_unclear", is_cut_off)
+
+
 def _writes_are_not_announced(patch: Patch) -> None:
     async def announce(*_: object) -> None:
         pass
@@ -513,7 +522,9 @@ CASES: dict[str, tuple[Callable[[Patch], None], DrawnCase]] = {
     "a late write is tried again": (
         _a_late_write_is_tried_again,
         _case(
-            (ModelStep("a", "post", 1, attempts=3, retries_late=True),), ("late",), (DrawnPart(),)
+            (ModelStep("a", "post", 1, attempts=3, retries_unclear=True),),
+            ("late",),
+            (DrawnPart(),),
         ),
     ),
     "nobody is asked": (
@@ -559,6 +570,10 @@ CASES: dict[str, tuple[Callable[[Patch], None], DrawnCase]] = {
             ("late",),
             (DrawnPart(), DrawnPart(kind="retry", again=frozenset({"a"}))),
         ),
+    ),
+    "what returned something else counts as not made": (
+        _what_returned_something_else_counts_as_not_made,
+        _case((ModelStep("a", "post", 1),), ("misfit",), (DrawnPart(), DrawnPart(kind="retry"))),
     ),
     "writes are not announced": (
         _writes_are_not_announced,
@@ -704,7 +719,9 @@ CASES: dict[str, tuple[Callable[[Patch], None], DrawnCase]] = {
     ),
     "a chosen write is taken for a read": (
         _a_chosen_write_is_taken_for_a_read,
-        _case((replace(_CHOSEN, attempts=3, retries_late=True),), ("ok", "late"), (DrawnPart(),)),
+        _case(
+            (replace(_CHOSEN, attempts=3, retries_unclear=True),), ("ok", "late"), (DrawnPart(),)
+        ),
     ),
     "a patch keeps no items": (
         _a_patch_keeps_no_items,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -29,7 +29,7 @@ from wavewright.executor.run.ports import PersonReply, ReadyCalls
 from wavewright.executor.run.rules import ReuseSource, RunSoFar
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import Json, PlanHash, RunId, StepId
+from wavewright.planner.types import Json, JsonObject, PlanHash, RunId, StepId
 from wavewright.reviewer.gates.verifier import make_verifier
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.tool import ToolCall
@@ -245,6 +245,26 @@ async def test_a_late_write_is_not_tried_again() -> None:
 
     assert bench.called == ["c"]
     assert statuses(state) == {"c": "failed"}
+
+
+@pytest.mark.parametrize("output", [{"n": "three"}, object()])
+async def test_a_write_that_returned_what_it_does_not_promise_is_not_repeated(
+    output: object,
+) -> None:
+    shop = Shop()
+    numbers: JsonObject = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    retry = {"attempts": 3, "on": ["any", "output"], "wait_jitter": 0}
+    plan = plan_of({"id": "c", "retry": retry, "params": {"n": 3}})
+    old = ExecutionHarness().add(lambda _: cast("Json", output), **CHARGE, output_schema=numbers)
+    state = await old.run(plan)
+    shop.runs.insert(0, RunSoFar(RUN, state))
+
+    refused = await shop.run(plan)
+    await shop.run(plan, again=("c",))
+
+    assert old.called == ["c"]
+    assert statuses(state) == statuses(refused) == {"c": "failed"}
+    assert shop.charges == [{"n": 3}]
 
 
 async def test_a_retry_repeats_an_unclear_write_only_where_it_is_named() -> None:

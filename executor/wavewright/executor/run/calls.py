@@ -519,8 +519,9 @@ class CallRunner:
     def _may_retry(
         self, call: ScheduledCall, compiled: CompiledStep, failure: AttemptFailure
     ) -> bool:
-        # A write that was cut off may have taken effect: no policy of retries repeats it.
-        if failure.kind == "timeout" and not compiled.tool.is_repeatable:
+        # A write that was cut off may have taken effect, and one whose output is refused has: no
+        # policy of retries repeats it.
+        if failure.kind in ("timeout", "output") and not compiled.tool.is_repeatable:
             return False
         return may_retry(failure, compiled.retry, call.attempt)
 

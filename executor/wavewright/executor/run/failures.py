@@ -151,9 +151,10 @@ WITHHELD: Final = StepError(
 )
 UNCLEAR: Final = StepError(
     "interrupted",
-    "the call was started before the run was interrupted and may have taken effect",
+    "the call was made before, its outcome is not known, and it may have taken effect",
     attempts=0,
-    hint="check whether it did; a tool that is safe to repeat says so with idempotent=True",
+    hint="check whether it did; if not, a retry that names the step with --again (`again` in Python) makes it; a tool"
+    " that is safe to repeat says so with idempotent=True",
 )
 UNREADABLE: Final = StepError(
     "output",

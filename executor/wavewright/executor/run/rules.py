@@ -521,8 +521,13 @@ def _is_unclear_past(past: PastCall | None) -> bool:
 
 
 def is_unclear(ending: FinishedCall) -> bool:
-    """Whether a call that failed may have taken effect: it was cut off, or its time was up."""
-    return ending.error is not None and ending.error.kind in ("interrupted", "timeout")
+    """Whether a call that failed may have taken effect: it was cut off, its time was up, or what it
+    returned is not what it promises. An output that was only read again is of no call.
+    """
+    error = ending.error
+    return error is not None and (
+        error.kind in ("interrupted", "timeout") or (error.kind == "output" and error.attempts > 0)
+    )
 
 
 class PastEndings:

@@ -453,7 +453,7 @@ def _check_retry(step: Step, tool: ToolSignature, pointer: str) -> Iterator[Diag
         return
     for kind in retry.on:
         # Libraries call their timeouts so: `TimeoutError`, `ReadTimeout`, `httpx.PoolTimeout`.
-        if kind == "any" or "timeout" in kind.lower():
+        if kind in ("any", "output") or "timeout" in kind.lower():
             place = f"{pointer}/retry" if step.retry is not None else f"{pointer}/tool"
             yield make_diagnostic(
                 "E209",
