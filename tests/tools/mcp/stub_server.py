@@ -164,6 +164,8 @@ class Stub:
                     yield result(one, {"content": [text("done")]})
             case "crash always":
                 os._exit(3)
+            case "ends by signal 40":
+                os.kill(os.getpid(), 40)
             case "crash once" if not self.has_crashed():
                 os._exit(3)
             case "parts":

@@ -295,6 +295,15 @@ def test_ms11_the_settings_say_before_the_server_whether_a_call_is_made_again(
     assert record.read_text() == f"call {tool}\n" * calls
 
 
+def test_a_server_that_a_signal_without_a_name_ends_is_started_again(
+    stub: Callable[..., McpServerSettings],
+) -> None:
+    first, second = call(stub("ends by signal 40", trusted=False), "echo", "echo")
+
+    assert "signal 40 ended it" in str(first)
+    assert "signal 40 ended it" in str(second)
+
+
 @pytest.mark.parametrize(
     ("tool", "trusted", "calls"), [("echo", True, 2), ("echo", False, 1), ("write", True, 1)]
 )

@@ -384,11 +384,11 @@ async def _read_stderr(stderr: ByteReceiveStream, state: ConnectionState) -> Non
 def _ending(status: int | None) -> str:
     if status is None:
         return "it closed its standard output"
-    return (
-        f"it exited with status {status}"
-        if status >= 0
-        else f"{signal.Signals(-status).name} ended it"
-    )
+    if status >= 0:
+        return f"it exited with status {status}"
+    # A real-time signal has a number alone.
+    names = {known.value: known.name for known in signal.Signals}
+    return f"{names.get(-status, f'signal {-status}')} ended it"
 
 
 async def _stop(process: Process, grace: float) -> None:
