@@ -87,11 +87,14 @@ async def test_a_job_that_cannot_be_run_fails_with_the_reason_and_is_not_tried_a
         ]
         async with open_stores(site.settings) as stores:
             rows = await stores.jobs.list_jobs()
+            runs = await stores.journal.list_runs()
 
     assert "nobody" in reasons[0]
     assert "leads out of the project's folder" in reasons[1]
     assert "plann" in reasons[2]
     assert [row.state for row in rows] == ["failed"] * 3
+    # Also of those that could not begin: nobody is told that there is something to resume.
+    assert [run.status for run in runs] == ["failed"] * 3
     assert client.packages == []
     lines = map(json.loads, running.log.getvalue().splitlines())
     logged = tuple(line["message"] for line in lines if line["event"] == "error")

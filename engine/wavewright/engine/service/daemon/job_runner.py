@@ -67,7 +67,7 @@ from wavewright.engine.service.messages.models import package_id
 from wavewright.engine.service.operations.monitoring import Telemetry
 from wavewright.engine.service.requested_jobs import job_name, run_of_request
 from wavewright.executor.events.state import fold
-from wavewright.executor.events.types import Event, Noted, StepFinished
+from wavewright.executor.events.types import Event, Noted, RunFinished, StepFinished
 from wavewright.executor.store.errors import (
     EventDamaged,
     EventUnwritable,
@@ -436,7 +436,7 @@ class JobRunner:
             except PERMANENT_ERRORS as fault:
                 reason = permanent_error_text(fault)
                 self.watch.log.write("error", "error", job_id=job.job, error=fault, message=reason)
-                return _failed(job, reason)
+                return await self._fail(job, outbox, reason)
             except Exception as fault:  # noqa: BLE001 - an error of one job must not end the others
                 return self._retry(job, fault, cancellation)
             finally:
@@ -486,6 +486,19 @@ class JobRunner:
             return JobRelease(JobChange(job.job, "validating", reason=reason))
         finished = context.state.finished
         return _failed(job, finished.reason if finished else "the run has not ended")
+
+    async def _fail(self, job: JobRow, outbox: OutboxJournal, reason: str) -> JobRelease | None:
+        """Return the release of a job that no further attempt helps.
+
+        A run that has begun stays as it is, to be resumed once the cause is mended. One that could
+        not begin gets the end of its job: nobody could resume it, and it would be listed as
+        interrupted for ever.
+        """
+        if await self.journal.load(job.run):
+            return _failed(job, reason)
+        ended = RunFinished(self.clock(), "failed", shorten_reason(reason))
+        await outbox.append(job.run, [ended])
+        return None
 
     def _copy_progress(self, outbox: OutboxJournal, event: Event | PhaseEvent, name: str) -> None:
         """Have the job's progress copied after a step, and where one of its targets has ended."""

@@ -146,8 +146,8 @@ def add_resources(server: MCPServer[Project], settings: Settings) -> None:
         f"{RUN_URI}/package", name="package", description="A run's package.", mime_type=_JSON
     )
     async def package(run: str) -> str:
-        _, events = await load_run(settings, run)
-        return package_bytes(package_of(fold(events))).decode()
+        run_id, events = await load_run(settings, run)
+        return package_bytes(package_of(run_id, fold(events))).decode()
 
     @server.prompt(
         name="write_plan", description="Write a plan that reaches a goal with this project's tools."

@@ -51,7 +51,7 @@ from wavewright.executor.store.journal import RunRow
 from wavewright.executor.store.retention import RunRemoval, find_groups, remove_groups
 from wavewright.planner.diagnostics.diagnostic import counted, suggest_name
 from wavewright.planner.diagnostics.rendering import printable, printable_json
-from wavewright.planner.types import JsonObject, as_list
+from wavewright.planner.types import JsonObject, RunId, as_list
 from wavewright.reviewer.package.builder import RunNow, package_bytes, stored_package
 from wavewright.reviewer.package.summary import proof_of, reviewed_fields
 from wavewright.reviewer.records import Package
@@ -105,7 +105,7 @@ def show_run(run: str | None, *, output_format: str) -> int:
     state = fold(events)
     if (waves := target_waves(state)) is not None:
         return _show_targets(state, waves, output_format)
-    package = package_of(state, run_now(state, row.status, time.time()))
+    package = package_of(row.run, state, run_now(state, row.status, time.time()))
     if output_format == "json":
         sys.stdout.write(package_bytes(package).decode() + "\n")
     elif output_format == "html":
@@ -188,8 +188,10 @@ async def load_listed_run(settings: Settings, prefix: str | None) -> tuple[RunRo
         return row, await journal.load(run)
 
 
-def package_of(state: RunState, now: RunNow | None = None) -> Package:
+def package_of(run: RunId, state: RunState, now: RunNow | None = None) -> Package:
     """Return the package of a run, as far as it has come.
+
+    The id is given beside the state: a run that could not begin has none in its events.
 
     Raises:
         CommandError: the run has no plan yet.
@@ -198,10 +200,10 @@ def package_of(state: RunState, now: RunNow | None = None) -> Package:
     if package is None:
         reason = "" if state.finished is None else state.finished.reason
         when = "ended before it had a plan" if state.has_ended else "has no plan yet"
-        message = f"run {state.run!r} {when}" + (f": {reason}" if reason else "")
+        message = f"run {run!r} {when}" + (f": {reason}" if reason else "")
         raise CommandError(
             "\n".join([message, *_lines_of_refused_plan(state)]),
-            hint=f"`wavewright show {state.run} --format events` prints what there is",
+            hint=f"`wavewright show {run} --format events` prints what there is",
             exit_code=exit_codes.NEGATIVE,
         )
     return package
@@ -336,8 +338,8 @@ def show_reasons(run: str | None, field: str, *, output_format: str) -> int:
     Raises:
         CommandError: the run was not reviewed, or its result has no such field.
     """
-    _, events = anyio.run(load_run, project_settings(), run)
-    package = package_of(fold(events))
+    run_id, events = anyio.run(load_run, project_settings(), run)
+    package = package_of(run_id, fold(events))
     if package.review is None:
         raise CommandError(
             f"run {package.run!r} was not reviewed",
