@@ -5,6 +5,7 @@ password.
 from __future__ import annotations
 
 from typing import NoReturn
+from urllib.parse import urlsplit
 
 import anyio
 import asyncpg
@@ -16,7 +17,7 @@ from tests.support.postgres import PASSWORD, OwnServer, PostgresServer
 from wavewright.executor.postgres.driver import display_url
 from wavewright.executor.postgres.journal import PostgresEventStore, PostgresJournal
 from wavewright.executor.postgres.schema import FORMAT, LOCK
-from wavewright.executor.store.errors import JournalError, JournalNotWritten
+from wavewright.executor.store.errors import JournalError, JournalNotOpened, JournalNotWritten
 
 pytestmark = pytest.mark.anyio
 
@@ -97,7 +98,14 @@ async def test_a_certificate_that_is_not_there_is_told(postgres: PostgresServer)
 @pytest.mark.parametrize(
     ("option", "told"),
     [
-        ("sslmode=maybe", "correct the options after a '?'"),
+        (
+            "sslmode=maybe",
+            "an option of the address cannot be used: `sslmode` parameter must be one of",
+        ),
+        (
+            "sslmode=verify-full",
+            "an option of the address cannot be used: root certificate file",
+        ),
         ("sslmode=require", "no encrypted connection was made"),
         (
             "colour=red",
@@ -222,3 +230,21 @@ async def test_a_fault_of_its_own_is_told_to_everybody_who_waits(
             await second
         with pytest.raises(JournalError, match="ZeroDivisionError"):
             await journal.load(RUN)
+
+
+async def test_a_database_that_takes_no_writes_is_refused_by_who_must_write(
+    postgres: PostgresServer,
+) -> None:
+    """Who reads is shown what it holds."""
+    url = postgres.database()
+    name = urlsplit(url).path[1:]
+    async with PostgresJournal(url) as journal:
+        await journal.append(RUN, [run_started(RUN)])
+        await journal.close_run(RUN)
+        await journal.check_writable()
+    postgres.run(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+
+    async with PostgresJournal(url) as journal:
+        assert [row.run for row in await journal.list_runs()] == [RUN]
+        with pytest.raises(JournalNotOpened, match="the database is read-only"):
+            await journal.check_writable()

@@ -6,6 +6,7 @@ is the database's address without the password; no message repeats the address a
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -179,7 +180,18 @@ _USE_ERRORS: Final = (
 
 def explain_opening(error: Exception, place: str) -> JournalError:
     """Return what keeps the database from being used as a journal."""
+    option = _OPTION_FAULT.search(_server_message(error))
+    if isinstance(error, asyncpg.ClientConfigurationError) and option is not None:
+        return JournalNotOpened(
+            f"an option of the address cannot be used: {_server_message(error)}",
+            place=place,
+            hint="correct it after the '?' of the address, such as sslmode=verify-full&sslrootcert=FILE",
+        )
     return _explain(error, place, (*_OPENING_ERRORS, *_USE_ERRORS))
+
+
+# Other words of the driver quote parts of the address, which may be those of its password.
+_OPTION_FAULT: Final = re.compile(r"`ssl\w+` parameter|certificate file|TLS|target_session_attrs")
 
 
 def explain_use(error: Exception, place: str, run: str | None = None) -> JournalError:
