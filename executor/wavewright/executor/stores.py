@@ -24,25 +24,6 @@ def place_of_journal(settings: Settings) -> str:
     return display_url(settings.journal_url)
 
 
-def check_writable(settings: Settings) -> None:
-    """Refuse a journal that can only be read, for who will write to it and finds out before.
-
-    Raises:
-        JournalNotOpened: with the place and the fix.
-    """
-    if settings.journal_url is not None or not settings.journal.exists():
-        return
-    from wavewright.executor.sqlite.database import is_only_readable
-    from wavewright.executor.store.errors import JournalNotOpened
-
-    if is_only_readable(settings.journal):
-        raise JournalNotOpened(
-            "the journal can only be read: the file or its folder is read-only",
-            place=str(settings.journal),
-            hint="make file and folder writable, or name another journal",
-        )
-
-
 def journal_of(settings: Settings, *, clock: Callable[[], float] = time.time) -> StoredJournal:
     """Return the journal that the settings name, to be entered; it is created where there is none,
     and opened to be read where it cannot be written.

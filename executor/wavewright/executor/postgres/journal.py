@@ -29,7 +29,7 @@ from wavewright.executor.postgres.transaction import (
     PostgresStoreTransaction,
 )
 from wavewright.executor.store.entries import AppendEntry
-from wavewright.executor.store.errors import JournalError, JournalUnreachable
+from wavewright.executor.store.errors import JournalError, JournalNotOpened, JournalUnreachable
 from wavewright.executor.store.leases import LEASE_SECONDS, LeaseProbe, Owner, RunHolder, this_owner
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.store.transaction import (
@@ -300,6 +300,29 @@ class PostgresJournal(StoredJournal):
             return transaction.is_pooled
 
         return await self.read(ask)
+
+    async def check_writable(self) -> None:
+        """Refuse a standby, and a database whose transactions are read-only.
+
+        Raises:
+            JournalNotOpened: it is one.
+            JournalError: the database cannot be reached.
+        """
+
+        async def ask(transaction: StoreTransaction) -> bool:
+            row = await transaction.fetch_one(_IS_READ_ONLY)
+            return row is not None and bool(row[0])
+
+        if await self.read(ask):
+            raise JournalNotOpened(
+                "the database is read-only",
+                place=self.place,
+                hint="name the primary server: a standby takes no events",
+            )
+
+
+_IS_READ_ONLY: Final = """
+    SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on'"""
 
 
 async def _ask_nothing(_: StoreTransaction) -> None:

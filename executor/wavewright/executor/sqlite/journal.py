@@ -18,12 +18,16 @@ from typing import Any, Final, TypeVar
 
 from wavewright.config.sections import BudgetsSection
 from wavewright.executor.budgets.stores import StoredBudgetStore
-from wavewright.executor.sqlite.database import SqliteTransaction, open_journal_file
+from wavewright.executor.sqlite.database import (
+    SqliteTransaction,
+    is_only_readable,
+    open_journal_file,
+)
 from wavewright.executor.sqlite.errors import explained
 from wavewright.executor.sqlite.event_store import DatabaseLocked, SqliteEventStore
 from wavewright.executor.sqlite.transaction import SqliteStatements
 from wavewright.executor.store.entries import AppendBatch, AppendEntry
-from wavewright.executor.store.errors import JournalError
+from wavewright.executor.store.errors import JournalError, JournalNotOpened
 from wavewright.executor.store.journal import COMPLETED
 from wavewright.executor.store.leases import LEASE_SECONDS, LeaseProbe
 from wavewright.executor.store.stored_journal import StoredJournal
@@ -93,6 +97,19 @@ class SqliteJournal(StoredJournal):
         """Whether an append was written in place in this tick, so that any further one is gathered.
         """
         super().__init__(_LockedStore(self.store, self._lock), runner=InlineRunner)
+
+    async def check_writable(self) -> None:
+        """Refuse a file that cannot be written, for want of rights or since its disk is read-only.
+
+        Raises:
+            JournalNotOpened: it is one.
+        """
+        if is_only_readable(self.path):
+            raise JournalNotOpened(
+                "the journal can only be read: the file or its folder is read-only",
+                place=str(self.path),
+                hint="make file and folder writable, or name another journal",
+            )
 
     # On the event loop
 

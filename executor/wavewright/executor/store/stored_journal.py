@@ -238,6 +238,14 @@ class StoredJournal(AsyncResource):
         """
         return False
 
+    async def check_writable(self) -> None:
+        """Refuse a store that can only be read, for who will write to it and finds out before.
+
+        Raises:
+            JournalNotOpened: with the place and the fix.
+            JournalError: the database cannot be reached.
+        """
+
     async def read(self, ask: TransactionWork[_T]) -> _T:
         """Return an answer of the store, after all that was appended before; it may be asked twice.
 

@@ -64,7 +64,6 @@ from wavewright.engine.service.operations.monitoring import Telemetry
 from wavewright.engine.service.schedules.schedule_store import ScheduleStore
 from wavewright.engine.service.schedules.scheduler import JobScheduler
 from wavewright.executor.run.kept_answers import JournalReplayCache
-from wavewright.executor.stores import check_writable
 from wavewright.tools.models.endpoints import configured_models
 
 GRACE_SECONDS: Final = 3.0
@@ -184,10 +183,9 @@ async def _serve(
     circuit = ModelCircuitBreaker(clock, day.stop_run, _circuit_listener(watch, own), own)
     for part in ("store",) if section.amqp_url is None else ("broker", "store"):
         watch.health.expect(part)
-    check_writable(settings)
     async with (
         _health_served(watch, section.health),
-        open_stores(settings, clock=clock) as stores,
+        open_stores(settings, clock=clock, must_write=True) as stores,
         nullcontext(
             DaemonBudgetStore(stores.budget_store, day, BudgetWarnings(watch.log, clock))
         ) as budget_store,

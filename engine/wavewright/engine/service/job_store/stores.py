@@ -28,7 +28,7 @@ class Stores:
 
 @asynccontextmanager
 async def open_stores(
-    settings: Settings, *, clock: Callable[[], float] = time.time
+    settings: Settings, *, clock: Callable[[], float] = time.time, must_write: bool = False
 ) -> AsyncGenerator[Stores]:
     """Open the stores that the settings name, and close them in the end; created where there are
     none.
@@ -36,12 +36,13 @@ async def open_stores(
     Args:
         settings: The project's.
         clock: Seconds since the epoch.
+        must_write: Whether stores that can only be read are refused.
 
     Raises:
         JournalError: with the place and the fix.
     """
-    async with (
-        journal_of(settings, clock=clock) as journal,
-        budget_store_of(settings, clock=clock) as budget_store,
-    ):
-        yield Stores(journal, JobStore(journal), budget_store)
+    async with journal_of(settings, clock=clock) as journal:
+        if must_write:
+            await journal.check_writable()
+        async with budget_store_of(settings, clock=clock) as budget_store:
+            yield Stores(journal, JobStore(journal), budget_store)

@@ -42,7 +42,7 @@ from wavewright.engine.run.project.used_packs import PackUse, pack_use
 from wavewright.engine.run.version import __version__
 from wavewright.executor.budgets.stores import MemoryBudgetStore
 from wavewright.executor.store.errors import JournalError
-from wavewright.executor.stores import budget_store_of, check_writable, place_of_journal
+from wavewright.executor.stores import budget_store_of, place_of_journal
 from wavewright.planner.diagnostics.diagnostic import PlanError, counted
 from wavewright.planner.language.goals import GoalTemplate
 from wavewright.planner.ports.budgets import (
@@ -203,7 +203,6 @@ def _journal(settings: Settings) -> DoctorFinding:
         return _place_of_journal(settings)
     try:
         count, pooled = anyio.run(_look_into_journal, settings)
-        check_writable(settings)
     except JournalError as error:
         error.place = error.place or place_of_journal(settings)
         return DoctorFinding.of_error("journal", error)
@@ -238,8 +237,13 @@ def _place_of_journal(settings: Settings) -> DoctorFinding:
 
 
 async def _look_into_journal(settings: Settings) -> tuple[int, bool]:
-    """Return how many runs there are, and whether they are behind a connection pooler."""
+    """Return how many runs there are, and whether they are behind a connection pooler.
+
+    Raises:
+        JournalError: the journal cannot be opened, or not be written.
+    """
     async with open_journal(settings) as journal:
+        await journal.check_writable()
         return len(await journal.list_runs()), await journal.is_pooled()
 
 

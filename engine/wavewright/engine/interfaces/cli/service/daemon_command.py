@@ -59,7 +59,6 @@ from wavewright.engine.service.operations.trace_export import (
     export_traces,
 )
 from wavewright.executor.store.errors import JournalError, JournalLocked, JournalNotOpened
-from wavewright.executor.stores import check_writable
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.language.goals import GoalTemplate
 from wavewright.planner.ports.fallback_ladder import read_ladders
@@ -106,8 +105,7 @@ class StartCheck:
         if section.view is not None:
             found += _errors_of(partial(_check_port, section.view, *_VIEW), START_ERRORS)
         if not any(name in self.settings_error_text for name in _STORE_SETTINGS):
-            refused = [*_errors_of(partial(check_writable, self.settings), START_ERRORS)]
-            found += refused or await _opening_errors(open_stores(self.settings))
+            found += await _opening_errors(open_stores(self.settings, must_write=True))
         if section.amqp_url is not None:
             is_named = "daemon" not in self.settings_error_text
             found += await _opening_errors(
