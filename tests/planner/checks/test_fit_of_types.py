@@ -362,6 +362,70 @@ def test_a_gate_that_only_warns_guards_nothing() -> None:
     assert len(warnings_of("${steps.a.names[0]}", gates=[gate])) == 1
 
 
+ROW: JsonSchema = {
+    "type": "object",
+    "properties": {"id": STRING, "note": STRING, "owner": OWNER | {"required": []}},
+    "required": ["id"],
+}
+
+
+def absences_of(value: str, **fields: Json) -> list[str]:
+    """Return the parts that a step is warned of, which reads a row and a list of rows."""
+    tools = {
+        "row": ToolSignature(name="row", output_schema=ROW),
+        "rows": ToolSignature(name="rows", output_schema=list_of(ROW)),
+        "send": ToolSignature(name="send", input_schema={"properties": {"v": {}}}),
+    }
+    sending: JsonObject = {"id": "b", "tool": "send", "params": {"v": value}, **fields}
+    steps: list[Json] = [{"id": "a", "tool": "row"}, {"id": "as", "tool": "rows"}, sending]
+    found = check(Plan.model_validate({"steps": steps, "result": "${steps.b}"}), None, tools)
+    return [
+        warning.message.partition(" may be absent")[0].strip("'\"")
+        for warning in found
+        if warning.code == "W812"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "fields", "part"),
+    [
+        ("${steps.a.note}", {}, "steps.a.note"),
+        ("by ${steps.a.note}", {}, "steps.a.note"),
+        ("${steps.a['note']}", {}, "steps.a['note']"),
+        ("${steps.a.note == null ? 'x' : steps.a.note}", {}, "steps.a.note"),
+        ("${steps.a.owner.name}", {}, "steps.a.owner.name"),
+        ("${has(steps.a.owner) ? steps.a.owner.name : ''}", {}, "steps.a.owner.name"),
+        ("${has(steps.a.note) ? 'x' : steps.a.note}", {}, "steps.a.note"),
+        ("${steps.as.map(r, r.note)}", {}, "r.note"),
+        ("${item.note}", {"for_each": "${steps.as}"}, "item.note"),
+        ("x", {"when": "steps.a.note == 'x'"}, "steps.a.note"),
+    ],
+)
+def test_a_field_that_may_be_absent_is_a_warning(
+    value: str, fields: dict[str, Json], part: str
+) -> None:
+    assert absences_of(value, **fields) == [part]
+
+
+@pytest.mark.parametrize(
+    ("value", "fields"),
+    [
+        ("${steps.a.id}", {}),
+        ("${has(steps.a.note) ? steps.a.note : ''}", {}),
+        ("${has(steps.a.note) && steps.a.note != 'x'}", {}),
+        ("${!has(steps.a.note) || steps.a['note'] == 'x'}", {}),
+        ("${'note' in steps.a ? steps.a.note : ''}", {}),
+        ("${has(steps.a.owner.name) ? steps.a.owner.name : ''}", {}),
+        ("${steps.as.filter(r, has(r.note)).map(r, r.note)}", {}),
+        ("${item.note}", {"for_each": "${steps.as.filter(r, has(r['note']))}"}),
+        ("${item.note}", {"for_each": "${steps.as}", "when": "has(item.note)"}),
+        ("${steps.a.note}", {"when": "has(steps.a.note)"}),
+    ],
+)
+def test_a_field_that_is_asked_for_is_no_warning(value: str, fields: dict[str, Json]) -> None:
+    assert absences_of(value, **fields) == []
+
+
 FIND: Json = [{"id": "a", "tool": "find"}]
 
 

@@ -73,7 +73,7 @@ def _misuses(subject: CheckContext, lists_of_null: Collection[StepId]) -> Iterat
         for use in uses:
             types = subject.types.part_types(use.expression.strip(), use.role, step)
             known_here = of_plan if use.role == "when" else known
-            yield from _misuses_in(use, types, known_here, said)
+            yield from _usesin(use, types, known_here, said)
     for text in plan_texts(subject.plan):
         if text.role in _BESIDE_STEPS:
             gated = _gated_step(subject, text)
@@ -82,7 +82,7 @@ def _misuses(subject: CheckContext, lists_of_null: Collection[StepId]) -> Iterat
                 types = subject.types.part_types(
                     use.expression.strip(), use.role, gated, output=output
                 )
-                yield from _misuses_in(use, types, of_plan, ())
+                yield from _usesin(use, types, of_plan, ())
 
 
 def _uses_that_can_fail(texts: Iterable[ExpressionText]) -> Iterator[ExpressionUse]:
@@ -111,7 +111,7 @@ def _reads_whole_output(use: ExpressionUse) -> bool:
     )
 
 
-def _misuses_in(
+def _usesin(
     use: ExpressionUse, types: PartTypes, known: Facts, said: Collection[str]
 ) -> Iterator[Diagnostic]:
     """Yield one diagnostic for each part that is misused, unless it was said of that part."""
@@ -124,8 +124,16 @@ def _misuses_in(
     for misuse in found:
         first.setdefault(misuse.part, misuse)
     for part, misuse in first.items():
-        if part not in said:
+        if part not in said and not _is_on_the_way(part, first.values()):
             yield _misuse_diagnostic(use, misuse)
+
+
+def _is_on_the_way(part: str, uses: Iterable[Misuse]) -> bool:
+    """Whether asking for another part asks for this one, too: `has(x.y.z)` asks for `x.y`."""
+    return any(
+        misuse.kind == "absent" and misuse.part.startswith((f"{part}.", f"{part}["))
+        for misuse in uses
+    )
 
 
 _CONDITIONS: frozenset[ExpressionRole] = frozenset({"when", "gate", "cap"})
@@ -232,15 +240,20 @@ def _misuse_diagnostic(use: ExpressionUse, misuse: Misuse) -> Diagnostic:
         message = f"an element of {part!r} may be null, and {misuse.fault}"
         hint = f"leave it out: {part}.filter(x, x != null)"
         return make_diagnostic("W812", use.pointer, message, hint)
+    if misuse.kind == "absent":
+        message = f"{part!r} may be absent, and {misuse.fault}"
+        asked = f"has({part})"
     if misuse.kind == "too few elements":
         short = "be empty" if misuse.needed == 1 else f"have fewer than {misuse.needed} elements"
         message = f"{part!r} may {short}, and {misuse.fault}"
         asked = f"{part}.size() > {misuse.needed - 1}"
-    expression = use.expression.strip()
-    reader = expression if is_plain_path(expression) else misuse.reader
-    other = f"{asked} ? {reader} : …"
-    written = other if use.role in _CONDITIONS else f"${{{other}}}"
-    hint = f"give another value for that case: {written}"
+    hint = f"ask for it first: {asked} && …"
+    if use.role not in _CONDITIONS:
+        expression = use.expression.strip()
+        reader = expression if is_plain_path(expression) else misuse.reader
+        other = f"{asked} ? {reader} : …"
+        written = f"${{{other}}}" if reader == expression else other
+        hint = f"give another value for that case: {written}"
     return make_diagnostic("W812", use.pointer, message, hint)
 
 

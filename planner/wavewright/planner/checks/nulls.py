@@ -1,8 +1,10 @@
-"""Values that may be null, and lists that may be too short, where an expression fails on that.
+"""Values that may be null, fields that may be absent and lists that may be too short, where an
+expression fails on that.
 
 Whether an operator or a function takes null is asked of the tables that the evaluator uses. What is
-known not to be null, and how many elements a list has at least, follows from the conditions around a
-part: `&&`, `||`, `!`, `? :`, a `filter`, the `when` of the step. See docs/explanation/semantics.md.
+known to be there, not to be null, and how many elements a list has at least, follows from the
+conditions around a part: `&&`, `||`, `!`, `? :`, a `filter`, the `when` of the step. See
+docs/explanation/semantics.md.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
+from wavewright.planner.cel.embedded import field_name
 from wavewright.planner.cel.functions.lists import MIN_MAX_FUNCTIONS
 from wavewright.planner.cel.nodes import (
     Binary,
@@ -28,7 +31,15 @@ from wavewright.planner.cel.nodes import (
     children,
     without_parens,
 )
-from wavewright.planner.schemas.conditions import Conditions, Facts, KnownPart, is_known
+from wavewright.planner.schemas.conditions import (
+    NO_FACTS,
+    Conditions,
+    Facts,
+    KnownPart,
+    is_known,
+    is_there,
+    named_field,
+)
 from wavewright.planner.schemas.inference import PartTypes, written_clauses
 from wavewright.planner.schemas.operator_types import (
     call_result,
@@ -42,6 +53,8 @@ from wavewright.planner.schemas.views import (
     SchemaView,
     array_schema,
     element_schema,
+    field_schemas,
+    required_fields,
     scoped_schema,
     view_schema,
 )
@@ -55,7 +68,7 @@ _NEED_ELEMENTS = frozenset({"avg", *MIN_MAX_FUNCTIONS})
 
 
 class Misuse(NamedTuple):
-    """A part that may be null, or have too few elements, and what fails on it."""
+    """A part that may be null, be absent, or have too few elements, and what fails on it."""
 
     part: str
     reader: str
@@ -64,14 +77,14 @@ class Misuse(NamedTuple):
     """
     fault: str
     """What is done with it: `'close' is read of it`."""
-    kind: Literal["null", "null elements", "too few elements"] = "null"
+    kind: Literal["null", "absent", "null elements", "too few elements"] = "null"
     needed: int = 0
     """The elements that it needs."""
 
 
 def misuses(tree: ExpressionNode, text: str, types: PartTypes, known: Facts) -> Iterator[Misuse]:
-    """Yield each use of a part that may be null, or have too few elements, and may not; the inner
-    ones first.
+    """Yield each use of a part that may be null, be absent, or have too few elements, and may not;
+    the inner ones first.
     """
     yield from _Misuses(text, types).of(tree, known)
 
@@ -93,8 +106,8 @@ def facts_of_elements(tree: ExpressionNode, text: str, types: PartTypes, name: s
     where there is such an element.
     """
     found = _Misuses(text, types)
-    elements = {KnownPart(name + field) for field in found.element_facts(tree)}
-    return frozenset({*elements, KnownPart(found.source(tree), 1)})
+    elements = _below(name, found.element_facts(tree))
+    return elements | {KnownPart(found.source(tree), 1)}
 
 
 def least_length(tree: ExpressionNode, text: str, types: PartTypes, known: Facts) -> int:
@@ -163,7 +176,7 @@ class _Misuses:
         inner = _without(
             known | {KnownPart(self.source(node.range), max(least, 1))}, node.variables
         )
-        inner |= {KnownPart(name + field) for field in self.element_facts(node.range)}
+        inner |= _below(name, self.element_facts(node.range))
         for argument in node.arguments:
             yield from self.of(argument, inner)
             if len(node.arguments) > 1 and node.function != "sortBy":
@@ -177,8 +190,11 @@ class _Misuses:
             case Select():
                 fault = f"{node.field!r} is read of it"
                 yield from self._null(node.operand, node, fault, known)
+                yield from self._absent(node, node.field, known)
             case Index():
                 yield from self._null(node.operand, node, "an element is read of it", known)
+                if (field := named_field(node)) is not None:
+                    yield from self._absent(node, field, known)
                 yield from self._too_short(node, known)
             case Unary():
                 if node.operator == "!" or negation_result(_NULL) is None:
@@ -224,7 +240,7 @@ class _Misuses:
                 yield from self._null(part, node, fault, known)
             element = element_schema(view) if view.kind == "array" else None
             inner = None if element is None else view_schema(element)
-            if inner is None or not _may_be_null(inner) or "" in self.element_facts(part):
+            if inner is None or not _may_be_null(inner) or is_known("", self.element_facts(part)):
                 continue
             if not takes([*before, _LIST_OF_NULL, *after]):
                 yield Misuse(self._written(part), self._written(node), fault, "null elements")
@@ -301,6 +317,12 @@ class _Misuses:
         if view is not None and _may_be_null(view) and not self._is_known(part, known):
             yield Misuse(self._written(without_parens(part)), self._written(reader), fault)
 
+    def _absent(self, node: Select | Index, field: str, known: Facts) -> Iterator[Misuse]:
+        """Yield a field that its owner need not have, and that is read without asking for it."""
+        owner = self._view(node.operand)
+        if owner is not None and _may_lack(owner, field) and not self._holds(is_there, node, known):
+            yield Misuse(self._written(node), self._written(node), "it is read", "absent")
+
     def _view(self, node: ExpressionNode) -> SchemaView | None:
         schema = self._types.type_of(node.start, node.end)
         return None if schema is None else view_schema(scoped_schema(schema))
@@ -310,32 +332,38 @@ class _Misuses:
         return view is not None and not view.nullable
 
     def _is_known(self, part: ExpressionNode, known: Facts) -> bool:
-        """Whether a part is known not to be null: it was asked, or the list that it is taken from
-        has only elements of which it was asked.
+        return self._holds(is_known, part, known)
+
+    def _holds(
+        self, rule: Callable[[str, Facts], bool], part: ExpressionNode, known: Facts
+    ) -> bool:
+        """Whether a rule holds of a part by what is known: it was asked, or the list that it is
+        taken from has only elements of which it was asked.
         """
-        if is_known(self.source(part), known):
+        if rule(self.source(part), known):
             return True
         fields = ""
         bare = without_parens(part)
         while isinstance(bare, Select):
-            fields = f".{bare.field}{fields}"
+            fields = f".{field_name(bare.field)}{fields}"
             bare = without_parens(bare.operand)
-        return isinstance(bare, Index) and fields in self.element_facts(bare.operand)
+        return isinstance(bare, Index) and rule(fields, self.element_facts(bare.operand))
 
-    def element_facts(self, node: ExpressionNode) -> frozenset[str]:
-        """Return what is not null of each element of a list: `` for the element, `.a` of it."""
+    def element_facts(self, node: ExpressionNode) -> Facts:
+        """Return what is known of each element of a list: of `` the element, of `.a` a field."""
         match bare := without_parens(node):
             case Macro(function="filter"):
                 name = bare.variables[-1]
                 asked = self.facts(bare.arguments[0], holds=True)
-                own = {fact.part[len(name) :] for fact in asked if _is_of(fact.part, name)}
-                return self.element_facts(bare.range) | own
+                own = (fact for fact in asked if _is_of(fact.part, name))
+                of_element = (fact._replace(part=fact.part[len(name) :]) for fact in own)
+                return self.element_facts(bare.range).union(of_element)
             case Macro(function="sortBy"):
                 return self.element_facts(bare.range)
             case FunctionCall(target=target) if bare.function in _KEEP_ELEMENTS and target:
                 return self.element_facts(target)
             case _:
-                return frozenset()
+                return NO_FACTS
 
     def _written(self, node: ExpressionNode) -> str:
         return self._text[node.start : node.end]
@@ -344,6 +372,23 @@ class _Misuses:
 def _may_be_null(view: SchemaView) -> bool:
     """Whether somebody declared that a value may be null: what may be anything is no such null."""
     return view.nullable and view.kind != "open"
+
+
+def _may_lack(owner: SchemaView, field: str) -> bool:
+    """Whether somebody declared that an object may be without a field: one that names the fields
+    which are required leaves out the others. Where nothing is said, nothing is known.
+    """
+    return (
+        owner.kind == "object"
+        and "required" in owner.schema
+        and field in field_schemas(owner)
+        and field not in required_fields(owner)
+    )
+
+
+def _below(part: str, facts: Facts) -> Facts:
+    """Return facts of the parts of a value as those of the value that goes by this name."""
+    return frozenset(fact._replace(part=part + fact.part) for fact in facts)
 
 
 def _without(facts: Facts, names: Sequence[str]) -> Facts:

@@ -1,5 +1,5 @@
-"""What a condition tells of the values that it asks about: that one is not null, or how many
-elements a list has at least.
+"""What a condition tells of the values that it asks about: that one is there, that it is not null, or
+how many elements a list has at least.
 
 Conditions are followed through `&&`, `||`, `!`, comparisons, `has()`, `in` and `exists()`; of
 anything else nothing is known.
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeAlias
 
+from wavewright.planner.cel.embedded import field_name
 from wavewright.planner.cel.nodes import (
     Binary,
     ExpressionNode,
@@ -27,12 +28,14 @@ from wavewright.planner.cel.nodes import (
 
 
 class KnownPart(NamedTuple):
-    """What is known of a part of an expression: that it is not null."""
+    """What is known of a part of an expression: that it is there, and not null."""
 
     part: str
-    """As it is written, without spaces."""
+    """As `Conditions.source` writes it."""
     least: int = 0
     """Of a list: the fewest elements that it has."""
+    may_be_null: bool = False
+    """Whether it is only known to be there, as by `has()`."""
 
 
 Facts: TypeAlias = frozenset[KnownPart]
@@ -60,9 +63,15 @@ class Conditions:
         self._is_never_null = is_never_null
 
     def source(self, node: ExpressionNode) -> str:
-        """Return a part as facts name it."""
+        """Return a part as facts name it: without spaces, and `x["field"]` as `x.field`."""
         bare = without_parens(node)
-        return "".join(self._text[bare.start : bare.end].split())
+        match bare:
+            case Select():
+                return f"{self.source(bare.operand)}.{field_name(bare.field)}"
+            case Index() if (name := named_field(bare)) is not None:
+                return f"{self.source(bare.operand)}.{field_name(name)}"
+            case _:
+                return "".join(self._text[bare.start : bare.end].split())
 
     def facts(self, condition: ExpressionNode, *, holds: bool) -> Facts:
         """Return what is known where a condition holds, or where it does not."""
@@ -76,7 +85,7 @@ class Conditions:
                     return NO_FACTS.union(*parts)
                 return parts[0].intersection(*parts[1:])
             case Binary(operator="in"):
-                return self._has_elements(bare.right, 1) if holds else NO_FACTS
+                return self._membership(bare) if holds else NO_FACTS
             case Binary() if bare.operator in _NEGATED:
                 operator = bare.operator if holds else _NEGATED[bare.operator]
                 left, right = without_parens(bare.left), without_parens(bare.right)
@@ -86,12 +95,24 @@ class Conditions:
             case Macro() if holds and bare.function in _FINDERS:
                 return self._has_elements(bare.range, 1)
             case Has() if holds:
-                return self._owners(bare.selection.operand)
+                asked = KnownPart(self.source(bare.selection), may_be_null=True)
+                return self._owners(bare.selection.operand) | {asked}
             case _:
                 return NO_FACTS
 
     def _has_elements(self, node: ExpressionNode, least: int) -> Facts:
         return frozenset({KnownPart(self.source(node), least)})
+
+    def _membership(self, node: Binary) -> Facts:
+        """Return what `"name" in x` tells: of an object that it has the field, of a list that it is
+        not empty.
+        """
+        facts = self._has_elements(node.right, 1)
+        key = without_parens(node.left)
+        if isinstance(key, LiteralValue) and isinstance(key.value, str):
+            field = f"{self.source(node.right)}.{field_name(key.value)}"
+            facts |= {KnownPart(field, may_be_null=True)}
+        return facts
 
     def _compared(self, part: ExpressionNode, operator: str, other: ExpressionNode) -> Facts:
         """Return what a comparison that holds tells of its left side."""
@@ -139,6 +160,17 @@ def measured_list(node: ExpressionNode) -> ExpressionNode | None:
     return node.target or next(iter(node.arguments), None)
 
 
+def named_field(node: Index) -> str | None:
+    """Return the name of the field that `x["field"]` reads; None where an index names none."""
+    key = without_parens(node.key)
+    return key.value if isinstance(key, LiteralValue) and isinstance(key.value, str) else None
+
+
 def is_known(part: str, facts: Iterable[KnownPart]) -> bool:
     """Whether a part is known not to be null."""
+    return any(fact.part == part and not fact.may_be_null for fact in facts)
+
+
+def is_there(part: str, facts: Iterable[KnownPart]) -> bool:
+    """Whether a part is known to be there, null or not."""
     return any(fact.part == part for fact in facts)

@@ -137,6 +137,11 @@ class _SchemaGenerator(GenerateJsonSchema):
             return not field.get("serialization_exclude", False)
         return super().field_is_required(field, total)
 
+    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchema:
+        """Name the fields that a result has for certain, also where it has none."""
+        written = super().typed_dict_schema(schema)
+        return {"required": [], **written} if self.mode == "serialization" else written
+
 
 def properties(schema: JsonSchema) -> JsonObject:
     """Return the schemas of an object's fields, by name."""
