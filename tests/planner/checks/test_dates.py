@@ -48,9 +48,19 @@ MAYBE: JsonObject = {"anyOf": [DAY, {"type": "null"}]}
 TRIP: JsonObject = {"type": "object", "properties": {"days": {"type": "array", "items": DAY}}}
 
 
+def pet(kind: str, **properties: Json) -> JsonObject:
+    return {"type": "object", "properties": {"kind": {"const": kind}, **properties}}
+
+
+PET: JsonObject = {"oneOf": [pet("cat", born=DAY), pet("dog", born={"type": "string"})]}
+
+
 @pytest.mark.parametrize(
     ("schema", "value", "codes"),
     [
+        (PET, {"kind": "cat", "born": "2024-02-30"}, ["E205"]),
+        (PET, {"kind": "cat", "born": "2024-02-29"}, []),
+        (PET, {"kind": "dog", "born": "in spring"}, []),
         (MAYBE, "2024-02-29", []),
         (MAYBE, None, []),
         (MAYBE, "soon", ["E205"]),

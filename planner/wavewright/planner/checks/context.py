@@ -6,11 +6,12 @@ and all families agree.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from wavewright.planner.checks.types import PlanTypes
 from wavewright.planner.language.goals import Goal
@@ -20,10 +21,18 @@ from wavewright.planner.plans.binding import mandatory_gates, terminal_params
 from wavewright.planner.plans.dispatch import with_dispatched
 from wavewright.planner.plans.graph import PlanGraph, StepIds, superseded_by
 from wavewright.planner.plans.step_types import step_signature
-from wavewright.planner.plans.uses import ExpressionText, step_texts, texts_read
-from wavewright.planner.types import JsonObject, StepId, as_object
+from wavewright.planner.plans.uses import (
+    ExpressionText,
+    holds_expression,
+    step_texts,
+    texts_read,
+)
+from wavewright.planner.types import Json, JsonObject, StepId, as_object
 
 Derived = TypeVar("Derived")
+_FIELDS: Final = r"((?:\.[A-Za-z_][A-Za-z0-9_]*)*)"
+_INPUT_PATH: Final = re.compile(rf"\$\{{\s*inputs{_FIELDS}\s*\}}")
+_ITEM_PATH: Final = re.compile(rf"\$\{{\s*item{_FIELDS}\s*\}}")
 
 
 @dataclass(frozen=True)
@@ -161,8 +170,35 @@ class CheckContext:
     def _derived(self) -> dict[object, object]:
         return {}
 
+    def known_items(self, step: Step) -> list[Json] | None:
+        """Return the items of a step that are known before a run: they are written out, or those of
+        an input.
+        """
+        if isinstance(step.for_each, list):
+            return None if holds_expression(step.for_each) else step.for_each
+        path = _INPUT_PATH.fullmatch(step.for_each or "")
+        items = None if path is None else value_below(self.plan.inputs, path[1])
+        return items[0] if items and isinstance(items[0], list) else None
+
     def signature(self, step: Step) -> ToolSignature | None:
         """Return the signature of a step's tool, or of the plan that it calls, where there is one."""
         if step.plan is not None and step.plan in self.sub_plans:
             return self.sub_plans[step.plan]
         return step_signature(step, self.tools)
+
+
+def value_of_item(value: Json, item: Json) -> list[Json]:
+    """Return what `${item}`, or a path in it, gives for an item; nothing for any other value, and
+    where the item has no such field.
+    """
+    path = _ITEM_PATH.fullmatch(value) if isinstance(value, str) else None
+    return [] if path is None else value_below(item, path[1])
+
+
+def value_below(value: Json, path: str) -> list[Json]:
+    """Return the part of a value that a path such as `.owner.name` leads to, where there is one."""
+    for field_ in path.split(".")[1:]:
+        if not isinstance(value, dict) or field_ not in value:
+            return []
+        value = value[field_]
+    return [value]

@@ -21,7 +21,7 @@ from wavewright.planner.cel.embedded import (
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.plain_paths import is_plain_path
-from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.checks.context import CheckContext, value_of_item
 from wavewright.planner.checks.nulls import (
     Misuse,
     facts_of,
@@ -42,6 +42,7 @@ from wavewright.planner.plans.uses import (
 )
 from wavewright.planner.schemas.conditions import NO_FACTS, Facts, KnownPart
 from wavewright.planner.schemas.inference import PartTypes
+from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.schemas.views import schema_below
 from wavewright.planner.types import Json, JsonSchema, StepId
 
@@ -282,8 +283,25 @@ def _fits(subject: CheckContext) -> Iterator[tuple[Step, ExpressionUse, Fit]]:
                 elif use.is_whole and use.pointer == f"/steps/{number}/for_each":
                     target = _LIST
                 source = None if target is None else subject.types.result(use, step)
-                if source is not None and target is not None:
-                    yield step, use, fit_of(source, target)
+                if (
+                    source is None
+                    or target is None
+                    or _is_known_to_fit(subject, step, text, target)
+                ):
+                    continue
+                yield step, use, fit_of(source, target)
+
+
+def _is_known_to_fit(
+    subject: CheckContext, step: Step, text: ExpressionText, target: JsonSchema
+) -> bool:
+    """Whether the values of a parameter are known, as its items are, and all of them fit."""
+    items = subject.known_items(step)
+    if items is None or text.role != "params":
+        return False
+    validator = validator_of(target)
+    values = [value_of_item(text.text, item) for item in items]
+    return all(value and validator.accepts(value[0]) for value in values)
 
 
 def _message(step: Step, use: ExpressionUse, fit: Fit) -> str:

@@ -13,6 +13,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -23,7 +24,7 @@ from wavewright.config.errors import NameHint, did_you_mean
 from wavewright.config.sources import pointer_keys, pointer_token
 from wavewright.planner.cel.embedded import split_references
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.checks.context import CheckContext, value_of_item
 from wavewright.planner.diagnostics.diagnostic import (
     Addition,
     Diagnostic,
@@ -96,6 +97,12 @@ class InputSchema:
     ) -> list[SchemaViolation]:
         """Return why parameters do not fit, in their order."""
         return list(self._violations(params, self.schema, pointer, types))
+
+    def violations_of(self, name: str, value: Json, pointer: str) -> list[SchemaViolation]:
+        """Return why a literal value does not fit one parameter."""
+        if name not in self.properties:
+            return []
+        return list(self._validator(self.properties[name]).violations(value, pointer))
 
     def _violations(
         self, value: Json, schema: Json, pointer: str, types: StepTypes
@@ -341,6 +348,10 @@ def check_tools(subject: CheckContext) -> Iterator[Diagnostic]:
                 yield _argument_diagnostic(step, schema, misfit, pointer)
         yield from _check_written_types(subject, step, f"/steps/{number}/params")
         yield from _check_dates(step, schema, f"/steps/{number}/params")
+        if dispatched_tools(step.tool):
+            yield from _check_written_calls(subject, step, f"/steps/{number}")
+        else:
+            yield from _check_written_items(step, schema, f"/steps/{number}")
         yield from _check_retry(step, subject.tools[step.tool], f"/steps/{number}")
 
 
@@ -365,6 +376,57 @@ def _check_written_types(subject: CheckContext, step: Step, pointer: str) -> Ite
             yield make_diagnostic("E205", pointer + pointer_token(name), message, "fix the schema")
 
 
+def _check_written_items(step: Step, schema: InputSchema, pointer: str) -> Iterator[Diagnostic]:
+    """Yield the items that are written out and do not fit the parameters that they are given for;
+    each of them is a call that is known beforehand.
+    """
+    items = step.for_each if isinstance(step.for_each, list) else []
+    for number, item in enumerate(items):
+        place = f"{pointer}/for_each{pointer_token(str(number))}"
+        for name, text in step.params.items():
+            for value in value_of_item(text, item):
+                if holds_expression(value):
+                    continue
+                inner = f"{pointer}/params{pointer_token(name)}"
+                for misfit in schema.violations_of(name, value, inner):
+                    fault = _argument_diagnostic(step, schema, misfit, pointer)
+                    yield replace(fault, pointer=place, given_mend=None)
+                for fault in _dates_in(step, schema, name, value, inner):
+                    yield replace(fault, pointer=place)
+
+
+def _check_written_calls(subject: CheckContext, step: Step, pointer: str) -> Iterator[Diagnostic]:
+    """Yield what is wrong with calls of a `dispatch` that are written out: each is judged as a step
+    that makes it.
+    """
+    items = step.for_each if isinstance(step.for_each, list) else []
+    names = dispatched_tools(step.tool)
+    for number, item in enumerate(items):
+        place = f"{pointer}/for_each{pointer_token(str(number))}"
+        name = item.get("tool") if isinstance(item, dict) else item
+        params = item.get("params", {}) if isinstance(item, dict) else None
+        if any(isinstance(part, str) and holds_expression(part) for part in (name, params)):
+            continue  # which call it is shows when it is made
+        if not isinstance(name, str) or not isinstance(params, dict):
+            message = f"entry {number} of the list of step {step.id!r} is no call"
+            yield make_diagnostic("E205", place, message, "a call is {tool: …, params: {…}}")
+            continue
+        if name not in names:
+            hint = suggest_name(name, names, what="`tools` of the step")
+            message = f"step {step.id!r} calls {name!r}, which is none of its `tools`"
+            yield make_diagnostic("E202", f"{place}/tool", message, hint)
+            continue
+        call = step.model_copy(update={"tool": name, "params": params})
+        schema = _usable_schema(subject.tools[name])
+        if schema is None:
+            continue
+        for misfit in schema.violations(params, f"{pointer}/params", StepTypes(subject, call)):
+            fault = _argument_diagnostic(call, schema, misfit, pointer)
+            inner = fault.pointer.removeprefix(pointer)
+            yield replace(fault, pointer=f"{place}{inner}", given_mend=None)
+        yield from _check_dates(call, schema, f"{place}/params")
+
+
 _FORMATS: Final[dict[str, TypeAdapter[object]]] = {
     "date": TypeAdapter(dt.date),
     "date-time": TypeAdapter(dt.datetime),
@@ -379,20 +441,27 @@ def _check_dates(step: Step, schema: InputSchema, pointer: str) -> Iterator[Diag
     parameter; an instant is no date either.
     """
     for name, value in step.params.items():
-        wanted = as_object(schema.properties.get(name))
-        argument = f"argument {name!r} of {step.tool!r}"
-        place = pointer + pointer_token(name)
-        for inner, text, forms in _texts_of_formats(value, wanted, place):
-            if forms == ["date"] and _WHOLE_NOW.fullmatch(text):
-                hint = "write the date of the instant: ${format(now(), '%Y-%m-%d')}"
-                yield make_diagnostic(
-                    "E304", inner, f"{argument}: an instant is given where a date is wanted", hint
+        yield from _dates_in(step, schema, name, value, pointer + pointer_token(name))
+
+
+def _dates_in(
+    step: Step, schema: InputSchema, name: str, value: Json, place: str
+) -> Iterator[Diagnostic]:
+    wanted = as_object(schema.properties.get(name))
+    argument = f"argument {name!r} of {step.tool!r}"
+    for inner, text, forms in _texts_of_formats(value, wanted, place):
+        if forms == ["date"] and _WHOLE_NOW.fullmatch(text):
+            hint = "write the date of the instant: ${format(now(), '%Y-%m-%d')}"
+            yield make_diagnostic(
+                "E304", inner, f"{argument}: an instant is given where a date is wanted", hint
+            )
+        elif "${" not in text and not any(_has_format(text, form) for form in forms):
+            message = f"{argument} is {value_text(text)}, but must be a {' or a '.join(forms)}"
+            if inner != place:
+                message = (
+                    f"{argument} holds {value_text(text)}, which must be a {' or a '.join(forms)}"
                 )
-            elif "${" not in text and not any(_has_format(text, form) for form in forms):
-                message = f"{argument} is {value_text(text)}, but must be a {' or a '.join(forms)}"
-                if inner != place:
-                    message = f"{argument} holds {value_text(text)}, which must be a {' or a '.join(forms)}"
-                yield make_diagnostic("E205", inner, message, describe_parameter(name, wanted))
+            yield make_diagnostic("E205", inner, message, describe_parameter(name, wanted))
 
 
 def _texts_of_formats(
@@ -404,7 +473,7 @@ def _texts_of_formats(
         forms = [str(branch.get("format")) for branch in branches]
         if forms and all(form in _FORMATS for form in forms):
             yield pointer, value, forms
-    elif len(branches) != 1:
+    elif len(branches := [branch for branch in branches if _is_told_apart(branch, value)]) != 1:
         return
     elif isinstance(value, list):
         for number, item in enumerate(value):
@@ -433,6 +502,18 @@ def _takes(schema: JsonObject, value: Json) -> bool:
     kinds: dict[type, str] = {str: "string", list: "array", dict: "object"}
     kind, given = kinds.get(type(value)), schema.get("type")
     return given is None or given == kind or (isinstance(given, list) and kind in given)
+
+
+def _is_told_apart(schema: JsonObject, value: Json) -> bool:
+    """Whether an object has the constants that its schema wants, such as `kind: "cat"` of a union."""
+    if not isinstance(value, dict):
+        return True
+    properties = as_object(schema.get("properties"))
+    return all(
+        as_object(part).get("const", value[name]) == value[name]
+        for name, part in properties.items()
+        if name in value
+    )
 
 
 def _has_format(text: str, form: str) -> bool:

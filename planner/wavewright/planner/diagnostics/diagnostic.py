@@ -229,7 +229,10 @@ def _written_pointer(pointer: str, document: Document) -> str:
     if document.span(f"{place[1]}/ask") is not None:
         return f"{place[1]}/ask{place[3] or ''}"
     name = "tools" if place[2] == "tool" else "dispatch"
-    return f"{place[1]}/{name}" if document.span(f"{place[1]}/{name}") is not None else pointer
+    written = f"{place[1]}/{name}"
+    if document.span(written) is None:
+        return pointer
+    return f"{written}{place[3] or ''}" if place[2] == "for_each" else written
 
 
 def _narrow_span(span: Span, within: Span, document: Document) -> Span:

@@ -37,7 +37,7 @@ from wavewright.planner.checks.feasibility import check_readiness
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import plan_hash
-from wavewright.planner.language.plan import Cap, Plan, Step
+from wavewright.planner.language.plan import SUB_PLAN, Cap, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature, asks_approval
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.estimates import max_parallel_calls
@@ -264,13 +264,14 @@ class _Forecaster:
         )
 
     def _estimate(self, steps: Sequence[StepForecast]) -> PlanForecast:
-        running = [step for step in steps if step.calls_made]
+        # The step that holds the result of a sub-plan calls nothing.
+        running = [step for step in steps if step.calls_made and step.tool != SUB_PLAN]
         priced = [step.usd for step in running]
         return PlanForecast(
             seconds=EstimateRange(
                 self._run_seconds(steps, is_p90=False), self._run_seconds(steps, is_p90=True)
             ),
-            calls=sum(step.calls_made for step in steps),
+            calls=sum(step.calls_made for step in running),
             tokens=sum((step.tokens for step in running), ZERO_RANGE),
             usd=None
             if None in priced

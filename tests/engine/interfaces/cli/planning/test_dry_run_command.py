@@ -86,6 +86,20 @@ def test_side_effects_approvals_and_skipped_steps_are_shown(
     assert answer.out == snapshot
 
 
+def test_the_results_of_sub_plans_are_no_calls(
+    wavewright: CommandLine, touching_project: Path
+) -> None:
+    inner = "steps:\n  - {id: a, tool: touch, params: {name: x}}\nresult: ${steps.a}\n"
+    loop = "repeat: {until: steps.again == 'y', max: 3}"
+    outer = f"steps:\n  - {{id: again, plan: inner.plan.yaml, {loop}}}\nresult: ${{steps.again}}\n"
+    for name, text in (("inner", inner), ("outer", outer)):
+        (touching_project / f"{name}.plan.yaml").write_text(text)
+
+    answer = record(wavewright, touching_project / "outer.plan.yaml")
+
+    assert cast("JsonObject", answer["estimate"])["calls"] == 3
+
+
 @pytest.mark.parametrize("output_format", FORMATS)
 def test_nothing_is_called_and_nothing_is_journaled(
     wavewright: CommandLine,

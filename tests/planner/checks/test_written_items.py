@@ -1,0 +1,100 @@
+"""Items and calls that are written out: each is a call that is known before the run."""
+
+from __future__ import annotations
+
+import pytest
+
+from wavewright.planner.checks.checker import check
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.types import Json, JsonObject
+
+
+def tool(name: str, **parameters: Json) -> ToolSignature:
+    properties: JsonObject = {**parameters}
+    schema: JsonObject = {"type": "object", "properties": properties}
+    schema |= {"required": [*parameters], "additionalProperties": False}
+    return ToolSignature(name=name, input_schema=schema, output_schema={"type": "integer"})
+
+
+TOOLS = {
+    "count": tool("count", n={"type": "integer"}),
+    "book": tool("book", day={"type": "string", "format": "date"}, room={"enum": ["a", "b"]}),
+    "send": tool("send", to={"type": "string"}),
+}
+
+
+def faults_of(**step: Json) -> list[tuple[str, str]]:
+    """Return code and place of what is said of a step."""
+    first: Json = {"id": "c", "tool": "count", "params": {"n": 1}}
+    plan: JsonObject = {
+        "steps": [first, {"id": "s", **step}],
+        "result": ["${steps.s}", "${steps.c}"],
+    }
+    found = check(Plan.model_validate(plan), None, TOOLS)
+    return [(fault.code, fault.pointer.removeprefix("/steps/1")) for fault in found]
+
+
+BOOKED: JsonObject = {"day": "${item.day}", "room": "${item.room}"}
+
+
+@pytest.mark.parametrize(
+    ("step", "faults"),
+    [
+        ({"tool": "count", "for_each": [1, 2], "params": {"n": "${item}"}}, []),
+        (
+            {"tool": "count", "for_each": [1, "2", 3.5], "params": {"n": "${item}"}},
+            [("E205", "/for_each/1"), ("E205", "/for_each/2")],
+        ),
+        (
+            {"tool": "book", "for_each": [{"day": "2026-02-28", "room": "b"}], "params": BOOKED},
+            [],
+        ),
+        (
+            {"tool": "book", "for_each": [{"day": "2026-02-30", "room": "z"}], "params": BOOKED},
+            [("E205", "/for_each/0"), ("E205", "/for_each/0")],
+        ),
+    ],
+)
+def test_an_item_that_is_written_out_is_checked_as_an_argument(
+    step: dict[str, Json], faults: list[tuple[str, str]]
+) -> None:
+    assert faults_of(**step) == faults
+
+
+@pytest.mark.parametrize(
+    ("call", "faults"),
+    [
+        ({"tool": "count", "params": {"n": 3}}, []),
+        ({"tool": "count", "params": {"n": "${steps.c}"}}, []),
+        ("${{'tool': 'count', 'params': {'n': steps.c}}}", []),
+        ({"tool": "send", "params": {"to": "${steps.c}"}}, [("E304", "/params/to")]),
+        ({"tool": "count", "params": {"m": 3}}, [("E204", "/params"), ("E203", "/params/m")]),
+        ({"tool": "count"}, [("E204", "/params")]),
+        ({"tool": "cuont", "params": {"n": 3}}, [("E202", "/tool")]),
+        ({"tool": "book", "params": {"day": "now", "room": "a"}}, [("E205", "/params/day")]),
+        ("count", [("E205", "")]),
+        ({"tool": "count", "params": [3]}, [("E205", "")]),
+    ],
+)
+def test_a_call_that_is_written_out_is_checked_as_a_step(
+    call: Json, faults: list[tuple[str, str]]
+) -> None:
+    other: Json = {"tool": "send", "params": {"to": "bob"}}
+    found = faults_of(dispatch=[other, call], tools=["count", "send", "book"])
+
+    assert found == [(code, f"/for_each/1{place}") for code, place in faults]
+
+
+def test_calls_of_different_tools_among_the_inputs_are_no_warning() -> None:
+    calls: Json = [
+        {"tool": "send", "params": {"to": "bob"}},
+        {"tool": "count", "params": {"n": 3}},
+    ]
+    plan: JsonObject = {
+        "inputs": {"calls": calls},
+        "steps": [{"id": "s", "dispatch": "${inputs.calls}", "tools": ["count", "send"]}],
+        "result": "${steps.s}",
+    }
+
+    assert check(Plan.model_validate(plan), None, TOOLS) == []
