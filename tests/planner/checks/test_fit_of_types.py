@@ -29,6 +29,7 @@ SCALARS: list[JsonSchema] = [
     {"enum": ["a", 1, None]},
     {"const": 2},
     {"const": True},
+    {"not": {"type": "string"}},
     {},
 ]
 VALUES: list[Json] = [None, True, False, 0, 1, 2, 3, 1.5, "", "a", "bb", "ab", "c"]
@@ -40,6 +41,11 @@ def list_of(items: JsonSchema) -> JsonSchema:
 
 def pair_of(first: JsonSchema, second: JsonSchema) -> JsonSchema:
     return {"type": "array", "prefixItems": [first, second], "minItems": 2, "maxItems": 2}
+
+
+def short_pair_of(first: JsonSchema, second: JsonSchema, closed: bool) -> JsonSchema:  # noqa: FBT001 - drawn
+    schema: JsonSchema = {"type": "array", "prefixItems": [first, second]}
+    return {**schema, "items": False} if closed else schema
 
 
 def long_list_of(items: JsonSchema, least: int, most: int) -> JsonSchema:
@@ -68,6 +74,9 @@ def _composed(inner: st.SearchStrategy[JsonSchema]) -> st.SearchStrategy[JsonSch
     return st.one_of(
         st.builds(list_of, inner),
         st.builds(pair_of, inner, inner),
+        st.builds(short_pair_of, inner, inner, st.booleans()),
+        st.builds(lambda one, other: {"allOf": [one, other]}, inner, inner),
+        st.builds(lambda one, other: {"oneOf": [one, other]}, inner, inner),
         st.builds(long_list_of, inner, st.integers(0, 1), st.integers(1, 2)),
         st.builds(values_of, inner),
         st.builds(either_of, inner, inner),
@@ -126,6 +135,10 @@ def test_a_type_never_fails_to_fit_itself(schema: JsonSchema) -> None:
 
 STRING: JsonSchema = {"type": "string"}
 NULLABLE: JsonSchema = {"anyOf": [STRING, {"type": "null"}]}
+KINDS: dict[str, Json] = {
+    kind: {"type": "object", "properties": {"kind": {"const": kind}}, "required": ["kind"]}
+    for kind in ("cat", "dog")
+}
 OWNER: JsonSchema = {"type": "object", "properties": {"name": STRING}, "required": ["name"]}
 
 
@@ -157,6 +170,16 @@ OWNER: JsonSchema = {"type": "object", "properties": {"name": STRING}, "required
         (pair_of(STRING, {"type": "integer"}), list_of(STRING), "never"),
         (list_of(STRING), pair_of(STRING, {"type": "integer"}), "never"),
         (pair_of(STRING, NULLABLE), list_of(STRING), "member"),
+        (list_of(STRING), short_pair_of({"type": "integer"}, STRING, closed=False), "value"),
+        (short_pair_of(STRING, STRING, closed=True), pair_of(STRING, STRING), "value"),
+        (STRING, {"not": {"type": "string"}}, "value"),
+        (STRING, {"allOf": [STRING, {"pattern": "^a"}]}, "value"),
+        (STRING, {"allOf": [STRING]}, "always"),
+        (STRING, {"$ref": "#/$defs/a", "minLength": 2, "$defs": {"a": STRING}}, "value"),
+        ({"type": "integer"}, {"oneOf": [{"type": "integer"}, {"type": "number"}]}, "value"),
+        (KINDS["cat"], {"oneOf": [*KINDS.values()]}, "always"),
+        ({"type": "object", "properties": {"x": {}}, "required": ["y"]}, OWNER, "never"),
+        ({"type": "object", "properties": {"x": {}}, "required": ["name"]}, OWNER, "value"),
         (values_of(NULLABLE), values_of(STRING), "member"),
     ],
 )

@@ -13,6 +13,7 @@ is never refused.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
@@ -43,11 +44,11 @@ from wavewright.planner.schemas.validation import (
 )
 from wavewright.planner.schemas.views import (
     CEL_TYPE,
+    NOTES,
     OPEN,
     SchemaView,
     ScopedSchema,
     allowed_values,
-    element_schema,
     field_schema,
     field_schemas,
     required_fields,
@@ -95,7 +96,7 @@ _ALWAYS: Final = Fit("always")
 
 def fit_of(source: JsonSchema, target: JsonSchema) -> Fit:
     """Return how the values of `source` fit `target`; see docs/explanation/semantics.md."""
-    if source is target:
+    if source is target or _is_same_schema(source, target):
         return _ALWAYS
     return _Comparison().fit(view_schema(scoped_schema(source)), view_schema(scoped_schema(target)))
 
@@ -108,6 +109,18 @@ def incompatibility(source: JsonSchema, target: JsonSchema) -> str | None:
     return fit.reason if fit.level == "never" else None
 
 
+def _is_same_schema(one: JsonSchema, other: JsonSchema) -> bool:
+    # To Python, `true` and 1 are equal.
+    return one == other and canonical_json(one) == canonical_json(other)
+
+
+def _as_exact(fit: Fit, target: SchemaView) -> Fit:
+    """Return how values fit a schema of which they fit the view so."""
+    # Of what the view leaves out, as a `not` or a second schema of `allOf`, only a call decides.
+    is_decided = target.is_exact or fit.level != "always"
+    return fit if is_decided else Fit("value", "whether the value fits shows at the call")
+
+
 def _worst(fits: Iterable[Fit]) -> Fit:
     return max(fits, key=lambda fit: _LEVELS.index(fit.level), default=_ALWAYS)
 
@@ -118,10 +131,6 @@ def _best(fits: Iterable[Fit]) -> Fit:
 
 _MAX_COMPARISONS: Final = 2_000
 _MAX_DEPTH: Final = 16
-_NOTES: Final = frozenset(
-    {"title", "description", "default", "examples", "$defs", "definitions", "$schema"}
-)
-"""Keywords that restrict nothing."""
 
 
 class _Comparison:
@@ -136,9 +145,11 @@ class _Comparison:
 
     def fit(self, source: SchemaView, target: SchemaView, depth: int = 0) -> Fit:
         """Return how the values of one schema fit another."""
+        return _as_exact(self._fit(source, target, depth), target)
+
+    def _fit(self, source: SchemaView, target: SchemaView, depth: int) -> Fit:
         if target.kind == "open":
-            is_free = target.schema.keys() <= _NOTES
-            return _ALWAYS if is_free else Fit("value", "whether the value fits shows at the call")
+            return _ALWAYS
         wanted = kind_with_article(target)
         if source.kind == "open" or depth > _MAX_DEPTH:
             return Fit("value", f"any value may be given where {wanted} is wanted")
@@ -160,7 +171,8 @@ class _Comparison:
 
     def _best_fit(self, branch: SchemaView, target: SchemaView, depth: int) -> Fit:
         others = target.branches or (target,)
-        return _best(self._branch_fit(branch, other, depth) for other in others)
+        fits = (_as_exact(self._branch_fit(branch, other, depth), other) for other in others)
+        return _best(fits)
 
     def _branch_fit(self, source: SchemaView, target: SchemaView, depth: int) -> Fit:
         if source.kind != target.kind and (source.kind, target.kind) != ("integer", "number"):
@@ -181,6 +193,8 @@ class _Comparison:
         return self._known[pair]
 
     def _part_fit(self, source: ScopedSchema, target: ScopedSchema, depth: int) -> Fit:
+        if source.root == target.root and _is_same_schema(source.schema, target.schema):
+            return _ALWAYS
         return self.fit(view_schema(source), view_schema(target), depth + 1)
 
     def _list_fits(self, source: SchemaView, target: SchemaView, depth: int) -> Iterator[Fit]:
@@ -191,10 +205,25 @@ class _Comparison:
             return
         if (reason := _empty_range(source, target)) is not None:
             yield Fit("never", reason)
-        for place, one, other in _places(source, target):
-            yield self._part_fit(one, other, depth).inside(f"in element {place}")
-        given, wanted = element_schema(source) or OPEN, element_schema(target) or OPEN
-        yield self._part_fit(given, wanted, depth).inside("in each element", "elements")
+        least, most = _least_length(source, target), _most_length(source)
+        own = _own_places(source, target)
+        for place in range(min(own, most)):
+            given, wanted = _element(source, place), _element(target, place)
+            if given is not None and wanted is not None:
+                fit = self._part_fit(given, wanted, depth)
+                # A list that does not go so far fits.
+                fit = fit if place < least else fit.at_worst("value")
+                yield fit.inside(f"in element {place}")
+            elif given is not None:
+                yield Fit("value", f"an element {place} may be given, and none is wanted")
+        if own < most:
+            given, wanted = _element(source, own), _element(target, own)
+            if wanted is None:
+                yield Fit("value", f"more elements may be given than the {own} that are wanted")
+            elif given is not None:
+                fit = self._part_fit(given, wanted, depth)
+                fit = fit if own == 0 else fit.at_worst("value")
+                yield fit.inside("in each element", "elements")
 
     def _object_fits(self, source: SchemaView, target: SchemaView, depth: int) -> Iterator[Fit]:
         fields, certain = field_schemas(source), required_fields(source)
@@ -241,27 +270,41 @@ def _reason(source: SchemaView, target: SchemaView, of_first: str) -> str:
     return f"{kind_with_article(source)} is given where {kind_with_article(target)} is wanted"
 
 
-def _places(
-    source: SchemaView, target: SchemaView
-) -> Iterator[tuple[int, ScopedSchema, ScopedSchema]]:
-    """Yield the places of a list that one of two types has a type of its own for, and that no value
-    of both lacks, with both types.
-    """
-    prefixes = [side.schema.get("prefixItems") for side in (source, target)]
-    least = [side.schema.get("minItems", 0) for side in (source, target)]
-    certain = max((count for count in least if isinstance(count, int)), default=0)
-    own = max((len(prefix) for prefix in prefixes if isinstance(prefix, list)), default=0)
-    for place in range(min(certain, own)):
-        given, wanted = element_schema(source, place), element_schema(target, place)
-        if given is not None and wanted is not None:
-            yield place, given, wanted
+def _own_places(source: SchemaView, target: SchemaView) -> int:
+    """Return how many places of a list have a type of their own in one of two types."""
+    prefixes = (side.schema.get("prefixItems") for side in (source, target))
+    return max((len(prefix) for prefix in prefixes if isinstance(prefix, list)), default=0)
+
+
+def _least_length(source: SchemaView, target: SchemaView) -> int:
+    """Return how many elements a list has at least that is of both types."""
+    least = (side.schema.get("minItems") for side in (source, target))
+    return max((count for count in least if isinstance(count, int)), default=0)
+
+
+def _most_length(source: SchemaView) -> int:
+    """Return how many elements a list has at most that is of the source's type."""
+    most, prefix = source.schema.get("maxItems"), source.schema.get("prefixItems")
+    limits = [most] if isinstance(most, int) else []
+    if isinstance(prefix, list) and source.schema.get("items") is False:
+        limits.append(len(prefix))
+    return min(limits, default=sys.maxsize)
+
+
+def _element(view: SchemaView, place: int) -> ScopedSchema | None:
+    """Return the type of an element at a place of a list; None where there can be none."""
+    prefix = view.schema.get("prefixItems")
+    if isinstance(prefix, list) and place < len(prefix):
+        return subschema(prefix[place], view.root)
+    others = view.schema.get("items", {})
+    return None if others is False else subschema(others, view.root)
 
 
 _PARTS: Final = (
     frozenset(
         {"type", "properties", "required", "additionalProperties", "items", "prefixItems", CEL_TYPE}
     )
-    | _NOTES
+    | NOTES
 )
 """Keywords that are compared part by part."""
 

@@ -8,6 +8,7 @@ that of `type`, `enum` or `const`. What a schema leaves open, and what is not un
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
@@ -47,6 +48,8 @@ class SchemaView(NamedTuple):
     root: JsonSchema
     branches: tuple[SchemaView, ...] = ()
     """The kinds that a `union` may have; none of them a union."""
+    is_exact: bool = True
+    """Whether the schema says no more than this, so that what fits the view fits the schema."""
 
     @property
     def scoped(self) -> ScopedSchema:
@@ -61,6 +64,11 @@ def scoped_schema(schema: JsonSchema) -> ScopedSchema:
 
 OPEN: Final = scoped_schema({})
 ANYTHING: Final = SchemaView("open", nullable=True, schema={}, root={})
+_UNKNOWN: Final = ANYTHING._replace(is_exact=False)
+NOTES: Final = frozenset(
+    {"title", "description", "default", "examples", "$defs", "definitions", "$schema"}
+)
+"""Keywords that restrict nothing."""
 _JSON_TYPES: Final = frozenset(
     {"null", "boolean", "integer", "number", "string", "array", "object"}
 )
@@ -81,8 +89,13 @@ def subschema(schema: Json, root: JsonSchema) -> ScopedSchema:
 def view_schema(place: ScopedSchema, depth: int = 0) -> SchemaView:
     """Return what a schema says about the kind of a value."""
     if depth > _ALTERNATIVES_FOLLOWED:
-        return ANYTHING
-    schema, root = _follow_references(place) if "$ref" in place.schema else place
+        return _UNKNOWN
+    if "$ref" in place.schema:
+        view = view_schema(_follow_references(place), depth + 1)
+        # What stands beside a reference is not followed.
+        is_alone = place.schema.keys() <= NOTES | {"$ref"}
+        return view if is_alone else view._replace(is_exact=False)
+    schema, root = place
     if isinstance(parts := schema.get("allOf"), list) and parts:
         return _all_of(schema, parts, root, depth)
     named = schema.get("type")
@@ -96,7 +109,10 @@ def view_schema(place: ScopedSchema, depth: int = 0) -> SchemaView:
     for word in ("anyOf", "oneOf"):
         branches = schema.get(word)
         if isinstance(branches, list) and branches and "properties" not in schema:
-            return _union([view_schema(subschema(branch, root), depth + 1) for branch in branches])
+            views = [view_schema(subschema(branch, root), depth + 1) for branch in branches]
+            is_whole = schema.keys() <= NOTES | {word} and (word == "anyOf" or _are_apart(views))
+            union = _union(views)
+            return union if is_whole else union._replace(is_exact=False)
     return _untyped(schema, root, depth)
 
 
@@ -133,7 +149,33 @@ def _untyped(schema: JsonSchema, root: JsonSchema, depth: int) -> SchemaView:
         return SchemaView("object", nullable=False, schema=schema, root=root)
     if "items" in schema or "prefixItems" in schema:
         return SchemaView("array", nullable=False, schema=schema, root=root)
-    return ANYTHING
+    return ANYTHING if schema.keys() <= NOTES else _UNKNOWN
+
+
+def _are_apart(views: Sequence[SchemaView]) -> bool:
+    """Whether no value fits two of these for certain: they are of different kinds, or objects with
+    different constants in one field that all of them must have.
+    """
+    kinds = [branch.kind for view in views for branch in view.branches or (view,)]
+    if "open" not in kinds and len({*kinds}) == len(kinds):
+        return not {"integer", "number"} <= {*kinds}
+    if set(kinds) != {"object"}:
+        return False
+    return any(
+        len({json.dumps(constant) for constant in constants}) == len(views)
+        for constants in map(_constants_of(views), required_fields(views[0]))
+    )
+
+
+def _constants_of(views: Sequence[SchemaView]) -> Callable[[str], list[Json]]:
+    """Return what gives the constants of a field that objects must have."""
+
+    def constants(name: str) -> list[Json]:
+        fields = [as_object(field_schemas(view).get(name)) for view in views]
+        needed = all(name in required_fields(view) for view in views)
+        return [field["const"] for field in fields if needed and "const" in field]
+
+    return constants
 
 
 def _kind_of_value(value: Json) -> str:
@@ -160,26 +202,30 @@ def _union(views: Sequence[SchemaView]) -> SchemaView:
     for view in views:
         nullable = nullable or view.nullable
         if view.kind == "open":
-            return ANYTHING
+            is_free = any(other.kind == "open" and other.is_exact for other in views)
+            return ANYTHING if is_free else _UNKNOWN
         for branch in view.branches or (view,):
             if branch.kind == "null":
                 nullable = True
-            elif branch not in flat:
-                flat.append(branch)
+                continue
+            part = branch._replace(is_exact=branch.is_exact and view.is_exact)
+            if part not in flat:
+                flat.append(part)
     if not flat:
         return SchemaView("null", nullable=True, schema={"type": "null"}, root={})
     if len(flat) == 1:
         only = flat[0]
-        return SchemaView(only.kind, nullable, only.schema, only.root)
+        return only._replace(nullable=nullable)
     joined = compose_schema(
         [branch.scoped for branch in flat], lambda branches: {"anyOf": branches}
     )
-    return SchemaView("union", nullable, joined.schema, joined.root, tuple(flat))
+    is_exact = all(branch.is_exact for branch in flat)
+    return SchemaView("union", nullable, joined.schema, joined.root, tuple(flat), is_exact)
 
 
 def _all_of(schema: JsonSchema, parts: list[Json], root: JsonSchema, depth: int) -> SchemaView:
     """Return the view of schemas that hold together: objects are merged, else the first that says a
-    kind counts.
+    kind counts. It is exact of one schema alone.
     """
     rest: JsonSchema = {key: value for key, value in schema.items() if key != "allOf"}
     views = [
@@ -187,10 +233,12 @@ def _all_of(schema: JsonSchema, parts: list[Json], root: JsonSchema, depth: int)
         for view in (view_schema(subschema(part, root), depth + 1) for part in (*parts, rest))
         if view.kind != "open"
     ]
+    if len(parts) == 1 and rest.keys() <= NOTES:
+        return views[0] if views else view_schema(subschema(parts[0], root), depth + 1)
     if not views:
-        return ANYTHING
+        return _UNKNOWN
     if len(views) == 1 or any(view.kind != "object" for view in views):
-        return views[0]
+        return views[0]._replace(is_exact=False)
     places: dict[str, ScopedSchema] = {}
     needed: list[Json] = []
     for view in views:
@@ -204,7 +252,8 @@ def _all_of(schema: JsonSchema, parts: list[Json], root: JsonSchema, depth: int)
         {"additionalProperties": True} if any(map(_has_other_fields, views)) else {}
     )
     schema = {**merged.schema, **others}
-    return SchemaView("object", all(view.nullable for view in views), schema, merged.root)
+    nullable = all(view.nullable for view in views)
+    return SchemaView("object", nullable, schema, merged.root, is_exact=False)
 
 
 def _has_other_fields(owner: SchemaView) -> bool:
@@ -383,7 +432,8 @@ def _object_field(owner: SchemaView, name: str) -> ScopedSchema | None:
     rest = owner.schema.get("additionalProperties")
     if isinstance(rest, dict):
         return subschema(rest, owner.root)
-    if rest is True or (rest is None and not properties):
+    # An object that names its fields has no others, but for those that it must have.
+    if rest is True or (rest is None and (not properties or name in required_fields(owner))):
         return OPEN
     return None
 
