@@ -258,3 +258,13 @@ def test_what_cannot_be_joined_is_refused(step: JsonObject) -> None:
     _, faults = with_let(plan_of(step, result="${joined(steps.sent)}"))
 
     assert {fault.code for fault in faults} == {"E314"}
+
+
+def test_what_is_said_of_a_name_is_said_in_its_words() -> None:
+    names: JsonObject = {"big": "${steps.all.filter(r, r.v > 1).sortBy(r, -r.v)}"}
+    plan = plan_of(sending("a", "${big[0].v}"), let=names, result="${steps.a}")
+
+    [warning] = check(put_in(plan), None, TOOLS)
+
+    assert warning.message == "'big' may be empty, and its element [0] is read"
+    assert str(warning.hint).endswith("big.size() > 0 ? big[0] : …")

@@ -408,3 +408,51 @@ def test_a_sub_plan_that_stops_is_asked_for_what_has_a_condition_of_its_own() ->
     )
 
     assert [one.code for one in errors(expanded)] == ["E306"]
+
+
+PLAIN = "inputs: {n: 1}\nsteps:\n  - {id: s, tool: sum, params: {rows: []}}\n"
+
+
+@pytest.mark.parametrize(
+    ("called", "said"),
+    [
+        (
+            "steps:\n  - {id: m, plan: plain, repeat: {until: steps.m > 1, max: 3}}\n",
+            ["step 'm' has 'repeat'"],
+        ),
+        (f"{PLAIN}stop: {{when: steps.s > 1, result: 0}}\n", ["it has 'stop'"]),
+        (f"{PLAIN[:-2]}, when: inputs.n > 0}}\n", ["step 's' has 'when'"]),
+        (
+            "steps:\n  - {id: m, plan: stops}\n  - {id: n, plan: plain}\n",
+            ["the plan that step 'm' calls has conditions, lists or optional steps"],
+        ),
+    ],
+)
+def test_what_a_plan_of_items_cannot_have_is_said_once_as_it_is_written(
+    called: str, said: list[str]
+) -> None:
+    stops = (
+        "steps:\n  - {id: s, tool: sum, params: {rows: []}}\n"
+        "  - {id: t, tool: sum, params: {rows: ['${steps.s}']}}\n"
+        "  - {id: u, tool: sum, params: {rows: ['${steps.t}']}}\n"
+        "stop: {when: steps.s > 1, result: 0}\n"
+    )
+    expanded = expand(
+        "steps:\n  - {id: a, plan: called, for_each: [1, 2]}\n",
+        called=called,
+        plain=PLAIN,
+        stops=stops,
+    )
+
+    assert [fault.message.partition("each item, and ")[2] for fault in expanded.faults] == said
+
+
+def test_a_fault_in_a_plan_that_several_steps_call_is_said_once() -> None:
+    text = "steps:\n  - {id: a, plan: middle}\n  - {id: b, plan: middle}\n"
+    middle = "steps:\n  - {id: c, plan: inner}\n"
+    inner = "steps:\n  - {id: s, tool: smu, params: {rows: []}}\n"
+    expanded = expand(text, middle=middle, inner=inner)
+
+    [fault] = [one for one in errors(expanded) if one.code == "E201"]
+    assert fault.pointer == "/steps/0/plan"
+    assert "inner.yaml:2:" in fault.message

@@ -78,6 +78,22 @@ def let_values(plan: Plan) -> dict[str, Json]:
     return _Names(plan.let, plan.steps).values if plan.let else {}
 
 
+def texts_of_names(plan: Plan) -> dict[str, str]:
+    """Return the expressions that stand for the names of `let`, with these, the longest first: what
+    is said of an expression is said in its author's words. A plain path is as plain as a name.
+    """
+    texts = dict[str, str]()
+    for name, value in let_values(plan).items():
+        expression = as_expression(value)
+        if not expression.startswith("("):
+            continue
+        texts[expression] = name
+        texts[expression[1:-1]] = name
+        # Messages cut long expressions off.
+        texts[f"{' '.join(expression.split())[:39]}…"] = f"{name}…"
+    return dict(sorted(texts.items(), key=lambda pair: -len(pair[0])))
+
+
 def reads_item(value: Json) -> bool:
     """Whether a value reads `item` or `index`, so that it means something in a call alone."""
     return not {"item", "index"}.isdisjoint(_roots(value))

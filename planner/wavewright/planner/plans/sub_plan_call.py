@@ -66,6 +66,9 @@ class ExpandedPlace(NamedTuple):
     """Pointer of the step that calls a sub-plan, of what comes from that call."""
 
 
+_WRITTEN_HERE: Final = ExpandedPlace("")
+
+
 @dataclass(frozen=True, slots=True)
 class ExpandedPlan:
     """A plan without sub-plans, with the places of its parts."""
@@ -86,7 +89,11 @@ class ExpandedPlan:
         for found in diagnostics:
             part = self._placed(found)
             message = _RUN.sub("", part.diagnostic.message)
-            placed.setdefault((part.diagnostic.code, part.diagnostic.pointer, message), part)
+            where = part.diagnostic.pointer
+            if part.is_in_sub_plan:
+                # However many steps call a sub-plan, what is wrong in it is wrong once.
+                where, message = "", _CALLER.sub("'", message)
+            placed.setdefault((part.diagnostic.code, where, message), part)
         at_caller: dict[tuple[str, str, str], Diagnostic] = {}
         for part in placed.values():
             if part.caller is not None and not part.is_in_sub_plan:
@@ -131,6 +138,8 @@ class _Placed(NamedTuple):
 
 _RUN: Final = re.compile(r"\.\d+(?=[.'`])|`")
 """The number of a run in an id, such as `refine.2.search`, and the quotes of such an id."""
+_CALLER: Final = re.compile(r"'(?:[A-Za-z]\w*\.)+(?=\w+')")
+"""What stands before the id of a step in a sub-plan: the ids of the steps that call it."""
 _READER: Final = re.compile(r"step '[^']*'")
 """Who reads: what a caller writes is read by each step of its sub-plan."""
 
@@ -203,22 +212,50 @@ class SubPlanCall:
                         yield make_diagnostic("E411", place, message)
         if self.step.for_each is None:
             return
-        parts = [(f"/steps/{number}", step) for number, step in enumerate(self.inner.plan.steps)]
-        wrong = [
-            (f"{pointer}/{name}", f"step {step.id!r} has {name!r}")
-            for pointer, step in parts
-            for name in ("for_each", "when", "optional")
-            if getattr(step, name) not in (None, False)
-        ]
-        wrong += [
-            (f"/caps/{number}", "it has a cap") for number in range(len(self.inner.plan.caps))
-        ]
-        for pointer, message in wrong:
-            written = self.place("".join(f"/{key}" for key in pointer_keys(pointer)[:2]))
+        for written, what in self._not_for_items():
             where = position_text(written.document or self.source.document, written.pointer)
             hint = "of a sub-plan that runs for each item, every step runs once an item"
-            text = f"{where}: step {self.step.id!r} runs this plan for each item, and {message}"
+            text = f"{where}: step {self.step.id!r} runs this plan for each item, and {what}"
             yield make_diagnostic("E411", f"{self.pointer}/for_each", text, hint)
+
+    def _not_for_items(self) -> Iterator[tuple[ExpandedPlace, str]]:
+        """Yield what a sub-plan that runs for each item cannot have, each where it is written.
+
+        A `repeat` and a `stop` become conditions of many steps, which nobody wrote: they are told
+        themselves.
+        """
+        plan = self.source.plan
+        told = set[str]()
+        for number, step in enumerate(plan.steps):
+            for name in ("for_each", "when", "optional", "repeat"):
+                if getattr(step, name) not in (None, False):
+                    told.add(f"/steps/{number}")
+                    yield self._written(f"/steps/{number}"), f"step {step.id!r} has {name!r}"
+        if plan.stop is not None:
+            yield self._written("/stop"), "it has 'stop'"
+        for number in range(len(self.inner.plan.caps)):
+            yield self.place(f"/caps/{number}"), "it has a cap"
+        for number, step in enumerate(self.inner.plan.steps):
+            place = self.inner.places.get(f"/steps/{number}", _WRITTEN_HERE)
+            names = ("for_each", "when", "optional")
+            wrong = [name for name in names if getattr(step, name) not in (None, False)]
+            # Of a plan that this one calls, one such step is enough to say.
+            if (
+                wrong
+                and place.document is not None
+                and place.step not in told
+                and plan.stop is None
+            ):
+                told.add(place.step)
+                caller = step.id.partition(".")[0]
+                what = (
+                    f"the plan that step {caller!r} calls has conditions, lists or optional steps"
+                )
+                yield self._written(place.step), what
+
+    def _written(self, pointer: str) -> ExpandedPlace:
+        """Return the place of a part of the sub-plan as its author wrote it."""
+        return ExpandedPlace(self.source.pointer + pointer, self.source.document)
 
     def rewriting_faults(self, rewriting: Rewriting) -> Iterator[Diagnostic]:
         """Yield what the sub-plan reads and is not given."""
