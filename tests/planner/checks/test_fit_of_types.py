@@ -392,15 +392,25 @@ ROW: JsonSchema = {
 }
 
 
+CAT: JsonSchema = {
+    "type": "object",
+    "properties": {"kind": {"const": "cat"}, "lives": {"type": "integer"}},
+    "required": ["kind", "lives"],
+}
+PET: JsonSchema = {"anyOf": [CAT, KINDS["dog"]]}
+
+
 def absences_of(value: str, **fields: Json) -> list[str]:
     """Return the parts that a step is warned of, which reads a row and a list of rows."""
     tools = {
         "row": ToolSignature(name="row", output_schema=ROW),
         "rows": ToolSignature(name="rows", output_schema=list_of(ROW)),
+        "pet": ToolSignature(name="pet", output_schema={**PET, "$defs": {}}),
         "send": ToolSignature(name="send", input_schema={"properties": {"v": {}}}),
     }
     sending: JsonObject = {"id": "b", "tool": "send", "params": {"v": value}, **fields}
-    steps: list[Json] = [{"id": "a", "tool": "row"}, {"id": "as", "tool": "rows"}, sending]
+    steps: list[Json] = [{"id": "a", "tool": "row"}, {"id": "as", "tool": "rows"}]
+    steps += [{"id": "pet", "tool": "pet"}, sending]
     found = check(Plan.model_validate({"steps": steps, "result": "${steps.b}"}), None, tools)
     return [
         warning.message.partition(" may be absent")[0].strip("'\"")
@@ -420,6 +430,8 @@ def absences_of(value: str, **fields: Json) -> list[str]:
         ("${has(steps.a.owner) ? steps.a.owner.name : ''}", {}, "steps.a.owner.name"),
         ("${has(steps.a.note) ? 'x' : steps.a.note}", {}, "steps.a.note"),
         ("${steps.as.map(r, r.note)}", {}, "r.note"),
+        ("${steps.pet.lives}", {}, "steps.pet.lives"),
+        ("${[steps.pet].map(p, p.lives)}", {}, "p.lives"),
         ("${item.note}", {"for_each": "${steps.as}"}, "item.note"),
         ("x", {"when": "steps.a.note == 'x'"}, "steps.a.note"),
     ],
@@ -443,6 +455,9 @@ def test_a_field_that_may_be_absent_is_a_warning(
         ("${item.note}", {"for_each": "${steps.as.filter(r, has(r['note']))}"}),
         ("${item.note}", {"for_each": "${steps.as}", "when": "has(item.note)"}),
         ("${steps.a.note}", {"when": "has(steps.a.note)"}),
+        ("${steps.pet.kind == 'cat' ? steps.pet.lives : 0}", {}),
+        ("${[steps.pet].filter(p, p.kind == 'cat').map(p, p.lives)}", {}),
+        ("${has(steps.pet.lives) ? steps.pet.lives : 0}", {}),
     ],
 )
 def test_a_field_that_is_asked_for_is_no_warning(value: str, fields: dict[str, Json]) -> None:

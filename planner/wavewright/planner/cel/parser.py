@@ -313,10 +313,14 @@ class _ExpressionParser:
                 f"call the step s{number}, and write steps.s{number}",
             )
         message = f"'{text}' stands where {wanted} should"
-        return ExpressionError("bad_expression", message, start, _HINTS_BY_TEXT.get(text))
+        following = self._tokens[min(self._at + 1, len(self._tokens) - 1)][1]
+        hint = _HINTS_BY_TEXT.get(text + following) or _HINTS_BY_TEXT.get(text)
+        return ExpressionError("bad_expression", message, start, hint)
 
 
 _HINTS_BY_TEXT = {
+    "=>": "a function of elements is written list.map(x, x.name)",
+    "for": "a list made of another is written list.map(x, x.name), or list.filter(x, x.n > 1)",
     "=": "equality is written '=='",
     "and": "write '&&'",
     "or": "write '||'",

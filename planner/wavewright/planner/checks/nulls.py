@@ -53,6 +53,7 @@ from wavewright.planner.schemas.views import (
     SchemaView,
     array_schema,
     element_schema,
+    field_schema,
     field_schemas,
     required_fields,
     scoped_schema,
@@ -320,7 +321,9 @@ class _Misuses:
     def _absent(self, node: Select | Index, field: str, known: Facts) -> Iterator[Misuse]:
         """Yield a field that its owner need not have, and that is read without asking for it."""
         owner = self._view(node.operand)
-        if owner is not None and _may_lack(owner, field) and not self._holds(is_there, node, known):
+        if owner is None or not _may_lack(owner, field) or self._holds(is_there, node, known):
+            return
+        if owner.kind != "union" or not _is_told_apart(self.source(node.operand), known):
             yield Misuse(self._written(node), self._written(node), "it is read", "absent")
 
     def _view(self, node: ExpressionNode) -> SchemaView | None:
@@ -376,14 +379,34 @@ def _may_be_null(view: SchemaView) -> bool:
 
 def _may_lack(owner: SchemaView, field: str) -> bool:
     """Whether somebody declared that an object may be without a field: one that names the fields
-    which are required leaves out the others. Where nothing is said, nothing is known.
+    which are required leaves out the others. Where nothing is said, nothing is known. A member of a
+    union may have no such field at all.
     """
+    if owner.kind == "union":
+        return any(
+            field_schema(member, field) is None or _may_lack(member, field)
+            for member in owner.branches
+        )
     return (
         owner.kind == "object"
         and "required" in owner.schema
         and field in field_schemas(owner)
         and field not in required_fields(owner)
     )
+
+
+def _is_told_apart(owner: str, known: Facts) -> bool:
+    """Whether a condition asks for a field beside what is read, or beside what holds it: it may tell
+    which member of a union there is, as `x.kind == "cat"` does.
+    """
+    for fact in known:
+        holder = fact.part.rpartition(".")[0]
+        # Steps and inputs are no fields of one value.
+        if holder in ("", "steps", "inputs"):
+            continue
+        if f"{owner}.".startswith(f"{holder}.") and not f"{owner}.".startswith(f"{fact.part}."):
+            return True
+    return False
 
 
 def _below(part: str, facts: Facts) -> Facts:

@@ -362,12 +362,13 @@ def _check_written_types(subject: CheckContext, step: Step, pointer: str) -> Ite
         message = f"argument 'for' of {step.tool!r} holds ${{…}}, and it types the steps that read the answer"
         yield make_diagnostic("E205", f"{pointer}/for", message, "write the types out")
     elif step.tool == ASK_MODEL and isinstance(asked, dict):
-        try:
-            answer_schema(asked, subject.tools)
-        except AnswerTypeError as fault:
-            keys = "".join(f".{key}" for key in pointer_keys(fault.pointer))
-            message = f"argument 'for{keys}' of {step.tool!r} {fault}"
-            yield make_diagnostic("E205", f"{pointer}/for{fault.pointer}", message, fault.hint)
+        for fields in [{name: wanted} for name, wanted in asked.items()] or [asked]:
+            try:
+                answer_schema(fields, subject.tools)
+            except AnswerTypeError as fault:
+                keys = "".join(f".{key}" for key in pointer_keys(fault.pointer))
+                message = f"argument 'for{keys}' of {step.tool!r} {fault}"
+                yield make_diagnostic("E205", f"{pointer}/for{fault.pointer}", message, fault.hint)
     for name in subject.tools[step.tool].typed_by:
         given = step.params.get(name)
         problem = schema_fault(given) if isinstance(given, dict) else None

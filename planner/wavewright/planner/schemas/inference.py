@@ -273,7 +273,9 @@ class TypeInference:
             f"{self._called(node.operand, scope)} is {kind_with_article(asked)} and has no element "
             f"[{self._snippet(node.key)}]",
             node.key.start,
-            "a list is asked by place, an object by field",
+            f"a character of it: {self._snippet(node.operand)}.charAt({self._snippet(node.key)})"
+            if asked.kind == "string" and keys & NUMERIC
+            else "a list is asked by place, an object by field",
         )
 
     def _any_field(self, asked: SchemaView) -> ScopedSchema:

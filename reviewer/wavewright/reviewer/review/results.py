@@ -346,7 +346,7 @@ class _ResultFields:
 
     def _value(self, expression: str, place: str) -> Json:
         unreadable = _absent_steps(expression, self._run)
-        shown = f"${{{shorten(expression, _SHOWN_CHARACTERS)}}}"
+        shown = f"${{{shorten(self._in_words(expression), _SHOWN_CHARACTERS)}}}"
         why = f"{shown} is missing"
         try:
             value = evaluate(expression, self._variables, self._run.now)
@@ -363,6 +363,20 @@ class _ResultFields:
         lacking = self.absent if may_be_absent else self.missing
         lacking.append(LackingPart(place, why))
         return None
+
+    def _in_words(self, expression: str) -> str:
+        """Return an expression with the names of `let` in place of what they stand for."""
+        for text, name in self._names.items():
+            expression = expression.replace(text, name)
+        return expression
+
+    @cached_property
+    def _names(self) -> Mapping[str, str]:
+        if not self._run.plan.let:
+            return {}
+        from wavewright.planner.plans.let_and_stop import texts_of_names  # few plans have names
+
+        return texts_of_names(self._run.plan)
 
 
 _SHOWN_CHARACTERS: Final = 80
