@@ -169,6 +169,23 @@ async def test_what_cannot_be_done_is_told_with_what_was_named(
     assert told in texts(turns[-1])
 
 
+@pytest.mark.parametrize("message", ["what's in my bag?", "How much gold do I have?", "help"])
+async def test_a_question_about_the_player_or_the_game_is_not_for_who_is_talked_to(
+    message: str,
+) -> None:
+    _, [_, told] = await play("Hello Mira", message)
+
+    assert "mira" not in {speaker.lower() for speaker in speakers(told)}
+
+
+@pytest.mark.parametrize("message", ["...", "?!", "🙂"])
+async def test_a_message_without_words_shows_the_place(message: str) -> None:
+    _, [told] = await play(message)
+
+    assert "Ways: The Dry Boot inn" in texts(told)
+    assert "I do not know how to" not in texts(told)
+
+
 async def test_who_is_hired_takes_no_wages_again() -> None:
     game, _ = await play("go to inn", "hire Sela", "hire Sela again")
 

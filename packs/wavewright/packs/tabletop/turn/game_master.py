@@ -178,6 +178,8 @@ def _told(text: str, state: GameState) -> str:
     place.
     """
     scene = describe_scene(state)
+    if not words_of(text):
+        return scene
     if _HELP.search(text):
         offered = ", ".join(option.label for option in options_of(state))
         return f"{INTRODUCTION} You can: {offered}."
@@ -321,11 +323,17 @@ def _lines_of(person: Creature, message: str) -> tuple[str, ...]:
 
 
 def continues_talk(message: str, state: GameState) -> bool:
-    """Return whether a message goes on with the talk that is open: it is no farewell, and asks for
-    nothing but what its people can give.
+    """Return whether a message goes on with the talk that is open: it is no farewell, no question
+    about the player or the game, and asks for nothing but what its people can give.
     """
     text = message.lower()
-    turns_away = (_FAREWELL.search(text), _LOOK.search(text), _ONWARD.match(text))
+    turns_away = (
+        _FAREWELL.search(text),
+        _LOOK.search(text),
+        _ONWARD.match(text),
+        _OWN.search(text),  # what is in one's bag, nobody else knows
+        _HELP.search(text),
+    )
     if not state.dialogue or any(turns_away):
         return False
     person = state.creatures[state.dialogue[0]]
