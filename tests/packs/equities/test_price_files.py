@@ -13,7 +13,8 @@ from hypothesis import given, strategies as st
 from tests.packs.equities.market import MONTHS, equities, write_prices
 from tests.tools.calling import MARCH_2010, call_for_document
 from wavewright.packs.equities.price_files import FilePrices
-from wavewright.packs.equities.prices import PriceSeries, parse_date
+from wavewright.packs.equities.price_tables import parse_date
+from wavewright.packs.equities.prices import PriceSeries
 from wavewright.planner.types import Json, JsonObject, as_list, as_object
 from wavewright.tools import ToolError
 

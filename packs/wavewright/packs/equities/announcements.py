@@ -26,7 +26,7 @@ from wavewright.packs.equities.documents import (
     SourceNote,
     one_line,
 )
-from wavewright.packs.equities.prices import parse_date
+from wavewright.packs.equities.price_tables import parse_date
 from wavewright.packs.extraction.structure import SourcePage, read_structure
 from wavewright.packs.text.markdown_tables import counted
 from wavewright.packs.web.pages import parsed

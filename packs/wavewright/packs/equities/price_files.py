@@ -27,12 +27,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from wavewright.config import install_hint
-from wavewright.packs.equities.prices import (
+from wavewright.packs.equities.price_tables import (
     ANY_FORM,
     Cell,
     PriceColumnNames,
     PriceColumns,
-    PriceSeries,
     TableForm,
     TableRow,
     find_columns,
@@ -40,8 +39,8 @@ from wavewright.packs.equities.prices import (
     group_by_symbol,
     is_header,
     read_series,
-    unknown_code,
 )
+from wavewright.packs.equities.prices import PriceSeries, unknown_code
 from wavewright.tools import Folder, PathRefused, ToolError
 
 _DELIMITERS = (",", ";", "\t", "|")

@@ -25,16 +25,9 @@ from wavewright.packs.equities.documents import (
     one_line,
 )
 from wavewright.packs.equities.price_files import VEGA_DATASETS, FilePrices, vega_prices
-from wavewright.packs.equities.prices import (
-    EodPrices,
-    PriceColumnNames,
-    PriceSeries,
-    PriceServiceSettings,
-    PriceSource,
-    TableForm,
-    checked_code,
-    known_at,
-)
+from wavewright.packs.equities.price_service import EodPrices, PriceServiceSettings
+from wavewright.packs.equities.price_tables import PriceColumnNames, TableForm
+from wavewright.packs.equities.prices import PriceSeries, PriceSource, checked_code, known_at
 from wavewright.packs.equities.series_documents import (
     EQUAL_WEIGHT,
     SeriesView,
