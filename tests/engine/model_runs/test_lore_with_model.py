@@ -120,10 +120,14 @@ class LoreRuns:
     def run(self, *, targets: JsonObject | None = None) -> dict[str, Any]:
         """Run the research; return its result."""
         search = {"provider": "local", "folder": str(self.world), "base_url": SITE}
+        # A run of one zone names it itself; targets name their own.
+        inputs: JsonObject = {"game": "Lantern Valley"}
+        if targets is None:
+            inputs["target"] = "Harrow Fen"
         job = {
             "name": "Harrow Fen",
             "goal_template": self.template.stem,
-            "inputs": {"target": "Harrow Fen", "game": "Lantern Valley"},
+            "inputs": inputs,
             **({} if targets is None else {"targets": targets}),
             "tools": {"lore": {"web": {"search": search}}},
             "plan": yaml.safe_load(self.template.read_text())["plan"],

@@ -172,7 +172,7 @@ class ResearchConclusion:
         values: JsonObject = {
             "zone": zone_of(data),
             "schema_hints": hints,
-            "content": topic_texts(data, [topic]),
+            "content": topic_texts(data, [topic], self.topics),
         }
         try:
             text = str(await agents.run("summarize", values))
@@ -247,7 +247,7 @@ class ResearchConclusion:
         found: ConnectedZonesResult | None = None
         if agents.is_available:
             overview = [name for name, topic in self.topics.items() if topic.category == "zone"]
-            texts = topic_texts(data, [*overview, DIRECT])
+            texts = topic_texts(data, [*overview, DIRECT], self.topics)
             try:
                 asked: JsonObject = {"zone": zone, "game": game_of(data), "content": texts}
                 answer = await agents.run("discovery", {**asked, "feedback": [*feedback]})

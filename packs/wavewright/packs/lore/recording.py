@@ -44,20 +44,22 @@ def records_name(category: Category) -> str:
     return f"records.{category}"
 
 
-def topic_texts(data: RunData, topics: Sequence[str]) -> list[Json]:
-    """Return the texts of topics as an agent is given them: summaries in place of the pages that
-    they cover.
+def topic_texts(data: RunData, names: Sequence[str], topics: Mapping[str, Topic]) -> list[Json]:
+    """Return the texts of some topics as an agent is given them, under the header of their topic:
+    summaries in place of the pages that they cover.
     """
     texts: list[JsonObject] = []
     summaries = data.read(SUMMARY)
-    for topic in topics:
+    for topic in names:
+        # What was opened outside the research of a topic has no header.
+        header = {"section": topics[topic].section_header} if topic in topics else {}
         summary = summaries.get(topic)
         covered: Json = summary.get("covers") if isinstance(summary, dict) else None
         if isinstance(summary, dict):
-            texts.append({"topic": topic, "summary": summary["text"]})
+            texts.append({**header, "topic": topic, "summary": summary["text"]})
         for key, page in data.read(content_name(topic)).items():
             if isinstance(page, dict) and not (isinstance(covered, list) and key in covered):
-                texts.append({"topic": topic, "url": page["url"], "text": page["text"]})
+                texts.append({**header, "topic": topic, "url": page["url"], "text": page["text"]})
     total = sum(len(str(one.get("text", ""))) for one in texts)
     if total > MAX_CONTENT:
         most = MAX_CONTENT // len(texts)
@@ -97,7 +99,7 @@ class RecordExtraction:
         if agents.is_available:
             values: JsonObject = {
                 "zone": zone,
-                "content": topic_texts(data, [*own, DIRECT]),
+                "content": topic_texts(data, [*own, DIRECT], self.topics),
                 "sources": [one.model_dump(mode="json") for one in references(data)],
                 "feedback": [*feedback],
             }

@@ -46,7 +46,7 @@ class Topic(DocumentModel):
     category: Category
     """What is extracted from its pages."""
     section_header: str
-    """Put before its texts."""
+    """Put before its texts, as `section`, where a model reads them."""
     queries: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
     """What is searched for where no model chooses the words."""
     instructions: str
