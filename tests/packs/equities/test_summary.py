@@ -348,3 +348,10 @@ def test_a_stock_of_one_price_among_several_is_left_out_as_missing(
 
     assert summary["missing"] == ["NEW"]
     assert "NEW is left out: it has one price only" in str(summary["warnings"])
+
+
+def test_one_stock_is_not_ranked_among_itself(tools: Registry) -> None:
+    content = str(summarise(tools, "UPP")["content"])
+
+    assert "UPP: trend up, +100.0 % over one year." in content
+    assert "Best over" not in content

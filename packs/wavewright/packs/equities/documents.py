@@ -350,7 +350,7 @@ def _distance(distance: float | None, window: int | None) -> str:
 
 def stocks_text(stocks: list[StockResult]) -> str:
     """Return one line on the stocks: how many trend up, and which did best over the last year, or
-    else over all.
+    else over all; of one alone, its trend and what it returned.
     """
     ahead = sum(stock.trend_signal == "up" for stock in stocks)
     trending = f"{ahead} of {len(stocks)} stocks trend up."
@@ -360,6 +360,8 @@ def stocks_text(stocks: list[StockResult]) -> str:
     by_all = [(stock.period_return, stock.code) for stock in stocks]
     span = "one year" if by_year else "all their prices"
     most, code = max(by_year or by_all, key=lambda found: found[0])
+    if len(stocks) == 1:
+        return f"{code}: trend {stocks[0].trend_signal}, {signed_percent(most)} over {span}."
     return f"{trending} Best over {span}: {code} with {signed_percent(most)}."
 
 
