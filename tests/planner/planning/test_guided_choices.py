@@ -14,6 +14,7 @@ from wavewright.planner.diagnostics.diagnostic import error_diagnostics
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.guided_choices import Choice, GuidedPlan
 from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
 from wavewright.tools.workers.ask_model import ASK_MODEL_SPEC
 
@@ -29,6 +30,8 @@ SCALARS: st.SearchStrategy[JsonSchema] = st.sampled_from(
         {"type": ["string", "null"]},
         {"type": "string", "format": "date"},
         {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+        {"oneOf": [{"type": "integer"}, {"type": "number"}]},
+        {"enum": ["a", 1, None]},
     ]
 )
 
@@ -253,6 +256,45 @@ def test_a_result_is_put_together_of_fields_where_no_step_gives_the_goal_s_type(
     assert plan.result == {"total": "${steps.count}", "names": "${steps.names}"}
     assert counted.ending({"total": "${steps.names}", "names": "${steps.names}"}) is None
     assert counted.ending({"names": "${steps.names}"}) is None
+
+
+ROW: JsonSchema = {
+    "type": "object",
+    "properties": {
+        "title": {"type": "string"},
+        "total": {"type": "integer"},
+        "place": {"type": "object", "properties": {"floor": {"type": "integer"}}},
+    },
+    "required": ["title", "total"],
+}
+PUT = ToolSignature(
+    name="put",
+    description="Put a row.",
+    input_schema={"type": "object", "properties": {"row": ROW}, "required": ["row"]},
+)
+
+
+def test_an_object_is_written_out_with_references_as_its_members() -> None:
+    tools = {"count": COUNT, "put": PUT}
+    empty = GuidedPlan(goal_of(tools, set(), 3), tools)
+    counted = empty.with_step(choice_of(empty, "count"), {})
+    assert isinstance(counted, GuidedPlan)
+    choice = choice_of(counted, "put")
+    row: JsonObject = {
+        "title": "Words",
+        "total": "${steps.count}",
+        "place": {"floor": "${inputs.count}"},
+    }
+
+    accepts = validator_of(choice.arguments_schema()).accepts
+    assert accepts({"row": row})
+    assert choice.unoffered_references({"row": row}) == ()
+    assert not accepts({"row": {"title": "Words", "total": "many", "place": None}})
+    assert choice.unoffered_references({"row": {**row, "title": "of ${steps.count}"}}) == ("row",)
+
+    put = counted.with_step(choice, {"row": {**row, "place": None}})
+    assert isinstance(put, GuidedPlan)
+    assert put.steps[-1].params == {"row": {"title": "Words", "total": "${steps.count}"}}
 
 
 # --- questions to a model, and calls that data chooses

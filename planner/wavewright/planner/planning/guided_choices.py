@@ -18,6 +18,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Final
 
+from wavewright.config.sources import pointer_token
 from wavewright.planner.cel.embedded import field_name
 from wavewright.planner.checks.checker import errors_in
 from wavewright.planner.checks.types import PlanTypes
@@ -33,7 +34,7 @@ from wavewright.planner.language.plan import (
 )
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.candidates import required_tools
-from wavewright.planner.planning.goal_schema import closed_object
+from wavewright.planner.planning.goal_schema import closed_object, without_absent_members
 from wavewright.planner.planning.prompt import dispatchable_tools
 from wavewright.planner.planning.step_building import new_step_id, with_dependencies
 from wavewright.planner.plans.answer_types import WORDS
@@ -127,11 +128,9 @@ class Choice:
         return closed_object({"call": {"const": self.label}, "arguments": self.arguments_schema()})
 
     def unoffered_references(self, arguments: JsonObject) -> tuple[str, ...]:
-        """Return the names of arguments that hold `${` and are none of the references offered."""
+        """Return the names of arguments that hold `${` where no such reference is offered."""
         return tuple(
-            name
-            for name, value in arguments.items()
-            if holds_expression(value) and value not in _listed_values(self.params[name])
+            name for name, value in arguments.items() if not _is_offered(value, self.params[name])
         )
 
     def only_arguments(self) -> JsonObject | None:
@@ -314,17 +313,29 @@ class GuidedPlan:
             if name in set_by_engine or not isinstance(part, dict):
                 continue
             wanted = {**schema_definitions(schema), **part}
-            is_required = name in required
+            slot = _Parameter(signature.name, text, (name,), name in required, wanted)
             if signature.name == ASK_MODEL and name in _WRITTEN_OUT:
-                yield _Parameter(ASK_MODEL, text, name, is_required, self._asked(name), ())
-                continue
-            fitting = (
-                reference.text
-                for reference in (*items, *self._references)
-                if self._types.incompatibility(reference.schema, wanted) is None
-            )
-            texts = tuple(islice(fitting, MAX_REFERENCES))
-            yield _Parameter(signature.name, text, name, is_required, wanted, texts)
+                yield replace(slot, wanted=self._asked(name))
+            else:
+                yield self._with_references(slot, items)
+
+    def _with_references(self, slot: _Parameter, items: Sequence[Reference]) -> _Parameter:
+        """Return a parameter with the references whose type fits it, and with its members where it
+        is an object that can be written out.
+        """
+        fitting = (
+            reference.text
+            for reference in (*items, *self._references)
+            if self._types.incompatibility(reference.schema, slot.wanted) is None
+        )
+        members = (
+            self._with_references(member, items)
+            for member in _members_of(slot)
+            if len(slot.path) <= FIELD_DEPTH
+        )
+        return replace(
+            slot, references=tuple(islice(fitting, MAX_REFERENCES)), members=tuple(members)
+        )
 
     def _asked(self, name: str) -> JsonSchema:
         """Return the schema of what a question is to answer, or of its words."""
@@ -349,26 +360,28 @@ class GuidedPlan:
 
         Their types fit; what is refused is refused for another reason, such as untrusted text.
         """
-        asked = [(slot, text) for slot in slots for text in slot.references]
+        asked = [
+            (part, text)
+            for slot in slots
+            for part in slot.with_members()
+            for text in part.references
+        ]
         probes = tuple(
             Step(
                 id=StepId(f"probe_{number}"),
-                tool=slot.tool,
-                for_each=slot.for_each,
-                params={slot.name: text},
+                tool=part.tool,
+                for_each=part.for_each,
+                params=part.argument(text),
             )
-            for number, (slot, text) in enumerate(asked)
+            for number, (part, text) in enumerate(asked)
         )
-        places = {
-            f"/steps/{len(self.steps) + number}": (slot, text)
-            for number, (slot, text) in enumerate(asked)
-        }
+        first = len(self.steps)
         refused = set[tuple[_Parameter, str]]()
         for fault in self._errors(Plan(steps=(*self.steps, *probes))):
             step, _, member = fault.pointer.removeprefix("/steps/").partition("/")
-            place = places.get(f"/steps/{step}")
-            if place is not None and member.startswith((f"params/{place[0].name}", "for_each")):
-                refused.add(place)
+            number = int(step) - first if step.isdecimal() else -1
+            if number >= 0 and _is_about(fault, f"/{member}", asked[number][0]):
+                refused.add(asked[number])
         return frozenset(refused)
 
     @cached_property
@@ -448,9 +461,18 @@ class GuidedPlan:
         return any(step.tool == tool for step in self.steps)
 
     def _step(self, choice: Choice, arguments: JsonObject) -> Step:
-        params: JsonObject = {name: value for name, value in arguments.items() if value is not None}
+        signature = self._signatures.get(choice.tool)
+        schema = {} if signature is None else signature.input_schema
+        required = as_list(schema.get("required"))
+        params: JsonObject = {
+            name: value
+            for name, value in arguments.items()
+            if value is not None or name in required
+        }
         if choice.tool == ASK_MODEL and "for" in params:
             params["for"] = self._answer_types(params["for"])
+        # Null leaves a member of an object out, too.
+        params = as_object(without_absent_members(params, schema))
         is_dispatch = bool(dispatched_tools(choice.tool))
         name = new_step_id(DISPATCH if is_dispatch else choice.tool, self.steps)
         step = Step(
@@ -486,11 +508,63 @@ class _Parameter:
 
     tool: str
     for_each: str | None
-    name: str
+    path: tuple[str, ...]
+    """Its name; of a member of an object, the names from the outermost."""
     is_required: bool
     wanted: JsonSchema
-    references: tuple[str, ...]
+    references: tuple[str, ...] = ()
     """Those whose type fits."""
+    members: tuple[_Parameter, ...] = ()
+    """Of an object that can be written out."""
+
+    def with_members(self) -> Iterator[_Parameter]:
+        """Yield it and everything that it has members of."""
+        yield self
+        for member in self.members:
+            yield from member.with_members()
+
+    def argument(self, text: str) -> JsonObject:
+        """Return arguments of a call of which only this is given."""
+        value: Json = text
+        for name in reversed(self.path):
+            value = {name: value}
+        return as_object(value)
+
+
+def _members_of(slot: _Parameter) -> Iterator[_Parameter]:
+    """Yield the members of an object that can be written out: one of which nothing is said but
+    which members it has.
+    """
+    view = view_schema(scoped_schema(slot.wanted))
+    if view.kind != "object" or not view.schema.keys() <= _WORDS_OF_OBJECT:
+        return
+    required = required_fields(view)
+    for name in as_object(view.schema.get("properties")):
+        place = field_schema(view, name)
+        wanted = {} if place is None else self_contained_schema(place)
+        yield _Parameter(slot.tool, slot.for_each, (*slot.path, name), name in required, wanted)
+
+
+_WORDS_OF_OBJECT: Final = frozenset(
+    {
+        *("type", "properties", "required", "additionalProperties", "title", "description"),
+        *("default", "examples", "$defs", "definitions", "$schema"),
+    }
+)
+
+
+def _is_about(fault: Diagnostic, place: str, part: _Parameter) -> bool:
+    """Whether a fault of a step that gives one argument alone is one of that argument.
+
+    What an object around it lacks (E205) is none: its other members are not there.
+    """
+    own = "/params" + "".join(map(pointer_token, part.path))
+    is_around = f"{own}/".startswith(f"{place}/") and place.count("/") > 1
+    return (
+        place.startswith("/for_each")
+        or f"{place}/".startswith(f"{own}/")
+        or (is_around and fault.code != "E205")
+    )
 
 
 def _choice(
@@ -506,9 +580,7 @@ def _choice(
     optional = 0
     reads_item = for_each is None
     for slot in slots:
-        texts = [text for text in slot.references if (slot, text) not in refused]
-        is_written_out = tool == ASK_MODEL and slot.name in _WRITTEN_OUT
-        values = [slot.wanted] if is_written_out else _value_schemas(texts, slot.wanted)
+        values = _values_of(slot, refused)
         if slot.is_required and not values:
             return None
         if not slot.is_required:
@@ -516,9 +588,17 @@ def _choice(
                 continue
             optional += 1
             values.insert(0, {"type": "null"})
-        reads_item = reads_item or any(text.startswith("${item") for text in texts)
-        params[slot.name] = _any_of(values)
+        reads_item = reads_item or _may_read_item(slot, refused)
+        params[slot.path[0]] = _any_of(values)
     return Choice(tool, for_each, params) if reads_item else None
+
+
+def _may_read_item(slot: _Parameter, refused: Container[tuple[_Parameter, str]]) -> bool:
+    return any(
+        text.startswith("${item") and (part, text) not in refused
+        for part in slot.with_members()
+        for text in part.references
+    )
 
 
 def _any_of(values: list[JsonSchema]) -> JsonSchema:
@@ -546,15 +626,37 @@ def _item_of(reference: Reference) -> JsonSchema:
     return {} if place is None else self_contained_schema(place)
 
 
-def _value_schemas(references: list[str], wanted: JsonSchema) -> list[JsonSchema]:
+def _values_of(slot: _Parameter, refused: Container[tuple[_Parameter, str]]) -> list[JsonSchema]:
     """Return what an argument may be: one of the references, or a literal of its type."""
-    choices: list[JsonSchema] = []
-    if references:
-        choices.append({"enum": [*references]})
-    literal = _literal_schema(view_schema(scoped_schema(wanted)))
+    if slot.tool == ASK_MODEL and slot.path[0] in _WRITTEN_OUT:
+        return [slot.wanted]
+    texts: list[Json] = [text for text in slot.references if (slot, text) not in refused]
+    choices: list[JsonSchema] = [{"enum": texts}] if texts else []
+    literal = (
+        _written_object(slot, refused)
+        if slot.members
+        else _literal_schema(view_schema(scoped_schema(slot.wanted)))
+    )
     if literal is not None:
         choices.append(literal)
     return choices
+
+
+def _written_object(
+    slot: _Parameter, refused: Container[tuple[_Parameter, str]]
+) -> JsonSchema | None:
+    """Return the schema of an object whose members are references or literals; None where a
+    required one has no value.
+    """
+    members: JsonObject = {}
+    for member in slot.members:
+        values = _values_of(member, refused)
+        if member.is_required and not values:
+            return None
+        if values:
+            absent: list[JsonSchema] = [] if member.is_required else [{"type": "null"}]
+            members[member.path[-1]] = _any_of([*absent, *values])
+    return closed_object(members)
 
 
 def _literal_schema(view: SchemaView) -> JsonSchema | None:
@@ -575,8 +677,20 @@ def _literal_schema(view: SchemaView) -> JsonSchema | None:
             return {"type": view.kind, **bounds}
         case "array":
             return _literal_list(view, bounds)
+        case "union":
+            return _literal_of_kinds(view.branches)
         case _:
             return None
+
+
+def _literal_of_kinds(branches: Sequence[SchemaView]) -> JsonSchema | None:
+    """Return the schema of a literal of one of several kinds; None where a value may be of two of
+    them, of which `oneOf` takes none.
+    """
+    kinds = ["number" if branch.kind == "integer" else branch.kind for branch in branches]
+    literals = [_literal_schema(branch) for branch in branches]
+    written = [literal for literal in literals if literal is not None]
+    return _any_of(written) if written and len({*kinds}) == len(kinds) else None
 
 
 def _literal_list(view: SchemaView, bounds: JsonSchema) -> JsonSchema | None:
@@ -608,9 +722,19 @@ def _only_value(values: JsonSchema) -> Json:
     return listed[0] if listed else None
 
 
-def _listed_values(values: JsonSchema) -> list[Json]:
+def _is_offered(value: Json, values: JsonSchema) -> bool:
+    """Whether what holds `${` in an argument is one of the references that are offered there."""
+    if not holds_expression(value):
+        return True
     branches = [as_object(branch) for branch in as_list(values.get("anyOf"))] or [values]
-    return [value for branch in branches for value in as_list(branch.get("enum"))]
+    if any(value in as_list(branch.get("enum")) for branch in branches):
+        return True
+    objects = [as_object(branch["properties"]) for branch in branches if "properties" in branch]
+    return (
+        isinstance(value, dict)
+        and len(objects) == 1
+        and all(_is_offered(member, as_object(objects[0][name])) for name, member in value.items())
+    )
 
 
 def _is_same_call(step: Step, other: Step) -> bool:
