@@ -67,6 +67,25 @@ def cursors_at(text: str, offset: int) -> Iterator[Cursor]:
             if cursors:
                 yield from cursors
                 return
+    if text.lstrip().startswith(("{", "[")):
+        # What stands behind is thrown away with what it would have closed.
+        yield from _cursor(f"{text[:offset]}{_WORD}{_closers(text[:offset])}")
+
+
+def _closers(before: str) -> str:
+    """Return what closes the string, the lists and the objects that JSON has open at its end."""
+    outside, quote, _ = _STRING.sub("", before).partition('"')
+    closing = {"{": "}", "[": "]"}
+    waiting: list[str] = []
+    for character in outside:
+        if character in closing:
+            waiting.insert(0, closing[character])
+        elif waiting and character == waiting[0]:
+            waiting.pop(0)
+    return quote + "".join(waiting)
+
+
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def _cursor(text: str) -> Iterator[Cursor]:

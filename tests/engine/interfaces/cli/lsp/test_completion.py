@@ -239,11 +239,14 @@ async def test_packs_are_offered_in_the_settings(editor: Editor, project: Path) 
         ("wavewright.yaml", "schedules:\n  morning:\n    |\n", "timezone"),
         ("wavewright.yaml", "notify:\n  team:\n    mail:\n      |\n", "sender"),
         ("new.job.yaml", "|\n", "goal_template"),
+        ("new.plan.json", '{"steps": [{"id": "a \\" {", "tool": "|', "headline"),
+        ("new.plan.json", '{"steps": [{"id": "a", "tool": "add", "params": {"|', "a"),
+        ("new.plan.json", '{"steps": [], "inputs": {"days": 1}, "result": ["${inputs.|', "days"),
         ("wavewright.yaml", "packs: {web: {search: {|}}}\n", "provider"),
         ("day.job.yaml", "goal_template: x\ntools:\n  equities:\n    |\n", "exchange"),
     ],
 )
-async def test_the_settings_of_a_pack_are_offered_below_its_name(
+async def test_what_fits_is_offered_where_a_file_is_being_written(
     editor: Editor, project: Path, file: str, written: str, name: str
 ) -> None:
     assert name in labels(await offered_in(editor, project / file, written))
