@@ -135,6 +135,16 @@ def test_faults_of_shape_and_all_others_are_found_at_once() -> None:
     ]
 
 
+def test_a_step_without_an_id_is_named_by_its_place() -> None:
+    plan = edited(step1={"id": None, "params": {}})
+    text = read_plan(json.dumps(plan), "plan.json")
+    assert text.partial is not None
+
+    assert [fault.message for fault in check_partial(text.partial, None, TOOLS)] == [
+        "steps[1] lacks the argument 'gauge' of 'read_gauge'"
+    ]
+
+
 def test_a_cycle_beside_a_fault_of_shape_is_found() -> None:
     plan = edited(step0={"depends_on": ["summary"], "colour": "red"})
 

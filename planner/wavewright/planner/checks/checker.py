@@ -233,8 +233,8 @@ def check_partial(
         plan, goal, tools, limits or (goal.limits if goal else Limits()), partial.untyped
     )
     diagnostics = [*_error_checks(subject), *check_budget(subject, allowance, frozenset(), {})]
-    certain = _as_written(filter(partial.is_certain, diagnostics), plan)
-    return in_file_order(certain, plan)
+    certain = map(partial.as_written, filter(partial.is_certain, diagnostics))
+    return in_file_order(_as_written(certain, plan), plan)
 
 
 def _error_checks(subject: CheckContext) -> Iterable[Diagnostic]:

@@ -7,8 +7,9 @@ those that follow from what is missing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
@@ -78,6 +79,11 @@ class PartialPlan:
         if needed is None or keys[:1] != ["steps"]:
             return True
         return not self._steps[int(keys[1])].may_have(needed)
+
+    def as_written(self, diagnostic: Diagnostic) -> Diagnostic:
+        """Return a diagnostic that names a step without an id by its place."""
+        message = _UNNAMED_STEP.sub(r"steps[\1]", diagnostic.message)
+        return diagnostic if message == diagnostic.message else replace(diagnostic, message=message)
 
 
 def read_partial_plan(value: Json, faults: Iterable[DocumentFault]) -> PartialPlan | None:
@@ -150,6 +156,7 @@ def is_stand_in(name: str) -> bool:
 
 
 _UNNAMED: Final = "unnamed__"
+_UNNAMED_STEP: Final = re.compile(rf"(?:step )?'{_UNNAMED}(\d+)'")
 
 
 def _step(part: _PartialNode, number: int) -> Step:

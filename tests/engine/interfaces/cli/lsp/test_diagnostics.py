@@ -202,6 +202,19 @@ async def test_the_rest_of_a_text_that_cannot_be_read_is_checked_as_it_is_edited
     assert shown[-1].range.start == types.Position(11, len("result: ${steps."))
 
 
+async def test_a_job_that_cannot_be_read_shows_no_faults_of_its_plan(
+    editor: Editor, project: Path
+) -> None:
+    (project / "sum.plan.yaml").write_text("steps:\n  - id: total\n    tool: ad\n")
+    file = project / "sum.job.yaml"
+    editor.open(file, "plan: sum.plan.yaml\ninputs: {}\nname: sum\n")
+    assert await editor.diagnostics(file) == []
+
+    editor.edit(file, "inputs: {}", "inputs: {")
+
+    assert [shown.code for shown in await editor.diagnostics(file)] == ["E124"]
+
+
 async def test_a_text_that_is_emptied_keeps_nothing_of_what_stood_there(
     editor: Editor, project: Path
 ) -> None:
