@@ -53,3 +53,18 @@ def test_an_address_to_which_nothing_can_be_sent_is_refused_without_being_repeat
 )
 def test_an_address_or_a_variable_that_may_hold_one_is_taken(tmp_path: Path, way: str) -> None:
     assert set(load(tmp_path, way).notify) == {"ops"}
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "mail: {server: 'smtps://ann:hunter2@mail.example', sender: a@b.example, to: [c@d.example]}",
+        "webhook: 'https://ann:hunter2@hooks.example/'",
+    ],
+)
+def test_a_secret_in_an_address_is_refused_without_being_repeated(tmp_path: Path, way: str) -> None:
+    with pytest.raises(DocumentError, match="a secret stands in this address") as caught:
+        load(tmp_path, way)
+
+    assert "hunter2" not in str(caught.value)
+    assert load(tmp_path, way.replace("hunter2", "${env:PASSWORD}")).notify

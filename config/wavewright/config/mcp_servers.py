@@ -7,20 +7,18 @@ server is started; a value that looks like a secret itself is a fault.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from wavewright.config.redaction import Redactor, named_secrets
+from wavewright.config.redaction import VARIABLE_PATTERN, is_literal_secret
 from wavewright.config.sources import DocumentFault, pointer_token
 from wavewright.config.value_types import Seconds
 
 ServerName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,30}$")]
 """Name of a server, and the first part of its tools' names."""
 
-VARIABLE_PATTERN: Final = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 PUBLIC_VARIABLES: Final = frozenset({"HOME", "LANG", "PATH", "PWD", "TMPDIR", "USER"})
 """Variables that hold no secret: redacted, they would make paths unreadable everywhere."""
 
@@ -132,23 +130,16 @@ def literal_secret_faults(servers: Mapping[str, McpServerSection]) -> Iterator[D
         place = f"/mcp/servers{pointer_token(name)}"
         for part, values in (("env", server.env), ("headers", server.headers)):
             for key, value in values.items():
-                if _is_secret(key, value):
+                if is_literal_secret(key, value):
                     yield _secret_fault(
                         f"{place}/{part}{pointer_token(key)}", f"{part} {key!r}", name
                     )
         for position, value in enumerate(server.args):
             previous = server.args[position - 1] if position else ""
-            if _is_secret(previous, value):
+            if is_literal_secret(previous, value):
                 yield _secret_fault(f"{place}/args/{position}", f"argument {position + 1}", name)
-        if server.url is not None and _is_secret("", server.url):
+        if server.url is not None and is_literal_secret("", server.url):
             yield _secret_fault(f"{place}/url", "the url", name)
-
-
-def _is_secret(name: str, value: str) -> bool:
-    rest = VARIABLE_PATTERN.sub("", value)
-    is_reference = rest != value
-    named = not is_reference and any(named_secrets({name.lstrip("-"): rest}))
-    return named or Redactor().redact(rest) != rest
 
 
 def _secret_fault(pointer: str, part: str, server: str) -> DocumentFault:

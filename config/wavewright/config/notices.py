@@ -1,7 +1,7 @@
 """Settings of notices: what people are told of while nobody watches, and where.
 
 A secret, be it an address that holds one, is written `${env:NAME}` and is read from the environment
-when a notice is sent.
+when a notice is sent; a server or a webhook that holds one itself is refused.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from wavewright.config.redaction import is_literal_secret
 
 NoticeKind: TypeAlias = Literal[
     "decision_waits",
@@ -30,13 +32,18 @@ class _NoticeModel(BaseModel):
 
 
 def _begins_with(*schemes: str) -> AfterValidator:
-    """Refuse an address to which no message can go; what a variable holds is seen when it is sent."""
+    """Refuse an address to which no message can go, or that holds a secret itself; what a variable
+    holds is seen when it is sent.
+    """
 
     def check(address: str) -> str:
         if not address.lower().startswith(("${env:", *schemes)):
             # The address is not quoted: it may hold a secret.
             ways = " or ".join(f"{scheme}HOST" for scheme in schemes)
             msg = f"nothing can be sent to this address: write {ways}"
+            raise ValueError(msg)
+        if is_literal_secret("", address):
+            msg = "a secret stands in this address: set it as a variable and write ${env:NAME} instead"
             raise ValueError(msg)
         return address
 

@@ -470,3 +470,15 @@ def _in_base64(value: str) -> Iterator[str]:
         yield core
         if "+" in core or "/" in core:
             yield core.replace("+", "-").replace("/", "_")
+
+
+VARIABLE_PATTERN: Final = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+"""A reference to a variable of the environment, in place of a secret."""
+
+
+def is_literal_secret(name: str, value: str) -> bool:
+    """Whether a value of this name is a secret itself, and no reference to a variable."""
+    rest = VARIABLE_PATTERN.sub("", value)
+    is_reference = rest != value
+    named = not is_reference and any(named_secrets({name.lstrip("-"): rest}))
+    return named or Redactor().redact(rest) != rest

@@ -60,10 +60,10 @@ def test_a_value_is_typed_by_the_schema_or_the_value_in_its_place(
 @pytest.mark.parametrize(
     ("text", "inputs", "message"),
     [
-        ("top=many", {}, "'many' is not of type integer"),
-        ("top=1.5", {}, "'1.5' is not of type integer"),
-        ("free=many", {"free": 3}, "'many' is not of type number"),
-        ("flag=1", {"flag": True}, "'1' is not of type boolean"),
+        ("top=many", {}, "the input 'top': 'many' is not of type integer"),
+        ("top=1.5", {}, "the input 'top': '1.5' is not of type integer"),
+        ("free=many", {"free": 3}, "the input 'free': 'many' is not of type number"),
+        ("flag=1", {"flag": True}, "the input 'flag': '1' is not of type boolean"),
         ("top", {}, "'top' sets no input"),
         ("=3", {}, "'=3' sets no input"),
         ("a..b=3", {}, "'a..b=3' sets no input"),

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
-from wavewright.config.mcp_servers import VARIABLE_PATTERN, McpServerSection, McpToolOverrides
+from wavewright.config.mcp_servers import McpServerSection, McpToolOverrides
+from wavewright.config.redaction import VARIABLE_PATTERN
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Effect, Json, JsonSchema
 from wavewright.tools.functions.registry import (

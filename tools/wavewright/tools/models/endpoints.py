@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict
 
 import wavewright.config
 from wavewright.config.documents import read_document_file
+from wavewright.config.errors import did_you_mean
 from wavewright.config.installation import EXTRAS, install_hint, is_installed
 from wavewright.config.sections import RoleName, ThinkingName
 from wavewright.config.settings import Settings
@@ -381,8 +382,8 @@ def _named_model(
 
 
 def check_names(settings: Settings) -> None:
-    """Raise ModelConfigError for the first wrong name in the settings, used or not, and say where
-    it stands.
+    """Raise ModelConfigError for the first wrong name of a model or a provider in the settings, used
+    or not, and say where it stands.
     """
     places = {
         f"models.preferences.{word}": model for word, model in settings.models.preferences.items()
@@ -400,3 +401,9 @@ def check_names(settings: Settings) -> None:
             split_model(model)
         except ModelConfigError as error:
             raise ModelConfigError(f"{place}: {error}", error.hint) from None
+    for provider in settings.models.providers:
+        if provider not in PROVIDERS:
+            raise ModelConfigError(
+                f"models.providers.{provider}: there is no provider {provider!r}",
+                did_you_mean(provider, PROVIDERS) or f"known providers are {', '.join(PROVIDERS)}",
+            )

@@ -395,7 +395,7 @@ class RunPages:
         except RunNotFound:
             return _missing(request, run)
         except CommandRefused as error:
-            return await self._run_page(request, str(error), 409)
+            return await self._run_page(request, *refusal_of(error))
         return page(request, "replay.html.j2", title=f"Replay of {run}", run=run, printed=printed)
 
 

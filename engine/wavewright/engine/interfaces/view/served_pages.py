@@ -104,9 +104,9 @@ def render(template: str, /, **values: object) -> str:
 
 
 def reason_of(error: WavewrightError | ValidationError) -> str:
-    """Return what is wrong, each field of an answer with its fault."""
+    """Return what is wrong and the fix in one line, each field of an answer with its fault."""
     if isinstance(error, WavewrightError):
-        return str(error)
+        return f"{error} ({error.hint})" if error.hint else str(error)
     return "; ".join(map(_fault_text, error.errors()))
 
 

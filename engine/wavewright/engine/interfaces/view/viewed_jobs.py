@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from wavewright.config.documents import read_document, read_document_file
 from wavewright.config.errors import WavewrightError
+from wavewright.config.sources import DocumentError
 from wavewright.engine.interfaces.view.viewed_project import ViewedProject
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
 from wavewright.engine.rehearsal.dry_run.page import dry_run_figure, headline_figures
@@ -296,9 +297,13 @@ class Submissions:
         given = InputOverrides(
             assignments=tuple(f"{name}={value}" for name, value in typed.items() if value)
         )
-        inputs = given.applied(
-            as_object(offer.document.get("inputs")), offer.schema, frozenset(typed)
-        )
+        own = as_object(offer.document.get("inputs"))
+        try:
+            inputs = given.applied(own, offer.schema, frozenset(typed))
+        except DocumentError as error:
+            # Its place is the option of a command, of which a page knows nothing.
+            first = error.faults[0]
+            raise WavewrightError(first.message, first.hint) from error
         document: JsonObject = {**offer.document, "inputs": inputs}
         if (
             reason := document_refusal(document, document_rule(message_contract(settings)))

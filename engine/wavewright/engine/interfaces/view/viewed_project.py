@@ -39,6 +39,10 @@ _SECONDS_TO_BEGIN: Final = 10.0
 """Within which a run that is resumed or repeated begins, or says why it does not."""
 _SECONDS_TO_END: Final = 40.0
 _SECONDS_TO_REPLAY: Final = 60.0
+_ERROR: Final = re.compile(r"^error(?:\[\w+\])?: (.+)$", re.MULTILINE)
+_HELP: Final = re.compile(r"^ +(?:\| +)?= help: (.+)$", re.MULTILINE)
+_MOST_PRINTED: Final = 500
+"""Characters of what a command printed that are shown, where it named no error."""
 _STARTED: Final = re.compile(r'^{"kind": "run_started", "run": "([^"]+)"', re.MULTILINE)
 """The first event of a run, as a line of `--json`."""
 
@@ -52,7 +56,19 @@ class DecisionAnswer(BaseModel):
 
 
 class CommandRefused(WavewrightError):
-    """A command of the project refused what was asked; the message is what it printed."""
+    """A command of the project refused what was asked, for the reason that it printed."""
+
+    @classmethod
+    def of_output(cls, printed: str) -> CommandRefused:
+        r"""Return the refusal whose error stands in what a command has printed.
+
+        >>> CommandRefused.of_output("run r\nerror: it has ended\n  = help: retry it").hint
+        'retry it'
+        """
+        errors = _ERROR.findall(printed)
+        if errors:
+            return cls("; ".join(errors), "; ".join(_HELP.findall(printed)) or None)
+        return cls(printed.strip()[-_MOST_PRINTED:] or "the command failed and printed nothing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +142,7 @@ class ViewedProject:
             _SECONDS_TO_BEGIN, "resume", run, f"--by={by}", until=has_begun
         )
         if code and not await has_begun(printed):
-            raise CommandRefused(printed)
+            raise CommandRefused.of_output(printed)
         return run
 
     async def cancel(self, run: RunId, by: str) -> RunId:
@@ -140,7 +156,7 @@ class ViewedProject:
             await self.find_run(run)
         code, printed = await self._command(_SECONDS_TO_END, "cancel", run, f"--by={by}")
         if code:
-            raise CommandRefused(printed)
+            raise CommandRefused.of_output(printed)
         return run
 
     async def retry_outlook(self, run: RunId, options: Sequence[str]) -> str:
@@ -153,7 +169,7 @@ class ViewedProject:
         await self.find_run(run)
         code, printed = await self._command(_SECONDS_TO_END, "retry", run, "--dry-run", *options)
         if code:
-            raise CommandRefused(printed)
+            raise CommandRefused.of_output(printed)
         return printed
 
     async def retry(self, run: RunId, by: str, options: Sequence[str] = ()) -> RunId:
@@ -176,10 +192,10 @@ class ViewedProject:
         arguments = ("retry", run, "--json", "--approve=wait", f"--by={by}", *options)
         _, printed = await self._command(_SECONDS_TO_BEGIN, *arguments, until=has_begun)
         started = _STARTED.search(printed)
+        if started is None and printed:
+            raise CommandRefused.of_output(printed)
         if started is None:
-            raise CommandRefused(
-                printed or "it has not begun yet; the list of runs shows it once it has"
-            )
+            raise CommandRefused("it has not begun yet", "the list of runs shows it once it has")
         return RunId(started[1])
 
     async def replay(self, run: RunId) -> str:
@@ -192,8 +208,11 @@ class ViewedProject:
         await self.find_run(run)
         code, printed = await self._command(_SECONDS_TO_REPLAY, "replay", run)
         if code not in {exit_codes.OK, exit_codes.NEGATIVE}:
-            late = f"it goes on for more than a minute; see it with: wavewright replay {run}"
-            raise CommandRefused(late if code is None else printed)
+            if code is None:
+                raise CommandRefused(
+                    "it goes on for more than a minute", f"see it with: wavewright replay {run}"
+                )
+            raise CommandRefused.of_output(printed)
         return printed
 
     async def _command(

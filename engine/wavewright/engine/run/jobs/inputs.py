@@ -208,7 +208,9 @@ class _TypedValue:
             if "string" in types:
                 return self.text
             hint = f"write it as in JSON, as {_EXAMPLES[types[0]]}"
-            raise self.error(f"{self.text!r} is not of type {' or '.join(types)}", hint)
+            name = self.whole.removesuffix(self.text).removesuffix("=")
+            expected = " or ".join(types)
+            raise self.error(f"the input {name!r}: {self.text!r} is not of type {expected}", hint)
         return value
 
     def _as_json(self) -> Json:

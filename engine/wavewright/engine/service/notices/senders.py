@@ -23,8 +23,8 @@ import httpx2
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
-from wavewright.config.mcp_servers import VARIABLE_PATTERN
 from wavewright.config.notices import MailSettings, NoticeRule
+from wavewright.config.redaction import VARIABLE_PATTERN
 from wavewright.engine.service.notices.notice_store import NoticeBatch
 from wavewright.planner.types import JsonObject
 

@@ -387,3 +387,39 @@ def test_a_key_that_was_written_into_the_settings_is_not_shown(
     assert "api_key" in doctor.out
     assert "api_key" in run.err
     assert key not in doctor.out + run.out + run.err
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "mcp: {servers: {a: {url: 'https://ann:hunter2@mcp.example/'}}}",
+        "notify: {ops: {on: [run_failed], webhook: 'https://ann:hunter2@ops.example/'}}",
+        "api_key: hunter2",
+    ],
+)
+def test_a_secret_in_the_settings_is_told_of_and_not_shown(
+    wavewright: CommandLine, project: Path, settings: str
+) -> None:
+    (project / "wavewright.yaml").write_text(f"{settings}\n")
+
+    printed = [wavewright("doctor"), wavewright("check", "wavewright.yaml"), wavewright("runs")]
+
+    assert all(answer.code for answer in printed)
+    assert "hunter2" not in "".join(answer.out + answer.err for answer in printed)
+
+
+def test_names_in_the_settings_that_stand_for_nothing_are_faults(
+    wavewright: CommandLine, project: Path
+) -> None:
+    (project / "wavewright.yaml").write_text(
+        "models: {providers: {antropic: {requests_per_minute: 3}}}\n"
+        "schedules: {nightly: {job: nowhere.job.yaml, cron: '0 3 * * *'}}\n"
+    )
+
+    code, found = findings(wavewright)
+    checked = wavewright("check", "wavewright.yaml")
+
+    assert code == checked.code == 1
+    assert found["model"]["hint"] == "did you mean 'anthropic'?"
+    assert "'nightly' begins nothing: there is no file" in found["schedule"]["detail"]
+    assert "models.providers.antropic: there is no provider 'antropic'" in checked.out

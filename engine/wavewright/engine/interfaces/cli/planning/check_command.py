@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 from wavewright.config import exit_codes
 from wavewright.config.sources import Source
 from wavewright.engine.interfaces.cli.common.arguments import warn_of_foreign_job
-from wavewright.engine.interfaces.cli.common.output import print_aside, print_json, write_file
+from wavewright.engine.interfaces.cli.common.output import (
+    print_aside,
+    print_json,
+    without_secrets,
+    write_file,
+)
 from wavewright.engine.interfaces.cli.planning.plan_check import (
     CheckedDocument,
     CheckOptions,
@@ -66,7 +71,8 @@ def check_files(
 def _print_text(checked: CheckedDocument) -> None:
     if faulty := [document for document in checked.documents if document.diagnostics]:
         shown = [render_text(document.diagnostics, document.text.source) for document in faulty]
-        sys.stdout.write("\n\n".join(shown) + "\n")
+        # The lines that are shown may hold the very secret that a fault is about.
+        sys.stdout.write(without_secrets("\n\n".join(shown)) + "\n")
     sys.stdout.write(verdict_text(checked, checked.text.source) + "\n")
 
 

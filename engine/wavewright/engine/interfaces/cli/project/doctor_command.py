@@ -35,6 +35,7 @@ from wavewright.engine.interfaces.cli.project.project_checks import (
     finding_of_faulty_file,
     ladder_findings,
     prompt_findings,
+    schedule_findings,
 )
 from wavewright.engine.run.project.templates import template_names
 from wavewright.engine.run.project.tools import all_tools
@@ -71,6 +72,7 @@ from wavewright.tools.models import (
     open_models,
     output_mode_of,
 )
+from wavewright.tools.models.endpoints import check_names
 from wavewright.tools.packs import PackError
 
 if TYPE_CHECKING:
@@ -177,6 +179,7 @@ def _findings(*, is_offline: bool) -> Iterator[DoctorFinding]:
     yield from prompt_findings(settings)
     yield from ladder_findings(settings)
     yield from calibration_findings(settings)
+    yield from schedule_findings(settings)
     yield from _broker_findings(settings, is_offline=is_offline)
     yield from model_findings(settings, is_offline=is_offline)
 
@@ -319,6 +322,11 @@ def _extras() -> Iterator[DoctorFinding]:
 
 def model_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorFinding]:
     """Yield the configured models and, unless offline, whether they answer."""
+    try:
+        check_names(settings)
+    except ModelConfigError as error:
+        yield DoctorFinding.of_error("model", error)
+        return
     if not model_configured(settings):
         yield DoctorFinding(
             "model",

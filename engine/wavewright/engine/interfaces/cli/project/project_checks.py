@@ -40,6 +40,7 @@ from wavewright.planner.types import as_object
 from wavewright.prompts import Prompts
 from wavewright.reviewer.gates.judge import read_calibration
 from wavewright.tools.functions.errors import ToolDefinitionError
+from wavewright.tools.models.endpoints import ModelConfigError, check_names
 from wavewright.tools.pack_folders import project_prompts
 from wavewright.tools.packs import PackError, load_pack, pack_names
 from wavewright.tools.workers.named_agents import AgentSpec
@@ -113,10 +114,27 @@ def _settings_diagnostics(settings: Settings) -> Iterator[Diagnostic]:
         read_ladders(settings.ladders, settings.document)
     except DocumentError as error:
         yield from (diagnostic_from_fault(fault) for fault in error.faults)
+    try:
+        check_names(settings)
+    except ModelConfigError as error:
+        yield Diagnostic("E107", str(error), "/models", error.hint)
+    for name, message in _idle_schedules(settings):
+        yield Diagnostic("E107", message, f"/schedules/{name}")
+
+
+def schedule_findings(settings: Settings) -> Iterator[DoctorFinding]:
+    """Yield the schedules of the settings that begin nothing."""
+    for _, message in _idle_schedules(settings):
+        yield DoctorFinding(
+            "schedule", "fault", message, "see it with: wavewright check wavewright.yaml"
+        )
+
+
+def _idle_schedules(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield the name of each schedule that begins nothing, and why."""
     for schedule in schedules_of_settings(settings):
         if schedule.fault:
-            message = f"schedule {schedule.name!r} begins nothing: {schedule.fault}"
-            yield Diagnostic("E107", message, f"/schedules/{schedule.name}")
+            yield schedule.name, f"schedule {schedule.name!r} begins nothing: {schedule.fault}"
 
 
 def check_worker(document: Document, settings: Settings) -> tuple[Diagnostic, ...]:
