@@ -10,8 +10,12 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.stale_quotes_project import write_quotes_project
+from wavewright.config.settings import load_settings
 from wavewright.engine import Wavewright
+from wavewright.engine.run.permit_checks import needed_permits
 from wavewright.engine.run.permits import PermitsExceeded
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
 from wavewright.reviewer.package.builder import read_package
 
 
@@ -224,3 +228,23 @@ def test_a_repeated_run_keeps_to_the_permits_of_the_run_unless_others_are_named(
     repeated = wavewright("retry", *(["--permits", "all.json"] if others else []))
 
     assert repeated.code == code, repeated.err
+
+
+@pytest.mark.parametrize("tool", ["ask_model", "dispatch.ask_model.note"])
+def test_the_models_are_those_that_stand_in_as_well_whoever_chooses_the_tool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    (tmp_path / "wavewright.yaml").write_text(
+        "model: openai:small\nmodels: {fallbacks: [openai:large]}\n", encoding="utf-8"
+    )
+    known = {
+        "ask_model": ToolSignature(name="ask_model", expected_tokens=10),
+        "note": ToolSignature(name="note"),
+    }
+    step = {"id": "a", "tool": tool, "for_each": "${inputs.not_known}"}
+    plan = Plan.model_validate({"steps": [step]})
+
+    needed = needed_permits(plan, None, known, load_settings(tmp_path))
+
+    assert set(needed.models) == {"openai:small", "openai:large"}
