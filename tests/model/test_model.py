@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from tests.crash.run_size import volume
 from tests.model.drawing import cases
 from tests.model.driver import DrawnCase, DrawnPart, hold_against_model
-from tests.model.plans import ModelPlan, ModelStep
+from tests.model.plans import ModelGate, ModelPlan, ModelStep
 from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.timeout(1800)
@@ -26,8 +26,24 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - a folder with a name of its own is ma
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
+_STOPPED_IN_A_PATCH = DrawnCase(
+    ModelPlan(
+        (
+            ModelStep("a", "compute", items=(), optional=True, gate=ModelGate(on_empty="block")),
+            ModelStep("b", "compute", "a"),
+        )
+    ),
+    (),
+    (DrawnPart(), DrawnPart(kind="recover", named="a"), DrawnPart()),
+)
+"""A step of a patch is stopped at the very time of the patch: no step of it reads that, resumed or
+not.
+"""
+
+
 @settings(max_examples=volume(140, 14_000), deadline=None, suppress_health_check=_SLOW)
-@given(cases())
+@given(case=cases())
+@example(case=_STOPPED_IN_A_PATCH)
 def test_the_engine_does_what_the_model_allows_in_memory(case: DrawnCase) -> None:
     anyio.run(hold_against_model, case)
 

@@ -395,8 +395,12 @@ def _stopped_before(state: RunState) -> dict[StepId, frozenset[StepId]]:
     if not stopped:
         return before
     for earlier, patched in pairwise(state.plans):
-        names = frozenset(name for name, at in stopped.items() if at <= patched.at)
         known = frozenset(step_ids(earlier.plan))
+        # By the plan as well as by the clock: what a patch adds has not ended before it, whatever
+        # the clock said.
+        names = frozenset(
+            name for name, at in stopped.items() if at <= patched.at and name in known
+        )
         added = [StepId(name) for name in step_ids(patched.plan) if name not in known]
         before.update(dict.fromkeys(added, names))
     return before
