@@ -76,12 +76,12 @@ def retry_of_run(
     if only_failed and state.plan is None:
         raise RetryRefused(
             f"run {run!r} ended before it had a plan, so no call of it has failed",
-            "without `--failed` it is repeated from its beginning",
+            "without `--failed` (`failed` in Python) it is repeated from its beginning",
         )
     if only_failed and not _has_failed(state):
         raise RetryRefused(
             f"nothing of run {run!r} has failed",
-            "without `--failed` it is repeated with tools whose code has changed",
+            "without `--failed` (`failed` in Python) it is repeated with tools whose code has changed",
         )
     for step in (*again, *(() if start is None else (start,))):
         _check_has_step(run, state, step)

@@ -210,7 +210,11 @@ class WriterThread(Generic[_Item]):
     def _closed_error(self) -> JournalError:
         if self._ended_by is not None:
             return self.internal_error(self._ended_by, JournalStopped)
-        return JournalError(f"the {self._name} is closed", place=self._place, hint="open it again")
+        return JournalError(
+            f"the {self._name} is closed",
+            place=self._place,
+            hint="open it again; in a program, stay inside `async with` until its runs have ended",
+        )
 
     def internal_error(
         self, cause: BaseException, kind: type[JournalError] = JournalError
