@@ -34,7 +34,7 @@ from wavewright.executor.run.failures import (
 )
 from wavewright.planner.language.plan import Limits, Retry
 from wavewright.planner.types import Json, StepId
-from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.errors import ResultRefused, ToolError
 from wavewright.tools.functions.tool import ToolCall
 
 pytestmark = pytest.mark.anyio
@@ -77,6 +77,7 @@ class Flaky:
     [
         (ToolError("busy", transient=True), "transient"),
         (ToolError("wrong"), "tool"),
+        (ResultRefused("the result of f() holds NaN"), "output"),
         (ConnectionResetError(), "transient"),
         (TimeoutError(), "transient"),
         (OSError("device busy"), "transient"),

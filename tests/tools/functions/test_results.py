@@ -20,6 +20,7 @@ from pydantic import BaseModel, Field, SecretStr
 
 from tests.tools.calling import call
 from wavewright.tools import ToolError, make_tool
+from wavewright.tools.functions.errors import ResultRefused
 from wavewright.tools.functions.results import written_as_json
 
 
@@ -342,7 +343,7 @@ def test_a_missing_value_of_a_table_is_refused_with_what_to_do() -> None:
     def give() -> Any:
         return [pandas.DataFrame({"at": [pandas.NaT]})]
 
-    with pytest.raises(ToolError, match="missing value") as refused:
+    with pytest.raises(ResultRefused, match="missing value") as refused:
         call(make_tool(give))
 
     assert "give None" in str(refused.value.hint)

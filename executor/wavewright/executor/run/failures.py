@@ -32,7 +32,7 @@ from wavewright.executor.events.json_values import valid_text
 from wavewright.executor.events.types import ErrorKind, StepError, TracebackFrame
 from wavewright.planner.diagnostics.rendering import cut_middle
 from wavewright.planner.language.plan import Retry
-from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.errors import ResultRefused, ToolError
 
 MAX_FRAMES: Final = 4
 """Maximum of frames in an error."""
@@ -265,7 +265,7 @@ def _described(error: BaseException, wall: float, redactor: Redactor) -> Attempt
     if isinstance(cause, ReportedFailure):
         return cause.failure
     return AttemptFailure(
-        kind="transient" if is_transient(cause) else "tool",
+        kind=_kind_of(cause),
         message=_message(cause, redactor),
         hint=valid_text(cause.hint) if isinstance(cause, ToolError) and cause.hint else None,
         names=frozenset(_class_names(cause)),
@@ -273,6 +273,12 @@ def _described(error: BaseException, wall: float, redactor: Redactor) -> Attempt
         frames=last_frames(cause, redactor),
         traceback=traceback_text(cause, redactor),
     )
+
+
+def _kind_of(error: BaseException) -> ErrorKind:
+    if isinstance(error, ResultRefused):
+        return "output"
+    return "transient" if is_transient(error) else "tool"
 
 
 def is_transient(error: BaseException) -> bool:

@@ -20,7 +20,7 @@ from pydantic.errors import PydanticUserError
 from pydantic.json_schema import JsonSchemaMode
 
 from wavewright.planner.types import Json, JsonObject, JsonSchema
-from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
+from wavewright.tools.functions.errors import ResultRefused, ToolDefinitionError, ToolError
 from wavewright.tools.functions.results import written_as_json
 from wavewright.tools.functions.schemas import (
     SCHEMA_ERRORS,
@@ -70,9 +70,12 @@ class Contract:
         them.
 
         Raises:
-            ToolError: the result holds something that JSON has no form for.
+            ResultRefused: the result holds something that JSON has no form for.
         """
-        return written_as_json(result, f"the result of {self.place}", self.result)
+        try:
+            return written_as_json(result, f"the result of {self.place}", self.result)
+        except ToolError as error:
+            raise ResultRefused(error.message, hint=error.hint) from error
 
 
 _CONTRACTS: WeakKeyDictionary[UserFunction, dict[object, Contract]] = WeakKeyDictionary()

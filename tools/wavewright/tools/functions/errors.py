@@ -27,6 +27,10 @@ class ToolError(WavewrightError):
         """Seconds that the other side asks to wait before another attempt."""
 
 
+class ResultRefused(ToolError):
+    """A call that was made, and whose result JSON has no form for: what it did has been done."""
+
+
 class ToolDefinitionError(WavewrightError):
     """A function that cannot become a tool: names the function, the parameter and the fix."""
 
