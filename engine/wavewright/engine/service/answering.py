@@ -224,13 +224,11 @@ def choose_unjudged(unjudged: Sequence[UnjudgedPackage], prefix: str) -> Unjudge
     ]
     if len(fitting) == 1:
         return fitting[0]
-    listed = ", ".join(f"{package.id} ({package.about})" for package in fitting)
-    raise AnswerRejected(
-        f"{len(fitting)} packages that wait for a verdict begin with {prefix!r}: {listed}"
-        if fitting
-        else f"no package that waits for a verdict begins with {prefix!r}",
-        "`wavewright decisions` lists them",
-    )
+    told = f"no package that waits for a verdict begins with {prefix!r}"
+    if fitting:
+        listed = ", ".join(f"{package.id} ({package.about})" for package in fitting)
+        told = f"{len(fitting)} packages that wait for a verdict begin with {prefix!r}: {listed}"
+    raise AnswerRejected(told, "`wavewright decisions` lists them")
 
 
 async def give_verdict(

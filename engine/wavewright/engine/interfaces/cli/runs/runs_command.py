@@ -136,20 +136,24 @@ def target_rows(waves: TargetWaves) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for target in waves.known():
         end = waves.ends.get(target.name)
-        begun = "validating" if target.name in waves.awaiting else "running"
-        status = (
-            "waiting" if target.name not in waves.runs else begun if end is None else end.status
-        )
         rows.append(
             {
                 "target": target.name,
                 "wave": target.wave,
-                "status": status,
+                "status": _target_status(waves, target.name),
                 "run": waves.runs.get(target.name),
                 "reason": end.reason if end is not None else "",
             }
         )
     return rows
+
+
+def _target_status(waves: TargetWaves, name: str) -> str:
+    if name in waves.ends:
+        return waves.ends[name].status
+    if name in waves.awaiting:
+        return "validating"
+    return "running" if name in waves.runs else "waiting"
 
 
 def _show_targets(state: RunState, waves: TargetWaves, output_format: str) -> int:
