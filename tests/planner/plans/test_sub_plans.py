@@ -456,3 +456,16 @@ def test_a_fault_in_a_plan_that_several_steps_call_is_said_once() -> None:
     [fault] = [one for one in errors(expanded) if one.code == "E201"]
     assert fault.pointer == "/steps/0/plan"
     assert "inner.yaml:2:" in fault.message
+
+
+def test_an_item_that_no_step_of_a_sub_plan_takes_is_told_once_in_the_list() -> None:
+    inner = (
+        "inputs: {rows: []}\nsteps:\n"
+        "  - {id: s, tool: sum, params: {rows: '${inputs.rows}'}}\n"
+        "  - {id: t, tool: sum, params: {rows: '${inputs.rows}'}}\n"
+    )
+    call = "{id: a, plan: inner, for_each: [[], 3], params: {rows: '${item}'}}"
+
+    [fault] = errors(expand(f"steps:\n  - {call}\n", inner=inner))
+
+    assert (fault.code, fault.pointer) == ("E205", "/steps/0/for_each/1")

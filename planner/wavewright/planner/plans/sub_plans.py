@@ -221,6 +221,10 @@ class _Expansion:
                 "optional": child.optional or step.optional,
                 "depends_on": (*waits, *(StepId(f"{run}.{name}") for name in child.depends_on)),
             }
+            if step.for_each is not None:
+                # The list is the caller's, and stands there.
+                own_list = ExpandedPlace(f"{call.pointer}/for_each", step=call.pointer)
+                self._places[f"/steps/{len(self._steps)}/for_each"] = own_list
             self._add(child.model_copy(update=update), call.place(f"/steps/{number}"))
 
     def _add_result(self, call: SubPlanCall, rewriting: Rewriting, when: str | None) -> None:
