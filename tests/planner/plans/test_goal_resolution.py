@@ -12,7 +12,7 @@ from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import Goal, GoalTemplate, Job
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.goal_resolution import check_template, resolve_goal
+from wavewright.planner.plans.goal_resolution import check_template, resolve_goal, unknown_names
 from wavewright.planner.reading.reader import read_model
 
 TEMPLATE: dict[str, Any] = {
@@ -186,8 +186,8 @@ def test_whatever_a_template_names_has_to_exist() -> None:
         ("E202", "/rules/data_tools"),
         ("E202", "/rules/terminal/0/tool"),
         ("E202", "/gates/1/on_tool"),
-        ("E123", "/gates/0/id"),
         ("E407", "/recipes/0/gate"),
+        ("E123", "/gates/0/id"),
         ("E104", "/targets/visited"),
         ("E107", "/output_schema"),
     ]
@@ -222,6 +222,44 @@ def test_a_template_names_parameters_that_its_tools_take() -> None:
         ("E203", "/rules/primary_params/price", "did you mean 'code'?"),
         ("E203", "/recipes/1/set_params/fource", "did you mean 'force'?"),
         ("E203", "/recipes/2/set_params/codes", "did you mean 'code'?"),
+    ]
+
+
+def test_literals_are_allowed_of_fields_that_the_result_has() -> None:
+    template = template_of(
+        allow_literals=["title", "rows.note", "rows.nota", "titel", "meta.any", "result"],
+        output_schema={
+            "type": "object",
+            "properties": {
+                "title": {"type": ["string", "null"]},
+                "rows": {
+                    "type": "array",
+                    "items": {"type": "object", "properties": {"note": {"type": "string"}}},
+                },
+                "meta": {"type": "object"},
+            },
+        },
+    )
+
+    found = check_template(template, {"price": ToolSignature(name="price")})
+
+    assert [(one.code, one.pointer, one.hint) for one in found] == [
+        ("E303", "/allow_literals", "did you mean 'note'?"),
+        ("E303", "/allow_literals", "did you mean 'title'?"),
+    ]
+
+
+def test_a_name_that_only_a_recipe_or_allow_literals_has_is_refused_in_a_job_as_well() -> None:
+    template = template_of(
+        recipes=[{"gate": "frish", "reason": "old", "set_params": {"force": True}}],
+        gates=[{"id": "fresh", "on_tool": "price", "check": "true"}],
+        allow_literals=["titel"],
+        output_schema={"type": "object", "properties": {"title": {"type": "string"}}},
+    )
+
+    assert [(one.code, one.pointer) for one in unknown_names(template)] == [
+        ("E407", "/recipes/0/gate"),
+        ("E303", "/allow_literals"),
     ]
 
 

@@ -433,6 +433,48 @@ def test_a_freshness_field_must_be_a_field_of_the_output() -> None:
     assert refused.value.hint == "the output has 'due', 'note', 'number'"
 
 
+class Quote(TypedDict):
+    time: str
+    price: float
+    is_open: bool
+
+
+class Quotes(TypedDict):
+    rows: list[Quote]
+    last: Quote | None
+
+
+def quotes() -> Quotes:
+    """Return quotes."""
+    return {"rows": [], "last": None}
+
+
+def quote_list() -> list[list[Quote]]:
+    """Return quotes by day."""
+    return []
+
+
+@pytest.mark.parametrize("field", ["rows.time", "last.time", "last.price"])
+def test_a_freshness_field_may_lie_in_lists_and_optional_parts(field: str) -> None:
+    assert make_tool(quotes, freshness_field=field).signature.freshness_field == field
+    assert make_tool(quote_list, freshness_field="time").signature.freshness_field == "time"
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ("rows.tine", "'rows.tine' is no field of its output"),
+        ("last.tine", "'last.tine' is no field of its output"),
+        ("rows.time.day", "'rows.time.day' is no field of its output"),
+        ("rows.is_open", "'rows.is_open' holds no time, but boolean"),
+        ("last", "'last' holds no time, but object"),
+    ],
+)
+def test_a_freshness_field_is_followed_to_its_end(field: str, message: str) -> None:
+    with pytest.raises(ToolDefinitionError, match=message):
+        make_tool(quotes, freshness_field=field)
+
+
 class Letter(BaseModel):
     sender: str
     parts: list[dict[str, str]] = []

@@ -31,6 +31,12 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.uses import ExpressionText
 from wavewright.planner.schemas.validation import InvalidSchemaError, SchemaViolation, validator_of
+from wavewright.planner.schemas.views import (
+    entry_view,
+    field_schema,
+    field_schemas,
+    scoped_schema,
+)
 from wavewright.planner.types import GATE_ID_SEPARATOR, Json, JsonObject, as_object
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -318,8 +324,9 @@ def _template_tools(
 
 
 def unknown_names(template: GoalTemplate) -> Iterator[Diagnostic]:
-    """Yield the names in a template's rules and gates of tools that it does not allow: no plan calls
-    such a tool, so the rule or the gate would hold of nothing.
+    """Yield the names in a template of what it does not have: tools in rules and gates that it does
+    not allow, gates of recipes, and fields of the result. What is said of them would hold of
+    nothing, in silence.
     """
     rules = template.rules
     allowed = {tool.name for tool in template.available_tools}
@@ -347,6 +354,8 @@ def unknown_names(template: GoalTemplate) -> Iterator[Diagnostic]:
                 f"the goal template speaks of {name!r}, which it does not allow",
                 suggest_name(name, allowed, what="its tools"),
             )
+    yield from _template_recipes(template)
+    yield from _template_allow_literals(template)
 
 
 def _template_params(
@@ -415,16 +424,25 @@ def _template_gates(template: GoalTemplate) -> Iterator[Diagnostic]:
                 "rename one of the two",
             )
         seen.add(gate.id.lower())
+    # A job's own plan may have the gates and steps, so this is said of a template alone.
     yield from _template_may_drop(template)
+
+
+def _template_recipes(template: GoalTemplate) -> Iterator[Diagnostic]:
+    """Yield the gates and steps that recipes are for and that the template does not have: such a
+    recipe would never be tried.
+    """
+    gates = [gate.id for gate in template.gates]
+    known = {gate.lower() for gate in gates}
+    steps = [] if template.own_plan is None else [step.id for step in template.own_plan.steps]
     for number, recipe in enumerate(template.recipes):
-        if recipe.gate is not None and recipe.gate.lower() not in seen:
+        if recipe.gate is not None and recipe.gate.lower() not in known:
             yield make_diagnostic(
                 "E407",
                 f"/recipes/{number}/gate",
                 f"a recipe is for the gate {recipe.gate!r}, which the template does not have",
-                suggest_name(recipe.gate, [gate.id for gate in template.gates], what="gates"),
+                suggest_name(recipe.gate, gates, what="gates"),
             )
-        steps = [] if template.own_plan is None else [step.id for step in template.own_plan.steps]
         # The steps of a sub-plan, such as `clean.fetch`, are not known here.
         if recipe.step is not None and steps and recipe.step.partition(".")[0] not in steps:
             yield make_diagnostic(
@@ -452,6 +470,26 @@ def _template_may_drop(template: GoalTemplate) -> Iterator[Diagnostic]:
                 f"'may_drop' names {name!r}, which is neither a gate nor a tool of the template",
                 suggest_name(name, known, what="gates and tools"),
             )
+
+
+def _template_allow_literals(template: GoalTemplate) -> Iterator[Diagnostic]:
+    """Yield the names in `allow_literals` that are no fields of the result, as `output_schema` has
+    it: they permit nothing.
+    """
+    for name in sorted(template.allow_literals - {"result"}):  # the name of all of it
+        place = scoped_schema(template.output_schema or {})
+        for part in name.split("."):
+            owner = entry_view(place)
+            field = field_schema(owner, part)
+            if field is None:
+                yield make_diagnostic(
+                    "E303",
+                    "/allow_literals",
+                    f"'allow_literals' names {name!r}, which is no field of the 'output_schema'",
+                    suggest_name(part, field_schemas(owner), what="fields"),
+                )
+                break
+            place = field
 
 
 def _template_schemas(template: GoalTemplate) -> Iterator[Diagnostic]:

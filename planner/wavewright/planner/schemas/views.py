@@ -28,6 +28,8 @@ _REFERENCES_FOLLOWED = 32
 _ALTERNATIVES_FOLLOWED = 8
 """Levels of anyOf in anyOf; a schema may refer to itself there."""
 _REFERENCES_INLINED = 4
+_LISTS_FOLLOWED = 8
+"""Lists of lists; a schema may refer to itself there."""
 _MAX_SCHEMA_PARTS = 10_000
 _DEFINITIONS = ("$defs", "definitions")
 
@@ -472,6 +474,17 @@ def element_schema(owner: SchemaView, place: int | None = None) -> ScopedSchema 
             return reduce(union_schema, elements) if elements else None
         case _:
             return None
+
+
+def entry_view(place: ScopedSchema) -> SchemaView:
+    """Return what a schema says of a value, or of the entries where it is a list, also of lists."""
+    view = view_schema(place)
+    for _ in range(_LISTS_FOLLOWED):
+        entry = None if view.kind == "open" else element_schema(view)
+        if entry is None:
+            break
+        view = view_schema(entry)
+    return view
 
 
 def schema_below(schema: JsonSchema, keys: Sequence[str]) -> JsonSchema | None:

@@ -18,7 +18,14 @@ from pydantic import ValidationError
 
 from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature
-from wavewright.planner.schemas.views import ScopedSchema, view_schema
+from wavewright.planner.schemas.views import (
+    ScopedSchema,
+    entry_view,
+    field_schema,
+    field_schemas,
+    scoped_schema,
+    view_schema,
+)
 from wavewright.planner.types import Effect, Json, JsonObject, JsonSchema, as_list, as_object
 from wavewright.tools.functions.code import code_hash, own_code_hash
 from wavewright.tools.functions.contracts import (
@@ -411,20 +418,31 @@ def _reserved_arguments(request: ToolCall, reserved: frozenset[str]) -> dict[str
 
 
 def check_freshness_field(name: str, path: str, schema: JsonSchema) -> None:
-    """Hold a freshness field against the output schema of its tool.
+    """Hold a freshness field against the output schema of its tool, through lists and optional parts
+    as the gate `fresh_within` follows it.
 
     Raises:
-        ToolDefinitionError: the dotted path leads to a field that the schema does not have.
+        ToolDefinitionError: the dotted path leads to a field that the schema does not have, or to
+            one that holds no time.
     """
-    node: Json = schema
+    place = scoped_schema(schema)
     for part in path.split("."):
-        properties = node.get("properties") if isinstance(node, dict) else None
-        if not isinstance(properties, dict):
-            return  # an open part of the schema: nothing to hold against it
-        if part not in properties:
-            known = ", ".join(repr(field) for field in sorted(properties))
+        owner = entry_view(place)
+        field = field_schema(owner, part)
+        if field is None:
+            known = ", ".join(repr(field) for field in sorted(field_schemas(owner)))
             raise ToolDefinitionError(
                 f"tool {name!r}: freshness_field {path!r} is no field of its output",
-                hint=f"the output has {known}",
+                hint=f"the output has {known}" if known else f"no value there has {part!r}",
             )
-        node = properties[part]
+        place = field
+    view = entry_view(place)
+    kinds = {branch.kind for branch in view.branches or (view,)}
+    if kinds.isdisjoint(_KINDS_OF_TIMES):
+        raise ToolDefinitionError(
+            f"tool {name!r}: freshness_field {path!r} holds no time, but {' or '.join(sorted(kinds))}",
+            hint="name a field with a date or a time",
+        )
+
+
+_KINDS_OF_TIMES: Final = frozenset({"string", "integer", "number", "open"})
