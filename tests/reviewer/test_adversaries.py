@@ -26,6 +26,7 @@ from tests.reviewer.scripted_runs import (
 )
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, Noted, PlanAccepted
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.written_results import check_written_result
 from wavewright.planner.diagnostics.diagnostic import error_diagnostics
@@ -100,7 +101,10 @@ class Shop(Mapping[str, object]):
         ]
 
     def _answer(self, step: Step, variables: JsonObject) -> object:
-        params = render(dict(step.params), lambda text: evaluate(text, variables, NOW))
+        try:
+            params = render(dict(step.params), lambda text: evaluate(text, variables, NOW))
+        except ExpressionError as error:
+            return Fails(error.message, "expression")
         return _call(step.tool, cast("JsonObject", params))
 
     def __iter__(self) -> Iterator[str]:
@@ -169,8 +173,16 @@ def patches(draw: st.DrawFn) -> JsonObject:
     return {"reason": "mend", "ops": ops, "expect": []}
 
 
-def planned(result: Json, items: Json, gated: tuple[JsonObject, ...]) -> ScriptedRun | None:
-    """Return the run of a planner's plan; nothing where the plan is refused."""
+def planned(
+    result: Json,
+    items: Json,
+    gated: tuple[JsonObject, ...],
+    *,
+    read: JsonObject | None = None,
+) -> ScriptedRun | None:
+    """Return the run of a planner's plan, in which the items are read as `read` says; nothing where
+    the plan is refused.
+    """
     plan = plan_of(
         {"id": "ids", "tool": "list_ids"},
         {
@@ -178,6 +190,7 @@ def planned(result: Json, items: Json, gated: tuple[JsonObject, ...]) -> Scripte
             "tool": "read_item",
             "for_each": "${steps.ids}",
             "params": {"id": "${item}"},
+            **(read or {}),
         },
         {"id": "total", "tool": "sum_up", "params": {"items": items}},
         result=result,
@@ -226,6 +239,47 @@ async def packaged(run: ScriptedRun, said: list[JsonObject], patch: JsonObject) 
             run = _played(dataclasses.replace(run, plan=plan), [*kept, accepted])
             run, found = await told(run, said[1])
     return build_package(run.plan, run.goal, run.state, found, run.tools)
+
+
+@st.composite
+def readings(draw: st.DrawFn) -> JsonObject:
+    """How a first plan reads the items: all of them or some, under conditions, or as it likes."""
+    how: JsonObject = {"for_each": draw(over), "params": {"id": draw(asked), **draw(sources)}}
+    if draw(st.booleans()):
+        how["optional"] = True
+    if draw(st.integers(0, 3)) == 0:
+        how["when"] = draw(st.sampled_from(["false", "true", "inputs.n > 5", "inputs.n > 1"]))
+    return how
+
+
+sources: st.SearchStrategy[JsonObject] = st.sampled_from(SOURCES)
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(
+    read=readings(),
+    result=st.sampled_from(
+        ["${steps.total.total}", "${has(steps.total) ? steps.total.total : 6.0}"]
+    ),
+    gated=st.sampled_from([(GATE,), (GATE, ENOUGH)]),
+    said=st.lists(reviews, min_size=2, max_size=2),
+    patch=patches(),
+)
+async def test_a_plan_that_reads_what_it_likes_is_believed_little_or_right(
+    read: JsonObject,
+    result: Json,
+    gated: tuple[JsonObject, ...],
+    said: list[JsonObject],
+    patch: JsonObject,
+) -> None:
+    run = planned({"total": result}, "${steps.items}", gated, read=read)
+    if run is None:
+        return
+    package = await packaged(run, said, patch)
+
+    assert package.review is not None
+    if package.status == "achieved" and total_of(package) != TRUTH:
+        assert package.review.confidence <= 0.3
 
 
 def total_of(package: Package) -> Json:
