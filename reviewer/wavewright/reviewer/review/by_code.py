@@ -132,9 +132,11 @@ class SettledConfidences:
 
 def assess(run: ReviewedRun) -> Assessment:
     """Return the assessment of a run."""
+    # A gate that was not evaluated on a step with an output counts as failed: nothing speaks for it.
     gates = (*failed_gates(run), *unchecked_gates(run))
     ends = step_problems(run)
     result = read_result(run)
+    # A gate on an optional step stops that step's output, which is then missing, and not the goal.
     optional = {step.id for step in run.plan.steps if step.optional}
     stopping = tuple(
         gate for gate in gates if gate.severity == "block" and gate.step not in optional
@@ -144,6 +146,7 @@ def assess(run: ReviewedRun) -> Assessment:
         gates=gates,
         problems=ends,
         result=result,
+        # A figure that the planner wrote into a step is as wrong a result as one of another type.
         faults=(*result_faults(run, result), *echoes),
         stopping_gates=stopping,
         failing_problems=tuple(end for end in ends if _fails_the_run(end)),
@@ -162,6 +165,8 @@ def _standing(
 ) -> Standing:
     """Return how far a run has come; a mandatory gate whose step has no output has not passed."""
     failed = {(gate.gate, gate.step) for gate in stopping}
+    # Code counts block gates on steps that count: a judge's verdict is a model's, a superseded step
+    # has handed its gates on, and what was skipped by a condition had nothing to be asked.
     asked = {
         (gate.id, gate.on)
         for gate in run.plan.gates
@@ -173,6 +178,7 @@ def _standing(
         and run.state.status(gate.on) != "skipped"
     }
     lacking = {(gate, step) for gate, step in asked if not run.state.is_present(step)}
+    # A judge that has failed counts as well, beside those that code has asked.
     every = asked | failed
     passed = len(every - failed - lacking)
     coverage = raw_overall(measure_evidence(run))
@@ -189,6 +195,7 @@ def _provenance(
     """Return where each field of the result comes from, and which figures came back from a step that
     a model gave them to.
     """
+    # What people write is theirs: only what a model wrote lowers a field or fails the goal.
     authored = _steps_of_models(run)
     is_of_model = run.state.rung in _MODEL_RUNGS
     provenance = PlanProvenance(run.plan, run.tools, run.goal)
@@ -198,10 +205,12 @@ def _provenance(
     for field, origins in provenance.of_result(has_stopped=run.has_stopped).items():
         part = _field_value(result.value, field)
         echoed = written.figures(part)
+        # The checker has seen no such figure: it came back from a step that it was given to.
         if echoed and not is_allowed_field(field, run.goal.allow_literals):
             what = listing(sorted(echoed), _MAX_LABELS)
             echoes.append(f"{field}: {what} stands in no data; the planner wrote it into a step")
         literals = origins.literals | echoed
+        # An answer that its question names may be there by chance, so it is a factor and no literal.
         told = written.told_answers(part)
         factors = origins.factors | told
         choices = origins.choices | provenance.words(origins) | written.option_words(part)
@@ -217,7 +226,11 @@ def _provenance(
                 factors=tuple(sorted(factors)),
                 choices=tuple(sorted(choices)),
                 computed=tuple(sorted(computed)),
-                is_by_planner=bool(authored) and bool(literals or told or (is_of_model and shaped)),
+                is_by_planner=_is_by_planner(
+                    authored,
+                    has_literals=bool(literals or told),
+                    is_shaped=is_of_model and bool(shaped),
+                ),
             )
         )
     is_empty = not any(
@@ -228,11 +241,20 @@ def _provenance(
     return tuple(fields), tuple(echoes)
 
 
+def _is_by_planner(authored: Collection[StepId], *, has_literals: bool, is_shaped: bool) -> bool:
+    """Whether what stands in a field is a model's: a patch of a person's plan may bring literals in,
+    what shapes the result is in the plan that the person wrote.
+    """
+    return bool(authored) and (has_literals or is_shaped)
+
+
 def _steps_of_models(run: ReviewedRun) -> frozenset[StepId]:
     """Return the steps that a model has written: those of its plan, or of its patches."""
     every = frozenset(step.id for step in run.plan.steps)
-    if run.state.rung in _MODEL_RUNGS or not run.state.plans:
-        return every if run.state.rung in _MODEL_RUNGS else frozenset()
+    if run.state.rung in _MODEL_RUNGS:
+        return every
+    if not run.state.plans:
+        return frozenset()
     if not any(rung is not None and rung.rung == "model" for rung in patch_rungs(run.state)):
         return frozenset()
     first = as_object(run.state.plans[0].plan)
@@ -308,10 +330,10 @@ _MAX_LABELS = 8
 
 def missing_data(assessment: Assessment) -> tuple[str, ...]:
     """Return what is missing or wrong, one line each, by the plan's names."""
-    lines = [
-        f"{_step_label(gate.step, gate.labels)}: {gate.message} (gate {gate.gate!r})"
-        for gate in assessment.gates
-    ]
+    lines: list[str] = []
+    for gate in assessment.gates:
+        where = _step_label(gate.step, gate.labels)
+        lines.append(f"{where}: {gate.message} (gate {gate.gate!r})")
     # The cause of a blocked step has a line of its own.
     listed = [end for end in assessment.problems if end.status != "blocked"]
     lines += [f"{_step_label(end.step, end.labels)}: {_problem_text(end)}" for end in listed]
@@ -332,6 +354,7 @@ def invalid_because(assessment: Assessment) -> tuple[str, ...]:
     failing = [end for end in assessment.failing_problems if end.status != "blocked"]
     lines = [f"step {end.step!r}: {_status_text(end)}" for end in failing]
     if assessment.failing_problems and not failing:
+        # All that failed was blocked, so a gate is the cause.
         lines = [
             f"gate {gate.gate!r} stopped step {gate.step!r}" for gate in assessment.stopping_gates
         ]
@@ -497,6 +520,7 @@ def _step_confidences(run: ReviewedRun) -> tuple[StepConfidence, ...]:
             )
             for source in sorted(sources[step] & confidences.keys())
         )
+        # A step is as certain as its own ceilings and the least certain step before it let it be.
         least = min((*own, *handed_on), key=lambda each: each.confidence, default=None)
         if least is not None and least.confidence < 1:
             confidences[step] = least
@@ -525,6 +549,7 @@ def _gate_action(gate: FailedGate, goal: Goal) -> RecoveryAction:
     if gate.kind == "judge" and gate.is_undecided:
         hint = gate.hint or _NO_JUDGE_HINT
         return RecoveryAction(action="configure", step=gate.step, gate=gate.gate, hint=hint)
+    # What the goal's author has written for this gate goes before what its kind suggests.
     recipe = next(recipes_for_gate(goal, gate.gate, gate.template_gate), None)
     if recipe is not None:
         action: Action = "add_step" if recipe.add and not recipe.set_params else "refetch"
@@ -541,6 +566,7 @@ def _problem_actions(end: StepProblem) -> Iterator[RecoveryAction]:
     person has refused there is none.
     """
     if end.error is None and end.status in {"cancelled", None}:
+        # Nothing of the step is wrong: a limit has ended the run before it, or in it.
         yield RecoveryAction(action="configure", step=end.step, hint=_LIMIT_HINT)
     elif end.error is not None and end.error in _FIXES:
         action, hint = _FIXES[end.error]

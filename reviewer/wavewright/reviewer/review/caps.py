@@ -84,6 +84,7 @@ CODE_REVIEW_CEILING = Ceiling(0.8, "reviewed by code alone; no model read the re
 
 def ceiling_of(record: RungRecord) -> Ceiling | None:
     """Return the ceiling that a rung puts on its result; None where it puts none."""
+    # A rung that was tried in vain says nothing of the result that another one gave.
     if record.outcome != "reached" or record.ceiling >= 1:
         return None
     because = record.because or f"{record.ladder} came from its rung {record.rung!r}"
@@ -97,6 +98,7 @@ def patch_rungs(state: RunState) -> tuple[RungRecord | None, ...]:
     rungs: list[RungRecord | None] = []
     since = state.plans[0].at if state.plans else 0.0
     for accepted in state.plans[1:]:
+        # A patch is of the last rung that was taken since the plan before it was accepted.
         records = [
             taken.rung for taken in _rungs_of(state, _RECOVERY) if since <= taken.at <= accepted.at
         ]
@@ -183,6 +185,7 @@ def verdict_caps(standing: Standing, *, is_achieved: bool) -> Iterator[CapRecord
     """Yield the caps on `overall` that follow from the verdict: it is the confidence that the goal is
     achieved with this result.
     """
+    # The three are of the goal, not of the data: they lower `overall` and no field.
     if not standing.has_result:
         yield _overall_cap(_NO_RESULT_MAX, "there is no result")
     if standing.passed < standing.mandatory:
@@ -209,10 +212,13 @@ def written_caps(provenance: Sequence[FieldProvenance], goal: Goal) -> Iterator[
         name = "the result" if written_field.field == "result" else repr(written_field.field)
         because = f"{name} was {_writing(written_field)} by the planner"
         if is_all or (written_field.literals and not is_allowed):
+            # Nothing of the result is data, or what is no data was not allowed.
             fields = [EVERY_FIELD]
         elif is_allowed or not (written_field.literals or written_field.factors):
+            # The goal lets the planner write it, or it shows what was chosen or put around it.
             fields = [written_field.field]
         else:
+            # Another value than was read: whoever reads the result would take it for the data.
             fields = [written_field.field, OVERALL]
         for field in fields:
             yield CapRecord(
@@ -349,6 +355,7 @@ def _figures(output: Json) -> Iterator[tuple[str, float]]:
 def _evaluate_cap(cap: Cap, run: ReviewedRun, origin: Literal["plan", "goal"]) -> CapRecord:
     fault: str | None = None
     applied = True
+    # A cap whose condition cannot be evaluated holds: in doubt the lower figure counts.
     try:
         answer = evaluate(condition_use(cap.when, "", "cap").expression, run.scope, run.now)
         if isinstance(answer, bool):
@@ -379,6 +386,7 @@ def _gate_ceilings(run: ReviewedRun) -> Iterator[Ceiling]:
     """
     state = run.state
     for dropped in dropped_items(run):
+        # However few are left out, the goal was asked for all of them.
         share = round(dropped.kept / dropped.total, 4)
         yield Ceiling(min(_DROPPED_MAX, share), dropped.text, dropped.step)
     for gate in state.gates:
@@ -387,6 +395,7 @@ def _gate_ceilings(run: ReviewedRun) -> Iterator[Ceiling]:
     for step in run.plan.steps:
         if step.id not in run.replaced and state.is_present(step.id):
             for name, share in warned_shares(state.steps[step.id]).items():
+                # WARNED_SHARE where all items failed, nearer to 1 the fewer did.
                 most = round(1 - (1 - WARNED_SHARE) * share, 4)
                 yield Ceiling(most, f"gate {name!r} left a warning on step {step.id!r}", step.id)
 
@@ -419,7 +428,9 @@ def _is_of_other_data(
 
     Data that makes no field may have gone into any.
     """
-    declared: Mapping[str, frozenset[str]] = made_of.get(reader, {}) if reader is not None else {}
+    if reader is None:
+        return False
+    declared = made_of.get(reader, {})
     own = declared.get(field, declared.get(field.partition(".")[0]))
     if own is None:
         return False
@@ -465,6 +476,7 @@ def _overall_confidence(
     whole = sum(1 for part in evidence if part.share == 1.0)
     why = [f"{whole} of {len(evidence)} steps complete, weighted share {raw:.2f}"]
     why += [f"{part.step}: {part.why}, counts {part.share:.2f}" for part in evidence if part.why]
+    # A stated figure is an upper bound: it may lower the raw one, and never raises it.
     lowest = min(stated.items(), key=lambda claim: claim[1], default=None)
     if lowest is not None and lowest[1] < raw:
         why.append(f"{lowest[0]} states {lowest[1]:.2f}")
