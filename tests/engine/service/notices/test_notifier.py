@@ -292,6 +292,14 @@ async def mail_server(
         server.close()
 
 
+LOGIN = "ann:${env:MAIL_PASSWORD}@"
+
+
+@pytest.fixture(autouse=True)
+def mail_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAIL_PASSWORD", "secret")
+
+
 async def mail_of_failure(site: Site, address: str, to: str = "a@example.org") -> Notifier:
     """Have a job fail of which a mail is sent by the server of an address, and return who sends."""
     daemon = site.daemon(f"""\
@@ -320,7 +328,7 @@ async def test_a_mail_goes_to_those_who_are_named(site: Site) -> None:
 
 @pytest.mark.parametrize(
     ("scheme", "login"),
-    [("smtps", "ann:secret@"), ("starttls", "ann:secret@"), ("smtp", "ann:secret@"), ("smtp", "")],
+    [("smtps", LOGIN), ("starttls", LOGIN), ("smtp", LOGIN), ("smtp", "")],
 )
 async def test_a_mail_is_encrypted_for_a_server_that_is_trusted(
     site: Site,
@@ -343,7 +351,7 @@ async def test_no_mail_goes_to_a_server_whose_certificate_is_not_trusted(
 ) -> None:
     letters = Letters()
     async with mail_server(letters, certificates, begins_encrypted=scheme == "smtps") as port:
-        await mail_of_failure(site, f"{scheme}://ann:secret@localhost:{port}")
+        await mail_of_failure(site, f"{scheme}://{LOGIN}localhost:{port}")
 
     assert letters.taken == []
     assert "the certificate of the mail server is not trusted" in site.output.getvalue()
@@ -479,7 +487,7 @@ async def test_a_mail_waits_for_a_login_that_is_refused(site: Site) -> None:
         return AuthResult(success=bool(is_changed), handled=False)
 
     async with mail_server(letters, take_login=take_new_login) as port:
-        daemon = await mail_of_failure(site, f"smtp://ann:secret@127.0.0.1:{port}")
+        daemon = await mail_of_failure(site, f"smtp://{LOGIN}127.0.0.1:{port}")
         assert "SMTPAuthenticationError 535" in site.output.getvalue()
         is_changed.append(True)
         site.now += 11
