@@ -59,6 +59,8 @@ class _Bus:
         (join, ["a", "b"], {"left": "x"}, ["x-a", "x-b"]),
         (join, ["${inputs}"], {"right": "x", "mark": ""}, ["${inputs}x"]),
         (join, [{"l": "a", "r": "b"}], {"left": "${item.l}", "right": "${item.r}"}, ["a-b"]),
+        (join, ["a"], {"left": "${string(item)}", "right": "${ item }"}, ["a-a"]),
+        (join, ["a", "b"], {"left": "#${index}"}, ["#0-a", "#1-b"]),
         (join, ["a"], {"right": "${index}: ${item}"}, None),
     ],
 )
@@ -85,6 +87,16 @@ async def test_more_items_are_mapped_than_a_models_plan_may_have(ww: Wavewright)
         run = await ww.map(halve, range(0, 4_000, 2))
 
     assert len(run.result) == 2_000
+
+
+async def test_a_retry_over_a_longer_list_asks_for_as_many_successes(ww: Wavewright) -> None:
+    async with ww:
+        run = await ww.map(halve, [2, 4], min_ok=5)
+        longer = await ww.retry(run.id, set={"items": [*range(8)]}, tools=[halve])
+        enough = await ww.retry(run.id, set={"items": [*range(10)]}, tools=[halve])
+
+    assert (run.status, longer.status, enough.status) == ("achieved", "not_achieved", "achieved")
+    assert enough.result == [0, 1, 2, 3, 4]
 
 
 async def test_calls_that_fail_are_left_out_and_told_with_input_and_traceback(
@@ -122,6 +134,24 @@ async def test_a_table_has_a_row_for_each_call(ww: Wavewright) -> None:
         run.to_frame("od")
 
 
+@pytest.mark.parametrize("size", [2**53 + 1, 2**70 + 1])
+async def test_integers_in_a_table_stay_exact_beside_calls_that_failed(
+    ww: Wavewright, size: int
+) -> None:
+    def count(number: int) -> int:
+        """Count, where there is something."""
+        if number == 0:
+            raise ValueError("there is nothing")
+        return number
+
+    async with ww:
+        run = await ww.map(count, [size, 0, 1])
+
+    frame: Any = run.to_frame()
+    assert frame.output.isna().tolist() == [False, True, False]
+    assert frame.output.dropna().tolist() == [size, 1]
+
+
 async def test_what_cannot_be_mapped_is_refused_with_a_hint(ww: Wavewright) -> None:
     async with ww:
         with pytest.raises(ItemsRefused, match="give a list"):
@@ -132,6 +162,8 @@ async def test_what_cannot_be_mapped_is_refused_with_a_hint(ww: Wavewright) -> N
             await ww.map(halve, [1], "number")  # type: ignore[arg-type]
         with pytest.raises(ItemsRefused, match="name where an item goes"):
             await ww.map(nothing, [1])
+        with pytest.raises(PlanError, match="is not closed"):
+            await ww.map(halve, [1], {"number": "${item"})
         with pytest.raises(PlanError, match="no such tool"):
             await ww.map("halve", [1])
         with pytest.raises(WavewrightError, match="nan"):

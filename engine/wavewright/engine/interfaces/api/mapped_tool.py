@@ -10,8 +10,11 @@ from wavewright.config.errors import WavewrightError
 from wavewright.engine.interfaces.api.given_functions import with_function
 from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan, named_values
 from wavewright.engine.run.project.tools import tools_of_plan
-from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.types import Json, StepId, as_list, as_object
+from wavewright.planner.cel.embedded import iterate_strings, reads
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, Plan, Step
+from wavewright.planner.plans.uses import embedded_uses
+from wavewright.planner.types import StepId, as_object
 from wavewright.tools.functions.results import written_as_json
 from wavewright.tools.functions.tool import Tool
 
@@ -58,32 +61,32 @@ def plan_over_items(
     # A table of pandas is a list of rows as it stands; whatever else can be iterated is listed.
     listed = items if hasattr(items, "to_dict") else [*items]
     plan = new_plan({"items": listed})
-    assert plan.document is not None
-    inputs = as_object(as_object(plan.document.value).get("inputs"))
-    count = len(as_list(inputs.get("items")))
     named = named_values(params, "`params`")
     shared = as_object(written_as_json(dict(named), "`params`"))
-    if not any("${item" in text for text in _texts(shared)):
+    if not any(_reads_item(text) for _, text in iterate_strings(shared)):
         shared = {_item_parameter(plan, tool, params): "${item}", **shared}
-    fields: dict[str, object] = {"for_each": "${inputs.items}", "max_items": max(1, count)}
+    # Whoever gives the list has chosen its length, and a retry may give a longer one.
+    fields: dict[str, object] = {
+        "for_each": "${inputs.items}",
+        "max_items": LIMITS_OF_OWN_PLANS.max_items,
+    }
     if min_ok is not None:
-        fields["min_ok"] = min(min_ok, count)
+        fields["min_ok"] = min_ok
     if concurrency is not None:
         fields["concurrency"] = concurrency
     return plan.step(STEP, tool, shared, **fields).returns(f"${{steps.{STEP}}}")
 
 
-def _texts(value: Json) -> list[str]:
-    """Return the texts in a value of JSON."""
-    match value:
-        case str():
-            return [value]
-        case list():
-            return [text for part in value for text in _texts(part)]
-        case dict():
-            return [text for part in value.values() for text in _texts(part)]
-        case _:
-            return []
+def _reads_item(text: str) -> bool:
+    try:
+        return any(
+            read.root == "item"
+            for use in embedded_uses(text, "", "params")
+            for read in reads(use.expression)
+        )
+    except ExpressionError:
+        # The check of the plan names the fault; another parameter is not filled for it.
+        return True
 
 
 def _item_parameter(

@@ -14,7 +14,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
 
 import anyio
 import anyio.abc
@@ -374,7 +374,21 @@ def frame_of_run(state: RunState, only: str | None) -> pd.DataFrame:
     rows = [row for step in steps for row in _rows_of(plan, step, state)]
     frame = library.DataFrame(rows, columns=[*_COLUMNS])
     # Positions of items stay whole numbers beside steps that have none.
-    return cast("pd.DataFrame", frame.astype({"item": "Int64"}))
+    frame["item"] = frame["item"].astype("Int64")
+    outputs = [row["output"] for row in rows]
+    if {type(output) for output in outputs} == {int, type(None)}:
+        # Pandas has made floats of them, which are not exact.
+        frame["output"] = library.Series(outputs, dtype=_type_of_integers(outputs))
+    return cast("pd.DataFrame", frame)
+
+
+def _type_of_integers(outputs: list[object]) -> str:
+    """Return the type of a column of integers, some of which are missing."""
+    fit = all(abs(output) < _LIMIT_OF_INT64 for output in outputs if isinstance(output, int))
+    return "Int64" if fit else "object"
+
+
+_LIMIT_OF_INT64: Final = 2**63
 
 
 def _rows_of(plan: Plan, step: Step, state: RunState) -> Iterator[dict[str, object]]:
