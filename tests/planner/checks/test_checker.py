@@ -324,6 +324,25 @@ def test_a_conditional_step_may_be_absent_as_well() -> None:
     ]
 
 
+def test_a_list_is_read_before_the_condition_on_its_items_is_asked() -> None:
+    prices = {"id": "many", "tool": "prices", "when": "1 < 2"}
+    each = {
+        "id": "each",
+        "tool": "price",
+        "for_each": "${steps.many}",
+        "when": "1 < 2 && item.close > 1.0",
+        "params": {"code": "${item.code}"},
+    }
+    asking = {**each, "for_each": "${has(steps.many) ? steps.many : []}"}
+
+    [fault] = check(plan_of(prices, each), None, TOOLS)
+
+    assert (fault.code, fault.pointer) == ("E306", "/steps/1/for_each")
+    # A condition of the step would change nothing.
+    assert fault.hint == "ask first: has(steps.many) ? … : …"
+    assert codes(plan_of(prices, asking)) == []
+
+
 def test_a_result_and_a_gate_on_the_step_itself_may_read_what_may_be_absent() -> None:
     plan = plan_of(
         ABSENT,

@@ -304,6 +304,85 @@ result: ${steps.last}
     ]
 
 
+ITEMS: Final = """\
+inputs: {days: 10}
+steps:
+  - {id: fetch, tool: fetch, params: {code: A, days: "${inputs.days}"}}
+  - {id: each, tool: sum, for_each: "${steps.fetch.rows}", when: item > 1, params: {rows: ["${item}"]}}
+  - {id: sum, tool: sum, params: {rows: "${steps.each}"}}
+result: ${steps.sum}
+"""
+SHARED_CONDITION: Final = """\
+inputs: {days: 10}
+steps:
+  - {id: fetch, tool: fetch, params: {code: A, days: "${inputs.days}"}}
+  - {id: part, tool: sum, when: steps.fetch.rows.size() > 1, params: {rows: "${steps.fetch.rows}"}}
+  - {id: sum, tool: sum, when: steps.fetch.rows.size() > 1, params: {rows: ["${steps.part}"]}}
+result: "${has(steps.sum) ? steps.sum : 0.0}"
+"""
+CHAIN: Final = """\
+steps:
+  - {id: fetch, tool: fetch, params: {code: A, days: 3}}
+  - {id: part, tool: sum, params: {rows: "${steps.fetch.rows}"}}
+  - {id: sum, tool: sum, params: {rows: ["${steps.part}"]}}
+"""
+
+
+@pytest.mark.parametrize(
+    "called",
+    [
+        pytest.param(ITEMS, id="a condition on items"),
+        pytest.param(SHARED_CONDITION, id="a condition that a step and its reader have"),
+        pytest.param(
+            f"{CHAIN}result: ${{steps.sum}}\n"
+            "stop: {when: steps.fetch.rows.size() == 0, result: 0.0}\n",
+            id="a stop",
+        ),
+        pytest.param(
+            f"{CHAIN}result: ${{steps.sum}}\n"
+            "caps: [{field: overall, when: steps.part > 3, max: 0.5, because: much}]\n",
+            id="a cap",
+        ),
+        pytest.param(
+            "steps:\n  - {id: loop, plan: looped, repeat: {until: steps.loop > 3, max: 3}}\n"
+            "result: ${steps.loop}\n",
+            id="a loop",
+        ),
+    ],
+)
+def test_any_sound_plan_can_be_an_optional_sub_plan(called: str) -> None:
+    looped = f"{CHAIN}result: ${{steps.sum}}\n"
+    text = "steps: [{id: clean, plan: called, optional: true}]\nresult: ${steps.clean}\n"
+
+    assert errors(expand(called, looped=looped)) == []
+    assert errors(expand(text, called=called, looped=looped)) == []
+
+
+def test_what_is_computed_of_items_is_absent_where_their_list_is() -> None:
+    text = "steps: [{id: clean, plan: called, optional: true}]\nresult: ${steps.clean}\n"
+    plan = expand(text, called=ITEMS).plan
+
+    assert plan.step("clean.each").for_each == (
+        "${has(steps.`clean.fetch`) ? (steps.`clean.fetch`.rows) : []}"
+    )
+    # Without its list the step ends empty: that is no sum of 0.
+    assert plan.step("clean.sum").when == "has(steps.`clean.each`) && has(steps.`clean.fetch`)"
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["when: inputs.days > 3", "repeat: {until: steps.clean > 3, max: 2}"],
+)
+def test_a_list_of_items_with_a_condition_is_empty_where_the_call_is_skipped(call: str) -> None:
+    text = f"inputs: {{days: 3}}\nsteps: [{{id: clean, plan: called, {call}}}]\n"
+    plan = expand(text, called=ITEMS).plan
+    run = "clean.2" if "repeat" in call else "clean"
+
+    assert plan.step(f"{run}.each").for_each == (
+        f"${{has(steps.`{run}.fetch`) ? (steps.`{run}.fetch`.rows) : []}}"
+    )
+
+
 LOOP = """\
 steps:
   - id: again

@@ -70,6 +70,8 @@ class _ReferenceContext(NamedTuple):
     own: str | None = None
     """Id of the step that is being computed, and so cannot be read."""
     tolerates_absence: bool = False
+    before_condition: bool = False
+    """Whether the condition of `step` is asked after what is read: of a list whose items it is on."""
 
 
 def check_references(subject: CheckContext) -> Iterator[Diagnostic]:
@@ -128,8 +130,10 @@ def _check_step(
 ) -> Iterator[Diagnostic]:
     present: frozenset[str] = guarded_steps(step.when) if step.when is not None else frozenset()
     reader = _ReferenceContext(f"step {step.id!r}", step=step, present=present, own=step.id)
-    # A condition on items is asked after the list is there.
-    lists = reader._replace(present=frozenset()) if asks_each_item(step) else reader
+    lists = reader
+    if asks_each_item(step):
+        # A condition on items is asked after the list is there.
+        lists = reader._replace(present=frozenset(), before_condition=True)
     for text in texts:
         yield from _check_text(subject, text, lists if text.role == "for_each" else reader)
         if text.text == step.for_each and text.role == "for_each" and not _is_one_expression(text):
@@ -247,7 +251,7 @@ def _check_step_read(
         why = "it is optional" if step.optional else "it has a condition"
         where = (
             ""
-            if reader.step is None or use.role in ("when", "gate")
+            if reader.step is None or reader.before_condition or use.role in ("when", "gate")
             else f", or give {reader.name} `when: has({step_path(name)})`"
         )
         return _read_diagnostic(
@@ -272,7 +276,8 @@ def _runs_with(
     there = [
         subject.steps.get(StepId(name)) for name in (*reader.present, *guarded_steps(expression))
     ]
-    whens = [one.when for one in (reader.step, *there) if one is not None and one.when is not None]
+    running = there if reader.before_condition else [reader.step, *there]
+    whens = [one.when for one in running if one is not None and one.when is not None]
     conditions = joined_conditions(step.when)
     return any(conditions <= joined_conditions(when) for when in whens)
 
@@ -398,7 +403,7 @@ def _read_diagnostic(
 
 def _condition(reader: _ReferenceContext, name: str) -> Mend | None:
     """Return the condition that skips a step where one that it reads is absent; its own stays."""
-    if reader.step is None or reader.output is not None:
+    if reader.step is None or reader.output is not None or reader.before_condition:
         return None
     asked = f"has({step_path(name)})"
     if reader.step.when is None:

@@ -347,7 +347,7 @@ def with_stop(plan: Plan, *, among: Collection[StepId] | None = None) -> Plan:
         else step
         for step in plan.steps
     )
-    caps = tuple(_changed(cap, when=_asking_for(cap.when, stopped)) for cap in plan.caps)
+    caps = tuple(_changed(cap, when=asking_for(cap.when, stopped)) for cap in plan.caps)
     return plan.model_copy(update={"steps": steps, "caps": caps})
 
 
@@ -364,39 +364,49 @@ def _step_that_stops(step: Step, goes_on: str, stopped: frozenset[StepId]) -> St
     if step.when is not None and joined_conditions(goes_on) <= joined_conditions(step.when):
         return step
     when = goes_on
-    for_each = step.for_each
+    for_each: Json = step.for_each
     if step.when is not None:
         own = bare_expression(step.when).expression
         when = f"{goes_on} && ({own})"
-        if asks_each_item(step) and isinstance(for_each, str):
+        if asks_each_item(step):
             # Such a condition is asked after the list is there, which may read skipped steps.
-            for_each = _list_where_there(for_each, stopped)
+            for_each = list_where_there(for_each, stopped)
     return step.model_copy(update={"when": when, "for_each": for_each})
 
 
-def _list_where_there(text: str, stopped: frozenset[StepId]) -> str:
+def list_where_there(items: Json, absent: frozenset[StepId]) -> Json:
+    """Return the list of a `for_each` that is empty where one of the steps that it reads without
+    asking is not there.
+
+    Args:
+        items: The list, or a text that gives one.
+        absent: The steps that may be absent.
+    """
     try:
-        expression = bare_expression(text).expression
-        missing = unguarded(expression, stopped)
+        expression = as_expression(items)
+        missing = unguarded(expression, absent)
     except ExpressionError:
-        return text
-    if not missing:
-        return text
-    return f"${{{' && '.join(missing)} ? ({expression}) : []}}"
+        return items
+    return f"${{{' && '.join(missing)} ? {expression} : []}}" if missing else items
 
 
-def _asking_for(condition: str, stopped: frozenset[StepId]) -> str:
-    """Return a condition that is false where one of the stopped steps that it reads is not there."""
+def asking_for(condition: str, absent: frozenset[StepId]) -> str:
+    """Return a condition that is false where a step that it reads without asking is not there.
+
+    Args:
+        condition: A bare condition.
+        absent: The steps that may be absent.
+    """
     try:
         expression = bare_expression(condition).expression
-        missing = unguarded(expression, stopped)
+        missing = unguarded(expression, absent)
     except ExpressionError:
         return condition
     return f"{' && '.join(missing)} && ({expression})" if missing else condition
 
 
-def unguarded(expression: str, stopped: frozenset[StepId]) -> list[str]:
-    """Return the questions for the stopped steps that an expression reads without asking."""
+def unguarded(expression: str, absent: frozenset[StepId]) -> list[str]:
+    """Return the questions for the absent steps that an expression reads without asking."""
     asked = guarded_steps(expression)
     return list(
         dict.fromkeys(
@@ -404,7 +414,7 @@ def unguarded(expression: str, stopped: frozenset[StepId]) -> list[str]:
             for read in reads(expression)
             if read.root == "steps"
             and read.name is not None
-            and read.name in stopped
+            and read.name in absent
             and not read.guarded
             and read.name not in asked
         )

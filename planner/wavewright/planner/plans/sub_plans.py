@@ -10,7 +10,7 @@ nothing of sub-plans: it has one graph, one budget, and one journal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,7 @@ from typing import Final
 from wavewright.config.sources import DocumentError
 from wavewright.planner.cel.embedded import (
     bare_expression,
+    guarded_steps,
     iterate_strings,
     step_path,
 )
@@ -26,7 +27,13 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, mak
 from wavewright.planner.language.plan import SUB_PLAN, Cap, Gate, Plan, Repeat, Step
 from wavewright.planner.plans.binding import repoint_condition, repoint_value
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.plans.let_and_stop import reads_joined, with_let, with_stop
+from wavewright.planner.plans.let_and_stop import (
+    asking_for,
+    list_where_there,
+    reads_joined,
+    with_let,
+    with_stop,
+)
 from wavewright.planner.plans.sub_plan_call import (
     ExpandedPlace,
     ExpandedPlan,
@@ -34,7 +41,7 @@ from wavewright.planner.plans.sub_plan_call import (
     SubPlanCall,
     SubPlanReader,
 )
-from wavewright.planner.plans.uses import ExpressionText, asks_each_item, value_reads
+from wavewright.planner.plans.uses import ExpressionText, asks_each_item, step_texts, value_reads
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
 
 _UNFIT: Final = (
@@ -213,11 +220,14 @@ class _Expansion:
             # Only the first steps wait for what the call waits for: the others wait for them.
             waits = () if awaited else step.depends_on
             items = rewriting.value(child.for_each) if step.for_each is None else step.for_each
+            if asks_each_item(child) and (step.optional or when is not None):
+                # Its condition is asked after the list is there, which reads steps that are not.
+                items = list_where_there(items, _ids_of_run(call, run))
             update = {
                 "id": StepId(f"{run}.{child.id}"),
                 "params": rewriting.value(child.params),
                 "for_each": items,
-                "when": _all_of([when, own_when, *_present(step, run, graph, awaited)]),
+                "when": _all_of([when, own_when, *_present_for(child, step, run, graph)]),
                 "optional": child.optional or step.optional,
                 "depends_on": (*waits, *(StepId(f"{run}.{name}") for name in child.depends_on)),
             }
@@ -243,6 +253,8 @@ class _Expansion:
             result, present = sub_plan_stop.result_with_stop(call, rewriting, result)
         read = value_reads(result)
         resting = [name for name in graph.terminal if name not in read]
+        texts = [ExpressionText(place, text, "result") for place, text in iterate_strings(result)]
+        there = _present(step, run, graph, [*read, *resting], _unasked_reads(texts))
         place_of_result = f"/steps/{len(self._steps)}/params/result"
         self._add(
             Step(
@@ -251,7 +263,7 @@ class _Expansion:
                 why=step.why,
                 params={"result": rewriting.value(result)},
                 for_each=step.for_each,
-                when=_all_of([when, *_present(step, run, graph, [*read, *resting]), *present]),
+                when=_all_of([when, *there, *present]),
                 optional=step.optional,
                 depends_on=tuple(StepId(f"{run}.{name}") for name in resting),
             ),
@@ -278,9 +290,13 @@ class _Expansion:
         is_whole = self._plan.result == f"${{{step_path(call.step.id)}}}"
         for number, cap in enumerate(call.inner.plan.caps):
             holds = rewriting.condition(cap.when)
+            if call.step.optional:
+                holds = asking_for(holds, _ids_of_run(call, run))
+            if call.step.optional or when is not None:
+                holds = f"has({step_path(run)}) && ({holds})"
             update = {
                 "field": cap.field if is_whole else "overall",
-                "when": holds if when is None else f"has({step_path(run)}) && ({holds})",
+                "when": holds,
                 "because": f"{run}: {cap.because}",
             }
             self.caps.append((cap.model_copy(update=update), call.place(f"/caps/{number}")))
@@ -290,18 +306,60 @@ class _Expansion:
         self._steps.append(step)
 
 
-def _present(step: Step, run: str, graph: PlanGraph, names: Iterable[StepId]) -> list[str]:
-    """Return the conditions that steps of an optional sub-plan are there, but for those that may be
-    absent anyway.
+def _ids_of_run(call: SubPlanCall, run: str) -> frozenset[StepId]:
+    """Return the ids of a sub-plan's steps in one run of it."""
+    return frozenset(StepId(f"{run}.{step.id}") for step in call.inner.plan.steps)
+
+
+def _present_for(child: Step, step: Step, run: str, graph: PlanGraph) -> list[str]:
+    """Return the conditions that what a step of an optional sub-plan waits for is there."""
+    asked = frozenset[str]() if child.when is None else guarded_steps(child.when)
+    unasked = _unasked_reads(step_texts(child, 0), asked)
+    return _present(step, run, graph, graph.dependencies[child.id], unasked)
+
+
+def _present(
+    step: Step, run: str, graph: PlanGraph, names: Iterable[StepId], unasked: Collection[StepId]
+) -> list[str]:
+    """Return the conditions that steps of an optional sub-plan are there.
+
+    One that has a condition of its own may be absent anyway, so its readers ask for it, unless they
+    have that condition, too: for these, `unasked`, the condition says no longer that it is there.
+
+    Args:
+        step: The call of the sub-plan.
+        run: The id of this run of it.
+        graph: The sub-plan's own.
+        names: The steps that are waited for.
+        unasked: Those that are read without `has()`.
     """
     if not step.optional:
         return []
-    children = [graph.steps[name] for name in names if name in graph.steps]
-    return [
-        f"has({step_path(f'{run}.{child.id}')})"
-        for child in children
-        if not child.optional and child.when is None
-    ]
+    conditions: list[str] = []
+    for child in (graph.steps[name] for name in names if name in graph.steps):
+        if child.optional:
+            continue
+        if child.when is None or asks_each_item(child) or child.id in unasked:
+            conditions.append(f"has({step_path(f'{run}.{child.id}')})")
+        if asks_each_item(child):
+            # It ends empty where its list is missing: that is no result, so this is asked as well.
+            conditions += _present_for(child, step, run, graph)
+    return [*dict.fromkeys(conditions)]
+
+
+def _unasked_reads(
+    texts: Iterable[ExpressionText], asked: Collection[str] = ()
+) -> frozenset[StepId]:
+    """Return the steps that texts read without asking for them, but for those asked elsewhere."""
+    return frozenset(
+        StepId(read.name)
+        for text in texts
+        for reads_of_use in text.reads.values()
+        if not isinstance(reads_of_use, ExpressionError)
+        for read in reads_of_use
+        if read.root == "steps" and read.name is not None
+        if not read.guarded and read.name not in asked
+    )
 
 
 def reading_faults(error: PlanError | DocumentError) -> Iterator[tuple[str, str | None]]:
