@@ -90,7 +90,7 @@ class BrokenPlan:
         text, goal = self._text(), self._goal()
         if text.plan is None or text.diagnostics:
             return [], []
-        plan = text.plan if goal is None else bind_plan(text.plan, goal, tools())
+        plan = text.plan if goal is None else bind_plan(text.plan, goal)
         left = self._allowance()
         alone = errors_in(plan, goal, tools(), allowance=left)
         return error_diagnostics(check(plan, goal, tools(), allowance=left)), alone
@@ -107,7 +107,7 @@ class BrokenPlan:
         expanded = expand_plan(text.plan, Path(), self._sub_plan, (self.plan_file.name,))
         if expanded.faults:
             return tuple(locate_diagnostics(expanded.faults, text.document)), text.source
-        plan = expanded.plan if goal is None else bind_plan(expanded.plan, goal, tools())
+        plan = expanded.plan if goal is None else bind_plan(expanded.plan, goal)
         can_ask = self._case.get("can_ask", True)
         checked = check(plan, goal, tools(), allowance=self._allowance(), can_ask=can_ask)
         if self._case.get("strict"):

@@ -120,7 +120,7 @@ def run_plan(
     """
     goal = goal or goal_for(plan)
     known = tools_of(plan, *tools)
-    plan = bind_plan(plan, goal, known)
+    plan = bind_plan(plan, goal)
     clock = _Clock(started)
     events: list[Event] = [
         RunStarted(

@@ -198,7 +198,7 @@ def planned(
     )
     goal = goal_for(plan, inputs={"n": 3}, gates=[*gated])
     known = {tool.name: tool for tool in TOOLS}
-    bound = bind_plan(plan, goal, known)
+    bound = bind_plan(plan, goal)
     found = [*check(bound, goal, known), *check_written_result(bound, goal, known)]
     if error_diagnostics(found):
         return None

@@ -138,7 +138,7 @@ def run(
     plan = plan_of(*steps.values(), result=result)
     goal = goal_for(plan, inputs={"n": 3}, text=text)
     known = {tool.name: tool for tool in TOOLS}
-    bound = bind_plan(plan, goal, known)
+    bound = bind_plan(plan, goal)
     if error_diagnostics([*check(bound, goal, known), *check_written_result(bound, goal, known)]):
         return None
     answers = {"x": answer, **ANSWERS}

@@ -42,7 +42,7 @@ def plan_of(job: Job) -> Plan:
 def codes_of_faults(steps: list[dict[str, Any]]) -> set[str]:
     """Return the codes of what the checker says of a plan under the template."""
     _, goal, tools = read_job("stocks.job.yaml")
-    plan = bind_plan(Plan.model_validate({"steps": steps}), goal, tools.signatures)
+    plan = bind_plan(Plan.model_validate({"steps": steps}), goal)
     return {
         found.code for found in check(plan, goal, tools.signatures) if found.severity == "error"
     }
@@ -73,7 +73,7 @@ def summary(**params: Json) -> dict[str, Any]:
 def test_each_job_has_a_sound_plan(name: str) -> None:
     job, goal, tools = read_job(name)
 
-    plan = bind_plan(plan_of(job), goal, tools.signatures)
+    plan = bind_plan(plan_of(job), goal)
 
     assert check(plan, goal, tools.signatures) == []
 
@@ -86,13 +86,13 @@ def test_a_planners_own_plan_passes_the_same_rules() -> None:
 def test_one_stock_without_prices_is_not_the_loss_of_the_others_whoever_wrote_the_plan(
     given: dict[str, Any], bound: int
 ) -> None:
-    _, goal, tools = read_job("stocks.job.yaml")
+    _, goal, _ = read_job("stocks.job.yaml")
     plan = Plan.model_validate({"steps": [{**PRICES, **given}, summary()]})
 
-    once = bind_plan(plan, goal, tools.signatures)
+    once = bind_plan(plan, goal)
 
     assert once.step("prices").min_ok == bound
-    assert bind_plan(once, goal, tools.signatures) == once
+    assert bind_plan(once, goal) == once
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_a_plan_against_the_rules_is_refused(steps: list[dict[str, Any]], code: 
 
 
 def test_terminal_analysis_is_told_what_it_must_contain() -> None:
-    job, goal, tools = read_job("stocks.job.yaml")
+    job, goal, _ = read_job("stocks.job.yaml")
 
-    bound = bind_plan(plan_of(job), goal, tools.signatures).step("summary")
+    bound = bind_plan(plan_of(job), goal).step("summary")
 
     assert bound.params["required_tickers"] == ["AAPL", "AMZN", "IBM", "MSFT", "GOOG"]
     assert bound.params["benchmark_codes"] == ["EQUAL_WEIGHT"]

@@ -54,7 +54,7 @@ def found(
     )
     goal = resolve_goal(JOB, template)
     plan = Plan.model_validate_json(json.dumps({"steps": list(steps), **more}))
-    diagnostics = check(bind_plan(plan, goal, TOOLS) if is_bound else plan, goal, TOOLS)
+    diagnostics = check(bind_plan(plan, goal) if is_bound else plan, goal, TOOLS)
     return [(one.code, one.pointer) for one in diagnostics if one.severity == "error"]
 
 
@@ -119,7 +119,7 @@ def test_benchmarks_are_known_by_where_they_come_from_where_no_value_is_known(
     goal = resolve_goal(Job(name="job", inputs={"indices": []}), template)
     plan = Plan.model_validate_json(json.dumps({"steps": [{"id": "a", "tool": "price", **step}]}))
 
-    assert [one.code for one in check(bind_plan(plan, goal, TOOLS), goal, TOOLS)] == ["E504"]
+    assert [one.code for one in check(bind_plan(plan, goal), goal, TOOLS)] == ["E504"]
 
 
 EXCLUSIVE = {"tags": {"param": "tags", "exclusive": [["x", "y", "z"]], "required": ["x"]}}

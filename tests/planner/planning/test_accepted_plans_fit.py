@@ -168,7 +168,7 @@ def test_a_plan_with_any_value_that_the_checker_accepts_fits(
     if is_beyond_the_schema(name, value, result):
         return
 
-    read = bind_plan(Plan.model_validate(plan), GOAL, TOOLS)
+    read = bind_plan(Plan.model_validate(plan), GOAL)
     is_accepted = not errors_in(read, GOAL, TOOLS)
 
     assert not is_accepted or violations(plan, TOOLS) == [], json.dumps(plan)

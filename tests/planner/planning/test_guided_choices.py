@@ -195,7 +195,7 @@ def test_every_sequence_of_choices_is_a_plan_without_errors(
     for result in [*made.results, *composed]:
         plan = made.ending(result)
         assert plan is not None
-        bound = bind_plan(plan, goal, tools)
+        bound = bind_plan(plan, goal)
         assert error_diagnostics(check(bound, goal, tools)) == []
         gives = PlanTypes(bound, goal, tools).value(plan.result)
         items = as_object(gives.get("items"))
@@ -356,7 +356,7 @@ def test_calls_of_an_answer_can_be_made_by_the_next_step() -> None:
         ("dispatch ${steps.ask_model.wanted}", {"call": "${item}"}),
     )
 
-    bound = bind_plan(made.plan("${steps.dispatch}"), made.goal, ASKING)
+    bound = bind_plan(made.plan("${steps.dispatch}"), made.goal)
     assert made.steps[-1].tool == "dispatch.look_up.mail"
     assert made.steps[-1].concurrency == 1
     assert error_diagnostics(check(bound, made.goal, ASKING)) == []

@@ -22,7 +22,7 @@ def made(goal: Goal, tools: dict[str, ToolSignature] = TOOLS) -> Plan:
     plan = minimal_plan(goal, tools)
     assert isinstance(plan, Plan), plan
     assert [
-        one for one in check(bind_plan(plan, goal, tools), goal, tools) if one.severity == "error"
+        one for one in check(bind_plan(plan, goal), goal, tools) if one.severity == "error"
     ] == []
     return plan
 
@@ -182,4 +182,4 @@ def test_a_step_waits_for_nothing_that_it_waits_for_anyway() -> None:
     plan = made(goal, tools)
 
     assert [step.tool for step in plan.steps] == ["list_notes", "read_note", "rank"]
-    assert [one.code for one in check(bind_plan(plan, goal, tools), goal, tools)] == []
+    assert [one.code for one in check(bind_plan(plan, goal), goal, tools)] == []

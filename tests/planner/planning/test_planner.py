@@ -419,9 +419,7 @@ async def test_no_plan_comes_out_that_has_an_error() -> None:
     assert done.plan is not None
     goal = goal_of()
     assert [
-        one
-        for one in check(bind_plan(done.plan, goal, TOOLS), goal, TOOLS)
-        if one.severity == "error"
+        one for one in check(bind_plan(done.plan, goal), goal, TOOLS) if one.severity == "error"
     ] == []
 
 

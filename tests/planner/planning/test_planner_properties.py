@@ -106,7 +106,7 @@ def test_whatever_is_answered_there_is_a_sound_plan_or_a_reason(
     goal = weather_goal()
 
     if done.plan is not None:
-        found = check(bind_plan(done.plan, goal, TOOLS), goal, TOOLS)
+        found = check(bind_plan(done.plan, goal), goal, TOOLS)
         assert [one.code for one in found if one.severity == "error"] == []
         assert done.rung == done.rungs[-1].rung
         assert done.question is None

@@ -44,7 +44,7 @@ PLAN = Plan(
 
 
 def test_a_gate_on_a_tool_becomes_one_gate_a_step() -> None:
-    bound = bind_plan(PLAN, GOAL, TOOLS)
+    bound = bind_plan(PLAN, GOAL)
 
     assert [(gate.id, gate.on) for gate in bound.gates] == [
         ("fresh__a", "a"),
@@ -61,15 +61,15 @@ def test_the_template_gate_of_a_bound_gate_is_known() -> None:
 
 
 def test_the_goals_inputs_win_and_the_plans_own_stay() -> None:
-    assert bind_plan(PLAN, GOAL, TOOLS).inputs == {"codes": ["A", "B"], "own": 1}
+    assert bind_plan(PLAN, GOAL).inputs == {"codes": ["A", "B"], "own": 1}
 
 
 def test_caps_of_the_goal_are_added() -> None:
-    assert bind_plan(PLAN, GOAL, TOOLS).caps == GOAL.caps
+    assert bind_plan(PLAN, GOAL).caps == GOAL.caps
 
 
 def test_terminal_steps_get_their_parameters_as_literals() -> None:
-    bound = bind_plan(PLAN, GOAL, TOOLS)
+    bound = bind_plan(PLAN, GOAL)
 
     assert bound.step("c").params == {
         "tags": ["outlook", "costs $${5}"],
@@ -82,28 +82,28 @@ def test_a_step_that_another_reads_is_not_terminal() -> None:
     after = Step(id=StepId("d"), tool="fetch", params={"x": "${steps.c}"})
     plan = PLAN.model_copy(update={"steps": (*PLAN.steps, after)})
 
-    assert bind_plan(plan, GOAL, TOOLS).step("c").params == {"data": "${steps.a}"}
+    assert bind_plan(plan, GOAL).step("c").params == {"data": "${steps.a}"}
 
 
 def test_binding_leaves_what_the_plan_has_already_for_the_checker() -> None:
     own = Gate(id=GateId("fresh__a"), on=StepId("a"), check="true")
     plan = PLAN.model_copy(update={"gates": (own,)})
 
-    bound = bind_plan(plan, GOAL, TOOLS)
+    bound = bind_plan(plan, GOAL)
 
     assert bound.gates[0] == own
     assert [gate.id for gate in bound.gates] == ["fresh__a", "fresh__b", "whole"]
 
 
 def test_binding_twice_is_binding_once() -> None:
-    once = bind_plan(PLAN, GOAL, TOOLS)
+    once = bind_plan(PLAN, GOAL)
 
-    assert bind_plan(once, GOAL, TOOLS) == once
+    assert bind_plan(once, GOAL) == once
 
 
 def test_a_bound_plan_can_be_read_back_from_its_json() -> None:
     long_step = Step(id=StepId("s" * 63), tool="fetch")
-    bound = bind_plan(Plan(steps=(long_step,)), GOAL, TOOLS)
+    bound = bind_plan(Plan(steps=(long_step,)), GOAL)
 
     assert Plan.model_validate_json(bound.model_dump_json(by_alias=True)) == bound
 

@@ -93,7 +93,6 @@ PLAN = bind_plan(
         result={"text": "${steps.summary}", "prices": "${steps.prices}"},
     ),
     GOAL,
-    TOOLS,
 )
 FINISHED = frozenset({StepId("prices"), StepId("other")})
 AGAIN = AddStep(
@@ -205,7 +204,6 @@ def test_the_result_of_a_sub_plan_follows_its_steps() -> None:
             result="${steps.summary}",
         ),
         GOAL.model_copy(update={"gates": (), "caps": ()}),
-        TOOLS,
     )
     again = AddStep(step=step("page_2", params={"force": True}, supersedes=inner))
     patched = applied(again, plan=plan, finished=frozenset({inner, result}))
@@ -300,7 +298,7 @@ def test_a_finished_step_does_not_become_a_last_step_with_other_parameters() -> 
     terminal = Rules(terminal=(TerminalRule(tool="analyze", params={"tags": ["x"]}),))
     goal = GOAL.model_copy(update={"rules": terminal, "gates": (), "caps": ()})
     plan = bind_plan(
-        Plan(steps=(step("a", "analyze"), step("b", "analyze", depends_on=("a",)))), goal, TOOLS
+        Plan(steps=(step("a", "analyze"), step("b", "analyze", depends_on=("a",)))), goal
     )
     without_b = patch(RemoveStep(id=StepId("b")), plan=plan)
 

@@ -68,7 +68,7 @@ def written(
     result: Json, *more: JsonObject, allowed: tuple[str, ...] = (), **given: Any
 ) -> list[str]:
     wanted = goal(allow_literals=allowed)
-    bound = bind_plan(plan(*more, result=result, **given), wanted, TOOLS)
+    bound = bind_plan(plan(*more, result=result, **given), wanted)
     return [found.code for found in check_written_result(bound, wanted, TOOLS)]
 
 
@@ -204,7 +204,7 @@ def test_the_goal_may_allow_the_literal_of_a_field() -> None:
 
 def test_each_field_of_a_result_has_its_own_origins() -> None:
     result: Json = {"total": "${steps.total.total}", "n": "${inputs.n}", "rows": [{"x": 1}]}
-    found = PlanProvenance(bind_plan(plan(result=result), goal(), TOOLS), TOOLS, goal()).of_result()
+    found = PlanProvenance(bind_plan(plan(result=result), goal()), TOOLS, goal()).of_result()
 
     assert {
         field: [*origins.data, *origins.inputs, *origins.literals]
@@ -215,7 +215,7 @@ def test_each_field_of_a_result_has_its_own_origins() -> None:
 def patched(*ops: JsonObject, goal_gates: Sequence[JsonObject] = ()) -> list[str]:
     """Return the codes of what is wrong with a model's patch of the finished plan."""
     wanted = goal(gates=[*goal_gates])
-    bound = bind_plan(plan(), wanted, TOOLS)
+    bound = bind_plan(plan(), wanted)
     patch = PlanPatch.model_validate({"base": plan_hash(bound), "reason": "mend", "ops": [*ops]})
     checked = check_patch(
         bound,
@@ -340,7 +340,7 @@ def test_a_gate_on_data_may_not_come_to_look_at_what_a_model_answers() -> None:
 )
 def test_a_step_that_stands_for_another_is_asked_as_much(step: JsonObject) -> None:
     wanted = goal(gates=[GATE])
-    bound = bind_plan(plan(), wanted, TOOLS)
+    bound = bind_plan(plan(), wanted)
     op = total_2(**step)
     patch = PlanPatch.model_validate({"base": plan_hash(bound), "reason": "mend", "ops": [op]})
     checked = check_patch(
@@ -402,7 +402,7 @@ def test_a_text_of_the_job_is_passed_on_as_it_is(code: str, found: list[str]) ->
     wanted = goal(inputs={"code": "GNP"})
     step: JsonObject = {"id": "quote", "tool": "read_item", "params": {"id": "${inputs.code}"}}
     written = Plan.model_validate({"version": 1, "steps": [step]})
-    bound = bind_plan(written, wanted, TOOLS)
+    bound = bind_plan(written, wanted)
     again = {**step, "id": "quote_2", "supersedes": "quote", "params": {"id": code, "day": "last"}}
     ops = [{"op": "add", "step": again}]
     patch = PlanPatch.model_validate({"base": plan_hash(bound), "reason": "mend", "ops": ops})
@@ -442,7 +442,7 @@ def test_data_may_be_fetched_from_another_place_that_the_job_gives_and_no_step_r
     wanted = goal(inputs=PLACES)
     step: JsonObject = {"id": "quote", "tool": "read_item", "params": {"id": old}}
     rents: JsonObject = {"id": "rents", "tool": "read_item", "params": {"id": "${inputs.other}"}}
-    bound = bind_plan(Plan.model_validate({"steps": [step, rents]}), wanted, TOOLS)
+    bound = bind_plan(Plan.model_validate({"steps": [step, rents]}), wanted)
     again = {**step, "id": "quote_2", "supersedes": "quote", "params": {"id": new}}
     ops = [{"op": "add", "step": again}]
     patch = PlanPatch.model_validate({"base": plan_hash(bound), "reason": "mend", "ops": ops})
@@ -484,7 +484,7 @@ def test_a_patch_that_fetches_again_is_as_good_as_before() -> None:
 
 
 def test_what_people_write_in_a_patch_is_theirs() -> None:
-    bound = bind_plan(plan(), goal(), TOOLS)
+    bound = bind_plan(plan(), goal())
     op = total_2(params={"items": [{"price": 1000.0}]})
     patch = PlanPatch.model_validate({"base": plan_hash(bound), "reason": "mend", "ops": [op]})
     checked = check_patch(bound, patch, finished=[StepId("total")], goal=goal(), tools=TOOLS)
@@ -519,7 +519,7 @@ def test_an_answer_of_which_a_plan_leaves_a_model_no_choice_is_a_literal(
 ) -> None:
     known = {**TOOLS, "ask_model": ASK, "agent": AGENT}
     wanted = goal(tools=[{"name": name} for name in known])
-    bound = bind_plan(plan({"id": "told", **step}, result="${steps.told}"), wanted, known)
+    bound = bind_plan(plan({"id": "told", **step}, result="${steps.told}"), wanted)
 
     found = [fault.code for fault in check_written_result(bound, wanted, known)]
 

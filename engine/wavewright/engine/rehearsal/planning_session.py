@@ -76,7 +76,7 @@ async def make_plan_for_request(
     async with open_services(settings) as services:
         tools = tools_of_goal(order.goal, settings, services).signatures
         planned = await _planned(order, tools, settings, services, asker, keep_use, on_rung)
-    bound = bind_plan(planned.plan, order.goal, tools) if planned.plan is not None else None
+    bound = bind_plan(planned.plan, order.goal) if planned.plan is not None else None
     return PlanReport(order.goal, planned, bound, tuple(uses), _estimate_tokens(bound, tools))
 
 
@@ -84,7 +84,7 @@ def _user_supplied_plan_report(order: ResolvedJob, settings: Settings) -> PlanRe
     draft = order.draft
     assert draft is not None
     tools = signatures_to_check(draft.plan, order.goal, settings)
-    bound = bind_plan(draft.plan, order.goal, tools)
+    bound = bind_plan(draft.plan, order.goal)
     allowance = read_remaining_allowance(draft.plan, order.goal, settings, job=order.goal.job)
     diagnostics = draft.origin.place(check(bound, order.goal, tools, allowance=allowance))
     planned = PlanningResult(
@@ -110,7 +110,7 @@ async def _planned(
         and kept.is_exact
         and (template_plan is None or services.models is not None)
     ):
-        diagnostics = tuple(check(bind_plan(kept.plan, order.goal, tools), order.goal, tools))
+        diagnostics = tuple(check(bind_plan(kept.plan, order.goal), order.goal, tools))
         return PlanningResult(
             kept.plan, kept.draft.rung, diagnostics, (), (), kept_template=kept.name
         )

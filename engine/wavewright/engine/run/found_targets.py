@@ -41,7 +41,7 @@ def check_expansion_of_job(
     expansion, draft = order.expansion, order.draft
     if expansion is None or draft is None:
         return ()
-    plan = bind_plan(draft.plan, order.goal, tools)
+    plan = bind_plan(draft.plan, order.goal)
     subject = CheckContext(plan, order.goal, tools, order.goal.limits)
     return expansion.origin.place(check_expansion(subject, expansion.text, expansion.pointer))
 
@@ -52,7 +52,7 @@ def goal_of_found_targets(order: ResolvedJob, tools: Mapping[str, ToolSignature]
     """
     if order.expansion is None or order.draft is None:
         return order.goal
-    plan = bind_plan(order.draft.plan, order.goal, tools)
+    plan = bind_plan(order.draft.plan, order.goal)
     subject = CheckContext(plan, order.goal, tools, order.goal.limits)
     if not untrusted_names(subject, order.expansion.text):
         return order.goal
@@ -77,7 +77,7 @@ def require_valid_expansion(order: ResolvedJob, tools: Mapping[str, ToolSignatur
         raise PlanError(faults, order.expansion.origin.document.source)
     goal = goal_of_found_targets(order, tools)
     if order.draft is not None and goal.untrusted_inputs:
-        origin, plan = order.draft.origin, bind_plan(order.draft.plan, goal, tools)
+        origin, plan = order.draft.origin, bind_plan(order.draft.plan, goal)
         faults = origin.place(check_safety(CheckContext(plan, goal, tools, goal.limits)))
         if faults:
             raise PlanError(faults, origin.document.source)

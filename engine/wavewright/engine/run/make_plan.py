@@ -57,7 +57,7 @@ async def make_plan(
         error = no_plan_error(context.goal, Source(str(context.request.job_file), ""))
         await record_end(attempt, context, "failed", "there is no plan")
         raise error
-    candidate = bind_plan(context.draft.plan, context.goal, context.signatures)
+    candidate = bind_plan(context.draft.plan, context.goal)
     return replace(context, candidate=CandidatePlan(candidate))
 
 

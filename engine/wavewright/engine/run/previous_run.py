@@ -60,7 +60,7 @@ async def find_previous(
     latest = await _latest(journal, goal, now)
     if latest is None or latest.started is None or (package := stored_package(latest)) is None:
         return None
-    misfit = misfit_of_result(package.result, bind_plan(plan, goal, tools), goal, tools)
+    misfit = misfit_of_result(package.result, bind_plan(plan, goal), goal, tools)
     misfit = misfit or _untrusted_misfit(latest, plan, goal, tools)
     if misfit is not None:
         return PreviousRun(latest.started.run, {}, misfit)
@@ -75,7 +75,7 @@ def _untrusted_misfit(
     if earlier.plan is None or earlier.accepted is None:
         return None
     before = Plan.model_validate(earlier.plan)
-    part = trusted_untrusted_field(before, bind_plan(plan, goal, tools), goal, tools)
+    part = trusted_untrusted_field(before, bind_plan(plan, goal), goal, tools)
     if part is None:
         return None
     return f"{part} holds untrusted text, and the plan now gives trusted values there"

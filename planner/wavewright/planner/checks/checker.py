@@ -228,7 +228,7 @@ def check_partial(
     """
     plan = partial.plan
     if goal is not None:
-        plan = bind_plan(plan, goal, tools)
+        plan = bind_plan(plan, goal)
     subject = CheckContext(
         plan, goal, tools, limits or (goal.limits if goal else Limits()), partial.untyped
     )

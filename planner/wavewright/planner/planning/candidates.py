@@ -98,7 +98,7 @@ def complete_plan(
         if not builder.calls(name) and not builder.add(name, why="the goal requires it"):
             return NoMinimalPlan(f"no values are known for the parameters of {name!r}")
     plan = builder.plan(reasoning)
-    errors = tuple(errors_in(bind_plan(plan, goal, tools), goal, tools))
+    errors = tuple(errors_in(bind_plan(plan, goal), goal, tools))
     if not errors:
         return plan
     return NoMinimalPlan(f"it would be faulty: {errors[0].message}", errors)
@@ -279,7 +279,7 @@ class PlanValidator:
         self, plan: Plan, document: Document | None, *, written_by_model: bool
     ) -> tuple[ExpandedPlan, tuple[Diagnostic, ...]]:
         expanded = _with_allowed_sub_plans(plan, self.goal)
-        bound = bind_plan(expanded.plan, self.goal, self.tools)
+        bound = bind_plan(expanded.plan, self.goal)
         checked = check(bound, self.goal, self.tools, allowance=self._allowance)
         if written_by_model and not error_diagnostics(checked):
             checked += check_written_result(bound, self.goal, self.tools)

@@ -447,7 +447,7 @@ class GuidedPlan:
     @cached_property
     def _types(self) -> PlanTypes:
         plan = Plan(steps=self.steps)
-        return PlanTypes(bind_plan(plan, self.goal, self.tools), self.goal, self._signatures)
+        return PlanTypes(bind_plan(plan, self.goal), self.goal, self._signatures)
 
     def _faults_of_last(self, plan: Plan) -> list[Diagnostic]:
         """Return what the checker refuses in the last step of a plan."""
@@ -455,7 +455,7 @@ class GuidedPlan:
         return [fault for fault in self._errors(plan) if f"{fault.pointer}/".startswith(at)]
 
     def _errors(self, plan: Plan) -> list[Diagnostic]:
-        return errors_in(bind_plan(plan, self.goal, self.tools), self.goal, self.tools)
+        return errors_in(bind_plan(plan, self.goal), self.goal, self.tools)
 
     def _calls(self, tool: str) -> bool:
         return any(step.tool == tool for step in self.steps)

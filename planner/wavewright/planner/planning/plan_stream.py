@@ -165,7 +165,7 @@ def _bound_prefix(plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]) ->
     named, faults = with_let(plan.model_copy(update={"steps": steps}))
     if faults:
         raise PrefixFault("a name of `let` is at fault")
-    return bind_plan(with_stop(named), goal, tools)
+    return bind_plan(with_stop(named), goal)
 
 
 def _only_looks(step: Step, signature: ToolSignature) -> bool:

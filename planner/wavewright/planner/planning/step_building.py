@@ -126,7 +126,7 @@ class StepBuilder:
         plan = Plan(steps=(*self.steps, alone))
         number = len(self.steps)
         places = (f"/steps/{number}/params/{name}", f"/steps/{number}/for_each")
-        errors = errors_in(bind_plan(plan, self._goal, self._tools), self._goal, self._tools)
+        errors = errors_in(bind_plan(plan, self._goal), self._goal, self._tools)
         return not any(error.pointer.startswith(places) for error in errors)
 
     def _for_each_candidates(self, tool: str, missing: Sequence[str]) -> Iterator[str | None]:

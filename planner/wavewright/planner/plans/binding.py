@@ -18,7 +18,6 @@ from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import Goal, Recipe
 from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.language.plan import Cap, Gate, Plan, Step
-from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import (
     evaluate,
     map_references,
@@ -86,7 +85,7 @@ def _repointed(expression: str, old: StepId, new: StepId) -> str:
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def bind_plan(plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]) -> Plan:
+def bind_plan(plan: Plan, goal: Goal) -> Plan:
     """Return the plan as it will run for this goal.
 
     Inputs of the goal replace those of the plan name by name, and the previous run that the goal
@@ -94,7 +93,6 @@ def bind_plan(plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]) -> Pla
     tool becomes one gate a step calling it, with the id `<gate>__<step>`. Whatever the plan has
     under such an id already, and any argument it sets itself, is left for the checker to judge.
     """
-    del tools  # what a goal adds follows from the goal alone; whether its tools exist is the checker's question
     return plan.model_copy(
         update={
             **({"previous": goal.previous} if goal.previous else {}),

@@ -124,7 +124,7 @@ def check_patch(
     ]
     acting = [step for step in _new_steps(patch) if _has_effect(signatures.get(step.tool))]
     asking = tuple(step.id for step in acting if not _is_allowed(step, plan, goal, signatures))
-    patched = change.plan() if goal is None else bind_plan(change.plan(), goal, signatures)
+    patched = change.plan() if goal is None else bind_plan(change.plan(), goal)
     if not faults:
         faults += _finished_step_changes(plan, patched, finished)
     if not faults:

@@ -245,7 +245,7 @@ class PlanLoader:
             order, tools = read_tested_plan(self.project, file, plan)
             if order.draft is None:
                 raise no_plan_error(order.goal, order.source)
-            bound = bind_plan(order.draft.plan, order.goal, tools)
+            bound = bind_plan(order.draft.plan, order.goal)
             found = order.draft.origin.place(check(bound, order.goal, tools))
             if error_diagnostics(found):
                 raise PlanError(found, order.draft.origin.document.source)

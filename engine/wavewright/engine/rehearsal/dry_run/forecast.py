@@ -104,7 +104,7 @@ def forecast(
     goal, draft = order.goal, order.draft
     if draft is None:
         raise no_plan_error(goal, order.source)
-    plan = bind_plan(draft.plan, goal, tools)
+    plan = bind_plan(draft.plan, goal)
     rerun = outlook.rerun
     checked = check(
         plan,

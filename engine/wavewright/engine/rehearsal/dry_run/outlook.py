@@ -168,7 +168,7 @@ def gather_forecast_inputs(
     journal = settings.journal_url or settings.journal
     history, find = read_history(journal, called), partial(find_stored, journal)
     saved = find_saved_calls(
-        bind_plan(plan, goal, tools),
+        bind_plan(plan, goal),
         goal,
         tools,
         now=now,

@@ -178,7 +178,7 @@ class SimulatedPlan:
         if not validator_of(self.goal.inputs_schema or {}).accepts(inputs):
             return None
         goal = self.goal.model_copy(update={"inputs": inputs})
-        plan = bind_plan(self.draft.plan, goal, self.signatures)
+        plan = bind_plan(self.draft.plan, goal)
         if errors_in(plan, goal, self.signatures):
             return None
         return replace(self, goal=goal, plan=plan)

@@ -111,7 +111,7 @@ def _simulated_plan(
     unmodelled = replace(settings, model=None, schedule=None)
     tools = tools_of_goal(goal, unmodelled)
     signatures = signatures_to_check(draft.plan, goal, settings)
-    plan = bind_plan(draft.plan, goal, signatures)
+    plan = bind_plan(draft.plan, goal)
     unready = check_readiness(plan, find_obstacles(plan, signatures, settings))
     diagnostics = draft.origin.place([*check(plan, goal, signatures), *unready])
     if error_diagnostics(diagnostics):

@@ -408,7 +408,7 @@ def _kept_plan(
     template = found.template
     assert template.plan is not None
     assert template.kept is not None
-    if errors_in(bind_plan(template.plan, goal, tools), goal, tools):
+    if errors_in(bind_plan(template.plan, goal), goal, tools):
         return None
     draft = PlanDraft(
         template.plan,

@@ -274,7 +274,7 @@ def _read_sub_plan(name: str, folder: Path, settings: Settings) -> SubPlan:
         raise PlanError((missing,), document.source)
     goal = resolve_goal(Job(inputs=plan.inputs), template, inputs_follow=True)
     return SubPlan(
-        bind_plan(plan, goal, {}),
+        bind_plan(plan, goal),
         document,
         "/plan" if template.fallback_plan is None else "/fallback_plan",
         path.parent,

@@ -314,7 +314,7 @@ def _draft_checker(settings: Settings) -> DraftChecker:
         tools = signatures_to_check(draft.plan, goal, settings)
         if draft.partial is not None:
             return check_partial(draft.partial, goal, tools)
-        return errors_in(bind_plan(draft.plan, goal, tools), goal, tools)
+        return errors_in(bind_plan(draft.plan, goal), goal, tools)
 
     return judge
 

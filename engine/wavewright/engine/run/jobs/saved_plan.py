@@ -75,7 +75,7 @@ class SavedPlan:
             message = "\n  ".join([f"{count} changed since the plan was saved", *changed])
             raise SavedPlanError(message, place=self.name)
         # A newer version may bind other gates or caps to it than those that were inspected.
-        if plan_hash(bind_plan(self.plan, self.goal, tools)) != self.plan_hash:
+        if plan_hash(bind_plan(self.plan, self.goal)) != self.plan_hash:
             message = "this version of wavewright binds it to another plan"
             raise SavedPlanError(message, place=self.name)
 

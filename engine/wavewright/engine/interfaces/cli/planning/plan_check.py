@@ -165,7 +165,7 @@ class CheckBasis:
     def check(self, plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
         """Return a plan bound to the goal, with its diagnostics."""
         if self.goal is not None:
-            plan = bind_plan(plan, self.goal, self.tools)
+            plan = bind_plan(plan, self.goal)
         found = check(
             plan,
             self.goal,

@@ -90,7 +90,7 @@ def diff(before: str, after: str | None, *, output_format: str) -> int:
     if goal is not None and other is not None:
         # Jobs also differ in what their goals put into the plans and ask for beside them.
         goals = (goal, other)
-        first, second = bind_plan(first, goal, {}), bind_plan(second, other, {})
+        first, second = bind_plan(first, goal), bind_plan(second, other)
     found = _diff_of_plans(first, second, settings, goals)
     old, new = (
         needed_permits(plan, plan_goal, tools_of_plan(plan, settings).signatures, settings)
