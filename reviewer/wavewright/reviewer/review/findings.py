@@ -21,12 +21,12 @@ own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from wavewright.executor.events.state import SUCCESSES, written_data
-from wavewright.executor.events.types import ErrorKind, GateRecord, StepStatus
+from wavewright.executor.events.types import ErrorKind, GateRecord, ItemFinished, StepStatus
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
@@ -39,36 +39,13 @@ from wavewright.planner.types import (
     GateKind,
     GateSeverity,
     Json,
+    JsonObject,
     StepId,
     as_list,
     as_object,
 )
 from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import grouped, listing, shorten
-
-_LABEL_KEYS = ("code", "id", "name", "key", "title")
-
-
-def item_labels(run: ReviewedRun, step_id: StepId) -> tuple[str, ...]:
-    """Return the labels of a step's items, in their order; empty where its list can no longer be
-    resolved.
-    """
-    items = run.plan.step(step_id).for_each
-    if isinstance(items, str):
-        items = as_list(_rendered(run, items))
-    key = run.goal.targets.key
-    return tuple(_label(item, position, key) for position, item in enumerate(items or []))
-
-
-def _label(item: Json, position: int, key: str | None) -> str:
-    if isinstance(item, dict):
-        for name in (key, *_LABEL_KEYS):
-            value = item.get(name) if name is not None else None
-            if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "":
-                return shorten(str(value), 40)
-    if isinstance(item, (str, int)) and not isinstance(item, bool) and item != "":
-        return shorten(str(item), 40)
-    return f"item {position}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +62,6 @@ class FailedGate:
     """The message of the first failed record."""
     hint: str | None
     template_gate: GateId | None
-    asked: bool = True
-    """False for a block gate whose step ended without an output."""
     is_undecided: bool = False
     """Whether no failed record holds a verdict: the gate could not be evaluated, or no judge was
     configured.
@@ -146,6 +121,7 @@ def _dropped(run: ReviewedRun, old: StepId, new: StepId) -> DroppedItems | None:
     if before is None or after is None or after.status not in SUCCESSES:
         return None
     if before.items is None:
+        # A step that runs once has items all the same where a parameter of it is a list.
         return _dropped_entries(run, old, new)
     total = before.items[1]
     if after.items is None:
@@ -154,6 +130,8 @@ def _dropped(run: ReviewedRun, old: StepId, new: StepId) -> DroppedItems | None:
             return None
         return DroppedItems(new, old, (), 1, total, _may_drop(run, old, new))
     missing = Counter(item_labels(run, old)) - Counter(item_labels(run, new))
+    # A list as long with other items leaves some out, and so does a shorter one whose labels cannot
+    # be resolved.
     left_out = max(missing.total(), total - after.items[1])
     if left_out <= 0:
         return None
@@ -169,30 +147,18 @@ def _dropped_entries(run: ReviewedRun, old: StepId, new: StepId) -> DroppedItems
     before, after = run.plan.step(old), run.plan.step(new)
     if before.tool != after.tool or before.for_each is not None or after.for_each is not None:
         return None
+    # What the old step read may be superseded as well, and is then no fewer for it.
     for stale, fresh in run.replaced.items():
         before = repoint_step(before, stale, fresh)
     for name, value in before.params.items():
         entries, kept = _rendered(run, value), _rendered(run, after.params.get(name))
-        if isinstance(entries, list) and isinstance(kept, list) and len(kept) < len(entries):
-            key = run.goal.targets.key
-            labels = Counter(_label(entry, at, key) for at, entry in enumerate(entries))
-            labels -= Counter(_label(entry, at, key) for at, entry in enumerate(kept))
-            allowed = _may_drop(run, old, new)
-            return DroppedItems(
-                new, old, tuple(labels.elements()), len(kept), len(entries), allowed
-            )
+        if not isinstance(entries, list) or not isinstance(kept, list):
+            continue
+        if len(kept) < len(entries):
+            missing = Counter(_labels(run, entries)) - Counter(_labels(run, kept))
+            labels, allowed = tuple(missing.elements()), _may_drop(run, old, new)
+            return DroppedItems(new, old, labels, len(kept), len(entries), allowed)
     return None
-
-
-def _rendered(run: ReviewedRun, value: Json) -> Json:
-    """Return a value as a step would be given it now; None where it cannot be computed."""
-    variables = run.plan.scope(
-        {name: end.output for name, end in run.state.steps.items() if end.status in SUCCESSES}
-    )
-    try:
-        return render(value, lambda expression: evaluate(expression, variables, run.now))
-    except ExpressionError:
-        return None
 
 
 def _may_drop(run: ReviewedRun, *steps: StepId) -> bool:
@@ -202,8 +168,8 @@ def _may_drop(run: ReviewedRun, *steps: StepId) -> bool:
     names = {*steps, *(run.plan.step(step).tool for step in steps)}
     for step in steps:
         end = run.state.steps.get(step)
-        for entry in end.gates if end is not None else ():
-            names |= {entry.gate, _template_gate(entry)}
+        for record in end.gates if end is not None else ():
+            names |= {record.gate, _template_gate(record)}
     return not run.goal.may_drop.isdisjoint(names)
 
 
@@ -211,15 +177,18 @@ def failed_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
     """Return the failed gates that count, block gates first, then warnings; each in the plan's
     order.
     """
-    ends = run.state.steps
-    of_steps: list[FailedGate] = []
-    for end in (ends[step.id] for step in run.plan.steps if step.id in ends):
-        failed = (
-            entry for entry in end.gates if entry.has_failed and not _is_asked_again(entry, run)
-        )
-        by_gate = grouped(failed, lambda entry: entry.gate)
-        of_steps += [_failed_gate(run, entries) for entries in by_gate.values()]
-    return tuple(sorted(of_steps, key=lambda gate: gate.severity != "block"))
+    gates: list[FailedGate] = []
+    for step in run.plan.steps:
+        end = run.state.steps.get(step.id)
+        records = end.gates if end is not None else ()
+        failed = [
+            record
+            for record in records
+            if record.has_failed and not _is_evaluated_again(record, run)
+        ]
+        by_gate = grouped(failed, lambda record: record.gate)
+        gates += [_failed_gate(run, records) for records in by_gate.values()]
+    return tuple(sorted(gates, key=lambda gate: gate.severity != "block"))
 
 
 def unchecked_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
@@ -231,17 +200,15 @@ def unchecked_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
     steps = {step.id: step for step in run.plan.steps}
     unchecked: list[FailedGate] = []
     for gate in run.plan.gates:
-        if (
-            gate.on is None
-            or gate.on in run.replaced
-            or gate.judge is not None
-            or gate.severity != "block"
-        ):
+        # A judge is a model, and without one its gate only warns: code demands no such verdict.
+        if gate.severity != "block" or gate.judge is not None:
+            continue
+        if gate.on is None or gate.on in run.replaced:
             continue
         step, end = steps.get(gate.on), run.state.steps.get(gate.on)
         if step is None or step.optional or end is None or end.status not in SUCCESSES:
             continue
-        if any(entry.gate == gate.id for entry in end.gates):
+        if any(record.gate == gate.id for record in end.gates):
             continue
         unchecked.append(
             FailedGate(
@@ -253,7 +220,6 @@ def unchecked_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
                 message="was not evaluated",
                 hint=gate.hint,
                 template_gate=template_gate_of(gate.id, run.goal),
-                asked=False,
             )
         )
     return tuple(unchecked)
@@ -264,69 +230,68 @@ def step_problems(run: ReviewedRun) -> tuple[StepProblem, ...]:
     plan order.
     """
     counted = (step for step in run.plan.steps if step.id not in run.replaced)
-    return tuple(end for step in counted for end in _step_problem(run, step))
+    problems = (_step_problem(run, step) for step in counted)
+    return tuple(problem for problem in problems if problem is not None)
 
 
-def _step_problem(run: ReviewedRun, step: Step) -> Iterator[StepProblem]:
+def _step_problem(run: ReviewedRun, step: Step) -> StepProblem | None:
     end = run.state.steps.get(step.id)
     if end is None:
-        yield StepProblem(step.id, None, step.optional, None, "never ran", None)
-        return
-    items = run.state.items.get(step.id)
-    failed = (
-        {index: item.error for index, item in items.items() if item.error is not None}
-        if items
-        else {}
-    )
-    lost_items = end.items is not None and end.items[0] < end.items[1]
-    if end.status == "skipped" or (end.status in SUCCESSES and not lost_items):
-        return
-    first = end.error or next((failed[index] for index in sorted(failed)), None)
-    yield StepProblem(
+        return StepProblem(step.id, None, step.optional, None, "never ran", None)
+    has_failed_items = end.items is not None and end.items[0] < end.items[1]
+    if end.status == "skipped" or (end.status in SUCCESSES and not has_failed_items):
+        return None
+    items: Mapping[int, ItemFinished] = run.state.items.get(step.id) or {}
+    errors = {index: item.error for index, item in sorted(items.items()) if item.error is not None}
+    # The step's own error says more of its end than that of an item.
+    error = end.error or next(iter(errors.values()), None)
+    return StepProblem(
         step=step.id,
         status=end.status,
         optional=step.optional,
-        error=first.kind if first else None,
-        message=shorten((first.message if first else None) or end.reason or end.status, 300),
-        hint=first.hint if first else None,
-        labels=_failed_item_labels(run, step.id, sorted(failed)),
+        error=error.kind if error else None,
+        message=shorten((error.message if error else None) or end.reason or end.status, 300),
+        hint=error.hint if error else None,
+        labels=_failed_item_labels(run, step.id, [*errors]),
     )
 
 
-def _is_asked_again(entry: GateRecord, run: ReviewedRun) -> bool:
+def _is_evaluated_again(record: GateRecord, run: ReviewedRun) -> bool:
     """Whether the same gate was evaluated on the step that supersedes the gate's own, and on the
     item that it had failed on.
 
     Only then the old verdict no longer counts; the new records say whether the gate passed. A list
-    without the item lifts no gate, unless the goal lets items be left out.
+    without the item lifts no gate, unless the goal lets items be left out. See
+    `docs/explanation/recovery.md`.
     """
-    successor = run.replaced.get(entry.step)
+    successor = run.replaced.get(record.step)
     end = run.state.steps.get(successor) if successor is not None else None
     if successor is None or end is None:
         return False
-    asked = {
-        other.index
-        for other in end.gates
-        if _template_gate(other) == _template_gate(entry) and other.verdict != "not_evaluated"
+    evaluated = {
+        newer.index
+        for newer in end.gates
+        if _template_gate(newer) == _template_gate(record) and newer.verdict != "not_evaluated"
     }
-    if entry.index is None or _may_drop(run, entry.step, successor):
-        return bool(asked)
-    labels = item_labels(run, entry.step)
-    if end.items is None or entry.index >= len(labels):
+    if record.index is None or _may_drop(run, record.step, successor):
+        return bool(evaluated)
+    labels = item_labels(run, record.step)
+    if end.items is None or record.index >= len(labels):
         return False
     # An item whose call has failed has no record, so that leaves the old verdict.
+    failed_label = labels[record.index]
     places = enumerate(item_labels(run, successor))
-    return any(label == labels[entry.index] and place in asked for place, label in places)
+    return any(label == failed_label and place in evaluated for place, label in places)
 
 
-def _template_gate(entry: GateRecord) -> str:
-    return entry.template_gate or entry.gate.partition("__")[0]
+def _template_gate(record: GateRecord) -> str:
+    return record.template_gate or record.gate.partition("__")[0]
 
 
-def _failed_gate(run: ReviewedRun, entries: list[GateRecord]) -> FailedGate:
+def _failed_gate(run: ReviewedRun, records: list[GateRecord]) -> FailedGate:
     """Return a gate with its failed records on one step."""
-    first = entries[0]
-    positions = [entry.index for entry in entries if entry.index is not None]
+    first = records[0]
+    positions = [record.index for record in records if record.index is not None]
     return FailedGate(
         gate=first.gate,
         step=first.step,
@@ -336,14 +301,57 @@ def _failed_gate(run: ReviewedRun, entries: list[GateRecord]) -> FailedGate:
         message=first.message,
         hint=first.hint,
         template_gate=first.template_gate or template_gate_of(first.gate, run.goal),
-        is_undecided=all(entry.verdict == "error" for entry in entries),
+        is_undecided=all(record.verdict == "error" for record in records),
         is_unevaluated=first.verdict == "not_evaluated",
     )
+
+
+_LABEL_KEYS = ("code", "id", "name", "key", "title")
+_MAX_LABEL = 40
+
+
+def item_labels(run: ReviewedRun, step_id: StepId) -> tuple[str, ...]:
+    """Return the labels of a step's items, in their order; empty where its list can no longer be
+    resolved.
+    """
+    items = run.plan.step(step_id).for_each
+    if isinstance(items, str):
+        items = as_list(_rendered(run, items))
+    return _labels(run, items or [])
+
+
+def _labels(run: ReviewedRun, items: Sequence[Json]) -> tuple[str, ...]:
+    key = run.goal.targets.key
+    return tuple(_label(item, position, key) for position, item in enumerate(items))
+
+
+def _label(item: Json, position: int, key: str | None) -> str:
+    candidates = [item]
+    if isinstance(item, dict):
+        names = _LABEL_KEYS if key is None else (key, *_LABEL_KEYS)
+        candidates = [item.get(name) for name in names]
+    for candidate in candidates:
+        is_name = isinstance(candidate, (str, int)) and not isinstance(candidate, bool)
+        if is_name and candidate != "":
+            return shorten(str(candidate), _MAX_LABEL)
+    return f"item {position}"
 
 
 def _failed_item_labels(run: ReviewedRun, step_id: StepId, positions: list[int]) -> tuple[str, ...]:
     labels = item_labels(run, step_id) if positions else ()
     return tuple(labels[at] if at < len(labels) else f"item {at}" for at in positions)
+
+
+def _rendered(run: ReviewedRun, value: Json) -> Json:
+    """Return a value as a step would be given it now; None where it cannot be computed."""
+    outputs: JsonObject = {
+        step: end.output for step, end in run.state.steps.items() if end.status in SUCCESSES
+    }
+    variables = run.plan.scope(outputs)
+    try:
+        return render(value, lambda expression: evaluate(expression, variables, run.now))
+    except ExpressionError:
+        return None
 
 
 Feeders: TypeAlias = Mapping[StepId, StepId | None]
@@ -379,19 +387,20 @@ def confidence_sources(
 
 def data_writers(run: ReviewedRun) -> Writers:
     """Return the writers of the fields that tools declare, as the run has written them."""
-    graph, writers = PlanGraph.of(run.plan), dict[StepId, dict[str, list[StepId]]]()
+    graph = PlanGraph.of(run.plan)
+    writers: dict[StepId, dict[str, list[StepId]]] = {}
     for step in run.plan.steps:
-        made_of = run.tools[step.tool].output_data if step.tool in run.tools else {}
-        before = sorted(graph.ancestors(step.id)) if made_of else []
+        signature = run.tools.get(step.tool)
+        if signature is None or not signature.output_data:
+            continue
         written = {
-            step_id: {name for part in written_data(run.state, step_id) for name in part}
-            for step_id in before
+            before: {name for data in written_data(run.state, before) for name in data}
+            for before in sorted(graph.ancestors(step.id))
         }
-        if made_of:
-            writers[step.id] = {
-                field: [step_id for step_id, names in written.items() if names & made]
-                for field, made in made_of.items()
-            }
+        writers[step.id] = {
+            field: [before for before, names in written.items() if names & made_of]
+            for field, made_of in signature.output_data.items()
+        }
     return writers
 
 
@@ -414,23 +423,26 @@ def field_feeders(
     result = plan.result
     members = as_object(result)
     stated = members.get("confidence")
-    by_field: dict[str, Feeders] = {}
     declared = [field for fields in writers.values() for field in fields]
+    by_field: dict[str, Feeders] = {}
     for field in dict.fromkeys((*members, *claimants, *declared)):
         if field == "confidence":
             continue
         claim = stated.get(field) if isinstance(stated, dict) else stated
-        told_by = value_reads(claim)
+        stating = value_reads(claim)
         if field in members:
+            # A step that only states the confidence of a field feeds it, and nothing before it does.
             feeders = _ways(plan, sources, value_reads(members[field]))
-            by_field[field] = {**dict.fromkeys(told_by, None), **feeders}
+            by_field[field] = {**dict.fromkeys(stating, None), **feeders}
         elif result is not None and not members:
-            is_output = [f"${{steps.{step}}}" for step in value_reads(result)] == [result]
-            by_field[field] = _ways_to_field(
-                plan, sources, value_reads(result), field, writers if is_output else _NO_WRITERS
-            )
-        elif told_by:
-            by_field[field] = _ways(plan, sources, told_by)
+            # The result is made of outputs as wholes; of one that is the result as it is, the
+            # tool's word on what its fields are made of counts.
+            read = value_reads(result)
+            is_output = [f"${{steps.{step}}}" for step in read] == [result]
+            known_writers = writers if is_output else _NO_WRITERS
+            by_field[field] = _ways_to_field(plan, sources, read, field, known_writers)
+        elif stating:
+            by_field[field] = _ways(plan, sources, stating)
         elif claimants.get(field):
             by_field[field] = _ways_to_field(plan, sources, claimants[field], field, writers)
     return by_field
@@ -455,14 +467,16 @@ def _ways_to_field(
     """Return all that leads to a field of the outputs of some steps; `sum.size` is made as `sum`
     is.
     """
-    makers = {
-        step: made_by
-        for step, fields in writers.items()
-        if (made_by := fields.get(field, fields.get(field.partition(".")[0]))) is not None
-    }
+    makers: dict[StepId, Collection[StepId]] = {}
+    for step, fields in writers.items():
+        made_by = fields.get(field, fields.get(field.partition(".")[0]))
+        if made_by is not None:
+            makers[step] = made_by
     ways = dict(_ways(plan, sources, read, makers))
     for step in makers.keys() & ways.keys():
-        if ways[step] is None:
+        is_read_itself = ways[step] is None
+        if is_read_itself:
+            # Who has written the confidence that the output states feeds all of its fields.
             ways = {**dict.fromkeys(writers[step].get("confidence", ()), step), **ways}
     return ways
 
@@ -490,8 +504,9 @@ def _ways(
             ways[step] = after
             if step in stand_ins:
                 further.append((stand_ins[step], after))
+            # What a tool says of its output's fields is known of an output that is read itself only.
             made_by = makers.get(step) if after is None else None
             before = sources[step] if made_by is None else made_by
-            further += [(before_it, step) for before_it in before]
+            further += [(source, step) for source in before]
         waiting = further
     return ways
