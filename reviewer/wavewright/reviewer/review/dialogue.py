@@ -87,17 +87,16 @@ class Digest:
 
 def digest_run(run: ReviewedRun, result: RunResult, *, tokens: int) -> Digest:
     """Return what a model is shown of a run; the outputs take about `tokens` tokens at most."""
-    ends, plan_steps = run.state.steps, run.plan.steps
-    steps = tuple(_step(step, ends.get(step.id), run.replaced.get(step.id)) for step in plan_steps)
-    with_items = [
-        step.id for step in plan_steps if step.for_each and (end := ends.get(step.id)) and end.items
-    ]
-    labels = {step_id: item_labels(run, step_id) for step_id in with_items}
-    gates = tuple(_gates(run, labels))
-    shown, left_out = _allot_outputs(
-        list(_ranked_outputs(run, result, labels)), tokens * CHARS_PER_TOKEN, _words(run)
-    )
-    return Digest(steps, gates, tuple(shown), tuple(left_out))
+    steps: list[JsonObject] = []
+    labels: dict[StepId, tuple[str, ...]] = {}
+    for step in run.plan.steps:
+        end = run.state.steps.get(step.id)
+        steps.append(_step(step, end, run.replaced.get(step.id)))
+        if step.for_each and end is not None and end.items:
+            labels[step.id] = item_labels(run, step.id)
+    ranked = _ranked_outputs(run, result, labels)
+    shown, left_out = _allot_outputs(ranked, tokens * CHARS_PER_TOKEN, _words(run))
+    return Digest(tuple(steps), tuple(_gates(run, labels)), tuple(shown), tuple(left_out))
 
 
 _WORD = re.compile(r"[^\W\d]\w{3,}")
@@ -124,6 +123,12 @@ def result_names(run: ReviewedRun, digest: Digest) -> tuple[str, ...]:
     return tuple(name for name in terminal_steps(run.plan) if name in shown)
 
 
+_JUDGED, _RESULT, _OTHER = range(3)
+"""The ranks of outputs by their bearing on the verdict: those of steps with a failed gate or a judge
+gate, those that are the result or a part of it, all others.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class _RankedOutput:
     name: str
@@ -135,30 +140,34 @@ class _RankedOutput:
 
 def _ranked_outputs(
     run: ReviewedRun, result: RunResult, labels: Mapping[StepId, Sequence[str]]
-) -> Iterator[_RankedOutput]:
-    """Yield the outputs, by rank and then in the plan's order; a result that equals one of them is
+) -> list[_RankedOutput]:
+    """Return the outputs, by rank and then in the plan's order; a result that equals one of them is
     not repeated.
     """
     plan, state = run.plan, run.state
-    counted = [
-        step.id for step in plan.steps if step.id not in run.replaced and step.id in state.steps
-    ]
-    ends = {step_id: state.steps[step_id] for step_id in counted}
-    outputs = {step_id: end.output for step_id, end in ends.items() if end.status in SUCCESSES}
+    outputs: dict[StepId, Json] = {}
+    for step in plan.steps:
+        end = state.steps.get(step.id)
+        if end is not None and end.status in SUCCESSES and step.id not in run.replaced:
+            outputs[step.id] = end.output
     ranked: list[_RankedOutput] = []
-    if plan.result is not None and not any(
-        result.value == outputs.get(name) for name in result.terminal
-    ):
-        ranked.append(_RankedOutput("result", 1, result.value))
+    is_an_output = any(result.value == outputs.get(name) for name in result.terminal)
+    if plan.result is not None and not is_an_output:
+        ranked.append(_RankedOutput("result", _RESULT, result.value))
     judged = {gate.on for gate in plan.gates if gate.judge is not None}
     for step_id, output in outputs.items():
         failed = [gate for gate in state.steps[step_id].gates if gate.has_failed]
-        rank = 0 if failed or step_id in judged else 1 if step_id in result.terminal else 2
-        ranked.append(_candidate(step_id, rank, output, failed, state, labels.get(step_id, ())))
-    yield from sorted(ranked, key=lambda candidate: candidate.rank)
+        if failed or step_id in judged:
+            rank = _JUDGED
+        elif step_id in result.terminal:
+            rank = _RESULT
+        else:
+            rank = _OTHER
+        ranked.append(_ranked(step_id, rank, output, failed, state, labels.get(step_id, ())))
+    return sorted(ranked, key=lambda candidate: candidate.rank)
 
 
-def _candidate(
+def _ranked(
     step_id: StepId,
     rank: int,
     output: Json,
@@ -172,18 +181,15 @@ def _candidate(
         return _RankedOutput(step_id, rank, output)
     positions = [index for index in sorted(items) if items[index].status != "failed"]
     if len(positions) != len(output):
+        # Which item an entry is of cannot be told, so none is named.
         return _RankedOutput(step_id, rank, output)
+    named: JsonObject = {}
+    for index, entry in zip(positions, output, strict=True):
+        name = f"{index} {labels[index]}" if index < len(labels) else str(index)
+        named[name] = entry
     failed_items = {gate.index for gate in failed}
-    named: JsonObject = {
-        f"{index} {labels[index]}" if index < len(labels) else str(index): entry
-        for index, entry in zip(positions, output, strict=True)
-    }
-    return _RankedOutput(
-        step_id,
-        rank,
-        named,
-        tuple(at for at, index in enumerate(positions) if index in failed_items),
-    )
+    first = tuple(place for place, index in enumerate(positions) if index in failed_items)
+    return _RankedOutput(step_id, rank, named, first)
 
 
 def _allot_outputs(
@@ -195,6 +201,7 @@ def _allot_outputs(
     for rank, part in enumerate(_RANK_SHARES):
         ranked = [candidate for candidate in candidates if candidate.rank == rank]
         if left_out:
+            # What bears less on the verdict is not shown in place of what bears more on it.
             left_out += ranked
             continue
         needs = [prompt_size(candidate.value) + _ENTRY_OVERHEAD_CHARS for candidate in ranked]
@@ -250,9 +257,11 @@ def _gates(run: ReviewedRun, labels: Mapping[StepId, Sequence[str]]) -> Iterator
     """Yield one entry for each gate on a step, failed ones first."""
     counted = (record for record in run.state.gates if record.step not in run.replaced)
     by_gate = grouped(counted, lambda record: (record.gate, record.step))
-    groups = sorted(
-        by_gate.values(), key=lambda records: not any(record.has_failed for record in records)
-    )
+
+    def has_passed(records: Sequence[GateRecord]) -> bool:
+        return not any(record.has_failed for record in records)
+
+    groups = sorted(by_gate.values(), key=has_passed)
     for records in groups[:_MAX_GATES]:
         yield _gate(records, labels.get(records[0].step, ()))
     if len(groups) > _MAX_GATES:
@@ -345,39 +354,38 @@ def read_review(text: str) -> ReviewAnswer:
 
 def contradictions(answer: ReviewAnswer) -> tuple[str, ...]:
     """Return where a review contradicts itself, in the words of the question."""
-    contradictions_found: list[str] = []
     figure = f"confidence {answer.confidence:g}"
-    if answer.goal_achieved:
-        if answer.confidence < _LEAST_ACHIEVED:
-            contradictions_found.append(
-                f"`goal_achieved` is true and {figure}: confidence is how sure you are that the goal is "
-                "achieved with this result"
-            )
-        missing = [line for line in answer.missing_data if line.strip()]
-        if missing:
-            contradictions_found.append(
-                f"`goal_achieved` is true and `missing_data` names {shorten(missing[0], 80)!r}: what the goal "
-                "asks for is there, or it is not achieved"
-            )
-        demands = [action for action in answer.recovery_actions if _asks_for_a_patch(action)]
-        if demands:
-            asked = demands[0].hint or f"step {demands[0].step!r}"
-            contradictions_found.append(
-                f"`goal_achieved` is true and `recovery_actions` asks for {shorten(asked, 80)!r}: what is "
-                "achieved needs no recovery"
-            )
-        denial = _DENIAL.search(answer.summary)
-        if denial is not None:
-            contradictions_found.append(
-                f"`goal_achieved` is true and `summary` says {shorten(denial[0], 80)!r}: where it is so, the "
-                "goal is not achieved"
-            )
-    elif answer.confidence > _MOST_NOT_ACHIEVED:
-        contradictions_found.append(
+    if not answer.goal_achieved:
+        if answer.confidence <= _MOST_NOT_ACHIEVED:
+            return ()
+        reason = (
             f"`goal_achieved` is false and {figure}: confidence is how sure you are that the goal is "
             "achieved with this result, so it is low here"
         )
-    return tuple(contradictions_found)
+        return (reason,)
+    speaking_against: list[str] = []
+    if answer.confidence < _LEAST_ACHIEVED:
+        speaking_against.append(
+            f"{figure}: confidence is how sure you are that the goal is achieved with this result"
+        )
+    missing = [line for line in answer.missing_data if line.strip()]
+    if missing:
+        speaking_against.append(
+            f"`missing_data` names {shorten(missing[0], 80)!r}: what the goal asks for is there, or it "
+            "is not achieved"
+        )
+    demands = [action for action in answer.recovery_actions if _asks_for_a_patch(action)]
+    if demands:
+        demand = demands[0].hint or f"step {demands[0].step!r}"
+        speaking_against.append(
+            f"`recovery_actions` asks for {shorten(demand, 80)!r}: what is achieved needs no recovery"
+        )
+    denial = _DENIAL.search(answer.summary)
+    if denial is not None:
+        speaking_against.append(
+            f"`summary` says {shorten(denial[0], 80)!r}: where it is so, the goal is not achieved"
+        )
+    return tuple(f"`goal_achieved` is true and {reason}" for reason in speaking_against)
 
 
 def _asks_for_a_patch(action: ReviewAction) -> bool:
@@ -433,11 +441,13 @@ class ReviewReader:
             )
         if reasons := contradictions(answer):
             if first is not None:
+                # It was quoted its contradiction and has written one again.
                 return stricter_reading(answer)
             self.asked_again, self._is_contradictory = answer, True
             raise AnswerRefused(reasons)
         leads = self._leads_somewhere
         if first is None and leads is not None and not leads(answer):
+            # A rejection from which nothing follows would end the run in silence.
             self.asked_again = answer
             raise AnswerRefused([_NO_ACTION])
         return answer
@@ -487,24 +497,27 @@ def _in_usual_form(value: Json) -> Json:
         return value
     fields, notes = dict(value), list[Json]()
     for name, read in (("confidence", _figure), ("goal_achieved", _truth)):
-        given = fields.get(name)
-        usual = read(given)
-        if usual is not None and (isinstance(given, str) or usual != given):
+        written = fields.get(name)
+        usual = read(written)
+        if usual is not None and (isinstance(written, str) or usual != written):
             fields[name] = usual
             notes.append(
-                f"{name!r} was written {json.dumps(given)} and read as {json.dumps(usual)}"
+                f"{name!r} was written {json.dumps(written)} and read as {json.dumps(usual)}"
             )
     for name, entries_of in (("missing_data", _lines), ("recovery_actions", _actions)):
-        given = fields.get(name)
-        listed = given if isinstance(given, list) else [given]
-        entries = [
-            usual for entry in listed if not _is_nothing(entry) for usual in entries_of(entry)
-        ]
+        written = fields.get(name)
+        entries: list[Json] = []
+        for entry in written if isinstance(written, list) else [written]:
+            if not _is_nothing(entry):
+                entries += entries_of(entry)
         fields[name] = entries
-        is_as_asked = isinstance(given, list) and [*map(type, given)] == [*map(type, entries)]
-        if given is not None and not is_as_asked:
+        has_usual_form = isinstance(written, list) and [*map(type, written)] == [
+            *map(type, entries)
+        ]
+        if written is not None and not has_usual_form:
             notes.append(f"{name!r} was written in another form and read as {json.dumps(entries)}")
-    if isinstance(summary := fields.get("summary"), list):
+    summary = fields.get("summary")
+    if isinstance(summary, list):
         fields["summary"] = " ".join(map(str, summary))
     if not fields.get("summary"):
         fields["summary"] = "It gives no summary."
@@ -530,16 +543,16 @@ def _actions(entry: Json) -> Iterator[Json]:
     if isinstance(entry, str):
         yield {"action": entry, "hint": entry} if " " in entry.strip() else {"action": entry}
     elif isinstance(entry, dict):
-        said: JsonObject = {
-            name: part
-            for name, part in entry.items()
-            if part is not None and not (name in {"step", "tool"} and _is_nothing(part))
-        }
-        if isinstance(fields := said.get("fields"), str):
-            said["fields"] = [fields]
-        steps = said.pop("step", None)
+        action: JsonObject = {name: part for name, part in entry.items() if part is not None}
+        for name in ("step", "tool"):
+            if _is_nothing(action.get(name)):
+                action.pop(name, None)
+        fields = action.get("fields")
+        if isinstance(fields, str):
+            action["fields"] = [fields]
+        steps = action.pop("step", None)
         for step in steps if isinstance(steps, list) else [steps]:
-            yield said if step is None else {**said, "step": _plain_step(step)}
+            yield action if step is None else {**action, "step": _plain_step(step)}
     else:
         yield entry
 
@@ -579,7 +592,9 @@ def _truth(value: Json) -> bool | None:
     word = value.strip(" .").lower() if isinstance(value, str) else ""
     if word in _TRUE_WORDS:
         return True
-    return False if word in _FALSE_WORDS else None
+    if word in _FALSE_WORDS:
+        return False
+    return None
 
 
 def to_opinion(answer: ReviewAnswer, model: str) -> Opinion:

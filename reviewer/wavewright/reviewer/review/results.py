@@ -21,6 +21,7 @@ need it.
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -145,17 +146,18 @@ def measure_evidence(run: ReviewedRun) -> tuple[StepEvidence, ...]:
         end = run.state.steps.get(step.id)
         if step.id in run.replaced or (end is not None and end.status == "skipped"):
             continue
+        weight = _OPTIONAL_WEIGHT if step.optional else 1.0
         share, why = _present_share(end, run.tools.get(step.tool))
-        evidence.append(
-            StepEvidence(step.id, _OPTIONAL_WEIGHT if step.optional else 1.0, share, why)
-        )
+        evidence.append(StepEvidence(step.id, weight, share, why))
     return tuple(evidence)
 
 
 def raw_overall(evidence: tuple[StepEvidence, ...]) -> float:
     """Return the weighted mean of the shares; 0 where nothing counts."""
     weights = sum(part.weight for part in evidence)
-    return sum(part.weight * part.share for part in evidence) / weights if weights else 0.0
+    if not weights:
+        return 0.0
+    return sum(part.weight * part.share for part in evidence) / weights
 
 
 def superseded_steps(plan: Plan) -> dict[StepId, StepId]:
@@ -196,22 +198,18 @@ def _present_share(end: StepFinished | None, signature: ToolSignature | None) ->
     if end.status == "empty" and not _may_be_empty(end, signature):
         share *= _EMPTY_SHARE
         lacks.append("empty")
-    for gate, red_share in warned_shares(end).items():
-        share *= 1 - (1 - WARNED_SHARE) * red_share
+    for gate, failed_share in warned_shares(end).items():
+        share *= 1 - (1 - WARNED_SHARE) * failed_share
         lacks.append(f"warning of gate {gate!r}")
     return share, ", ".join(lacks)
 
 
 def warned_shares(end: StepFinished) -> dict[GateId, float]:
     """Return, for each failed warn gate, the share of its records that failed."""
-    failed: dict[GateId, int] = {}
-    asked: dict[GateId, int] = {}
-    for record in end.gates:
-        if record.severity == "warn":
-            asked[record.gate] = asked.get(record.gate, 0) + 1
-            if record.has_failed:
-                failed[record.gate] = failed.get(record.gate, 0) + 1
-    return {gate: count / asked[gate] for gate, count in failed.items()}
+    warnings = [record for record in end.gates if record.severity == "warn"]
+    records = Counter(record.gate for record in warnings)
+    failed = Counter(record.gate for record in warnings if record.has_failed)
+    return {gate: count / records[gate] for gate, count in failed.items()}
 
 
 class LackingPart(NamedTuple):
@@ -273,29 +271,24 @@ def result_faults(run: ReviewedRun, result: RunResult) -> tuple[str, ...]:
         validator = validator_of(goal.output_schema)
     except InvalidSchemaError as error:
         return (f"the goal's output schema is not a JSON Schema: {shorten(str(error), 200)}",)
-    ruled = {rule.tool for rule in goal.rules.terminal}
-    checked = [
-        step_id
-        for step_id in result.terminal
-        if step_id in outputs and plan.step(step_id).tool in ruled
-    ]
-    if not checked and (plan.result is not None or run.has_stopped):
+    ruled_tools = {rule.tool for rule in goal.rules.terminal}
+    present = [step_id for step_id in result.terminal if step_id in outputs]
+    ruled = [step_id for step_id in present if plan.step(step_id).tool in ruled_tools]
+    if not ruled and (plan.result is not None or run.has_stopped):
         return tuple(_schema_faults(validator, "result", result.value))
-    return tuple(
-        fault
-        for step_id in checked or [step_id for step_id in result.terminal if step_id in outputs]
-        for fault in _schema_faults(validator, step_id, outputs[step_id])
-    )
+    faults: list[str] = []
+    for step_id in ruled or present:
+        faults += _schema_faults(validator, step_id, outputs[step_id])
+    return tuple(faults)
 
 
 def has_result(run: ReviewedRun, result: RunResult) -> bool:
     """Whether there is a result; steps that can only give nothing have one as well."""
     value = result.value
-    if value is not None and not (
-        isinstance(value, dict)
-        and value
-        and not any(member is not None for member in value.values())
-    ):
+    # An object of nulls names what a result should hold, and holds nothing of it.
+    members = list(value.values()) if isinstance(value, dict) else []
+    is_all_null = bool(members) and all(member is None for member in members)
+    if value is not None and not is_all_null:
         return True
     may_be_empty = run.has_stopped or _all_may_be_empty(run, result.terminal)
     return not result.missing and may_be_empty
@@ -345,7 +338,7 @@ class _ResultFields:
             return None
 
     def _value(self, expression: str, place: str) -> Json:
-        unreadable = _absent_steps(expression, self._run)
+        absent_steps = _absent_steps(expression, self._run)
         shown = f"${{{shorten(self._in_words(expression), _SHOWN_CHARACTERS)}}}"
         why = f"{shown} is missing"
         try:
@@ -353,12 +346,13 @@ class _ResultFields:
         except ExpressionError as fault:
             value = None
             # Where steps are absent, they are the reason, and their own ends say why.
-            if not unreadable:
+            if not absent_steps:
                 why = f"{fault.message}, in {shown}"
         if value is not None:
             return value
-        may_be_absent = bool(unreadable) and all(
-            step.optional or self._run.state.status(step.id) == "skipped" for step in unreadable
+        # What the plan allows to be left out is absent and fails nothing; all else is missing.
+        may_be_absent = bool(absent_steps) and all(
+            step.optional or self._run.state.status(step.id) == "skipped" for step in absent_steps
         )
         lacking = self.absent if may_be_absent else self.missing
         lacking.append(LackingPart(place, why))
@@ -423,9 +417,7 @@ def _missing_terminals(run: ReviewedRun, terminal: tuple[StepId, ...]) -> Iterat
 def _schema_faults(validator: Validator, name: str, value: Json) -> Iterator[str]:
     misfits = validator.violations(value)
     if misfits and isinstance(value, list) and value:
-        misfits = [
-            misfit
-            for position, entry in enumerate(value)
-            for misfit in validator.violations(entry, f"/{position}")
-        ]
+        # The schema may be that of one entry: the list is then as good as its entries.
+        by_entry = [validator.violations(entry, f"/{at}") for at, entry in enumerate(value)]
+        misfits = [misfit for misfits_of_entry in by_entry for misfit in misfits_of_entry]
     yield from (f"{name}: {text}" for text in misfit_texts(misfits))
