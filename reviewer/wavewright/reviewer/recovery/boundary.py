@@ -24,7 +24,7 @@ from pydantic import Field, JsonValue
 from wavewright.config.documents import Document
 from wavewright.executor.events.json_values import is_empty
 from wavewright.executor.events.state import SUCCESSES, RunState
-from wavewright.executor.events.types import ErrorKind, StepStatus
+from wavewright.executor.events.types import ErrorKind, PlanAccepted, StepStatus
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import (
@@ -51,7 +51,7 @@ from wavewright.planner.types import (
     StepId,
 )
 from wavewright.reviewer.records import Action, DemandKind, ReviewResult
-from wavewright.reviewer.review.findings import failed_gates
+from wavewright.reviewer.review.findings import FailedGate, failed_gates
 from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import look_up, shorten
 
@@ -167,34 +167,37 @@ def view_for_recovery(
     >>> [step.status for step in view_for_recovery(plan, goal, run.state).steps]
     ['ok']
     """
-    steps: list[StepEndView] = []
-    for step in plan.steps:
-        end = state.steps.get(step.id)
-        error = end.error.kind if end and end.error else None
-        steps.append(
-            StepEndView(step.id, end.status if end else None, error, end.items if end else None)
-        )
     gates = {gate.id: gate for gate in plan.gates}
-    gate_views = tuple(
-        FailedGateView(
-            failed.gate,
-            failed.template_gate,
-            failed.step,
-            gates[failed.gate].kind,
-            _failed_items(state, failed.step, failed.gate),
-            tuple(_missing_fields(gates[failed.gate], state, failed.step)),
-            gates[failed.gate].check or "",
-        )
-        for failed in failed_gates(ReviewedRun(plan, goal, state, {}))
-        if failed.severity == "block" and failed.gate in gates
-    )
     return RecoveryView(
         state.round,
-        tuple(steps),
-        gate_views,
+        tuple(_step_end(step, state) for step in plan.steps),
+        tuple(
+            _failed_gate(failed, gates[failed.gate], state)
+            for failed in failed_gates(ReviewedRun(plan, goal, state, {}))
+            if failed.severity == "block" and failed.gate in gates
+        ),
         tuple(_requested_actions(plan, goal, review)),
         missing=0 if review is None else len(review.missing_data),
         earlier=tuple(_earlier_patches(plan, state)),
+    )
+
+
+def _step_end(step: Step, state: RunState) -> StepEndView:
+    end = state.steps.get(step.id)
+    if end is None:
+        return StepEndView(step.id, None, None)
+    return StepEndView(step.id, end.status, end.error.kind if end.error else None, end.items)
+
+
+def _failed_gate(failed: FailedGate, gate: Gate, state: RunState) -> FailedGateView:
+    return FailedGateView(
+        failed.gate,
+        failed.template_gate,
+        failed.step,
+        gate.kind,
+        _failed_items(state, failed.step, failed.gate),
+        tuple(_missing_fields(gate, state, failed.step)),
+        gate.check or "",
     )
 
 
@@ -202,34 +205,29 @@ def _earlier_patches(plan: Plan, state: RunState) -> Iterator[EarlierPatchView]:
     """Yield the earlier patches, by what they added: each step is still in the plan."""
     steps = {step.id: step for step in plan.steps}
     for before, after in pairwise(state.plans):
-        old = {step.id for step in Plan.model_validate_json(json.dumps(before.plan)).steps}
+        old_steps = _step_ids(before)
         added = [
-            steps[step.id]
-            for step in Plan.model_validate_json(json.dumps(after.plan)).steps
-            if step.id not in old and step.id in steps
+            steps[name] for name in _step_ids(after) if name not in old_steps and name in steps
         ]
-        ends = [state.steps.get(step.id) for step in added]
-        yield EarlierPatchView(
-            after.round,
-            tuple(
-                (step.id, step.tool, step.supersedes or "", end.status if end else "never ran")
-                for step, end in zip(added, ends, strict=True)
-            ),
-            tuple(
-                dict.fromkeys(
-                    entry.gate for end in ends if end for entry in end.gates if entry.has_failed
-                )
-            ),
-        )
+        step_ends: list[tuple[str, str, str, str]] = []
+        gates: list[GateId] = []
+        for step in added:
+            end = state.steps.get(step.id)
+            status = "never ran" if end is None else end.status
+            step_ends.append((step.id, step.tool, step.supersedes or "", status))
+            if end is not None:
+                gates += [record.gate for record in end.gates if record.has_failed]
+        yield EarlierPatchView(after.round, tuple(step_ends), tuple(dict.fromkeys(gates)))
+
+
+def _step_ids(accepted: PlanAccepted) -> list[StepId]:
+    plan = Plan.model_validate_json(json.dumps(accepted.plan))
+    return [step.id for step in plan.steps]
 
 
 def _failed_items(state: RunState, step: StepId, gate: GateId) -> tuple[int, ...]:
-    records = state.steps[step].gates
-    items = [
-        entry.index
-        for entry in records
-        if entry.gate == gate and entry.has_failed and entry.index is not None
-    ]
+    failed = [record for record in state.steps[step].gates if record.has_failed]
+    items = [record.index for record in failed if record.gate == gate and record.index is not None]
     return tuple(items[:_MAX_ITEMS])
 
 
@@ -238,11 +236,9 @@ def _missing_fields(gate: Gate, state: RunState, step: StepId) -> Iterator[str]:
     output = state.steps[step].output
     outputs: list[Json] = output if isinstance(output, list) else [output]
     for name in gate.required or ():
-        if any(
-            not is_there or is_empty(value)
-            for entry in outputs
-            for _place, value, is_there in look_up(entry, name.split("."))
-        ):
+        path = name.split(".")
+        values = [looked_up for entry in outputs for looked_up in look_up(entry, path)]
+        if any(not is_there or is_empty(value) for _place, value, is_there in values):
             yield name
 
 
@@ -254,23 +250,21 @@ def _requested_actions(
     steps = {step.id for step in plan.steps}
     # A model may repeat in a field's name what it has read; only the plan's own words pass.
     known = {*_NAME.findall(plan.model_dump_json()), *_NAME.findall(str(goal.output_schema))}
-    requested = [action for action in review.recovery_actions if action.origin == "model"]
-    views = (
-        RequestedActionView(
-            action.action,
-            action.step,
-            action.tool,
-            action.kind,
-            tuple(field for field in action.fields if known.issuperset(_NAME.findall(field))),
-            action.gate,
+    views: list[RequestedActionView] = []
+    for action in review.recovery_actions:
+        if action.origin != "model":
+            continue
+        if action.step is not None and action.step not in steps:
+            continue
+        if action.tool is not None and action.tool not in goal.tool_names:
+            continue
+        fields = tuple(name for name in action.fields if known.issuperset(_NAME.findall(name)))
+        views.append(
+            RequestedActionView(
+                action.action, action.step, action.tool, action.kind, fields, action.gate
+            )
         )
-        for action in requested
-    )
-    for view in dict.fromkeys(views):
-        if (view.step is None or view.step in steps) and (
-            view.tool is None or view.tool in goal.tool_names
-        ):
-            yield view
+    yield from dict.fromkeys(views)
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -418,8 +412,11 @@ def _replacement_step(step: PatchedStep, plan: Plan) -> Step:
     old = next((known for known in plan.steps if known.id == step.id), None)
     if old is None:
         return new
-    policy = ("retry", "timeout", "max_items", "concurrency", "min_ok", "budget", "needs_approval")
-    return new.model_copy(update={name: getattr(old, name) for name in policy})
+    return new.model_copy(update={name: getattr(old, name) for name in _POLICY})
+
+
+_POLICY = ("retry", "timeout", "max_items", "concurrency", "min_ok", "budget", "needs_approval")
+"""Fields of a step that a model may not write: how often, how long and by whose leave it runs."""
 
 
 def _normalized(value: Json) -> Json:
@@ -443,6 +440,7 @@ def _normalized_op(op: Json) -> Json:
         return kept
     step = kept.get("step")
     if step is None and "tool" in kept:
+        # The fields of the step stand beside its `op`.
         step = {name: entry for name, entry in kept.items() if name != "op"}
         return {"op": kept["op"], "step": _with_plain_supersedes(_canonical_names(step))}
     if isinstance(step, dict):
@@ -463,6 +461,7 @@ def _with_plain_supersedes(step: JsonObject) -> JsonObject:
 
 
 def _without_empty_fields(fields: JsonObject) -> JsonObject:
+    """Return an object without what is null or false: models write so of a field that is not used."""
     return {
         name: entry for name, entry in fields.items() if entry is not None and entry is not False
     }

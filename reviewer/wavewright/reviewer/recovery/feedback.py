@@ -69,7 +69,8 @@ def _is_about(text: str, recipe: Recipe) -> bool:
         return False
     if recipe.field is None:
         return True
-    names, wanted = text.partition(": ")[0].split("."), recipe.field.split(".")
-    return len(names) == len(wanted) and all(
-        pattern in ("*", name) for name, pattern in zip(names, wanted, strict=True)
+    # A remark begins with the path of its field: `entries.0.title: too long`.
+    names, patterns = text.partition(": ")[0].split("."), recipe.field.split(".")
+    return len(names) == len(patterns) and all(
+        pattern in ("*", name) for name, pattern in zip(names, patterns, strict=True)
     )

@@ -63,12 +63,11 @@ def propose_patch(
     if view.round >= goal.limits.rounds:
         return None
     patch = _patch_from_recipes(plan, goal, view)
-    if (
-        patch is None
-        or patch_fingerprint(plan, patch, [gate.gate for gate in view.failed_gates]) in seen
-    ):
+    if patch is None:
         return None
-    return patch
+    # What did not help the same gates before would not help them now.
+    fingerprint = patch_fingerprint(plan, patch, [gate.gate for gate in view.failed_gates])
+    return None if fingerprint in seen else patch
 
 
 def _patch_from_recipes(plan: Plan, goal: Goal, view: RecoveryView) -> PlanPatch | None:
@@ -121,6 +120,7 @@ def _recipe_steps(
     old = refetched.get(gate.step) or plan.step(gate.step)
     params = {**old.params, **recipe.set_params}
     if params == old.params:
+        # The same call would fail the same gate.
         return
     # Two gates may have failed on one step: it is called again once, with what both recipes set.
     new_id = old.id if gate.step in refetched else _next_id(plan.step(gate.step), plan, taken)
@@ -151,13 +151,11 @@ def _expected_gate(gate: FailedGateView, plan: Plan, refetched: dict[StepId, Ste
     derived anew.
     """
     new = refetched.get(gate.step)
-    bound_id = f"{gate.template_gate}{GATE_ID_SEPARATOR}{gate.step}"
-    if (
-        new is None
-        or gate.template_gate is None
-        or gate.gate != bound_id
-        or any(known.id == gate.template_gate for known in plan.gates)
-    ):
+    if new is None or gate.template_gate is None:
+        return gate.gate
+    is_of_tool = gate.gate == f"{gate.template_gate}{GATE_ID_SEPARATOR}{gate.step}"
+    is_own_gate = any(known.id == gate.template_gate for known in plan.gates)
+    if not is_of_tool or is_own_gate:
         return gate.gate
     return GateId(f"{gate.template_gate}{GATE_ID_SEPARATOR}{new.id}")
 
@@ -191,9 +189,9 @@ def patch_from_feedback(
     again = _with_readers({*takers, *changed}, plan, {step.id for step in live})
     if not (again or added):
         return None
-    reason = "; ".join(
-        dict.fromkeys([*([reason] if takers else []), *(chosen.reason for chosen in recipes)])
-    )
+    reasons = [reason] if takers else []
+    reasons += [recipe.reason for recipe in recipes]
+    reason = "; ".join(dict.fromkeys(reasons))
     taken |= {step.id.lower() for step in added}
     reference = f"${{inputs.{feedback_input(feedback.package)}}}"
     ops = [AddStep(step=step) for step in {step.id: step for step in added}.values()]

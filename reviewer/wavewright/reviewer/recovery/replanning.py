@@ -64,6 +64,10 @@ _MAX_INPUT_CHARS = 8_000
 _MAX_PLAN_CHARS = 60_000
 _MAX_DIAGNOSTICS = 30
 _FEEDBACK_REASON: Final = "the package was rejected: steps that take feedback run again with it"
+_NO_FEEDBACK_TAKEN: Final = (
+    "no recipe is for what it says, and no step of the plan takes feedback: none of its tools has a "
+    "parameter 'feedback'"
+)
 _KEYS: Final = ("ops", "cannot_plan")
 
 
@@ -143,6 +147,7 @@ async def replan(
         tools,
         state.finished_steps(),
         _partly_failed(state),
+        # Steps that are called again with other feedback are no repetition of an earlier patch.
         frozenset(seen) if feedback is None else frozenset(),
     )
     refused = checker.refused
@@ -151,16 +156,12 @@ async def replan(
         if feedback is not None:
             recipes = [goal.recipes[number] for number in feedback.recipes]
             patch = patch_from_feedback(plan, state, tools, feedback, _FEEDBACK_REASON, recipes)
+            why_none = _NO_FEEDBACK_TAKEN
         else:
             patch = propose_patch(plan, goal, state, review, seen)
+            why_none = "no recipe fixes what the review found"
         if patch is None:
-            takes_none = (
-                "no recipe is for what it says, and no step of the plan takes feedback: none of its tools has a "
-                "parameter 'feedback'"
-            )
-            return FallbackFailure(
-                takes_none if feedback is not None else "no recipe fixes what the review found"
-            )
+            return FallbackFailure(why_none)
         checked, faults = checker.check(patch, written_by_model=False)
         if faults:
             refused[:] = faults
@@ -232,7 +233,9 @@ def recovery_call(
     steps: list[Json] = [_as_json(asdict(step)) for step in view.steps]
 
     def shown(value: Json, most: int) -> Json:
-        return truncate(value, min(most, prompt_size(value)) // 2 if is_brief else most)
+        if is_brief:
+            most = min(most, prompt_size(value)) // 2
+        return truncate(value, most)
 
     values = {
         "goal": goal.text,
@@ -289,6 +292,7 @@ def _partly_failed(state: RunState) -> frozenset[StepId]:
 
 
 def _no_patch_reason(goal: Goal, view: RecoveryView, review: ReviewResult) -> str | None:
+    # A rejected package is worked on again, whatever the review says of it.
     if review.goal_achieved and view.feedback is None:
         return "the goal is achieved"
     if view.round >= goal.limits.rounds:
@@ -384,9 +388,9 @@ class _PatchChecker:
             raise self._misfit(error.diagnostics, "the patch") from error
         checked, faults = self.check(patch, written_by_model=True)
         if faults:
-            raise self._misfit(
-                faults, "the patch" if checked.plan is None else "the plan with the patch"
-            )
+            # Without a plan the faults are places in the patch, else in what it has made.
+            name = "the patch" if checked.plan is None else "the plan with the patch"
+            raise self._misfit(faults, name)
         assert checked.plan is not None
         known = {gate.id for gate in checked.plan.gates}
         kept = tuple(gate for gate in patch.expect if gate in known)
@@ -394,7 +398,8 @@ class _PatchChecker:
 
     def _misfit(self, diagnostics: Collection[Diagnostic], name: str) -> AnswerRefused:
         self.refused[:] = diagnostics
-        bare = [
-            replace(diagnostic, span=None) for diagnostic in list(diagnostics)[:_MAX_DIAGNOSTICS]
-        ]
-        return AnswerRefused([render_text([diagnostic], Source(name, "")) for diagnostic in bare])
+        source = Source(name, "")
+        shown = [replace(diagnostic, span=None) for diagnostic in diagnostics]
+        return AnswerRefused(
+            [render_text([diagnostic], source) for diagnostic in shown[:_MAX_DIAGNOSTICS]]
+        )
