@@ -41,7 +41,7 @@ TEMPLATE: dict[str, Any] = {
     "goal": "look",
     "targets": {"variables": "stocks", "benchmarks": "indices", "key": "code"},
     "available_tools": [{"name": "price"}, {"name": "index"}, {"name": "analyze"}],
-    "output_schema": {"type": "object", "required": ["text"]},
+    "output_schema": {"type": "object"},
 }
 JOB = Job(name="job", variables=[{"code": "GNP"}, {"code": "SKS"}], benchmarks=["XJO", "GNP"])
 
@@ -338,4 +338,61 @@ def test_errors_of_a_goals_own_gates_and_caps_are_found_without_a_plan(
 
     assert [(error.code, error.pointer) for error in errors_of_goal(goal, TOOLS)] == [
         (code, f"/{field}/1/{place}") for code, place in faults
+    ]
+
+
+CODED: dict[str, Any] = {
+    "output_schema": {
+        "type": "object",
+        "properties": {"code": {"type": "string"}, "count": {"type": "integer"}},
+        "required": ["code"],
+    }
+}
+"""A goal that wants a code, and perhaps a count."""
+ONE_PRICE = {"id": "p", "tool": "price", "params": {"code": "GNP"}}
+PRICES = {"id": "p", "tool": "price", "for_each": ["GNP", "SKS"], "params": {"code": "${item}"}}
+ANYTHING: dict[str, Any] = {"id": "a", "tool": "analyze", "params": {"documents": []}}
+
+
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [
+        pytest.param({"result": "${steps.p}"}, [], id="an output that is it"),
+        pytest.param({"result": {"code": "${steps.p.code}", "count": 3}}, [], id="put together"),
+        pytest.param({"result": "${steps.p.code}"}, ["/result"], id="a text"),
+        pytest.param({"result": {"count": 3}}, ["/result"], id="a field is lacking"),
+        pytest.param(
+            {"result": {"code": ["${steps.p.code}"], "count": "three"}},
+            ["/result/code", "/result/count"],
+            id="each field that is of another type",
+        ),
+        pytest.param({"steps": [PRICES], "result": "${steps.p}"}, [], id="a list entry by entry"),
+        pytest.param(
+            {"steps": [PRICES], "result": "${steps.p.map(x, x.code)}"},
+            ["/result"],
+            id="a list none of whose entries is it",
+        ),
+        pytest.param({}, [], id="the output of the last step"),
+        pytest.param({"steps": [ANYTHING]}, [], id="an output of which nothing is known"),
+        pytest.param(
+            {"stop": {"when": "steps.p.code == ''", "result": {"count": 0}}},
+            ["/stop/result"],
+            id="the result of stop",
+        ),
+    ],
+)
+def test_a_result_can_be_what_the_goal_asks_for(plan: dict[str, Any], expected: list[str]) -> None:
+    steps = plan.get("steps", [ONE_PRICE])
+    more = {name: value for name, value in plan.items() if name != "steps"}
+
+    assert found({}, *steps, template=CODED, **more) == [("E508", place) for place in expected]
+
+
+def test_each_last_step_gives_what_the_goal_asks_for() -> None:
+    other = {"id": "q", "tool": "price", "params": {"code": "SKS"}}
+    counted = {"output_schema": {"type": "object", "required": ["count"]}}
+
+    assert found({}, ONE_PRICE, other, template=counted) == [
+        ("E508", "/steps/0"),
+        ("E508", "/steps/1"),
     ]

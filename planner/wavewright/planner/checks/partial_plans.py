@@ -28,7 +28,7 @@ _NEEDS_FIELD: Final = {"E204": "params", "E305": "for_each", "E306": "when"}
 """Codes that say what a step lacks, with the field that would give it."""
 _NEEDS_NAMES: Final = frozenset({"E301", "E403", "E407", "E408"})
 """Codes that are certain only where the id of every step is known."""
-_NEEDS_STEPS: Final = frozenset({"E503", "E505", "E506", "E701", "E702", "E703", "E704"})
+_NEEDS_STEPS: Final = frozenset({"E503", "E505", "E506", "E508", "E701", "E702", "E703", "E704"})
 """Codes that are certain only where every step is known whole."""
 
 
