@@ -81,6 +81,8 @@ _MAY_BE_READ: Final = re.compile(r"""[^`'"{}\\\n]+""")
 """Name of a field that an expression can read, in back quotes where it is no plain word."""
 _RULES_OF_GOAL: Final = "E5"
 """First letters of the codes of the goal's rules."""
+_RESULT_TYPE: Final = "E508"
+"""The code of a result that is not what the goal asks for."""
 _BOUNDS: Final = (
     "pattern", "format", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems",
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
@@ -224,8 +226,13 @@ class GuidedPlan:
         return [*islice(fitting, MAX_REFERENCES)]
 
     def _refuses_result(self, result: JsonObject) -> bool:
-        """Whether the checker refuses something in a result, whatever else the plan lacks."""
-        return any(fault.pointer.startswith("/result") for fault in self._errors(self.plan(result)))
+        """Whether the checker refuses something in a part of the result, whatever else the plan
+        lacks.
+        """
+        return any(
+            fault.pointer.startswith("/result") and fault.code != _RESULT_TYPE
+            for fault in self._errors(self.plan(result))
+        )
 
     @property
     def may_end(self) -> bool:
@@ -450,9 +457,13 @@ class GuidedPlan:
         return PlanTypes(bind_plan(plan, self.goal), self.goal, self._signatures)
 
     def _faults_of_last(self, plan: Plan) -> list[Diagnostic]:
-        """Return what the checker refuses in the last step of a plan."""
+        """Return what the checker refuses in the last step of a plan.
+
+        What the step gives need not be what the goal asks for: its result is chosen at the end.
+        """
         at = f"/steps/{len(plan.steps) - 1}/"
-        return [fault for fault in self._errors(plan) if f"{fault.pointer}/".startswith(at)]
+        faults = [fault for fault in self._errors(plan) if fault.code != _RESULT_TYPE]
+        return [fault for fault in faults if f"{fault.pointer}/".startswith(at)]
 
     def _errors(self, plan: Plan) -> list[Diagnostic]:
         return errors_in(bind_plan(plan, self.goal), self.goal, self.tools)

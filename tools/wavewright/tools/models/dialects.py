@@ -37,9 +37,9 @@ Dialect: TypeAlias = Callable[[JsonSchema], JsonSchema | SchemaTooLarge]
 
 MAX_GRAMMAR_CHARS: Final = 40_000
 """Characters of a schema of which a grammar is made: larger ones take longer than they are worth."""
-GRAMMAR_REFERENCE: Final = r"^\$\{[ !#-\[\]-~]{1,200}\}$"
-"""A reference of printable ASCII without quotes and backslashes, which a grammar would let through
-unescaped.
+GRAMMAR_REFERENCE: Final = "^\\$\\{[ !#-\\[\\]-~\u00a1-\ud7ff]{1,200}\\}$"
+"""A reference of printable characters, of other scripts too (a field may be `größe`), without quotes
+and backslashes, which a grammar would let through unescaped.
 """
 _GRAMMAR_KEYWORDS: Final = frozenset(
     {
