@@ -11,21 +11,12 @@ from collections.abc import Collection, Iterator, Sequence
 
 from wavewright.config.sources import pointer_token
 from wavewright.planner.checks.context import CheckContext
-from wavewright.planner.checks.types import incompatibility
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, list_names, make_diagnostic
 from wavewright.planner.language.goals import Goal, TagRules, Targets
 from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.binding import mandatory_caps, template_gate_of
 from wavewright.planner.plans.estimates import known_values
-from wavewright.planner.plans.graph import superseded_by
-from wavewright.planner.schemas.views import (
-    element_schema,
-    schema_below,
-    scoped_schema,
-    self_contained_schema,
-    view_schema,
-)
-from wavewright.planner.types import Json, JsonSchema, StepId
+from wavewright.planner.types import Json, StepId
 
 _PATH = re.compile(r"\$\{\s*(?P<root>item|inputs\.\w+)(?:\.\w+|\[\w+\])*\s*\}")
 
@@ -42,7 +33,12 @@ def check_goal_rules(subject: CheckContext) -> Iterator[Diagnostic]:
         yield from _check_analyses(subject, goal)
         yield from _check_targets(subject, goal)
         yield from _check_terminal_params(subject, goal)
-        yield from _check_result_type(subject, goal)
+        if goal.output_schema is not None and not goal.rules.terminal:
+            # Imported here: many goals say nothing of their result. Where a tool must end the plan,
+            # the engine gives that tool the schema.
+            from wavewright.planner.checks.result_type import check_result_type
+
+            yield from check_result_type(subject, goal.output_schema)
         yield from _check_required_tools(subject, goal)
 
 
@@ -239,67 +235,6 @@ def _check_terminal_params(subject: CheckContext, goal: Goal) -> Iterator[Diagno
                 f"the last step {step.id!r} lacks {_join_with_and(missing)}, which the goal sets",
                 "bind the plan to its goal before it is checked",
             )
-
-
-def _check_result_type(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:
-    """Yield the parts of the result of which no value is what the goal's `output_schema` wants.
-
-    It is asked of the same values as at the review: the plan's `result`, that of its `stop`, or else
-    the output of each last step. Where a tool must end the plan, the engine gives it the schema.
-    """
-    schema, plan = goal.output_schema, subject.plan
-    if schema is None or goal.rules.terminal:
-        return
-    if plan.result is not None:
-        yield from _result_misfits(subject, plan.result, schema, "/result", "the result")
-    if plan.stop is not None:
-        yield from _result_misfits(
-            subject, plan.stop.result, schema, "/stop/result", "the result of `stop`"
-        )
-    if plan.result is None and not subject.graph.cycles:
-        for number, step in enumerate(plan.steps):
-            if step.id in subject.graph.terminal and step.id not in superseded_by(plan):
-                given = subject.types.outputs.get(step.id, {})
-                reason = _misfit_of_result(given, schema)
-                if reason is not None:
-                    yield _result_misfit(f"/steps/{number}", f"the output of {step.id!r}", reason)
-
-
-def _result_misfits(
-    subject: CheckContext, given: Json, schema: JsonSchema, pointer: str, name: str
-) -> Iterator[Diagnostic]:
-    """Yield the misfits of a declared result: of its fields, or else of the whole."""
-    types = subject.types
-    wrong_fields: list[Diagnostic] = []
-    for field, value in given.items() if isinstance(given, dict) else ():
-        wanted = schema_below(schema, [field])
-        reason = None if wanted is None else incompatibility(types.value(value), wanted)
-        if reason is not None:
-            place = pointer + pointer_token(field)
-            wrong_fields.append(_result_misfit(place, f"{field!r} of {name}", reason))
-    yield from wrong_fields
-    reason = None if wrong_fields else _misfit_of_result(types.value(given), schema)
-    if reason is not None:
-        yield _result_misfit(pointer, name, reason)
-
-
-def _misfit_of_result(given: JsonSchema, wanted: JsonSchema) -> str | None:
-    """Return why no value of a type is what the goal wants; a list may be so entry by entry."""
-    reason = incompatibility(given, wanted)
-    elements = element_schema(view_schema(scoped_schema(given)))
-    if reason is None or elements is None:
-        return reason
-    of_entry = incompatibility(self_contained_schema(elements), wanted)
-    return None if of_entry is None else reason
-
-
-def _result_misfit(pointer: str, name: str, reason: str) -> Diagnostic:
-    return make_diagnostic(
-        "E508",
-        pointer,
-        f"{name} can never be what the goal asks for: {reason}",
-        "give what the goal's `output_schema` says, or correct it in the goal template",
-    )
 
 
 def _check_required_tools(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:

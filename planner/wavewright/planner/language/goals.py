@@ -289,7 +289,7 @@ class GoalTerms(DocumentModel):
     output_tags: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Tags of what the run makes."""
     output_schema: JsonSchema | None = None
-    """JSON Schema of the terminal output."""
+    """JSON Schema of the result; a plan whose result can never be that is refused."""
     rules: Rules = Field(default_factory=Rules)
     """What every plan must keep."""
     gates: Annotated[tuple[Gate, ...], Field(strict=False)] = ()

@@ -1,0 +1,82 @@
+"""E508: parts of the result of which no value is what the goal's `output_schema` asks for.
+
+It is asked of the same values as at the review: the plan's `result`, that of its `stop`, or else the
+output of each last step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wavewright.config.sources import pointer_token
+from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.checks.types import incompatibility
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
+from wavewright.planner.plans.graph import superseded_by
+from wavewright.planner.schemas.views import (
+    element_schema,
+    schema_below,
+    scoped_schema,
+    self_contained_schema,
+    view_schema,
+)
+from wavewright.planner.types import Json, JsonSchema
+
+
+def check_result_type(subject: CheckContext, wanted: JsonSchema) -> Iterator[Diagnostic]:
+    """Yield the parts of the result that can never be what the goal asks for."""
+    plan = subject.plan
+    if plan.stop is not None:
+        yield from _misfits(
+            subject, plan.stop.result, wanted, "/stop/result", "the result of `stop`"
+        )
+    if plan.result is not None:
+        yield from _misfits(subject, plan.result, wanted, "/result", "the result")
+    elif not subject.graph.cycles:
+        yield from _misfits_of_last_steps(subject, wanted)
+
+
+def _misfits_of_last_steps(subject: CheckContext, wanted: JsonSchema) -> Iterator[Diagnostic]:
+    replaced = superseded_by(subject.plan)
+    for number, step in enumerate(subject.plan.steps):
+        if step.id in subject.graph.terminal and step.id not in replaced:
+            reason = _misfit(subject.types.outputs.get(step.id, {}), wanted)
+            if reason is not None:
+                yield _diagnostic(f"/steps/{number}", f"the output of {step.id!r}", reason)
+
+
+def _misfits(
+    subject: CheckContext, declared: Json, wanted: JsonSchema, pointer: str, name: str
+) -> Iterator[Diagnostic]:
+    """Yield the misfits of a declared result: of its fields, or else of the whole."""
+    types = subject.types
+    wrong_fields: list[Diagnostic] = []
+    for field, value in declared.items() if isinstance(declared, dict) else ():
+        part = schema_below(wanted, [field])
+        reason = None if part is None else incompatibility(types.value(value), part)
+        if reason is not None:
+            place = pointer + pointer_token(field)
+            wrong_fields.append(_diagnostic(place, f"{field!r} of {name}", reason))
+    yield from wrong_fields
+    reason = None if wrong_fields else _misfit(types.value(declared), wanted)
+    if reason is not None:
+        yield _diagnostic(pointer, name, reason)
+
+
+def _misfit(given: JsonSchema, wanted: JsonSchema) -> str | None:
+    """Return why no value of a type is what the goal wants; a list may be so entry by entry."""
+    reason = incompatibility(given, wanted)
+    elements = element_schema(view_schema(scoped_schema(given)))
+    if reason is None or elements is None:
+        return reason
+    of_entry = incompatibility(self_contained_schema(elements), wanted)
+    return None if of_entry is None else reason
+
+
+def _diagnostic(pointer: str, name: str, reason: str) -> Diagnostic:
+    return make_diagnostic(
+        "E508",
+        pointer,
+        f"{name} can never be what the goal asks for: {reason}",
+        "give what the goal's `output_schema` says, or correct it in the goal template",
+    )
