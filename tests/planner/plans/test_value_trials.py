@@ -15,6 +15,10 @@ ROW: JsonObject = {
         "price": {"type": "number"},
         "name": {"type": "string"},
         "day": {"type": "string"},
+        "town": {"type": "string"},
+        "kind": {"type": "string", "enum": ["rain", "snow", "wind"]},
+        "year": {"type": "integer"},
+        "month": {"type": "integer"},
     },
 }
 OUTPUT: JsonSchema = {
@@ -26,6 +30,7 @@ OUTPUT: JsonSchema = {
         "text": {"type": "string"},
         "day": {"type": "string"},
         "tags": {"type": "array", "items": {"type": "string"}},
+        "rates": {"type": "object", "additionalProperties": {"type": "number"}},
         "rows": {"type": "array", "items": {"$ref": "#/$defs/Row"}},
         "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
     },
@@ -36,7 +41,7 @@ OUTPUT: JsonSchema = {
 def is_constant(expression: str, *, is_typed: bool) -> bool:
     def type_of(root: str, name: str | None) -> JsonSchema:
         if root == "inputs" and name is not None:
-            return {"type": "integer"}
+            return {"type": "string" if name in {"town", "day"} else "integer"}
         return OUTPUT if root == "steps" and is_typed else {}
 
     tree = parse_expression(expression)
@@ -57,6 +62,7 @@ steps.a.total > 3.0 * steps.b.total
 steps.a.total >= 10.0 && steps.a.total <= 20.0 && steps.b.total >= 30.0 && steps.b.total <= 40.0
 steps.a.n == 17
 steps.a.n % 2 == 0
+steps.a.n / 1e300 > 1.0
 steps.a.n in [3, 5, 7]
 steps.a.n >= inputs.n
 steps.a.ok && steps.b.ok && steps.c.ok
@@ -101,12 +107,61 @@ math.floor(steps.a.total / 250.0)
 steps.a.rows.filter(r, r.name == 'Bel').map(r, r.price).sum()
 cel.bind(x, steps.a.rows.map(r, r.price).sum(), x / double(steps.a.rows.size()) > 50.0)
 """
+RARELY_TRUE = """
+r.town == 'Bel' && r.year == 2023 && r.month == 5 && r.kind == 'rain'
+r.town == 'Bel' && r.name == 'Abe' && r.year == 2023 && r.price > 100.0
+r.town == inputs.town && r.year == inputs.year && r.month == inputs.month
+(r.town == 'Bel' || r.town == 'Abe') && (r.year == 2021 || r.year == 2022) && r.month >= 3 && r.month <= 5
+r.name in ['Bel', 'Abe', 'Cal'] && r.year in [2021, 2022, 2023] && r.price > 3.5
+r.day >= '2024-03-01' && r.day < '2024-04-01' && r.town == 'Bel'
+r.day > '2024-03-01' && r.day < '2024-03-02' && r.town == 'Bel'
+r.day.substring(0, 7) == '2023-12' && r.town == 'Bel'
+r.day.split('-')[0] == '2023' && r.day.split('-')[1] == '12'
+int(r.day.substring(0, 4)) == 2023 && int(r.day.substring(5, 7)) == 12
+timestamp(r.day).getFullYear() == 2023 && timestamp(r.day).getMonth() == 4
+timestamp(r.day).getFullYear() == 2023 && timestamp(r.day).getMonth() == 4 && timestamp(r.day).getDate() == 17
+timestamp(r.day).getFullYear() == inputs.year && r.town == inputs.town
+timestamp(r.day).getMonth() == 1 && timestamp(r.day).getDate() == 29
+timestamp(r.day).getDayOfWeek() == 0 && timestamp(r.day).getHours() == 12
+timestamp(r.day).getDayOfYear() == 100
+format(timestamp(r.day), '%Y-%m') == '2023-05'
+format(timestamp(r.day), '%d.%m.%Y') == '17.05.2023'
+format(timestamp(r.day), '%B %Y') == 'March 2024'
+timestamp(r.day) - timestamp(inputs.day) == duration('24h')
+timestamp(r.day) - timestamp(inputs.day) > duration('48h') && timestamp(r.day) - timestamp(inputs.day) < duration('96h')
+r.name.startsWith('Be') && r.name.contains('l') && r.name.endsWith('er')
+r.name.split(' ')[0] == 'Mary' && r.name.split(' ')[1] == 'Smith'
+double(r.name.split(':')[1].trim()) > 3.0
+r.price * 1.8 + 32.0 > 100.0 && r.price * 1.8 + 32.0 < 110.0
+r.price / double(r.month) > 12.5 && r.price / double(r.month) < 13.0
+steps.b.rows.exists(q, q.year == 2022 && q.name == r.name && q.price > r.price)
+steps.b.rows.exists(q, q.year == r.year - 1 && q.name == r.name && q.price > r.price)
+"""
+FOR_ROWS = ("steps.a.rows.filter(r, {})", "steps.a.rows.filter(r, {}).map(r, r.price).sum()")
+RARE = """
+steps.a.rates.size() > 0
+steps.a.rates.exists(k, k == 'EUR')
+steps.a.tags == ['red', 'blue']
+sets.equivalent(steps.a.rows.map(r, r.name), ['Bel', 'Abe', 'Cal'])
+steps.a.rows.sortBy(r, -r.price).slice(0, 2).map(r, r.name) == ['Bel', 'Abe']
+steps.a.rows.map(r, r.month).max() == 12 && steps.a.rows.map(r, r.month).min() == 4
+steps.a.total - steps.b.total == 5.0
+math.round(steps.a.total / steps.b.total * 100.0) == 25
+steps.a.text == 'a' && steps.b.text == 'b' && steps.c.text == 'c' && steps.d.text == 'd'
+"""
 
 
 @pytest.mark.parametrize("is_typed", [True, False], ids=["typed", "open"])
-@pytest.mark.parametrize("expression", DECIDES.strip().splitlines())
+@pytest.mark.parametrize("expression", f"{DECIDES.strip()}{RARE}".splitlines())
 def test_what_the_data_decides_is_no_constant(expression: str, *, is_typed: bool) -> None:
     assert not is_constant(expression, is_typed=is_typed)
+
+
+@pytest.mark.parametrize("is_typed", [True, False], ids=["typed", "open"])
+@pytest.mark.parametrize("condition", RARELY_TRUE.strip().splitlines())
+def test_what_is_rarely_true_is_no_constant(condition: str, *, is_typed: bool) -> None:
+    for form in FOR_ROWS:
+        assert not is_constant(form.format(condition), is_typed=is_typed)
 
 
 DECIDED = """
@@ -129,6 +184,13 @@ steps.a.text.startsWith(steps.a.text)
 steps.a.tags.size() >= 0
 steps.a.tags.slice(0, 0).size() == 0
 has(steps.a.total) || !has(steps.a.total)
+steps.a.rows.filter(r, r.town == 'Bel' && r.town == 'Abe')
+steps.a.rows.filter(r, r.year == 2023 && r.year == 2024)
+steps.a.rows.filter(r, r.year > 2023 && r.year < 2020)
+steps.a.rows.filter(r, timestamp(r.day).getMonth() == 12)
+steps.a.rows.filter(r, timestamp(r.day).getFullYear() == 2023 && timestamp(r.day).getFullYear() == 2024)
+steps.a.rows.filter(r, r.name.startsWith('a') && r.name == '')
+steps.a.rows.exists(r, r.price > 1.0 && r.price != r.price)
 cel.bind(x, steps.a.total, x == x)
 """
 

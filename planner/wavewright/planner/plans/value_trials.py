@@ -2,10 +2,14 @@
 
 `(a > b) != (a <= b)`, `x.map(…).size() == x.size()` and `x * 0.0 + 9.0` read data and do not depend
 on it. There is no end of ways to write such a value, so an expression is not searched for them but
-*tried*: it is computed for some hundred combinations of values that what it reads may have, by type.
-Beside usual values these are the ones near to which its outcome may turn: the figures and texts that
-are written in it, and equal values in several places. Where it has come to the same in all of them,
-the data does not decide.
+*tried*: it is computed for up to four thousand combinations of values that what it reads may have,
+by type. Beside usual values these are the ones near to which its outcome may turn: the figures and
+texts that are written in it, and equal values in several places. Where it has come to the same in
+all of them, the data does not decide.
+
+Of honest conditions many are rarely true: `r.town == 'Bel' && r.year == 2023 && r.month == 5`. So in
+every second trial a field has what the expression compares it with, and a date is made of the years,
+months and days that are asked for.
 
 A trial can only err by missing the combination that matters, so none is held where this is likely:
 of regular expressions and of sizes beyond those of the lists that are tried.
@@ -13,14 +17,18 @@ of regular expressions and of sizes beyond those of the lists that are tried.
 
 from __future__ import annotations
 
+import calendar
 import datetime as dt
+import itertools
 import json
+import math
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
+from wavewright.config.value_types import DURATION_PATTERN, parse_duration
 from wavewright.planner.cel.errors import CostTracker, ExpressionError
 from wavewright.planner.cel.evaluator import compile_node, result_of
 from wavewright.planner.cel.nodes import (
@@ -30,6 +38,7 @@ from wavewright.planner.cel.nodes import (
     Has,
     Identifier,
     Index,
+    ListLiteral,
     LiteralValue,
     Macro,
     Select,
@@ -54,11 +63,13 @@ from wavewright.planner.types import Json, JsonSchema
 RootType: TypeAlias = Callable[[str, str | None], JsonSchema]
 """Returns the schema of a root of expressions, or of a field right below it."""
 
-_TRIALS: Final = 300
+_MOST_TRIALS: Final = 4_000
+_LEAST_TRIALS: Final = 300
+"""Trials without which nothing is said; the rest are held as long as operations are left."""
 _MIN_VALUES: Final = 12
 """Trials that have to give a value; in the others a part of the expression fails."""
 _MOST_OPERATIONS: Final = 500_000
-"""Operations of all trials of a part; of one that takes more nothing is said."""
+"""Operations of all trials of a part."""
 _MOST_ENTRIES: Final = 3
 _MAX_DEPTH: Final = 4
 _INSTANTS: Final = tuple(dt.datetime(year, 5, 6, tzinfo=dt.UTC) for year in (1990, 2010, 2050))
@@ -79,6 +90,19 @@ _KINDS_WRITTEN: Final = {
     "bool": "boolean",
 }
 _YEARS: Final = range(1900, 2101)
+_ANY_YEAR: Final = 2004.0
+_CALLS_ON_DATES: Final = frozenset({"timestamp", "substring", "split"})
+_MINUTES: Final = 60
+_DAYS_OF_A_MONTH: Final = 31
+_DAYS_OF_A_YEAR: Final = 366
+_LONGEST_APART: Final = 1e9
+"""Seconds, some thirty years."""
+_COMPARISONS: Final = frozenset({"==", "!=", "<", "<=", ">", ">="})
+_PLACES_SEARCHED: Final = ("startsWith", "contains", "endsWith")
+"""Questions about texts, in the order in which a text answers them."""
+
+
+_Scalar = TypeVar("_Scalar", float, str)
 
 
 class ValueTrials:
@@ -110,7 +134,9 @@ class ValueTrials:
         draw = _Draw(self._tree)
         seen = set[str]()
         count = 0
-        for _ in range(_TRIALS):
+        for trial in range(_MOST_TRIALS):
+            if cost.operations < 0 or cost.iterations < 0:
+                return trial > _LEAST_TRIALS and count >= _MIN_VALUES
             draw.begin()
             scope = EvaluationScope(self._variables(draw), draw.instant(), cost, MembershipIndex())
             try:
@@ -123,7 +149,7 @@ class ValueTrials:
             if len(seen) > 1:
                 return False
             count += len(values)
-        return count >= _MIN_VALUES and cost.operations >= 0
+        return count >= _MIN_VALUES
 
     def _macros_around(self, node: ExpressionNode) -> Iterator[Macro]:
         """Yield the macros whose names may stand in a part, the outermost first."""
@@ -164,27 +190,42 @@ class _Draw:
 
     def __init__(self, tree: ExpressionNode) -> None:
         nodes = [*_nodes(tree)]
-        figures = [*_figures(nodes)]
+        calls = {node.function for node in nodes if isinstance(node, FunctionCall)}
+        # The year of a date may be compared with one that is read.
+        figures = [*_figures(nodes), *([_ANY_YEAR] if "getFullYear" in calls else [])]
         literals = [node.value for node in nodes if isinstance(node, LiteralValue)]
         texts = [value for value in literals if isinstance(value, str)]
-        calls = {node.function for node in nodes if isinstance(node, FunctionCall)}
         self._random = random.Random(0)  # noqa: S311 - the same trials each time, no secret
-        self._figures = [*dict.fromkeys(_near_figures(figures))]
+        self._figures = [*dict.fromkeys(filter(math.isfinite, _near_figures(figures)))]
         self._texts = [*dict.fromkeys(_near_texts(figures, texts))]
         self._dates = [*filter(_DAY.match, self._texts)] if "timestamp" in calls else []
+        self._dates_asked_for = []
+        if calls & _CALLS_ON_DATES:
+            self._dates_asked_for = [*_dates_apart(texts)] or [*_dates_of_parts(figures, texts)]
+        self._range = min((0.0, *figures)), max((1.0, *figures))
+        self._compared = _compared_values(nodes)
+        self._written_figures = figures
+        self._written_texts = texts
         self._written: dict[str, list[Json]] = {"number": [*figures], "string": [*texts]}
         self._names = [*dict.fromkeys(_fields(nodes))]
         self._may_lack = any(isinstance(node, Has) for node in nodes)
         self._kinds = dict(_kinds_by_use(nodes))
+        self._counterparts = dict(_counterparts(nodes))
+        self._typed_kinds = dict[str, str]()
         self._figure: float | None = None
+        self._text: str | None = None
         self._scalar: str | None = None
+        self._is_compared = False
 
     def begin(self) -> None:
-        """Begin a trial: in every third all figures are the same, and in most all values of open types
-        are of one kind, so that they can be compared.
+        """Begin a trial: in every third all figures are the same, and all texts; in every second a
+        field has what it is compared with; and in most all values of open types are of one kind, so
+        that they can be compared.
         """
-        self._figure = None
-        self._figure = self._drawn_figure() if self._happens(1 / 3) else None
+        self._figure = self._text = None
+        self._figure = self._random.choice(self._figures) if self._happens(1 / 3) else None
+        self._text = self._drawn_text("") if self._happens(1 / 3) else None
+        self._is_compared = self._happens(1 / 2)
         self._scalar = self._scalar_kind() if self._happens(7 / 8) else None
 
     def instant(self) -> dt.datetime:
@@ -201,6 +242,8 @@ class _Draw:
         if view.kind == "union":
             view = self._random.choice(view.branches)
         kind = self._open_kind(name) if view.kind == "open" else view.kind
+        if view.kind != "open":
+            self._typed_kinds[name] = kind
         is_too_deep = depth > _MAX_DEPTH and kind in {"array", "object"}
         if kind == "null" or is_too_deep or (view.nullable and self._happens(1 / 8)):
             return None
@@ -208,20 +251,23 @@ class _Draw:
             case "boolean":
                 return self._happens(1 / 2)
             case "integer":
-                return int(self._drawn_figure())
+                return int(self._drawn_figure(name))
             case "number":
-                return self._drawn_figure()
+                return self._drawn_figure(name)
             case "array":
                 return self._entries(element_schema(view) or OPEN, f"{name}[]", depth)
             case "object":
                 return self._object(view, depth)
             case _:
-                return self._drawn_text()
+                return self._drawn_text(name)
 
     def _open_kind(self, name: str) -> str:
         """Return the kind of a value of which nothing is known but how it is read."""
         if name in self._kinds:
             return self._kinds[name]
+        counterpart = self._counterparts.get(name)
+        if counterpart in self._typed_kinds:
+            return self._typed_kinds[counterpart]
         return self._scalar_kind() if self._scalar is None else self._scalar
 
     def _scalar_kind(self) -> str:
@@ -245,24 +291,52 @@ class _Draw:
         names = [name for name in self._names if name in known or not known]
         # Where no field of it is read, it is compared as a whole.
         names = names or [*known][:2] or ["any"]
+        if isinstance(view.schema.get("additionalProperties"), dict):
+            # Only the data knows the keys, so none has to be there.
+            names = [key for key in (*names, *self._written_texts) if self._happens(3 / 4)]
         return {
             name: self.value(field_schema(view, name) or OPEN, name, depth + 1)
             for name in names
             if not self.lacks()
         }
 
-    def _drawn_figure(self) -> float:
-        return self._random.choice(self._figures) if self._figure is None else self._figure
+    def _drawn_figure(self, name: str) -> float:
+        compared = self._compared_with(name, float)
+        if compared:
+            return self._random.choice(compared)
+        if self._figure is not None:
+            return self._figure
+        written = self._written_figures
+        if written and self._is_compared and self._happens(1 / 2):
+            return self._random.choice(written)
+        is_any = self._happens(1 / 8)
+        return self._random.uniform(*self._range) if is_any else self._random.choice(self._figures)
 
-    def _drawn_text(self) -> str:
-        if self._dates and self._happens(3 / 4):
+    def _drawn_text(self, name: str) -> str:
+        compared = self._compared_with(name, str)
+        if compared:
+            return self._random.choice(compared)
+        if self._text is not None:
+            return self._text
+        if self._dates and self._happens(1 / 2):
             return self._random.choice(self._dates)
-        written = [str(text) for text in self._written["string"]]
+        if self._dates_asked_for and self._happens(1 / 2):
+            return self._random.choice(self._dates_asked_for)
+        written = self._written_texts
+        if written and self._is_compared and self._happens(1 / 2):
+            return self._random.choice(written)
         if not written or self._happens(1 / 2):
             return self._random.choice(self._texts)
-        # One that is written, or some in a row, as a text holds them that is searched.
-        parts = self._random.choices((*written, "a", ""), k=self._random.randint(1, _MOST_ENTRIES))
-        return "".join(parts)
+        # One that is written, or some in a row, as a text holds them that is searched or split.
+        figures = (f"{figure:g}" for figure in self._figures)
+        parts = (*written, *written, *figures, "a", "")
+        return "".join(self._random.choices(parts, k=self._random.randint(1, _MOST_ENTRIES)))
+
+    def _compared_with(self, name: str, kind: type[_Scalar]) -> list[_Scalar]:
+        """Return what a field is compared with, if this trial has it so, as most do of some."""
+        if not (self._is_compared and self._happens(7 / 8)):
+            return []
+        return [value for value in self._compared.get(name, ()) if isinstance(value, kind)]
 
     def _happens(self, share: float) -> bool:
         return self._random.random() < share
@@ -305,6 +379,8 @@ def _near_texts(figures: list[float], written: list[str]) -> Iterator[str]:
     yield "".join(written)
     for text in written:
         yield from (text.casefold(), text * (_MOST_ENTRIES + 1))
+        # All others as the parts of a text that is split.
+        yield text.join(other for other in written if other != text)
     yield from _DATES
     for figure in (*range(4), *figures):
         yield f"{figure:g}"
@@ -316,6 +392,89 @@ def _near_texts(figures: list[float], written: list[str]) -> Iterator[str]:
 
 
 _DAY: Final = re.compile(r"\d{4}-\d\d")
+
+
+def _dates_of_parts(figures: list[float], texts: list[str]) -> Iterator[str]:
+    """Yield dates and times whose parts are figures that are written: years, months, days, hours."""
+    in_texts = (int(digits) for text in texts for digits in re.findall(r"\d{1,4}", text))
+    whole = {*in_texts, *(int(figure) for figure in figures if figure.is_integer())}
+    years = sorted(whole.intersection(_YEARS)) or [int(_ANY_YEAR)]
+    small = sorted(whole.intersection(range(_MINUTES)))
+    days = [day for day in small if 1 <= day <= _DAYS_OF_A_MONTH] or [1]
+    for year, month, day in itertools.product(years, range(1, 13), days):
+        if day <= calendar.monthrange(year, month)[1]:
+            yield f"{year}-{month:02}-{day:02}"
+    for day, hour, minute in itertools.product(range(1, 8), small, small):
+        yield f"{years[0]}-01-{day:02}T{hour % 24:02}:{minute:02}:00Z"
+    for day in whole.intersection(range(_DAYS_OF_A_YEAR)):
+        yield f"{dt.date(years[0], 1, 1) + dt.timedelta(day)}"  # as getDayOfYear() counts, from 0
+
+
+def _dates_apart(texts: list[str]) -> Iterator[str]:
+    """Yield dates that lie apart by what is written as a duration, or by a half more."""
+    for text in texts:
+        if re.fullmatch(DURATION_PATTERN, text):
+            seconds = parse_duration(text)
+            if isinstance(seconds, float) and seconds < _LONGEST_APART:
+                for part in (0.0, 1.0, 1.5):
+                    yield (_INSTANTS[1] + dt.timedelta(seconds=seconds * part)).isoformat()
+
+
+def _compared_values(nodes: list[ExpressionNode]) -> dict[str, list[float | str]]:
+    """Return the figures and texts with which fields and roots are compared, by name.
+
+    Of a text that is searched it is one that holds all that is searched for.
+    """
+    entries_of = {
+        variable: f"{_name_of(node.range)}[]"
+        for node in nodes
+        if isinstance(node, Macro)
+        for variable in node.variables
+    }
+    compared = dict[str, list[float | str]]()
+    searched = dict[str, list[tuple[int, str]]]()
+
+    def note(part: ExpressionNode, *others: ExpressionNode) -> None:
+        name = _name_of(part)
+        for other in map(without_parens, others):
+            if isinstance(other, LiteralValue) and isinstance(other.value, int | float | str):
+                value = other.value if isinstance(other.value, str) else float(other.value)
+                compared.setdefault(entries_of.get(name, name), []).append(value)
+
+    for node in nodes:
+        match node:
+            case Binary(operator="in", right=ListLiteral(items=items)):
+                note(node.left, *items)
+            case Binary() if node.operator in _COMPARISONS:
+                note(node.left, node.right)
+                note(node.right, node.left)
+            case FunctionCall(target=target, arguments=(LiteralValue(value=str() as text),)) if (
+                target is not None and node.function in _PLACES_SEARCHED
+            ):
+                name = _name_of(target)
+                place = _PLACES_SEARCHED.index(node.function), text
+                searched.setdefault(entries_of.get(name, name), []).append(place)
+            case _:
+                pass
+    for name, places in searched.items():
+        compared.setdefault(name, []).append("".join(text for _, text in sorted(places)))
+    return {name: [*dict.fromkeys(_with_near(values))] for name, values in compared.items()}
+
+
+def _with_near(values: list[float | str]) -> Iterator[float | str]:
+    """Yield values with some that lie between them, and whole days of what is a part of a date."""
+    yield from values
+    figures = sorted(value for value in values if isinstance(value, float))
+    for low, high in pairwise(figures):
+        yield (low + high) / 2
+    for value in values:
+        if isinstance(value, str) and _DAY.match(value):
+            yield f"{value}-06"[:10] + "T07:08:09Z"
+        elif isinstance(value, str) and (day := _DAY_FIRST.fullmatch(value)):
+            yield f"{day[3]}-{day[2]}-{day[1]}"
+
+
+_DAY_FIRST: Final = re.compile(r"(\d\d)[./](\d\d)[./](\d{4})")
 
 
 def _fields(nodes: list[ExpressionNode]) -> Iterator[str]:
@@ -339,13 +498,13 @@ def _kinds_by_use(nodes: list[ExpressionNode]) -> Iterator[tuple[str, str]]:
                 kind = _KINDS_READ.get(node.function)
                 of = node.arguments[:1] if node.target is None else (node.target,)
                 yield from ((_name_of(part), kind) for part in of if kind is not None)
+            case Binary(operator="in", right=ListLiteral(items=(LiteralValue() as first, *_))):
+                yield from _kind_of_compared(node.left, first)
             case Binary(operator="in"):
                 yield _name_of(node.right), "array"
             case Binary():
-                for part, other in ((node.left, node.right), (node.right, node.left)):
-                    bare = without_parens(other)
-                    if isinstance(bare, LiteralValue) and bare.kind != "null":
-                        yield _name_of(part), _KINDS_WRITTEN[bare.kind]
+                yield from _kind_of_compared(node.left, without_parens(node.right))
+                yield from _kind_of_compared(node.right, without_parens(node.left))
             case Macro() if node.function != "bind":
                 name = _name_of(node.range)
                 yield name, "array"
@@ -355,6 +514,21 @@ def _kinds_by_use(nodes: list[ExpressionNode]) -> Iterator[tuple[str, str]]:
                     yield f"{name}[]", "object"
             case _:
                 pass
+
+
+def _counterparts(nodes: list[ExpressionNode]) -> Iterator[tuple[str, str]]:
+    """Yield the names of what is compared with each other, as in `r.town == inputs.town`."""
+    for node in nodes:
+        if isinstance(node, Binary) and node.operator in _COMPARISONS:
+            left, right = _name_of(node.left), _name_of(node.right)
+            yield from ((left, right), (right, left))
+
+
+def _kind_of_compared(part: ExpressionNode, other: ExpressionNode) -> Iterator[tuple[str, str]]:
+    if isinstance(other, ListLiteral):
+        yield _name_of(part), "array"
+    elif isinstance(other, LiteralValue) and other.kind != "null":
+        yield _name_of(part), _KINDS_WRITTEN[other.kind]
 
 
 def _name_of(node: ExpressionNode) -> str:
