@@ -41,6 +41,9 @@ BROAD_EXCEPT_ALLOWED = {
     "wavewright.engine.run.run_targets": (
         "the edge of a target: its fault is journaled, and its neighbours go on"
     ),
+    "wavewright.packs.web.processes": (
+        "the call of a function in another process: what it raises is raised to its caller"
+    ),
     "wavewright.executor.run.emissions": (
         "the formatting of a log record: its arguments may be anything"
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import logging
 
 import anyio
 import anyio.to_process
@@ -216,21 +215,3 @@ def test_a_page_that_takes_long_to_parse_is_given_up() -> None:
 
     with pytest.raises(ToolError, match=r"cannot be parsed within 0\.2 s"):
         anyio.run(give_up)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Unknown child process pid %d, will report returncode 255",
-        "child process pid %d exit status already read:  will report returncode 255",
-    ],
-)
-def test_asyncio_says_nothing_of_a_process_whose_end_was_read_twice(
-    line: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    log = logging.getLogger("asyncio")
-
-    log.warning(line, 7)
-    log.warning("socket.send() raised exception.")
-
-    assert caplog.messages == ["socket.send() raised exception."]

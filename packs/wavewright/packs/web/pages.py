@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import codecs
 import datetime as dt
-import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urldefrag, urljoin
 
-import anyio
-import anyio.to_process
 from pydantic import BaseModel, ConfigDict
 
 from wavewright.packs.web.addresses import MAX_URL_LENGTH
 from wavewright.packs.web.guarded_client import WebAnswer
+from wavewright.packs.web.processes import ProcessEndedError, call_in_process
 from wavewright.tools import LogEvent, ToolError
 
 if TYPE_CHECKING:
@@ -103,19 +101,6 @@ class Page(BaseModel):
     fetched_at: dt.datetime
 
 
-def _tells_of_a_fault(record: logging.LogRecord) -> bool:
-    """Tell whether a line of asyncio is another than that of a child process whose end was read
-    twice.
-
-    asyncio warns of it by chance where a process is stopped, as those that parse are at the end
-    (python/cpython#86276); nothing is lost.
-    """
-    return "child process pid" not in record.msg
-
-
-logging.getLogger("asyncio").addFilter(_tells_of_a_fault)
-
-
 async def read_answer(answer: WebAnswer, *, seconds: float = PARSE_SECONDS) -> Page:
     """Return the page that a server has answered with; it is parsed in another process.
 
@@ -148,17 +133,12 @@ async def parsed(
         ToolError: it takes longer than `seconds`, or the process ends.
     """
     try:
-        # The deadline is that of parsing: it begins when there is room for a process.
-        async with anyio.to_process.current_default_process_limiter():
-            with anyio.fail_after(seconds):
-                return await anyio.to_process.run_sync(
-                    read, source, cancellable=True, limiter=anyio.CapacityLimiter(1)
-                )
+        return await call_in_process(read, source, seconds=seconds)
     except TimeoutError as error:
         raise ToolError(
             f"{what} cannot be parsed within {seconds:g} s", hint="leave it out"
         ) from error
-    except anyio.BrokenWorkerProcess as error:
+    except ProcessEndedError as error:
         raise ToolError(
             f"{what} cannot be parsed: its parser has crashed", hint="leave it out"
         ) from error

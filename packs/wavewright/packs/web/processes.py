@@ -1,0 +1,144 @@
+"""Calls of functions in other processes, which a deadline can stop.
+
+A process begins with this module, not with the program that calls: processes of `multiprocessing`
+and `anyio.to_process` execute a script once more, unless all that it does stands behind
+`if __name__ == "__main__"`, and so would repeat its runs. Processes are kept for later calls, and
+end with the program.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Final, TypeVar, cast
+
+import anyio
+import anyio.to_process
+import anyio.to_thread
+
+from wavewright.config import WavewrightError
+
+_Source = TypeVar("_Source")
+_Result = TypeVar("_Result")
+
+_PROGRAM: Final = (
+    "import sys; "
+    "from multiprocessing.connection import Connection; "
+    "calls = Connection(int(sys.argv[1])); "
+    "sys.path[:] = calls.recv(); "
+    f"from {__name__} import serve; "
+    "serve(calls)"
+)
+
+
+class ProcessEndedError(WavewrightError):
+    """A process has ended within a call."""
+
+
+async def call_in_process(
+    function: Callable[[_Source], _Result], source: _Source, *, seconds: float
+) -> _Result:
+    """Return what a function of a module returns for `source`, called in another process.
+
+    Raises:
+        TimeoutError: the call takes longer than `seconds`; waiting for a process does not count.
+        ProcessEndedError: the process has ended within the call.
+        Exception: what the function raises.
+    """
+    async with anyio.to_process.current_default_process_limiter():
+        process = _idle_process() or _Process()
+        try:
+            with anyio.fail_after(seconds):
+                is_returned, value = await anyio.to_thread.run_sync(
+                    process.call,
+                    function,
+                    source,
+                    abandon_on_cancel=True,
+                    limiter=anyio.CapacityLimiter(1),
+                )
+        except BaseException:
+            process.stop()
+            raise
+        _idle.append(process)
+    if not is_returned:
+        raise cast("Exception", value)
+    return cast("_Result", value)
+
+
+class _Process:
+    """A process that makes one call after the other."""
+
+    def __init__(self) -> None:
+        self._calls, theirs = Pipe()
+        with theirs:
+            # -P: no module of the working directory is imported in the place of one that is meant.
+            self._child = subprocess.Popen(  # noqa: S603 - this interpreter, with the program above
+                [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        self._is_new = True
+
+    @property
+    def has_ended(self) -> bool:
+        return self._child.poll() is not None
+
+    def call(self, function: Callable[[_Source], object], source: _Source) -> tuple[bool, object]:
+        """Return whether the function returned, and what it returned or raised."""
+        try:
+            if self._is_new:
+                self._calls.send(sys.path)
+                self._is_new = False
+            self._calls.send((function, source))
+            return cast("tuple[bool, object]", self._calls.recv())
+        except (OSError, EOFError) as error:
+            raise ProcessEndedError("the process has ended within the call") from error
+
+    def stop(self) -> None:
+        """End the process, whatever it does: a call that waits for it raises an error."""
+        self._child.kill()
+        self._child.wait()
+
+
+_idle: Final[list[_Process]] = []
+# A fork of the program would read the answers to the calls of the program.
+os.register_at_fork(after_in_child=_idle.clear)
+
+
+def _idle_process() -> _Process | None:
+    """Take a process that waits for a call, if there is one."""
+    while _idle:
+        process = _idle.pop()
+        if not process.has_ended:
+            return process
+    return None
+
+
+@atexit.register
+def _stop_idle() -> None:
+    while (process := _idle_process()) is not None:
+        process.stop()
+
+
+def serve(calls: Connection) -> None:
+    """Make the calls that a program sends, until it ends; this is all that a process does."""
+    # Ctrl-C is for the program, which stops its processes.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        try:
+            function, source = cast("tuple[Callable[[object], object], object]", calls.recv())
+        except (OSError, EOFError):
+            return
+        try:
+            answer = True, function(source)
+        except Exception as error:  # noqa: BLE001 - raised again where the call was made
+            answer = False, error
+        calls.send(answer)
