@@ -29,7 +29,7 @@ _GATES = st.builds(
     on_empty=st.sampled_from(["warn", "block", "pass"]),
 )
 _OUTCOMES: st.SearchStrategy[Outcome] = st.sampled_from(
-    ["ok", "ok", "ok", "ok", "null", "fail", "transient", "late", "misfit"]
+    ["ok", "ok", "ok", "ok", "null", "fail", "transient", "broken", "late", "misfit"]
 )
 
 

@@ -170,6 +170,8 @@ class World:
         made.outcome = outcome
         if outcome == "misfit":
             return {}
+        if outcome == "broken":
+            raise TimeoutError
         if outcome not in ("ok", "null"):
             raise ToolError("as drawn", transient=outcome == "transient")
         self.counts[request.tool, x] += 1

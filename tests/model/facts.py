@@ -9,7 +9,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from tests.model.plans import Chosen, ModelStep
 from wavewright.planner.types import Json
 
-Outcome: TypeAlias = Literal["ok", "null", "fail", "transient", "late", "misfit", "cut"]
+Outcome: TypeAlias = Literal["ok", "null", "fail", "transient", "broken", "late", "misfit", "cut"]
+"""What became of a call; of one that broke off its tool does not know whether it took effect."""
 Kind: TypeAlias = Literal["success", "failed", "unclear", "skipped", "blocked"]
 Number: TypeAlias = int | None
 Asked: TypeAlias = Number | Chosen

@@ -322,8 +322,8 @@ class Interpreter:
     def _attempts(self, step: ModelStep, call: Call, made: list[MadeCall]) -> Ending | None:
         """Return how a call ended that was made, as its last attempt."""
         repeats = {"transient"}
-        if step.retries_unclear and step.rules.is_repeatable:
-            repeats |= {"late", "misfit"}
+        if step.rules.is_repeatable:
+            repeats |= {"broken", "late", "misfit"} if step.retries_unclear else {"broken"}
         if any(attempt.outcome == "cut" for attempt in made):
             return None
         tried = 0
@@ -339,7 +339,8 @@ class Interpreter:
         if made[-1].outcome in ("ok", "null"):
             return Ending("success", output_of(step, made[-1]))
         # What returned something else than it promises has been made, too.
-        is_unclear = made[-1].outcome in ("late", "misfit") and not step.rules.is_repeatable
+        may_have_been_made = made[-1].outcome in ("broken", "late", "misfit")
+        is_unclear = may_have_been_made and not step.rules.is_repeatable
         return Ending("unclear" if is_unclear else "failed")
 
     # -- equal calls of deterministic tools

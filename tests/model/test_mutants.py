@@ -130,6 +130,13 @@ def _a_late_write_is_tried_again(patch: Patch) -> None:
     patch.setattr(calls.CallRunner, "_may_retry", by_policy)
 
 
+def _a_write_that_broke_off_counts_as_not_made(patch: Patch) -> None:
+    def as_it_is(failure: AttemptFailure) -> AttemptFailure:
+        return failure
+
+    patch.setattr(AttemptFailure, "of_write", as_it_is)
+
+
 def _nobody_is_asked(patch: Patch) -> None:
     patch.setattr(rules.CallRules, "_needs_person", _never)
 
@@ -526,6 +533,14 @@ CASES: dict[str, tuple[Callable[[Patch], None], DrawnCase]] = {
             ("late",),
             (DrawnPart(),),
         ),
+    ),
+    "a write that broke off is tried again": (
+        _a_write_that_broke_off_counts_as_not_made,
+        _case((ModelStep("a", "post", 1, attempts=3),), ("broken",), (DrawnPart(),)),
+    ),
+    "a retry repeats a write that broke off": (
+        _a_write_that_broke_off_counts_as_not_made,
+        _case((ModelStep("a", "post", 1),), ("broken",), (DrawnPart(), DrawnPart(kind="retry"))),
     ),
     "nobody is asked": (
         _nobody_is_asked,

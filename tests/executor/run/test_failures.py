@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import email.message
 import email.utils
+import http.client
+import socket
+import subprocess
+import urllib.error
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -102,6 +107,95 @@ def test_a_failure_is_transient_where_another_attempt_may_succeed(
     error: BaseException, kind: ErrorKind
 ) -> None:
     assert describe_failure(error, wall=0.0).kind == kind
+
+
+def url_error(status: int) -> urllib.error.HTTPError:
+    return urllib.error.HTTPError("https://bank.example", status, "", email.message.Message(), None)
+
+
+def urllib_refused() -> urllib.error.URLError:
+    return urllib.error.URLError(ConnectionRefusedError(111, "refused"))
+
+
+class Timeout(OSError):
+    """An exception as one of `requests`."""
+
+
+class ConnectTimeout(ConnectionError, Timeout):
+    """One of a library that did not come to send."""
+
+
+@pytest.mark.parametrize(
+    ("error", "is_unclear"),
+    [
+        (TimeoutError(), True),
+        (ConnectionResetError(), True),
+        (BrokenPipeError(), True),
+        (OSError("device busy"), True),
+        (asyncio.CancelledError(), True),
+        (asyncio.IncompleteReadError(b"", 3), True),
+        (subprocess.TimeoutExpired("pay", 3), True),
+        (http.client.RemoteDisconnected("no answer"), True),
+        (http.client.IncompleteRead(b""), True),
+        (httpx.ReadTimeout("slow"), True),
+        (httpx.WriteTimeout("slow"), True),
+        (httpx.ReadError("reset"), True),
+        (httpx.RemoteProtocolError("half an answer"), True),
+        (Timeout("read timed out"), True),
+        (http_error(500), True),
+        (http_error(503), True),
+        (http_error(504), True),
+        (url_error(502), True),
+        (urllib.error.URLError(TimeoutError()), True),
+        (RuntimeError(TimeoutError()), True),
+        (ToolError("no answer", is_unclear=True), True),
+        (ExceptionGroup("g", [httpx.ReadTimeout("slow"), ValueError()]), True),
+        (ConnectionRefusedError(), False),
+        (socket.gaierror(), False),
+        (FileExistsError("paid.txt"), False),
+        (PermissionError("paid.txt"), False),
+        (httpx.ConnectError("refused"), False),
+        (httpx.ConnectTimeout("no route"), False),
+        (httpx.PoolTimeout("busy"), False),
+        (ConnectTimeout("no route"), False),
+        (urllib_refused(), False),
+        (OSError(OSError(urllib_refused())), False),
+        (http_error(401), False),
+        (http_error(408), False),
+        (http_error(409), False),
+        (http_error(422), False),
+        (http_error(429), False),
+        (http_error(503, **{"Retry-After": "3"}), False),
+        (url_error(404), False),
+        (ValueError("no such account"), False),
+        (ToolError("busy", transient=True), False),
+        (ExceptionGroup("g", [httpx.ConnectError("refused"), ValueError()]), False),
+    ],
+    ids=repr,
+)
+def test_it_is_known_of_a_failure_whether_the_call_may_have_taken_effect(
+    error: BaseException, is_unclear: object
+) -> None:
+    assert describe_failure(error, wall=0.0).is_unclear is is_unclear
+
+
+def test_an_exception_that_passes_on_itself_is_judged_by_its_own_name() -> None:
+    error = TimeoutError()
+    error.args = (error,)
+
+    assert describe_failure(error, wall=0.0).is_unclear
+
+
+@pytest.mark.parametrize(("status", "kind"), [(404, "tool"), (429, "transient")])
+def test_an_answer_is_told_by_its_status_in_exceptions_of_urllib_too(
+    status: int, kind: ErrorKind
+) -> None:
+    error = url_error(status)
+    error.headers["Retry-After"] = "7"
+
+    failure = describe_failure(error, wall=0.0)
+
+    assert (failure.kind, failure.retry_after) == (kind, 7.0)
 
 
 @pytest.mark.parametrize(

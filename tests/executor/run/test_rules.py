@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
 
 import anyio
+import httpx
 import pytest
 
 from tests.executor.execution_harness import (
@@ -25,6 +27,7 @@ from tests.executor.execution_harness import (
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import PlanAccepted
 from wavewright.executor.run.execution import Execution, execute
+from wavewright.executor.run.failures import ReportedFailure, describe_failure
 from wavewright.executor.run.ports import PersonReply, ReadyCalls
 from wavewright.executor.run.rules import ReuseSource, RunSoFar
 from wavewright.executor.store.journal import MemoryJournal
@@ -245,6 +248,90 @@ async def test_a_late_write_is_not_tried_again() -> None:
 
     assert bench.called == ["c"]
     assert statuses(state) == {"c": "failed"}
+
+
+@dataclass
+class Shaky:
+    """A tool whose first calls fail, each with an exception of a kind."""
+
+    errors: list[BaseException]
+
+    def answer(self, call: ToolCall) -> Json:
+        if self.errors:
+            raise self.errors.pop(0)
+        return echo(call)
+
+
+UNKNOWN_OUTCOMES: Final[list[BaseException]] = [
+    TimeoutError(),
+    ConnectionResetError(),
+    httpx.ReadTimeout("slow"),
+    asyncio.CancelledError(),
+    ToolError("no answer", transient=True, is_unclear=True),
+    ExceptionGroup("two", [TimeoutError(), ValueError()]),
+    # As a worker of a fleet reports it.
+    ReportedFailure(describe_failure(TimeoutError(), 0.0)),
+]
+KNOWN_OUTCOMES: Final[list[BaseException]] = [
+    ConnectionRefusedError(),
+    httpx.ConnectTimeout("no route"),
+    ToolError("busy", transient=True),
+    ReportedFailure(describe_failure(ConnectionRefusedError(), 0.0)),
+]
+TRIES: Mapping[str, Any] = {"attempts": 3, "wait_jitter": 0, "on": ["transient", "any"]}
+
+
+@pytest.mark.parametrize("error", UNKNOWN_OUTCOMES, ids=repr)
+async def test_a_write_whose_outcome_is_unknown_is_repeated_only_where_it_is_named(
+    error: BaseException,
+) -> None:
+    shop, shaky = Shop(), Shaky([error])
+    plan = plan_of({"id": "c", "retry": TRIES})
+    bench = ExecutionHarness().add(shaky.answer, **CHARGE)
+    state = await bench.run(plan, clock=VirtualClock())
+    resumed = await bench.run(plan, clock=VirtualClock(), prior=state, retry_failed=True)
+    shop.runs.insert(0, RunSoFar(RUN, state))
+
+    refused = await shop.run(plan)
+    charged = list(shop.charges)
+    named = await shop.run(plan, again=("c",))
+
+    failure = state.steps[StepId("c")].error
+    assert failure is not None
+    assert failure.kind == "interrupted"
+    assert "--again" in (failure.hint or "")
+    assert bench.called == ["c"]
+    assert statuses(resumed) == statuses(refused) == {"c": "failed"}
+    assert charged == []
+    assert (statuses(named), len(shop.charges)) == ({"c": "ok"}, 1)
+
+
+@pytest.mark.parametrize("error", KNOWN_OUTCOMES, ids=repr)
+async def test_a_write_that_is_known_to_have_had_no_effect_is_tried_again(
+    error: BaseException,
+) -> None:
+    shaky = Shaky([error, error])
+    bench = ExecutionHarness().add(shaky.answer, **CHARGE)
+
+    state = await bench.run(plan_of({"id": "c", "retry": TRIES}), clock=VirtualClock())
+
+    assert bench.called == ["c", "c", "c"]
+    assert statuses(state) == {"c": "ok"}
+
+
+@pytest.mark.parametrize("repeatable", [{}, {"effects": ["write"], "idempotent": True}])
+@pytest.mark.parametrize("error", [TimeoutError(), httpx.ReadTimeout("slow")], ids=repr)
+async def test_a_read_or_an_idempotent_write_is_tried_again_whatever_its_outcome(
+    error: BaseException, repeatable: Mapping[str, Any]
+) -> None:
+    shaky = Shaky([error, error, error])
+    bench = ExecutionHarness().add(shaky.answer, **repeatable)
+
+    state = await bench.run(plan_of({"id": "c", "retry": TRIES}), clock=VirtualClock())
+
+    failure = state.steps[StepId("c")].error
+    assert failure is not None
+    assert (failure.kind, failure.attempts) == ("transient", 3)
 
 
 @pytest.mark.parametrize("output", [{"n": "three"}, object()])
@@ -509,6 +596,18 @@ async def test_an_unclear_write_is_not_made_again_by_the_step_that_supersedes_it
     )
 
     assert bench.called == []
+    assert statuses(state) == {"c": "failed", "c_2": "failed"}
+
+
+async def test_a_write_whose_outcome_is_unknown_is_not_made_by_the_step_that_supersedes_it() -> (
+    None
+):
+    bench, journal = ExecutionHarness(), MemoryJournal()
+    bench.add(Shaky([ConnectionResetError()]).answer, **CHARGE)
+
+    state = await _patched(bench, journal)
+
+    assert bench.called == ["c"]
     assert statuses(state) == {"c": "failed", "c_2": "failed"}
 
 

@@ -199,6 +199,7 @@ def test_an_event_that_was_the_answer_and_cannot_be_read_fails_the_call() -> Non
             call(server, "write", trusted=False)
 
     assert "it may have taken effect" in str(caught.value.hint)
+    assert caught.value.is_unclear
 
 
 @pytest.mark.parametrize("status", [202, 204])
@@ -267,21 +268,27 @@ def test_a_session_that_a_server_forgets_again_and_again_fails_the_call() -> Non
 
 
 @pytest.mark.parametrize(
-    ("status", "headers", "transient", "retry_after"),
+    ("status", "headers", "transient", "is_unclear", "retry_after"),
     [
-        (401, {}, False, None),
-        (403, {}, False, None),
-        (405, {}, False, None),
-        (429, {"Retry-After": "7"}, True, 7.0),
-        (500, {}, True, None),
-        (502, {}, True, None),
-        (503, {"Retry-After": "0"}, True, 0.0),
-        (503, {"Retry-After": "Thu, 01 Jan 1970 00:00:00 GMT"}, True, 0.0),
-        (503, {"Retry-After": "soon"}, True, None),
+        (401, {}, False, False, None),
+        (403, {}, False, False, None),
+        (405, {}, False, False, None),
+        (429, {"Retry-After": "7"}, True, False, 7.0),
+        (500, {}, True, True, None),
+        (502, {}, True, True, None),
+        (503, {}, True, True, None),
+        (503, {"Retry-After": "0"}, True, False, 0.0),
+        (503, {"Retry-After": "Thu, 01 Jan 1970 00:00:00 GMT"}, True, False, 0.0),
+        (503, {"Retry-After": "soon"}, True, False, None),
     ],
 )
 def test_the_status_is_in_the_error_which_says_whether_and_when_to_try_again(
-    status: int, headers: dict[str, str], *, transient: bool, retry_after: float | None
+    status: int,
+    headers: dict[str, str],
+    *,
+    transient: bool,
+    is_unclear: bool,
+    retry_after: float | None,
 ) -> None:
     with http_stub() as server:
         server.replies = [(status, headers, b"because")]
@@ -291,6 +298,7 @@ def test_the_status_is_in_the_error_which_says_whether_and_when_to_try_again(
     assert f"write failed: HTTP {status} " in str(caught.value)
     assert "because" in str(caught.value)
     assert (caught.value.transient, caught.value.retry_after) == (transient, retry_after)
+    assert caught.value.is_unclear == is_unclear
 
 
 @pytest.mark.parametrize(
@@ -327,6 +335,7 @@ def test_a_call_that_broke_off_is_made_again_only_where_it_may_be_repeated() -> 
             call(server, "echo", trusted=False)
         assert server.calls == 1
         assert not caught.value.transient
+        assert caught.value.is_unclear
 
         with pytest.raises(ToolError):
             call(server, "echo", trusted=True)

@@ -338,6 +338,8 @@ def test_a_call_that_takes_too_long_is_cancelled_and_the_session_lives_on(
     first, second = call(stub("hang", timeout=2), "echo", "echo")
 
     assert str(first) == str(second) == "MCP server 'stub': echo gave no answer within 2 s"
+    assert isinstance(first, ToolError)
+    assert first.is_unclear
     assert record.read_text() == "call echo\ncancelled\ncall echo\ncancelled\n"
 
 
@@ -693,7 +695,10 @@ def test_what_is_no_text_is_kept_as_parts(stub: Callable[..., McpServerSettings]
 def test_an_answer_that_cannot_be_held_against_its_schema_fails_the_call(
     stub: Callable[..., McpServerSettings], fault: str, reason: str
 ) -> None:
-    assert reason in str(failure(stub(fault), "typed"))
+    error = failure(stub(fault), "typed")
+
+    assert reason in str(error)
+    assert error.is_unclear
 
 
 def test_a_pattern_of_an_output_schema_does_not_hold_up_the_process(

@@ -36,6 +36,7 @@ from wavewright.executor.run.emissions import CURRENT_CAPTURE, Emissions
 from wavewright.executor.run.failures import (
     REFUSED,
     UNCLEAR,
+    UNCLEAR_KINDS,
     UNREADABLE,
     WITHHELD,
     AttemptFailure,
@@ -443,7 +444,7 @@ class CallRunner:
         except DeadlineExceeded as passed:
             failure = timeout_failure(compiled.timeout, was_abandoned=passed.was_abandoned)
         except CallCancelledItself:
-            failure = AttemptFailure("tool", "the tool cancelled itself")
+            failure = AttemptFailure("tool", "the tool cancelled itself", is_unclear=True)
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -457,7 +458,7 @@ class CallRunner:
             traceback = "" if failure is None else failure.traceback
             self._emissions.finish(call, texts, traceback)
         if failure is not None:
-            return failure
+            return failure if tool.is_repeatable else failure.of_write()
         if data.written:
             failure = self._keep_written(call, data)
         return checked_output(output, tool) if failure is None else failure
@@ -519,9 +520,8 @@ class CallRunner:
     def _may_retry(
         self, call: ScheduledCall, compiled: CompiledStep, failure: AttemptFailure
     ) -> bool:
-        # A write that was cut off may have taken effect, and one whose output is refused has: no
-        # policy of retries repeats it.
-        if failure.kind in ("timeout", "output") and not compiled.tool.is_repeatable:
+        # What may have taken effect would do so twice: no policy of retries repeats it.
+        if failure.kind in UNCLEAR_KINDS and not compiled.tool.is_repeatable:
             return False
         return may_retry(failure, compiled.retry, call.attempt)
 

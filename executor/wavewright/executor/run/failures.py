@@ -18,8 +18,8 @@ import os
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
@@ -31,6 +31,11 @@ from wavewright.config.redaction import Redactor, known_secrets_redactor
 from wavewright.executor.events.json_values import valid_text
 from wavewright.executor.events.types import ErrorKind, StepError, TracebackFrame
 from wavewright.planner.diagnostics.rendering import cut_middle
+from wavewright.planner.language.call_outcomes import (
+    is_before_any_effect,
+    is_broken_off,
+    is_unknown_by_status,
+)
 from wavewright.planner.language.plan import Retry
 from wavewright.tools.functions.errors import ResultRefused, ToolError
 
@@ -138,6 +143,8 @@ def _standard_library() -> Path:
 _Read = TypeVar("_Read")
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 _MAX_MESSAGE_CHARS = 2000
+_MAX_PASSED_ON = 8
+"""Exceptions that pass on one another and are looked at."""
 MAX_RETRY_AFTER_SECONDS = 3600.0
 """Maximum of a server's `Retry-After`, in seconds."""
 
@@ -162,6 +169,10 @@ UNREADABLE: Final = StepError(
     attempts=0,
     hint="retry with the code that made it, or start a new run; the call is not made again",
 )
+UNCLEAR_KINDS: Final[frozenset[ErrorKind]] = frozenset({"interrupted", "output", "timeout"})
+"""Kinds of the failures of calls that may have taken effect: they were cut off, their time was up,
+or what they returned is not what they promise.
+"""
 REFUSED: Final = StepError("refused", "a person did not approve the call", attempts=0)
 
 
@@ -178,6 +189,8 @@ class AttemptFailure:
     """Seconds that the server asked to wait."""
     is_final: bool = False
     """Whether no other attempt may follow."""
+    is_unclear: bool = False
+    """Whether the call may have taken effect, for all that is known."""
     frames: tuple[TracebackFrame, ...] = ()
     traceback: str = ""
 
@@ -186,6 +199,15 @@ class AttemptFailure:
         return StepError(
             self.kind, self.message, attempts=attempts, hint=self.hint, frames=self.frames
         )
+
+    def of_write(self) -> AttemptFailure:
+        """Return the failure as that of a call which must not take effect twice: one that is unclear
+        is a call that was cut off.
+        """
+        if not self.is_unclear or self.kind in UNCLEAR_KINDS:
+            return self
+        hint = self.hint or f"it may have taken effect: {UNCLEAR.hint}"
+        return replace(self, kind="interrupted", hint=hint)
 
 
 class RecordedFailure(WavewrightError):
@@ -252,7 +274,8 @@ def describe_failure(
         return _described(error, wall, redactor or known_secrets_redactor(None))
     except Exception:  # noqa: BLE001 - its attributes are the tool's code, and groups may be nested without end
         name = type(error).__name__
-        return AttemptFailure("tool", f"{name}: it cannot be described", names=frozenset({name}))
+        words = f"{name}: it cannot be described"
+        return AttemptFailure("tool", words, names=frozenset({name}), is_unclear=True)
 
 
 def _described(error: BaseException, wall: float, redactor: Redactor) -> AttemptFailure:
@@ -270,6 +293,7 @@ def _described(error: BaseException, wall: float, redactor: Redactor) -> Attempt
         hint=valid_text(cause.hint) if isinstance(cause, ToolError) and cause.hint else None,
         names=frozenset(_class_names(cause)),
         retry_after=_retry_after(cause, wall),
+        is_unclear=is_outcome_unknown(cause),
         frames=last_frames(cause, redactor),
         traceback=traceback_text(cause, redactor),
     )
@@ -295,7 +319,25 @@ def is_transient(error: BaseException) -> bool:
         error, FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError
     ):
         return False
-    return isinstance(error, OSError | TimeoutError) or _is_http_transport_error(error)
+    return _is_of_network(error)
+
+
+def is_outcome_unknown(error: BaseException) -> bool:
+    """Whether a call that raised this may have taken effect, by the rule of `call_outcomes.py`."""
+    if isinstance(error, ToolError):
+        # Other errors of this kind are the tool's word that it failed.
+        return error.is_unclear
+    if parts := _group_members(error):
+        return any(map(is_outcome_unknown, parts))
+    status = _status_code(error)
+    if status is not None:
+        named = _read_safely(lambda: _retry_after_header(error))
+        return is_unknown_by_status(status, has_retry_after=named is not None)
+    errors = list(_passed_on(error))
+    names = [cls.__name__ for passed in errors for cls in type(passed).__mro__]
+    if is_before_any_effect(names):
+        return False
+    return is_broken_off(names) or any(map(_is_of_network, errors))
 
 
 def may_retry(failure: AttemptFailure, retry: Retry, attempt: int) -> bool:
@@ -370,8 +412,33 @@ def _class_names(error: BaseException) -> Iterator[str]:
 
 
 def _status_code(error: BaseException) -> int | None:
-    status = _read_safely(lambda: getattr(getattr(error, "response", None), "status_code", None))
-    return status if isinstance(status, int) else None
+    """Return the status of the HTTP answer that an exception stands for."""
+    # So it is named by httpx and requests; by clients of models; by aiohttp and urllib.
+    for read in (
+        lambda: getattr(getattr(error, "response", None), "status_code", None),
+        lambda: getattr(error, "status_code", None),
+        lambda: getattr(error, "status", None),
+    ):
+        status = _read_safely(read)
+        if isinstance(status, int) and 400 <= status < 600:
+            return status
+    return None
+
+
+def _passed_on(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception, and those that it only passes on, as ones of urllib and requests do."""
+    passed: object = error
+    for _ in range(_MAX_PASSED_ON):
+        if not isinstance(passed, BaseException):
+            return
+        yield passed
+        reason = _read_safely(partial(getattr, passed, "reason", None))
+        passed = passed.args[0] if reason is None and len(passed.args) == 1 else reason
+
+
+def _is_of_network(error: BaseException) -> bool:
+    """Whether the network or the operating system has failed."""
+    return isinstance(error, OSError | TimeoutError) or _is_http_transport_error(error)
 
 
 def _is_http_transport_error(error: BaseException) -> bool:
@@ -392,7 +459,7 @@ def _retry_after(error: BaseException, wall: float) -> float | None:
 
 
 def _retry_after_header(error: BaseException) -> object:
-    headers = getattr(getattr(error, "response", None), "headers", None)
+    headers = getattr(getattr(error, "response", error), "headers", None)
     get = getattr(headers, "get", None)
     return (get("Retry-After") or get("retry-after")) if callable(get) else None
 

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import ItemFinished, PersonAsk, StepFinished
+from wavewright.executor.run.failures import UNCLEAR_KINDS
 from wavewright.executor.run.program import CompiledStep, CompiledTool
 from wavewright.executor.run.redacted_events import WithheldCheck
 from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall
@@ -521,13 +522,12 @@ def _is_unclear_past(past: PastCall | None) -> bool:
 
 
 def is_unclear(ending: FinishedCall) -> bool:
-    """Whether a call that failed may have taken effect: it was cut off, its time was up, or what it
-    returned is not what it promises. An output that was only read again is of no call.
-    """
+    """Whether a call that failed may have taken effect."""
     error = ending.error
-    return error is not None and (
-        error.kind in ("interrupted", "timeout") or (error.kind == "output" and error.attempts > 0)
-    )
+    if error is None or error.kind not in UNCLEAR_KINDS:
+        return False
+    # An output that was only read again is of no call.
+    return error.kind != "output" or error.attempts > 0
 
 
 class PastEndings:

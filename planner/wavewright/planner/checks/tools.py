@@ -38,6 +38,7 @@ from wavewright.planner.diagnostics.diagnostic import (
     type_name,
     value_text,
 )
+from wavewright.planner.language.call_outcomes import is_broken_off
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.plan import ASK_MODEL, Step, dispatched_tools
 from wavewright.planner.language.signatures import ToolSignature
@@ -534,8 +535,8 @@ def _check_retry(step: Step, tool: ToolSignature, pointer: str) -> Iterator[Diag
     if not tool.writes or tool.idempotent or retry.attempts == 1:
         return
     for kind in retry.on:
-        # Libraries call their timeouts so: `TimeoutError`, `ReadTimeout`, `httpx.PoolTimeout`.
-        if kind in ("any", "output") or "timeout" in kind.lower():
+        # `transient` repeats what is known to have had no effect, such as a refused connection.
+        if kind in ("any", "output") or is_broken_off([kind]):
             place = f"{pointer}/retry" if step.retry is not None else f"{pointer}/tool"
             yield make_diagnostic(
                 "E209",

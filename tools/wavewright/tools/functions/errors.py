@@ -7,7 +7,8 @@ from wavewright.config.errors import WavewrightError
 
 
 class ToolError(WavewrightError):
-    """A tool's answer that it failed; `transient` says whether another attempt may succeed.
+    """A tool's answer that it failed; `transient` says whether another attempt may succeed, and
+    `is_unclear` that the call may have taken effect all the same.
 
     A user's function need not import this: any exception is a failure, and `OSError`,
     `TimeoutError` and HTTP 408, 425, 429 and 5xx count as transient.
@@ -20,9 +21,12 @@ class ToolError(WavewrightError):
         transient: bool = False,
         hint: str | None = None,
         retry_after: float | None = None,
+        is_unclear: bool = False,
     ) -> None:
         super().__init__(message, hint)
         self.transient = transient
+        self.is_unclear = is_unclear
+        """Whether nobody knows if the call took effect: a write is then never repeated."""
         self.retry_after = retry_after
         """Seconds that the other side asks to wait before another attempt."""
 

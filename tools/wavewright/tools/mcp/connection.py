@@ -58,6 +58,8 @@ class CallFault:
     """Whether another attempt may succeed."""
     retry_after: float | None = None
     """Seconds that the server asks to wait."""
+    is_unclear: bool = False
+    """Whether the call may have been made all the same."""
 
     def as_answer(self, request: RequestId) -> JSONRPCError:
         """Return this as the answer of a request; who waits for it finds the fault in its data,
@@ -141,6 +143,7 @@ class ConnectionState:
         *,
         transient: bool = False,
         retry_after: float | None = None,
+        is_unclear: bool = False,
     ) -> ToolError:
         """Return the error of a call; the fault of the connection, if there is one, is its reason."""
         wrote = "; it last wrote: " + " | ".join(self.lines) if self.lines else ""
@@ -155,6 +158,7 @@ class ConnectionState:
             hint=hint,
             transient=transient,
             retry_after=retry_after,
+            is_unclear=is_unclear,
         )
 
     def skip(self, line: bytes, reason: str = "") -> None:

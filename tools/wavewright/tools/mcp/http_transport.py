@@ -25,6 +25,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import RequestId
 from pydantic_core import from_json
 
+from wavewright.planner.language.call_outcomes import is_unknown_by_status
 from wavewright.tools.mcp.connection import (
     ByteAllowance,
     CallFault,
@@ -331,6 +332,7 @@ def _fault_of_status(response: httpx2.Response, body: bytes, *, has_session: boo
         # As docs/reference/retries.md says of HTTP.
         transient=status in _TRANSIENT or status >= HTTPStatus.INTERNAL_SERVER_ERROR,
         retry_after=_retry_after(response.headers),
+        is_unclear=is_unknown_by_status(status, has_retry_after="retry-after" in response.headers),
     )
 
 

@@ -447,6 +447,7 @@ class _Session:
                 f"{tool.name} gave no answer within {self._settings.timeout:g} s",
                 f"raise mcp.servers.{self._settings.name}.timeout, or ask for less",
                 transient=_may_repeat(self._settings, tool),
+                is_unclear=True,
             ) from None
         except (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             if self.state.ended.is_set() or not isinstance(error, MCPError):
@@ -460,6 +461,7 @@ class _Session:
             raise self.state.error(
                 f"the answer of {tool.name} cannot be read: {reason_of(error)}",
                 self._hint_for(tool),
+                is_unclear=True,
             ) from error
 
     def _lost_error(self, tool: ListedTool) -> ToolError:
@@ -468,6 +470,7 @@ class _Session:
             "it closed the connection during the call",
             "see the log for what it wrote; a call that writes may have taken effect",
             transient=_may_repeat(self._settings, tool),
+            is_unclear=True,
         )
 
     def _fault_of(self, error: MCPError) -> CallFault:
@@ -496,13 +499,20 @@ class _Session:
                 text,
                 "it may have taken effect: make sure before it is called again",
                 transient=_may_repeat(self._settings, tool),
+                is_unclear=True,
             )
             return _NoAnswerError(error, was_made=True)
         hint = fault.hint and fault.hint.replace("NAME", self._settings.name)
         if fault.kind == "unreadable":
             hint = self._hint_for(tool)
         is_transient = fault.transient or fault.kind == "expired"
-        error = self.state.error(text, hint, transient=is_transient, retry_after=fault.retry_after)
+        error = self.state.error(
+            text,
+            hint,
+            transient=is_transient,
+            retry_after=fault.retry_after,
+            is_unclear=fault.is_unclear or fault.kind == "unreadable",
+        )
         if fault.kind == "expired":
             # Its other calls may have been made before it expired, and are waited for.
             self._is_expired = True
@@ -521,6 +531,7 @@ class _Session:
             raise self.state.error(
                 f"{tool.name} gave no structured content, though it has an output schema",
                 self._hint_for(tool),
+                is_unclear=True,
             )
         output = output_of(result, is_typed=True)
         schema = self._output_schemas.get(tool.name)
@@ -530,6 +541,7 @@ class _Session:
             raise self.state.error(
                 f"the answer of {tool.name} is too large for its own output schema",
                 "ask for less at once",
+                is_unclear=True,
             )
         return output
 
