@@ -171,10 +171,8 @@ class _ArtifactCollector:
                 f"step {step!r} brought a document without content: {brief(entry)}"
             )
             return
-        name = (
-            _first_text(entry, "id")
-            or f"{step}_{sum(1 for other in self.documents if other.step == step) + 1}"
-        )
+        number = 1 + sum(1 for document in self.documents if document.step == step)
+        name = _first_text(entry, "id") or f"{step}_{number}"
         tags = as_list(entry.get("tags"))
         self.documents.append(
             OutputDocument(
@@ -197,7 +195,8 @@ class _ArtifactCollector:
             return
         name = _first_text(as_object(entry), "name", "title", "id", "location", "url", "path")
         if not isinstance(entry, dict) or name is None:
-            if not isinstance(entry, dict) or entry is not carrier.get("source"):
+            has_other_meaning = isinstance(entry, dict) and entry is carrier.get("source")
+            if not has_other_meaning:
                 self.warnings.append(f"step {step!r} named a source without a name: {brief(entry)}")
             return
         self.sources.append(
@@ -219,9 +218,8 @@ class _ArtifactCollector:
         if not isinstance(written, dict) or not isinstance(series, list):
             self.warnings.append(f"step {step!r} brought a chart without series: {brief(written)}")
             return
-        lines = [
-            line for entry in series if isinstance(entry, dict) for line in _chart_series(entry)
-        ]
+        drawn = [_chart_series(entry) for entry in series if isinstance(entry, dict)]
+        lines = [line for line in drawn if line is not None]
         if len(lines) < len(series):
             left_out = len(series) - len(lines)
             self.warnings.append(
@@ -298,19 +296,21 @@ def _first_text(carrier: JsonObject, *names: str) -> str | None:
     return None
 
 
-def _chart_series(entry: JsonObject) -> Iterator[ChartSeries]:
-    dated = [point for written in as_list(entry.get("points")) for point in _chart_point(written)]
-    if dated:
-        yield ChartSeries(name=_first_text(entry, "name") or "series", points=tuple(sorted(dated)))
+def _chart_series(entry: JsonObject) -> ChartSeries | None:
+    """Return a series with its dated figures, in the order of time; None where it has none."""
+    points = [_chart_point(written) for written in as_list(entry.get("points"))]
+    dated = sorted(point for point in points if point is not None)
+    if not dated:
+        return None
+    return ChartSeries(name=_first_text(entry, "name") or "series", points=tuple(dated))
 
 
-def _chart_point(entry: Json) -> Iterator[tuple[str, float]]:
+def _chart_point(entry: Json) -> tuple[str, float] | None:
     match entry:
         case [str(date), int() | float() as figure] if not isinstance(figure, bool):
-            if read_time(date) and math.isfinite(figure):
-                yield date, float(figure)
+            return (date, float(figure)) if read_time(date) and math.isfinite(figure) else None
         case _:
-            pass
+            return None
 
 
 def _disagreeing_sources(mentions: dict[str, list[_SourceMention]]) -> Iterator[Conflict]:

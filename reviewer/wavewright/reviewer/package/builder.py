@@ -20,7 +20,7 @@ from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.secret_patterns import REDACTED
 from wavewright.executor.events.state import SUCCESSES, RunState
-from wavewright.executor.events.types import Noted, PlanAccepted, StepFinished
+from wavewright.executor.events.types import Noted, PlanAccepted, StepFinished, StepStarted
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json, plan_hash
@@ -120,18 +120,18 @@ def build_package(
     assert state.started is not None
     run = ReviewedRun(plan, goal, state, tools)
     reviews = reviews_by_round(state, review)
-    number = state.round if review is None else best_round(state, reviews)
+    number = state.round
     if review is not None:
+        # A later round may have lost what an earlier one had: the best one is packaged.
+        number = best_round(state, reviews)
         review = reviews[number]
     best = _run_of_round(run, number)
     outputs = best.state.outputs()
-    giving = (
-        step.id for step in best.plan.steps if step.id in outputs and step.id not in best.replaced
-    )
-    artifacts = collect_artifacts(
-        ((step_id, outputs[step_id]) for step_id in giving), terminal_steps(best.plan)
-    )
+    counted_steps = [step.id for step in best.plan.steps if step.id not in best.replaced]
+    counted_outputs = [(name, outputs[name]) for name in counted_steps if name in outputs]
+    artifacts = collect_artifacts(counted_outputs, terminal_steps(best.plan))
     caps = () if review is None else review.caps
+    kept_plans = [note.body for note in state.notes if note.topic == "kept_plan"]
     orchestrator_tokens, worker_tokens = token_shares(state)
     return Package(
         run=state.started.run,
@@ -140,7 +140,7 @@ def build_package(
         goal_name=goal.name,
         goal=goal.text,
         status=_package_status(state, review) if now is None else now.status,
-        reason=state.finished.reason if state.finished else "" if review else _NO_END_REASON,
+        reason=_end_reason(state, review),
         result=shown.value(_capped_result(best.plan, read_result(best), review)),
         documents=tuple(
             document.model_copy(update={"content": cap_stated_confidence(document.content, caps)})
@@ -159,14 +159,7 @@ def build_package(
         | {"version": plan.version},
         plan_hash=state.plan_hash or plan_hash(plan),
         rung=state.rung or "given",
-        kept_plan=next(
-            (
-                KeptPlanUse.model_validate(note.body)
-                for note in state.notes
-                if note.topic == "kept_plan"
-            ),
-            None,
-        ),
+        kept_plan=KeptPlanUse.model_validate(kept_plans[0]) if kept_plans else None,
         patches=tuple(_patches(state, tools)),
         recovery_ended=_recovery_ended(state),
         execution_log=_execution_log(run, now),
@@ -302,7 +295,15 @@ _NO_END_REASON = (
 )
 
 
+def _end_reason(state: RunState, review: ReviewResult | None) -> str:
+    if state.finished is not None:
+        return state.finished.reason
+    # A run that is packaged has a verdict before its end is written.
+    return "" if review is not None else _NO_END_REASON
+
+
 def _package_status(state: RunState, review: ReviewResult | None) -> RunStatus:
+    # The end that the run has written stands, unless it was reviewed once more since.
     if state.finished is not None and (review is None or _noted_before(state, state.finished.at)):
         return state.finished.status
     if review is None:
@@ -456,6 +457,8 @@ def _execution_log(run: ReviewedRun, now: RunNow | None) -> tuple[StepReport, ..
         end = _ending(state, step.id, now)
         standing = end.status if end else _standing(run, graph, step.id, now)
         began = state.under_way.get(step.id) if standing == "running" else None
+        started, seconds = _times(end, began, now)
+        has_items = end is not None and end.items is not None
         log.append(
             StepReport(
                 id=step.id,
@@ -467,19 +470,28 @@ def _execution_log(run: ReviewedRun, now: RunNow | None) -> tuple[StepReport, ..
                 depends_on=tuple(sorted(graph.dependencies[step.id], key=place.__getitem__)),
                 optional=step.optional,
                 supersedes=step.supersedes,
-                started=end.started if end else began.at if began else None,
-                seconds=end.seconds if end else now.at - began.at if now and began else 0.0,
+                started=started,
+                seconds=seconds,
                 attempts=end.attempts if end else 0,
                 items=end.items if end else _items_so_far(run, step),
-                labels=item_labels(run, step.id)[:_MAX_LABELS]
-                if end and end.items is not None
-                else (),
+                labels=item_labels(run, step.id)[:_MAX_LABELS] if has_items else (),
                 output=shape(end.output) if end and end.status in SUCCESSES else None,
                 error=end.error if end else None,
                 reason=_reason(end, standing, state, step.id),
             )
         )
     return tuple(log)
+
+
+def _times(
+    end: StepFinished | None, began: StepStarted | None, now: RunNow | None
+) -> tuple[float | None, float]:
+    """Return when a step began, and how many seconds it took or has taken so far."""
+    if end is not None:
+        return end.started, end.seconds
+    if began is None:
+        return None, 0.0
+    return began.at, now.at - began.at if now is not None else 0.0
 
 
 def _reason(
@@ -505,8 +517,10 @@ def _ending(state: RunState, step: StepId, now: RunNow | None) -> StepFinished |
     that is executed again.
     """
     end = state.steps.get(step)
-    is_resumed = now is not None and now.is_executed
-    return None if end is not None and end.status == "cancelled" and is_resumed else end
+    is_executed = now is not None and now.is_executed
+    if end is not None and end.status == "cancelled" and is_executed:
+        return None
+    return end
 
 
 def _standing(run: ReviewedRun, graph: PlanGraph, step: StepId, now: RunNow | None) -> StepStanding:

@@ -86,20 +86,15 @@ def list_calls(run: ReviewedRun) -> tuple[CallReport, ...]:
     plan, state, graph = run.plan, run.state, PlanGraph.of(run.plan)
     outputs = state.outputs()
     allowed = {tool.name: tool for tool in run.goal.tools}
-    return tuple(
-        _call_report(
-            step,
-            ending,
-            maker,
-            state,
-            allowed.get(step.tool, _UNKNOWN_TOOL),
-            run.tools.get(step.tool),
-        )
-        for step in plan.steps
-        if (endings := _finished_calls(step, state))
-        for maker in (_params_renderer(step, plan, graph, outputs, run.now),)
-        for ending in endings
-    )
+    reports: list[CallReport] = []
+    for step in plan.steps:
+        ends = _finished_calls(step, state)
+        if not ends:
+            continue
+        renderer = _params_renderer(step, plan, graph, outputs, run.now)
+        tool, signature = allowed.get(step.tool, _UNKNOWN_TOOL), run.tools.get(step.tool)
+        reports += [_call_report(step, end, renderer, state, tool, signature) for end in ends]
+    return tuple(reports)
 
 
 def _summarized_params(params: JsonObject) -> JsonObject:
@@ -112,11 +107,10 @@ def _finished_calls(step: Step, state: RunState) -> list[StepFinished | ItemFini
     if items is not None:
         return [items[index] for index in sorted(items)[:MAX_CALLS]]
     end = state.steps.get(step.id)
-    if (
-        end is None
-        or end.items is not None
-        or end.status not in {*SUCCESSES, "failed", "cancelled"}
-    ):
+    # A step over items has a call for each item, and none has a record.
+    if end is None or end.items is not None:
+        return []
+    if end.status not in {*SUCCESSES, "failed", "cancelled"}:
         return []
     # A step that was cancelled before its turn has no key.
     return [end] if end.key is not None or end.attempts else []
@@ -125,30 +119,29 @@ def _finished_calls(step: Step, state: RunState) -> list[StepFinished | ItemFini
 def _params_renderer(
     step: Step, plan: Plan, graph: PlanGraph, outputs: Mapping[StepId, Json], now: dt.datetime
 ) -> ParamsRenderer | None:
-    seen: JsonObject = {
-        name: outputs[name] for name in graph.dependencies[step.id] if name in outputs
-    }
-    visible = plan.scope(seen)
+    visible = plan.scope(
+        {name: outputs[name] for name in graph.dependencies[step.id] if name in outputs}
+    )
     try:
-        items = compile_render(step.for_each)(visible, now) if step.for_each is not None else None
-        return ParamsRenderer(
-            compile_render(step.params), items if isinstance(items, list) else [], visible, now
-        )
+        # A step without `for_each` renders null, which is no list.
+        items = compile_render(step.for_each)(visible, now)
+        params = compile_render(step.params)
     except ExpressionError:
         return None
+    return ParamsRenderer(params, items if isinstance(items, list) else [], visible, now)
 
 
 def _call_report(
     step: Step,
-    ending: StepFinished | ItemFinished,
-    maker: ParamsRenderer | None,
+    end: StepFinished | ItemFinished,
+    renderer: ParamsRenderer | None,
     state: RunState,
     tool: AvailableTool,
     signature: ToolSignature | None,
 ) -> CallReport:
-    index = ending.index if isinstance(ending, ItemFinished) else None
+    index = end.index if isinstance(end, ItemFinished) else None
     place = step.id if index is None else f"{step.id}/{index}"
-    params = maker.params_of(index) if maker else None
+    params = renderer.params_of(index) if renderer else None
     return CallReport(
         id=f"{state.run}/{place}",
         step=step.id,
@@ -157,24 +150,22 @@ def _call_report(
         worker_type=tool.worker_type,
         config=tool.config,
         params=_summarized_params(params) if params is not None else None,
-        key=ending.key,
+        key=end.key,
         timeout=step.timeout or (signature.timeout if signature else None),
-        status=ending.status,
-        attempts=ending.attempts,
-        seconds=ending.seconds,
-        error_kind=ending.error.kind if ending.error else None,
+        status=end.status,
+        attempts=end.attempts,
+        seconds=end.seconds,
+        error_kind=end.error.kind if end.error else None,
     )
 
 
 def _summarized_value(value: Json) -> Json:
     if isinstance(value, str):
         return shorten(value, _MAX_PARAM_CHARS)
-    if (
-        isinstance(value, list | dict)
-        and len(json.dumps(value, ensure_ascii=False)) > _MAX_PARAM_CHARS
-    ):
-        return shape(value)
-    return value
+    if not isinstance(value, list | dict):
+        return value
+    is_long = len(json.dumps(value, ensure_ascii=False)) > _MAX_PARAM_CHARS
+    return shape(value) if is_long else value
 
 
 _MAX_LOOP_CALLS = 1000
@@ -327,9 +318,12 @@ def frame_line(frame: TracebackFrame) -> str:
 
 
 def _has_failed(state: RunState, step: StepId, index: int | None) -> bool:
-    items = state.items.get(step)
-    ending = state.steps.get(step) if index is None else items.get(index) if items else None
-    return ending is not None and ending.status == "failed"
+    if index is None:
+        end: StepFinished | ItemFinished | None = state.steps.get(step)
+    else:
+        items = state.items.get(step)
+        end = None if items is None else items.get(index)
+    return end is not None and end.status == "failed"
 
 
 def _tail(text: str, most: int) -> str:

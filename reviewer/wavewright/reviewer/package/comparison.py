@@ -160,9 +160,8 @@ def _why(report: StepReport) -> str:
 
 
 def _reports(side: ComparedRun) -> dict[str, StepReport]:
-    return (
-        {} if side.package is None else {report.id: report for report in side.package.execution_log}
-    )
+    log = () if side.package is None else side.package.execution_log
+    return {report.id: report for report in log}
 
 
 def _gates(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
@@ -202,11 +201,8 @@ def _confidences(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
 
 
 def _by_field(side: ComparedRun) -> Mapping[str, Confidence]:
-    return (
-        {}
-        if side.review is None
-        else {confidence.field: confidence for confidence in side.review.confidences}
-    )
+    confidences = () if side.review is None else side.review.confidences
+    return {confidence.field: confidence for confidence in confidences}
 
 
 def _caps(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
@@ -216,7 +212,8 @@ def _caps(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
         name = f"cap {record.field} {record.max:g}"
         if earlier is not None and earlier.max != record.max:
             yield f"cap {record.field} {earlier.max:g} → {record.max:g}"
-        if (earlier is not None and earlier.applied) != record.applied:
+        has_applied = earlier is not None and earlier.applied
+        if has_applied != record.applied:
             yield f"{name} {'applies' if record.applied else 'applies no longer'}: {record.because}"
     for place, record in old.items():
         if place not in new and record.applied:
@@ -235,11 +232,10 @@ def _review(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
         yield f"it ended without a package: {after.ending}"
     if before.state.round != after.state.round:
         yield f"recovery rounds {before.state.round} → {after.state.round}"
-    if (reviewer := _reviewer(before)) != (other := _reviewer(after)):
-        yield f"reviewed by {reviewer} → {other}"
-    old, new = (
-        side.review.missing_data if side.review is not None else () for side in (before, after)
-    )
+    if _reviewer(before) != _reviewer(after):
+        yield f"reviewed by {_reviewer(before)} → {_reviewer(after)}"
+    old = () if before.review is None else before.review.missing_data
+    new = () if after.review is None else after.review.missing_data
     yield from (f"missing now: {line}" for line in new if line not in old)
     yield from (f"not missing now: {line}" for line in old if line not in new)
 

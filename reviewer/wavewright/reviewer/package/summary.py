@@ -67,29 +67,27 @@ def result_lines(package: Package, width: int) -> Iterator[str]:
     if package.result is None or (package.status in GOING and not has_value(package.result)):
         return
     text = result_text(package)
-    lines = list(
-        _text_lines(text[:_MAX_TEXT_CHARS], width) if text is not None else _json_lines(package)
-    )
-    most = _MAX_LINES if text is None else _MAX_TEXT_LINES
-    is_cut = text is not None and len(text) > _MAX_TEXT_CHARS
+    if text is None:
+        lines, most = _json_lines(package), _MAX_LINES
+    else:
+        lines, most = list(_text_lines(text[:_MAX_TEXT_CHARS], width)), _MAX_TEXT_LINES
+    size = f"{len(lines)} lines" if len(lines) > most else ""
+    if text is not None and len(text) > _MAX_TEXT_CHARS:
+        # Of a text that is cut before it is wrapped, not all lines are known.
+        size = f"{len(text):,} characters"
     for line in lines[:most]:
         yield cut_line(line, width)
-    if is_cut or len(lines) > most:
-        size = f"{len(text or ''):,} characters" if is_cut else f"{len(lines)} lines"
+    if size:
         yield "…"
         yield f"({size} in all; the package holds them)"
 
 
 def result_text(package: Package) -> str | None:
     """Return the result if it is a text, or the text of the document that it is; else None."""
-    if isinstance(package.result, str):
+    if package.result is None or isinstance(package.result, str):
         return package.result
-    texts = [
-        document.markdown
-        for document in package.documents
-        if document.is_result and document.markdown
-    ]
-    return texts[0] if texts and package.result is not None else None
+    results = [document.markdown for document in package.documents if document.is_result]
+    return next((markdown for markdown in results if markdown), None)
 
 
 def _json_lines(package: Package) -> list[str]:
@@ -301,9 +299,8 @@ def _steps(package: Package, width: int) -> Iterator[str]:
     for entry in log:
         items = f"{entry.items[0]}/{entry.items[1]}" if entry.items else ""
         took = duration_text(entry.seconds) if entry.seconds else ""
-        reason = (
-            (entry.error.message if entry.error else None) or entry.reason or entry.output or ""
-        )
+        error = entry.error.message if entry.error else None
+        reason = error or entry.reason or entry.output or ""
         if entry.status == "running" and entry.id in failed:
             reason = f"{failed[entry.id]:,} failed"
         step, tool = shorten(entry.id, id_width), shorten(entry.tool, tool_width)
@@ -312,11 +309,9 @@ def _steps(package: Package, width: int) -> Iterator[str]:
             f"  {_SIGNS[entry.status]:<9} {items:>7}  {took:>8}"
         )
         room = width - len(line) - 2
-        yield (
-            f"{line}  {shorten(reason, room)}".rstrip()
-            if room >= _MIN_TEXT_WIDTH
-            else line.rstrip()
-        )
+        if room >= _MIN_TEXT_WIDTH:
+            line = f"{line}  {shorten(reason, room)}"
+        yield line.rstrip()
 
 
 def failed_items(package: Package) -> dict[StepId, int]:
@@ -407,25 +402,26 @@ class StepRecord:
 
 def step_record(plan: Plan, step: Step, state: RunState, events: Sequence[Event]) -> StepRecord:
     """Return what the events of a run tell of a step of its plan."""
-    ending, items = state.steps.get(step.id), state.items.get(step.id)
-    ended: list[StepFinished | ItemFinished] = (
-        [items[index] for index in sorted(items)] if items else []
-    )
-    if not ended and ending is not None:
-        ended = [ending]
-    record = StepRecord(step, ending, [])
-    renderer = params_renderer(plan, state, step, run_instant(state)) if ended else None
-    for call in ended:
+    end, items = state.steps.get(step.id), state.items.get(step.id)
+    calls: list[StepFinished | ItemFinished] = []
+    if items:
+        calls += [items[index] for index in sorted(items)]
+    elif end is not None:
+        calls.append(end)
+    began = state.under_way.get(step.id)
+    record = StepRecord(step, end, [])
+    is_called = bool(calls) or began is not None
+    renderer = params_renderer(plan, state, step, run_instant(state)) if is_called else None
+    for call in calls:
         index = call.index if isinstance(call, ItemFinished) else None
         params = None if renderer is None else renderer.params_of(index)
         record.calls.append((index, params, call))
-    if (began := state.under_way.get(step.id)) is not None:
-        now = params_renderer(plan, state, step, run_instant(state))
-        is_call = now is not None and step.for_each is None
+    if began is not None:
+        is_one_call = renderer is not None and step.for_each is None
         lines = [line for line in log_lines(events)[0] if line.step == step.id]
         record.now = StepAtWork(
             since=began.at,
-            params=now.params_of(None) if now is not None and is_call else None,
+            params=renderer.params_of(None) if renderer is not None and is_one_call else None,
             last_line=lines[-1] if lines else None,
         )
     for event in events:
@@ -485,11 +481,11 @@ def timed_messages(events: Iterable[Event]) -> list[ModelMessage]:
 
 
 def _answer_text(answer: JsonObject) -> str:
-    if isinstance(text := answer.get("text"), str) and text:
+    text = answer.get("text")
+    if isinstance(text, str) and text:
         return text
-    return json.dumps(
-        answer.get("parts") or answer.get("calls") or answer, indent=2, ensure_ascii=False
-    )
+    content = answer.get("parts") or answer.get("calls") or answer
+    return json.dumps(content, indent=2, ensure_ascii=False)
 
 
 def reviewed_fields(package: Package, review: ReviewResult) -> list[str]:
@@ -499,12 +495,9 @@ def reviewed_fields(package: Package, review: ReviewResult) -> list[str]:
         # The whole result is one value, such as the output of a step: its fields are the result's.
         result = package.result
     members = [name for name in result if name != "confidence"] if isinstance(result, dict) else []
+    computed = [confidence.field for confidence in review.confidences]
     reached = [name for cap in review.caps for name in (*cap.ways, *cap.spares)]
-    return [
-        *dict.fromkeys(
-            (*(confidence.field for confidence in review.confidences), *members, *reached)
-        )
-    ]
+    return [*dict.fromkeys((*computed, *members, *reached))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -539,17 +532,18 @@ class ConfidenceProof:
             if cap.fault:
                 yield f"    its condition could not be evaluated, so it holds: {cap.fault}"
         for cap in self.review.caps:
-            if cap not in self.caps and (
-                cap.field == confidence.field or confidence.field in cap.spares
-            ):
-                why = (
-                    "nothing of it leads here"
-                    if cap.applied
-                    else f"its condition is false: {cap.when}"
-                )
-                yield f"  not at most {cap.max:.2f}: {cap.because} ({why})"
-        lowest = self.caps[-1] if self.caps and self.caps[-1].max < confidence.raw else None
-        why = ", as no cap lowers it" if lowest is None else f": {lowest.because}"
+            is_about_field = cap.field == confidence.field or confidence.field in cap.spares
+            if cap in self.caps or not is_about_field:
+                continue
+            why = f"its condition is false: {cap.when}"
+            if cap.applied:
+                why = "nothing of it leads here"
+            yield f"  not at most {cap.max:.2f}: {cap.because} ({why})"
+        lowest = self.caps[-1] if self.caps else None
+        is_lowered = lowest is not None and lowest.max < confidence.raw
+        why = (
+            f": {lowest.because}" if lowest is not None and is_lowered else ", as no cap lowers it"
+        )
         yield f"so {confidence.field} is {confidence.capped:.2f}{why}"
 
     def _origins(self) -> Iterator[FieldProvenance]:
@@ -568,11 +562,10 @@ class ConfidenceProof:
         for name in cap.ways.get(self.found.field, ()):
             figure = below[name].confidence if name in below else 1.0
             tool = log[name].tool if name in log else "?"
-            gates = [
-                f"{gate.gate} {gate.verdict}" for gate in self.package.gates if gate.step == name
-            ]
-            asked = f"  gates: {', '.join(dict.fromkeys(gates))}" if gates else ""
-            yield f"{name} ({tool}) {figure:.2f}{asked}"
+            records = [record for record in self.package.gates if record.step == name]
+            verdicts = dict.fromkeys(f"{record.gate} {record.verdict}" for record in records)
+            gates = f"  gates: {', '.join(verdicts)}" if verdicts else ""
+            yield f"{name} ({tool}) {figure:.2f}{gates}"
 
     def as_json(self) -> JsonObject:
         """Return the proof for programs."""

@@ -177,14 +177,17 @@ def _values(
     gates = group_gates(package.gates, replaced)
     failed = defaultdict[StepId, str](str, failed_gate_steps(gates))
     review = package.review
-    overall = (
-        next(
-            (confidence for confidence in review.confidences if confidence.field == "overall"), None
-        )
-        if review
-        else None
-    )
-    charts = [drawn for chart in package.charts if (drawn := draw_chart(chart))]
+    confidences = () if review is None else review.confidences
+    overall = next((figure for figure in confidences if figure.field == "overall"), None)
+    charts = [drawing for drawing in map(draw_chart, package.charts) if drawing]
+    documents = [_render_document(document) for document in package.documents[:_MAX_DOCUMENTS]]
+    result_text = markdown_to_html(package.result) if isinstance(package.result, str) else None
+    failures = _failures(package)
+    has_failures = bool(failures)
+    if links:
+        # The page around this fragment shows failures itself, those without a traceback as well.
+        failures = []
+        has_failures = any(call.status == "failed" for call in package.calls)
     return {
         "package": package,
         "state": "live" if live else package.status,
@@ -198,21 +201,11 @@ def _values(
         "overall": overall,
         "lowering": _lowering(package, overall),
         "facts": _facts(package),
-        "sections": _sections(
-            package,
-            has_charts=bool(charts),
-            has_failures=any(call.status == "failed" for call in package.calls)
-            if links
-            else bool(_failures(package)),
-        ),
+        "sections": _sections(package, has_charts=bool(charts), has_failures=has_failures),
         "charts": charts,
-        "documents": [
-            _render_document(document) for document in package.documents[:_MAX_DOCUMENTS]
-        ],
+        "documents": documents,
         "most_documents": _MAX_DOCUMENTS,
-        "result_text": markdown_to_html(package.result)
-        if isinstance(package.result, str)
-        else None,
+        "result_text": result_text,
         "result_title": _result_title(package),
         "opened": _opened(package.documents),
         "counts": statuses(log),
@@ -226,7 +219,7 @@ def _values(
         "numbers": {entry.id: number for number, entry in enumerate(log)},
         "replaced": replaced,
         "labels": _labelled(package),
-        "failures": [] if links else _failures(package),
+        "failures": failures,
         "links": links,
         "question": _NOTHING,
         "failed_calls": _NOTHING,
