@@ -319,8 +319,11 @@ class Value:
     def field(self, name: str) -> Value:
         """Return what is known of a field."""
         if self.fields is not None:
-            found = self.fields.get(name)
-            return self._part(found) if found is not None else Value(self.shape, floor=self.floor)
+            part = self.fields.get(name)
+            if part is None:
+                # Whether there is such a key is all that is known of it.
+                return Value(self.shape, floor=self.floor)
+            return self._part(part)
         if self.has_elements:
             return Value(self.total())
         place = None
@@ -403,16 +406,19 @@ class Value:
             return stronger(together([*parts, self.shape]), self.floor)
         if self.elements is None:
             return self.own()
-        each = self.elements.total()
-        if not each:
+        of_element = self.elements.total()
+        if not of_element:
             return stronger(self.shape, self.floor)
         if self.size is None:
             # However little each element says, many of them say anything.
-            return text(each.origin)
-        if each.level <= Level.RANGE:
-            each = each._replace(bits=each.bits * self.size)
-            return stronger(each if each.bits <= MAX_BITS else text(each.origin), self.shape)
-        return stronger(together([*[each] * min(self.size, MAX_BITS + 1), self.shape]), self.floor)
+            return text(of_element.origin)
+        if of_element.level <= Level.RANGE:
+            # Choices side by side spell a text where they have the bits for it.
+            bits = of_element.bits * self.size
+            of_all = of_element._replace(bits=bits) if bits <= MAX_BITS else text(of_element.origin)
+            return stronger(of_all, self.shape)
+        of_elements = [of_element] * min(self.size, MAX_BITS + 1)
+        return stronger(together([*of_elements, self.shape]), self.floor)
 
     def as_text(self) -> Influence:
         """Return the influence on what the value is as text."""
@@ -422,10 +428,9 @@ class Value:
             if whole.level > Level.RANGE:
                 return choice(whole.origin)
             return whole if whole.bits <= MAX_BITS else text(whole.origin)
-        if (self.has_elements or self.fields is not None) and whole.level in {
-            Level.DATE,
-            Level.NUMBER,
-        }:
+        has_parts = self.has_elements or self.fields is not None
+        if has_parts and whole.level in {Level.DATE, Level.NUMBER}:
+            # Numbers in a text are text: they can be an account or a telephone number.
             return text(whole.origin)
         return whole
 
@@ -444,14 +449,12 @@ class Value:
                 for name, part in self.fields.items()
             }
             return replace(self, fields=parts)
-        if self.items is not None and view.kind == "array":
-            each = element_schema(view)
-            if each is not None:
-                return replace(self, items=tuple(part.within(each) for part in self.items))
-        if self.elements is not None and view.kind == "array":
-            each = element_schema(view)
-            if each is not None:
-                return replace(self, elements=self.elements.within(each))
+        element_place = element_schema(view) if view.kind == "array" else None
+        if self.items is not None and element_place is not None:
+            items = tuple(item.within(element_place) for item in self.items)
+            return replace(self, items=items)
+        if self.elements is not None and element_place is not None:
+            return replace(self, elements=self.elements.within(element_place))
         whole = self.total()
         return Value(limited(whole, capacity(place)), is_text=self.is_text)
 
@@ -485,28 +488,28 @@ def either(values: Sequence[Value]) -> Value:
     return reduce(_either, values) if values else TRUSTED
 
 
-def _either(one: Value, other: Value) -> Value:
-    if one == other:
-        return one
-    floor, shape = stronger(one.floor, other.floor), stronger(one.shape, other.shape)
-    if one.fields is not None and other.fields is not None:
-        names = {**one.fields, **other.fields}
-        parts = {name: _either(one.field(name), other.field(name)) for name in names}
+def _either(left: Value, right: Value) -> Value:
+    if left == right:
+        return left
+    floor, shape = stronger(left.floor, right.floor), stronger(left.shape, right.shape)
+    if left.fields is not None and right.fields is not None:
+        names = {**left.fields, **right.fields}
+        parts = {name: _either(left.field(name), right.field(name)) for name in names}
         return Value(floor=floor, shape=shape, fields=parts)
-    if one.items is not None and other.items is not None and len(one.items) == len(other.items):
-        pairs = zip(one.items, other.items, strict=True)
+    if left.items is not None and right.items is not None and len(left.items) == len(right.items):
+        pairs = zip(left.items, right.items, strict=True)
         return Value(floor=floor, shape=shape, items=tuple(_either(*pair) for pair in pairs))
-    if one.has_elements and other.has_elements:
-        sizes = (one.most(), other.most())
+    if left.has_elements and right.has_elements:
+        sizes = (left.most(), right.most())
         size = None if None in sizes else max(size for size in sizes if size is not None)
-        elements = _either(one.element(), other.element())
+        elements = _either(left.element(), right.element())
         return Value(floor=floor, shape=shape, elements=elements, size=size)
     # A value that nothing outside decides adds nothing to what is known of the other.
-    for plain, known in ((one, other), (other, one)):
+    for plain, known in ((left, right), (right, left)):
         if not plain.total():
             return replace(known, floor=floor)
     return Value(
-        stronger(one.total(), other.total()), floor=floor, is_text=one.is_text or other.is_text
+        stronger(left.total(), right.total()), floor=floor, is_text=left.is_text or right.is_text
     )
 
 

@@ -106,9 +106,9 @@ def facts_of_elements(tree: ExpressionNode, text: str, types: PartTypes, name: s
     """Return what is known of each element of a list that goes by a name, and of the list itself
     where there is such an element.
     """
-    found = _Misuses(text, types)
-    elements = _below(name, found.element_facts(tree))
-    return elements | {KnownPart(found.source(tree), 1)}
+    misuses_in_list = _Misuses(text, types)
+    elements = _below(name, misuses_in_list.element_facts(tree))
+    return elements | {KnownPart(misuses_in_list.source(tree), 1)}
 
 
 def least_length(tree: ExpressionNode, text: str, types: PartTypes, known: Facts) -> int:
@@ -174,9 +174,8 @@ class _Misuses:
             return
         yield from self._null(node.range, node, f"{node.function}() goes over it", known)
         # The body is evaluated only where there is an element.
-        inner = _without(
-            known | {KnownPart(self.source(node.range), max(least, 1))}, node.variables
-        )
+        has_element = KnownPart(self.source(node.range), max(least, 1))
+        inner = _without(known | {has_element}, node.variables)
         inner |= _below(name, self.element_facts(node.range))
         for argument in node.arguments:
             yield from self.of(argument, inner)
@@ -194,7 +193,8 @@ class _Misuses:
                 yield from self._absent(node, node.field, known)
             case Index():
                 yield from self._null(node.operand, node, "an element is read of it", known)
-                if (field := named_field(node)) is not None:
+                field = named_field(node)
+                if field is not None:
                     yield from self._absent(node, field, known)
                 yield from self._too_short(node, known)
             case Unary():
@@ -241,7 +241,10 @@ class _Misuses:
                 yield from self._null(part, node, fault, known)
             element = element_schema(view) if view.kind == "array" else None
             inner = None if element is None else view_schema(element)
-            if inner is None or not _may_be_null(inner) or is_known("", self.element_facts(part)):
+            if inner is None or not _may_be_null(inner):
+                continue
+            if is_known("", self.element_facts(part)):
+                # A filter has left out the elements that are null.
                 continue
             if not takes([*before, _LIST_OF_NULL, *after]):
                 yield Misuse(self._written(part), self._written(node), fault, "null elements")
@@ -279,11 +282,10 @@ class _Misuses:
         """Return how many elements a list has at least."""
         bare = without_parens(node)
         source, view = self.source(bare), self._view(bare)
-        told = max((fact.least for fact in known if fact.part == source), default=0)
+        asked = max((fact.least for fact in known if fact.part == source), default=0)
         declared = None if view is None else view.schema.get("minItems")
-        return max(
-            told, declared if isinstance(declared, int) else 0, self._least_made(bare, known)
-        )
+        by_type = declared if isinstance(declared, int) else 0
+        return max(asked, by_type, self._least_made(bare, known))
 
     def _least_made(self, node: ExpressionNode, known: Facts) -> int:
         """Return how many elements a list has at least by how it is made."""

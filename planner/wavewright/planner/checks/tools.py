@@ -72,9 +72,9 @@ class StepTypes(NamedTuple):
         """Return what an expression gives; nothing where its own fault is reported elsewhere."""
         return self.subject.types.result(use, self.step)
 
-    def incompatibility(self, given: JsonSchema, wanted: JsonSchema) -> str | None:
-        """Return why a value cannot be given where another is wanted."""
-        return self.subject.types.incompatibility(given, wanted)
+    def incompatibility(self, source: JsonSchema, target: JsonSchema) -> str | None:
+        """Return why no value of `source` can be given where `target` is wanted."""
+        return self.subject.types.incompatibility(source, target)
 
 
 class InputSchema:
@@ -149,25 +149,27 @@ class InputSchema:
         if choices is not None and not uses[0].is_whole and not _can_become(text, choices):
             yield _no_choice(text, choices, pointer)
             return
-        given = types.result(uses[0]) if uses[0].is_whole else _STRING_SCHEMA
-        reason = (
-            None if given is None else types.incompatibility(given, self._with_definitions(schema))
-        )
+        source = types.result(uses[0]) if uses[0].is_whole else _STRING_SCHEMA
+        if source is None:
+            # Its own fault is reported elsewhere.
+            return
+        reason = types.incompatibility(source, self._with_definitions(schema))
         if reason is not None:
-            yield SchemaViolation(
-                pointer, REFERENCE_KEYWORD, reason, hint=_conversion(given or {}, schema, uses[0])
-            )
+            hint = _conversion(source, schema, uses[0])
+            yield SchemaViolation(pointer, REFERENCE_KEYWORD, reason, hint=hint)
 
     def _one_of(
         self, value: Json, branches: list[Json], pointer: str, types: StepTypes
     ) -> Iterator[SchemaViolation]:
         """Yield nothing where some branch fits, else the faults of the branch that comes nearest."""
         tried = [list(self._violations(value, branch, pointer, types)) for branch in branches]
+
+        def distance(faults: list[SchemaViolation]) -> tuple[bool, int]:
+            # A branch is nearer where the value itself fits and only parts of it do not.
+            return any(fault.pointer == pointer for fault in faults), len(faults)
+
         if tried and all(tried):
-            yield from min(
-                tried,
-                key=lambda faults: (any(fault.pointer == pointer for fault in faults), len(faults)),
-            )
+            yield from min(tried, key=distance)
 
     def _list(
         self, items: list[Json], schema: JsonSchema, pointer: str, types: StepTypes
@@ -279,17 +281,19 @@ def _follow_reference(schema: JsonSchema, root: JsonSchema) -> JsonSchema:
     return schema
 
 
-def _conversion(given: JsonSchema, wanted: JsonSchema, use: ExpressionUse) -> str | None:
+def _conversion(source: JsonSchema, target: JsonSchema, use: ExpressionUse) -> str | None:
     """Return how to make a text of a plain value where a text is wanted, and an integer of a number
     where an integer is.
     """
     expression = use.expression.strip()
-    if _allows_only(wanted, "integer") and given.get("type") == "number":
+    if _allows_only(target, "integer") and source.get("type") == "number":
         return (
             f"cut the fraction off: ${{int({expression})}}, or round: "
             f"${{int(math.round({expression}))}}"
         )
-    if wanted.get("type") != "string" or given.get("type") not in ("number", "integer", "boolean"):
+    if target.get("type") != "string":
+        return None
+    if source.get("type") not in ("number", "integer", "boolean"):
         return None
     written = f"${{string({expression})}}"
     return NameHint.of(f"convert it: {written}", written)
@@ -363,7 +367,8 @@ def _check_written_types(subject: CheckContext, step: Step, pointer: str) -> Ite
         message = f"argument 'for' of {step.tool!r} holds ${{…}}, and it types the steps that read the answer"
         yield make_diagnostic("E205", f"{pointer}/for", message, "write the types out")
     elif step.tool == ASK_MODEL and isinstance(asked, dict):
-        for fields in [{name: wanted} for name, wanted in asked.items()] or [asked]:
+        # One field at a time, so that each is told its own fault.
+        for fields in [{name: field_type} for name, field_type in asked.items()] or [asked]:
             try:
                 answer_schema(fields, subject.tools)
             except AnswerTypeError as fault:
@@ -371,9 +376,9 @@ def _check_written_types(subject: CheckContext, step: Step, pointer: str) -> Ite
                 message = f"argument 'for{keys}' of {step.tool!r} {fault}"
                 yield make_diagnostic("E205", f"{pointer}/for{fault.pointer}", message, fault.hint)
     for name in subject.tools[step.tool].typed_by:
-        given = step.params.get(name)
-        problem = schema_fault(given) if isinstance(given, dict) else None
-        if problem is not None and not holds_expression(given):
+        written = step.params.get(name)
+        problem = schema_fault(written) if isinstance(written, dict) else None
+        if problem is not None and not holds_expression(written):
             message = f"argument {name!r} of {step.tool!r} {problem}"
             yield make_diagnostic("E205", pointer + pointer_token(name), message, "fix the schema")
 
@@ -449,21 +454,19 @@ def _check_dates(step: Step, schema: InputSchema, pointer: str) -> Iterator[Diag
 def _dates_in(
     step: Step, schema: InputSchema, name: str, value: Json, place: str
 ) -> Iterator[Diagnostic]:
-    wanted = as_object(schema.properties.get(name))
+    parameter = as_object(schema.properties.get(name))
     argument = f"argument {name!r} of {step.tool!r}"
-    for inner, text, forms in _texts_of_formats(value, wanted, place):
+    for inner, text, forms in _texts_of_formats(value, parameter, place):
         if forms == ["date"] and _WHOLE_NOW.fullmatch(text):
+            message = f"{argument}: an instant is given where a date is wanted"
             hint = "write the date of the instant: ${format(now(), '%Y-%m-%d')}"
-            yield make_diagnostic(
-                "E304", inner, f"{argument}: an instant is given where a date is wanted", hint
-            )
+            yield make_diagnostic("E304", inner, message, hint)
         elif "${" not in text and not any(_has_format(text, form) for form in forms):
-            message = f"{argument} is {value_text(text)}, but must be a {' or a '.join(forms)}"
+            form_names = " or a ".join(forms)
+            message = f"{argument} is {value_text(text)}, but must be a {form_names}"
             if inner != place:
-                message = (
-                    f"{argument} holds {value_text(text)}, which must be a {' or a '.join(forms)}"
-                )
-            yield make_diagnostic("E205", inner, message, describe_parameter(name, wanted))
+                message = f"{argument} holds {value_text(text)}, which must be a {form_names}"
+            yield make_diagnostic("E205", inner, message, describe_parameter(name, parameter))
 
 
 def _texts_of_formats(
@@ -475,15 +478,19 @@ def _texts_of_formats(
         forms = [str(branch.get("format")) for branch in branches]
         if forms and all(form in _FORMATS for form in forms):
             yield pointer, value, forms
-    elif len(branches := [branch for branch in branches if _is_told_apart(branch, value)]) != 1:
         return
-    elif isinstance(value, list):
+    # Of several branches that may be meant, none says which format a part must have.
+    branches = [branch for branch in branches if _is_told_apart(branch, value)]
+    if len(branches) != 1:
+        return
+    branch = branches[0]
+    if isinstance(value, list):
+        inner = as_object(branch.get("items"))
         for number, item in enumerate(value):
-            inner = as_object(branches[0].get("items"))
             yield from _texts_of_formats(item, inner, pointer + pointer_token(str(number)))
     elif isinstance(value, dict):
-        properties = as_object(branches[0].get("properties"))
-        others = as_object(branches[0].get("additionalProperties"))
+        properties = as_object(branch.get("properties"))
+        others = as_object(branch.get("additionalProperties"))
         for name, member in value.items():
             inner = as_object(properties.get(name)) or others
             yield from _texts_of_formats(member, inner, pointer + pointer_token(name))
@@ -502,8 +509,8 @@ def _branches(schema: JsonObject) -> Iterator[JsonObject]:
 def _takes(schema: JsonObject, value: Json) -> bool:
     """Whether a schema takes values of the kind of this one, or says nothing of kinds."""
     kinds: dict[type, str] = {str: "string", list: "array", dict: "object"}
-    kind, given = kinds.get(type(value)), schema.get("type")
-    return given is None or given == kind or (isinstance(given, list) and kind in given)
+    kind, allowed = kinds.get(type(value)), schema.get("type")
+    return allowed is None or allowed == kind or (isinstance(allowed, list) and kind in allowed)
 
 
 def _is_told_apart(schema: JsonObject, value: Json) -> bool:
@@ -628,9 +635,9 @@ def _check_engine_params(subject: CheckContext, step: Step, pointer: str) -> Ite
 def _argument_diagnostic(
     step: Step, schema: InputSchema, misfit: SchemaViolation, pointer: str
 ) -> Diagnostic:
-    top = misfit.pointer == f"{pointer}/params"
+    is_of_arguments = misfit.pointer == f"{pointer}/params"
     where = pointer_keys(misfit.pointer)[3:]
-    if top and misfit.keyword == "required" and misfit.name is not None:
+    if is_of_arguments and misfit.keyword == "required" and misfit.name is not None:
         return make_diagnostic(
             "E204",
             misfit.pointer,
@@ -638,12 +645,9 @@ def _argument_diagnostic(
             _parameter_hint(schema.schema, misfit.name),
             mend=Addition(misfit.name, _blank_value(schema, misfit.name), ("params",)),
         )
-    if top and misfit.name is not None:
+    if is_of_arguments and misfit.name is not None:
         near = did_you_mean(misfit.name, schema.properties)
-        hints = (
-            near,
-            list_fields(schema.schema, what=f"parameters of {step.tool!r}"),
-        )
+        hints = (near, list_fields(schema.schema, what=f"parameters of {step.tool!r}"))
         return make_diagnostic(
             "E203",
             misfit.pointer + pointer_token(misfit.name),

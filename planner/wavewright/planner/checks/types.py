@@ -109,9 +109,9 @@ def incompatibility(source: JsonSchema, target: JsonSchema) -> str | None:
     return fit.reason if fit.level == "never" else None
 
 
-def _is_same_schema(one: JsonSchema, other: JsonSchema) -> bool:
+def _is_same_schema(left: JsonSchema, right: JsonSchema) -> bool:
     # To Python, `true` and 1 are equal.
-    return one == other and canonical_json(one) == canonical_json(other)
+    return left == right and canonical_json(left) == canonical_json(right)
 
 
 def _as_exact(fit: Fit, target: SchemaView) -> Fit:
@@ -150,23 +150,27 @@ class _Comparison:
     def _fit(self, source: SchemaView, target: SchemaView, depth: int) -> Fit:
         if target.kind == "open":
             return _ALWAYS
-        wanted = kind_with_article(target)
+        target_kind = kind_with_article(target)
         if source.kind == "open" or depth > _MAX_DEPTH:
-            return Fit("value", f"any value may be given where {wanted} is wanted")
+            # Nothing is known of the value before the call.
+            return Fit("value", f"any value may be given where {target_kind} is wanted")
         if source.kind == "null":
-            reason = f"null is given where {wanted} is wanted"
+            reason = f"null is given where {target_kind} is wanted"
             return _ALWAYS if target.nullable else Fit("never", reason)
         branches = [branch for branch in source.branches or (source,) if branch.kind != "null"]
         fits = [self._best_fit(branch, target, depth) for branch in branches]
         is_none_left = all(fit.level == "never" for fit in fits)
         if is_none_left and not (source.nullable and target.nullable):
             return Fit("never", _reason(source, target, fits[0].reason))
+        # Some member fits, so the plan may run well: one that does not is told and refuses nothing.
         for place, branch in enumerate(branches):
             if fits[place].level == "never":
-                reason = f"{kind_with_article(branch)} may be given where {wanted} is wanted"
+                reason = f"{kind_with_article(branch)} may be given where {target_kind} is wanted"
                 fits[place] = Fit("member", reason, "kind")
         if source.nullable and not target.nullable:
-            fits.insert(0, Fit("member", f"null may be given where {wanted} is wanted", "null"))
+            fits.insert(
+                0, Fit("member", f"null may be given where {target_kind} is wanted", "null")
+            )
         return _worst(fits)
 
     def _best_fit(self, branch: SchemaView, target: SchemaView, depth: int) -> Fit:
@@ -176,8 +180,8 @@ class _Comparison:
 
     def _branch_fit(self, source: SchemaView, target: SchemaView, depth: int) -> Fit:
         if source.kind != target.kind and (source.kind, target.kind) != ("integer", "number"):
-            given, wanted = kind_with_article(source), kind_with_article(target)
-            return Fit("never", f"{given} is given where {wanted} is wanted")
+            source_kind, target_kind = kind_with_article(source), kind_with_article(target)
+            return Fit("never", f"{source_kind} is given where {target_kind} is wanted")
         if source.kind not in ("array", "object"):
             reason = _choice_incompatibility(source, target)
             return _limits_fit(source, target) if reason is None else Fit("never", reason)
@@ -203,31 +207,35 @@ class _Comparison:
             if isinstance(least, int) and least > 0:
                 yield Fit("never", "an empty list is given where elements are wanted")
             return
-        if (reason := _empty_range(source, target)) is not None:
+        reason = _empty_range(source, target)
+        if reason is not None:
             yield Fit("never", reason)
         least, most = _least_length(source, target), _most_length(source)
         own = _own_places(source, target)
         for place in range(min(own, most)):
-            given, wanted = _element(source, place), _element(target, place)
-            if given is not None and wanted is not None:
-                fit = self._part_fit(given, wanted, depth)
-                # A list that does not go so far fits.
-                fit = fit if place < least else fit.at_worst("value")
+            source_element, target_element = _element(source, place), _element(target, place)
+            if source_element is not None and target_element is not None:
+                fit = self._part_fit(source_element, target_element, depth)
+                if place >= least:
+                    # A list that does not go so far fits.
+                    fit = fit.at_worst("value")
                 yield fit.inside(f"in element {place}")
-            elif given is not None:
+            elif source_element is not None:
                 yield Fit("value", f"an element {place} may be given, and none is wanted")
         if own < most:
-            given, wanted = _element(source, own), _element(target, own)
-            if wanted is None:
+            source_element, target_element = _element(source, own), _element(target, own)
+            if target_element is None:
                 yield Fit("value", f"more elements may be given than the {own} that are wanted")
-            elif given is not None:
-                fit = self._part_fit(given, wanted, depth)
-                fit = fit if own == 0 else fit.at_worst("value")
+            elif source_element is not None:
+                fit = self._part_fit(source_element, target_element, depth)
+                if own > 0:
+                    fit = fit.at_worst("value")
                 yield fit.inside("in each element", "elements")
 
     def _object_fits(self, source: SchemaView, target: SchemaView, depth: int) -> Iterator[Fit]:
         fields, certain = field_schemas(source), required_fields(source)
         needed = required_fields(target)
+        target_fields = field_schemas(target)
         for name in needed:
             if field_schema(source, name) is None:
                 has = join_names(fields) or "no fields"
@@ -238,32 +246,34 @@ class _Comparison:
                 yield Fit(level, f"the field {name!r} may be absent, and it is wanted", "absent")
         is_closed = target.schema.get("additionalProperties") is False
         for name, schema in fields.items():
-            wanted = field_schema(target, name)
-            if wanted is None and is_closed and name in certain:
-                only = join_names(field_schemas(target))
+            target_field = field_schema(target, name)
+            if target_field is None and is_closed and name in certain:
+                only = join_names(target_fields)
                 yield Fit("never", f"a field '{name}' is given, and only these are wanted: {only}")
-            elif wanted is None:
+            elif target_field is None:
                 yield Fit("value", f"a field {name!r} may be given, which is not wanted")
             else:
-                fit = self._part_fit(subschema(schema, source.root), wanted, depth)
-                is_there = name in certain or name in needed
-                # A field that may be absent keeps no object from fitting.
-                fit = fit if is_there else fit.at_worst("value")
+                fit = self._part_fit(subschema(schema, source.root), target_field, depth)
+                if name not in certain and name not in needed:
+                    # A field that may be absent keeps no object from fitting.
+                    fit = fit.at_worst("value")
                 yield fit.inside(f"in the field '{name}'")
         others = source.schema.get("additionalProperties")
-        wanted_others = target.schema.get("additionalProperties")
-        if isinstance(wanted_others, dict) and others is not False:
-            given = subschema(others, source.root) if isinstance(others, dict) else OPEN
-            fit = self._part_fit(given, subschema(wanted_others, target.root), depth)
+        target_others = target.schema.get("additionalProperties")
+        if isinstance(target_others, dict) and others is not False:
+            other_field = subschema(others, source.root) if isinstance(others, dict) else OPEN
+            fit = self._part_fit(other_field, subschema(target_others, target.root), depth)
             yield fit.at_worst("member").inside("in each value")
-        if others is not False and (is_closed or field_schemas(target).keys() - fields.keys()):
+        if others is not False and (is_closed or target_fields.keys() - fields.keys()):
             yield Fit("value", "fields may be given that are not known here")
 
 
 def _reason(source: SchemaView, target: SchemaView, of_first: str) -> str:
     """Return why no branch of a source fits any branch of a target."""
-    given, wanted = source.branches or (source,), target.branches or (target,)
-    if len(given) == len(wanted) == 1 or len({branch.kind for branch in (*given, *wanted)}) == 1:
+    sources, targets = source.branches or (source,), target.branches or (target,)
+    is_choice = len(sources) > 1 or len(targets) > 1
+    is_of_one_kind = len({branch.kind for branch in (*sources, *targets)}) == 1
+    if is_of_one_kind or not is_choice:
         # Of several objects, or several lists, it says nothing that one is given where the other
         # is wanted.
         return of_first
@@ -326,15 +336,15 @@ def _limits_fit(source: SchemaView, target: SchemaView) -> Fit:
 
 
 def _is_implied(keyword: str, limit: Json, source: JsonSchema) -> bool:
-    given = source.get(keyword)
-    if given == limit:
+    source_limit = source.get(keyword)
+    if source_limit == limit:
         return True
-    if not isinstance(given, int | float) or not isinstance(limit, int | float):
+    if not isinstance(source_limit, int | float) or not isinstance(limit, int | float):
         return False
     if keyword in ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"):
-        return given >= limit
+        return source_limit >= limit
     if keyword in ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"):
-        return given <= limit
+        return source_limit <= limit
     return False
 
 
@@ -347,23 +357,23 @@ def _accepting(target: SchemaView) -> Callable[[Json], bool] | None:
 
 
 def _choice_incompatibility(source: SchemaView, target: SchemaView) -> str | None:
-    given, wanted = allowed_values(source.schema), allowed_values(target.schema)
-    if given is None:
+    choices, target_choices = allowed_values(source.schema), allowed_values(target.schema)
+    if choices is None:
         return _empty_range(source, target)
-    if wanted is not None:
-        if any(_is_same_choice(choice, known) for choice in given for known in wanted):
+    if target_choices is not None:
+        if any(_is_same_choice(choice, known) for choice in choices for known in target_choices):
             return None
-        return f"{_values_text(given)} is given where {_values_text(wanted)} is wanted"
+        return f"{_values_text(choices)} is given where {_values_text(target_choices)} is wanted"
     accepts = _accepting(target)
-    if accepts is None or not given or any(map(accepts, given)):
+    if accepts is None or not choices or any(map(accepts, choices)):
         return None
     limits = ", ".join(sorted(target.schema.keys() - _PARTS))
-    return f"{_values_text(given)} is given, which does not fit ({limits})"
+    return f"{_values_text(choices)} is given, which does not fit ({limits})"
 
 
-def _is_same_choice(one: Json, other: Json) -> bool:
+def _is_same_choice(left: Json, right: Json) -> bool:
     """Whether two values are one in JSON, where `true` is no number."""
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
+    return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 
 _RANGES: Final = (
@@ -440,16 +450,16 @@ class PlanTypes:
         """What is known of the inputs: as declared where the goal declares them, else as they are."""
         declared = self._goal.inputs_schema if self._goal else {}
         properties = declared.get("properties")
-        shown: JsonObject = {name: infer_schema(value) for name, value in self._plan.inputs.items()}
-        known = (
-            shown | {name: part for name, part in properties.items() if part}
-            if isinstance(properties, dict)
-            else shown
-        )
+        fields: JsonObject = {
+            name: infer_schema(value) for name, value in self._plan.inputs.items()
+        }
+        if isinstance(properties, dict):
+            # A declaration without any limit says less than the value.
+            fields |= {name: part for name, part in properties.items() if part}
         return {
             **schema_definitions(declared),
             "type": "object",
-            "properties": known,
+            "properties": fields,
             "required": list(self._plan.inputs),
             "additionalProperties": False,
         }
@@ -503,20 +513,20 @@ class PlanTypes:
     @cached_property
     def outputs(self) -> dict[str, JsonSchema]:
         """What each step gives."""
-        found: dict[str, JsonSchema] = {}
-        results: list[Step] = []
+        outputs: dict[str, JsonSchema] = {}
+        sub_plan_results: list[Step] = []
         for step in self._plan.steps:
             if step.tool == SUB_PLAN and step.id not in self._untyped:
-                results.append(step)
-            found.setdefault(step.id, self._output(step))
+                sub_plan_results.append(step)
+            outputs.setdefault(step.id, self._output(step))
         # What such a step gives follows from its parameters, and so from other steps; those come
         # first in the graph.
-        if results:
+        if sub_plan_results:
             order = {name: place for place, name in enumerate(PlanGraph.of(self._plan).order())}
-            self._base = TypedEnvironment(inputs=self.inputs, steps=found, extra=self._roots)
-            for step in sorted(results, key=lambda step: order.get(step.id, -1)):
-                found[step.id] = self._listed(step, self._sub_plan_result(step))
-        return found
+            self._base = TypedEnvironment(inputs=self.inputs, steps=outputs, extra=self._roots)
+            for step in sorted(sub_plan_results, key=lambda step: order.get(step.id, -1)):
+                outputs[step.id] = self._listed(step, self._sub_plan_result(step))
+        return outputs
 
     def _sub_plan_result(self, step: Step) -> JsonSchema:
         """Return what one run of a sub-plan gives, which stands there or is called."""
@@ -531,9 +541,9 @@ class PlanTypes:
             output = self.outputs.get(step.id, {})
             items = output.get("items", {}) if step.for_each is not None else output
             return {**schema_definitions(output), **items} if isinstance(items, dict) else {}
-        return self._given(step)
+        return self._call_output(step)
 
-    def _given(self, step: Step) -> JsonSchema:
+    def _call_output(self, step: Step) -> JsonSchema:
         """Return what one call of a step gives that is no sub-plan's; computed once, since schemas
         are compared by identity.
         """
@@ -592,14 +602,14 @@ class PlanTypes:
             extra |= {"item": self.item(step) or {}, "index": _INDEX_SCHEMA}
         return extra
 
-    def incompatibility(self, given: JsonSchema, wanted: JsonSchema) -> str | None:
-        """Return why a value of one schema cannot be given where the other is wanted; a pair is
-        compared once.
+    def incompatibility(self, source: JsonSchema, target: JsonSchema) -> str | None:
+        """Return why no value of `source` can be given where `target` is wanted; a pair is compared
+        once.
         """
-        key = (id(given), id(wanted))
+        key = (id(source), id(target))
         if key not in self._compared:
             # With the schemas, whose identities tell them only while they live.
-            self._compared[key] = (given, wanted, incompatibility(given, wanted))
+            self._compared[key] = (source, target, incompatibility(source, target))
         return self._compared[key][2]
 
     def item(self, step: Step) -> JsonSchema | None:
@@ -610,13 +620,11 @@ class PlanTypes:
 
     def _output(self, step: Step) -> JsonSchema:
         signature = self._tools.get(step.tool)
-        if step.id in self._untyped or signature is None or step.tool == SUB_PLAN:
-            return (
-                {}
-                if step.for_each is None or step.id in self._untyped
-                else {"type": "array", "items": {}}
-            )
-        return self._listed(step, self._given(step))
+        if step.id in self._untyped:
+            return {}
+        if signature is None or step.tool == SUB_PLAN:
+            return {} if step.for_each is None else {"type": "array", "items": {}}
+        return self._listed(step, self._call_output(step))
 
     def _listed(self, step: Step, output: JsonSchema) -> JsonSchema:
         """Return what a step gives of which each call gives this."""
@@ -633,24 +641,22 @@ class PlanTypes:
                 uses = embedded_uses(value, "", "params")
             except ExpressionError:
                 return {}
-            return (
-                (self.result(uses[0], step) or {})
-                if uses and uses[0].is_whole
-                else {"type": "string"}
-            )
-        if isinstance(value, dict):
-            members: JsonObject = {name: self.value(one, step) for name, one in value.items()}
-            if not any(
-                schema_definitions(one) for one in members.values() if isinstance(one, dict)
-            ):
-                shape: JsonSchema = {
-                    "type": "object",
-                    "properties": members,
-                    "required": list(members),
-                }
-                return {**shape, "additionalProperties": False}
+            if uses and uses[0].is_whole:
+                return self.result(uses[0], step) or {}
+            return {"type": "string"}
+        if isinstance(value, list):
+            return {"type": "array"}
+        members = {name: self.value(member, step) for name, member in as_object(value).items()}
+        if any(map(schema_definitions, members.values())):
+            # Definitions of two schemas may have one name.
             return {"type": "object"}
-        return {"type": "array"}
+        properties: JsonObject = {**members}
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": list(members),
+            "additionalProperties": False,
+        }
 
     def _item(self, step: Step) -> JsonSchema | None:
         if isinstance(step.for_each, list):
