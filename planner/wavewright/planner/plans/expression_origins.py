@@ -143,12 +143,9 @@ class ExpressionOrigins:
         if isinstance(operand, ListLiteral | MapLiteral):
             entries = _entries(operand)
             value = NOTHING.joined(*(self.of(entry, names).settled() for entry in entries))
-            has_written_key = isinstance(node, Index) and isinstance(
-                without_parens(node.key), LiteralValue
-            )
-            return (
-                value.joined(self._choice(node)) if has_written_key and len(entries) > 1 else value
-            )
+            key = without_parens(node.key) if isinstance(node, Index) else None
+            is_chosen = isinstance(key, LiteralValue) and len(entries) > 1
+            return value.joined(self._choice(node)) if is_chosen else value
         value = self.of(operand, names)
         is_chosen = isinstance(node, Index) and value.reads and self._takes_one(node, value, names)
         entry = replace(value, is_of_items=False)
@@ -192,9 +189,8 @@ class ExpressionOrigins:
             text = _text_of(bound, within={"timestamp"})
             if value.reads and text:
                 is_said = self.said.names_bound(operator, text)
-                return value.deciding(self.said).choosing(
-                    NO_TEXTS if is_said else self._shown(node)
-                )
+                unsaid = NO_TEXTS if is_said else self._shown(node)
+                return value.deciding(self.said).choosing(unsaid)
         both = left.joined(right)
         decision = both.deciding(self.said)
         unsaid = decision.choices - both.choices - both.factors
@@ -210,15 +206,15 @@ class ExpressionOrigins:
         value = self._defaulted(node)
         if value is not None:
             # What the condition reads is read by the value as well.
-            found = self.of(value, names)
+            origins = self.of(value, names)
             if not any(_is_null(branch) for branch in (node.yes, node.no)):
-                found = found.joined(self._computed(node))
-            return found.settled()
+                origins = origins.joined(self._computed(node))
+            return origins.settled()
         if self._is_bounded(node):
             return self._bounded(node, (node.yes, node.no), names)
         decision = self.of(node.condition, names).deciding(self.said)
-        found = self.of(node.yes, names).settled().joined(self.of(node.no, names).settled())
-        return found.joined(Origins(choices=decision.choices)).settled()
+        yes, no = self.of(node.yes, names).settled(), self.of(node.no, names).settled()
+        return yes.joined(no, Origins(choices=decision.choices)).settled()
 
     def _is_bounded(self, node: Conditional) -> bool:
         """Whether a choice is the greater or the lesser of two values: `x > 100 ? 100 : x`."""
@@ -271,9 +267,8 @@ class ExpressionOrigins:
         if not is_there:
             value, default = default, value
         text = _text_of(default)
-        is_nothing = self._source(default) in EMPTY_VALUES or (
-            text is not None and text.casefold().strip() in _NOTHING_THERE
-        )
+        says_nothing = text is not None and text.casefold().strip() in _NOTHING_THERE
+        is_nothing = says_nothing or self._source(default) in EMPTY_VALUES
         if asked is None or not is_nothing:
             return None
         if is_divisor:
@@ -331,7 +326,9 @@ class ExpressionOrigins:
         is_itself = self._source(node.left) == self._source(node.right)
         if node.operator != "+":
             both = left.joined(right, self._computed(node))
-            return both.joined(self._written(node)) if is_itself and node.operator != "*" else both
+            # Of `x - x`, `x / x` and `x % x` it is known beforehand what comes out.
+            is_constant = is_itself and node.operator != "*"
+            return both.joined(self._written(node)) if is_constant else both
         # A sum may join lists, so it is no computation, but what is twice in it counts twice.
         sources = [self._source(term) for term in terms]
         if not left.reads or not right.reads or len({*sources}) == len(sources):
@@ -362,9 +359,7 @@ class ExpressionOrigins:
         `x * 1.15`.
         """
         left, right = self._formula(node.left), self._formula(node.right)
-        is_rounded = (
-            left.is_rounded or right.is_rounded or left.awaits_places or right.awaits_places
-        )
+        is_rounded = any(side.is_rounded or side.awaits_places for side in (left, right))
         if is_rounded or not (left.figures or right.figures):
             return _Formula(node)
         if node.operator in _INVERSE:
@@ -392,6 +387,7 @@ class ExpressionOrigins:
         """
         value, figures = self.of(formula.base, names), formula.figures
         if not value.reads or formula.is_lost:
+            # What is read does not decide the value any more.
             return value.joined(self._written(node))
         if formula.unit is not None and not self.said.names_rounding(formula.unit):
             is_usual = formula.unit in _SCALES
@@ -402,11 +398,14 @@ class ExpressionOrigins:
         here = frozenset((*before, *figures) for before in value.applied or {()})
         applied = replace(value, applied=here)
         in_all = applied.applied_so_far()
-        if all(self.said.asks_for(each, is_count=is_count) for each in (figures, *here, *in_all)):
+        # A unit counts once: with what was applied before, in this expression and in the steps before
+        # it, the figures must still be what the job asks for.
+        applications = (figures, *here, *in_all)
+        if all(self.said.asks_for(asked, is_count=is_count) for asked in applications):
             return applied
         if in_all == frozenset({figures}) and self._is_percentage_of_named(figures):
             return applied
-        is_named = all(self.said.asks_for((each,)) for each in figures)
+        is_named = all(self.said.asks_for((figure,)) for figure in figures)
         if is_named or all(map(_is_known, here)):
             return applied.joined(self._factor(node))
         return applied.joined(self._written(node))
@@ -433,16 +432,18 @@ class ExpressionOrigins:
         """Whether figures make of a value a percentage of a figure that the job names, or its growth
         from there: `x / 5000.0 * 100.0`, `(x - 5000.0) / 5000.0`.
         """
-        wholes = [at for at, (operator, _) in enumerate(figures) if operator == "/"]
-        if len(wholes) != 1 or not self.said.asks_for((figures[wholes[0]],)):
+        divisions = [at for at, (operator, _) in enumerate(figures) if operator == "/"]
+        if len(divisions) != 1:
             return False
-        whole = figures[wholes[0]][1]
-        rest = (*figures[: wholes[0]], *figures[wholes[0] + 1 :])
+        at = divisions[0]
+        if not self.said.asks_for((figures[at],)):
+            return False
+        whole, rest = figures[at][1], (*figures[:at], *figures[at + 1 :])
         if rest and rest[0] in {("-", whole), ("from", whole)}:
             # What is taken off the whole, or it off this, before the division.
             return rest[1:] in {(), (("*", 100.0),)}
-        is_before = wholes[0] == 0 or rest == (("*", 100.0),)
-        return is_before and rest in _OF_SHARES
+        is_divided_first = at == 0 or rest == (("*", 100.0),)
+        return is_divided_first and rest in _OF_SHARES
 
     def _is_share(self, node: ExpressionNode, names: Locals) -> bool:
         """Whether a value is a share of another one, as a percentage and a growth are made of."""
@@ -457,12 +458,12 @@ class ExpressionOrigins:
 
     def _text_of_terms(self, terms: Sequence[ExpressionNode], names: Locals) -> Origins:
         """Return the origins of texts that are joined; what only introduces the next one is none."""
-        found: list[Origins] = []
+        origins: list[Origins] = []
         for term, following in zip(terms, (*terms[1:], None), strict=True):
             words = _text_of(term)
             if words is None or following is None or not self._introduces(words, following):
-                found.append(self.of(term, names))
-        return NOTHING.joined(*found)
+                origins.append(self.of(term, names))
+        return NOTHING.joined(*origins)
 
     def _introduces(self, words: str, following: ExpressionNode) -> bool:
         """Whether words are the bullet before a text, or the name of the field that follows."""
@@ -498,14 +499,14 @@ class ExpressionOrigins:
         """
         assert node.target is not None
         sought, other = node.arguments
-        found = self.of(node.target, names)
+        origins = self.of(node.target, names)
         value, words = self.of(other, names), self._source(other)
         if not value.reads and _WORD.search(words):
-            found = found.joined(value.settled())
+            origins = origins.joined(value.settled())
         is_lost = _is_call(node.target, {"string"}) and not words.strip("'\"")
         if has_digit(self._source(sought)) or is_lost:
-            found = found.joined(self._factor(node))
-        return found.joined(replace(value, literals=NO_TEXTS, labels=NO_TEXTS))
+            origins = origins.joined(self._factor(node))
+        return origins.joined(replace(value, literals=NO_TEXTS, labels=NO_TEXTS))
 
     # Lists, objects and calls
 
@@ -514,15 +515,15 @@ class ExpressionOrigins:
         if not entries:
             return self._written(node)
         parts = [self.of(entry, names) for entry in entries]
-        found = NOTHING.joined(*parts, self._twice(entries, names))
+        origins = NOTHING.joined(*parts, self._twice(entries, names))
         if isinstance(node, MapLiteral):
             for (key, value), part in zip(node.entries, parts, strict=True):
                 name = _text_of(key)
                 if name is not None:
                     source = self._source(value)
-                    found = found.joined(self.outputs.renamed(name, source, self.text, part))
+                    origins = origins.joined(self.outputs.renamed(name, source, self.text, part))
         alone = NO_TEXTS.union(*(part.settled().literals for part in parts))
-        return found.joined(Origins(computed=alone - {""}))
+        return origins.joined(Origins(computed=alone - {""}))
 
     def _twice(self, entries: Iterable[ExpressionNode], names: Locals) -> Origins:
         """Return what is read twice in a list, which counts it twice."""
@@ -553,9 +554,9 @@ class ExpressionOrigins:
         if node.function == "zip":
             lists = [self.of(argument, names).settled() for argument in node.arguments]
             return NOTHING.joined(*lists, self._twice(node.arguments, names))
-        found = self._all((*target, *node.arguments), names).settled()
+        origins = self._all((*target, *node.arguments), names).settled()
         calculates = node.function.startswith("math.") and node.function not in _EXTREMES
-        return found.joined(self._computed(node)) if calculates and found.reads else found
+        return origins.joined(self._computed(node)) if calculates and origins.reads else origins
 
     def _bounded(
         self, node: ExpressionNode, values: Sequence[ExpressionNode], names: Locals
@@ -578,6 +579,7 @@ class ExpressionOrigins:
         written = self._all(node.arguments, names)
         if node.function == "join":
             words = _text_of(node.arguments[0]) if node.arguments else None
+            # Before a figure that was made a text, a dash would be a sign.
             is_bullet = words is not None and _BULLET.fullmatch(words) and "string(" not in source
             return NOTHING if is_bullet else Origins(labels=written.labels)
         cut = tuple(constant(argument) for argument in node.arguments)

@@ -54,9 +54,10 @@ class Origins:
 
     def applied_so_far(self) -> frozenset[Figures]:
         """Return the figures that have been applied, by the steps before and then here."""
-        return frozenset(
+        before_and_here = (
             (*before, *here) for before in self.handed or {()} for here in self.applied or {()}
-        ) - {()}
+        )
+        return frozenset(before_and_here) - {()}
 
     def joined(self, *others: Origins) -> Origins:
         """Return the origins of a value that is made of this one and others."""

@@ -99,9 +99,11 @@ class PlanProvenance:
         ended, the one that it has.
         """
         stop = self._plan.stop
-        found = {} if stop is None or has_stopped is False else self._of_leaves(stop.result)
+        by_field: dict[str, Origins] = {}
+        if stop is not None and has_stopped is not False:
+            by_field = self._of_leaves(stop.result)
         if has_stopped:
-            return found
+            return by_field
         if self._plan.result is not None:
             declared = self._of_leaves(self._plan.result)
         else:
@@ -109,8 +111,8 @@ class PlanProvenance:
             terminal = [name for name in PlanGraph.of(self._plan).terminal if name not in replaced]
             declared = {name: self.steps.get(name, NOTHING) for name in terminal}
         for name, origins in declared.items():
-            found[name] = found.get(name, NOTHING).joined(origins)
-        return found
+            by_field[name] = by_field.get(name, NOTHING).joined(origins)
+        return by_field
 
     def _of_leaves(self, result: Json) -> dict[str, Origins]:
         return {_path_text(path): self._of_leaf(path, leaf) for path, leaf in _leaves(result, ())}
@@ -160,34 +162,42 @@ class PlanProvenance:
         """
         kind, item = self._source_kind(step), self._item(step)
         if kind == "data":
+            # The arguments of a fetch only say which data.
             return {}
         params = self._params(step, item)
-        found = {
+        supplied = {
             name: self._supplied_by(step.params[name], origins, kind)
             for name, origins in params.items()
         }
         if kind == "model":
             for name, literals in self._dictated(step, params):
-                found[name] |= literals
+                supplied[name] |= literals
         if kind != "unknown":
-            found["for_each"] = item.literals
+            supplied["for_each"] = item.literals
         if kind == "computed" and not NOTHING.joined(item, *params.values()).reads:
             # Nothing brings data: what would be options is all that the output is made of.
             for name, origins in params.items():
-                found[name] |= origins.settled().literals
-        return {name: literals for name, literals in found.items() if literals}
+                supplied[name] |= origins.settled().literals
+        return {name: literals for name, literals in supplied.items() if literals}
 
     def _supplied_by(self, value: Json, origins: Origins, kind: _SourceKind) -> frozenset[str]:
         """Return the literals of a parameter that are data and no options of the computation."""
         if isinstance(value, str):
+            if "${" not in value:
+                # A word that is written out is an option.
+                return NO_TEXTS
             # A tool of which nothing is known may be asked for anything, but not given records.
-            counts = "${" in value and (kind != "unknown" or "{" in value.replace("${", ""))
-            if counts and self._is_strict and kind == "computed" and _calculates(value, origins):
+            makes_records = "{" in value.replace("${", "")
+            if kind == "unknown" and not makes_records:
+                return NO_TEXTS
+            if self._is_strict and kind == "computed" and _calculates(value, origins):
                 return origins.literals | {shown(value)}
-            return origins.literals if counts else NO_TEXTS
+            return origins.literals
         if not isinstance(value, (list, dict)):
+            # A single number is an option.
             return NO_TEXTS
         if not value:
+            # In a patch an empty list takes data away.
             return frozenset({json.dumps(value)}) if self._is_strict else NO_TEXTS
         figures_too = self._is_strict and kind != "unknown"
         is_data = _holds_records(value, figures_too=figures_too)
@@ -224,6 +234,7 @@ class PlanProvenance:
     def _of_output(self, step: Step) -> Origins:
         kind, item = self._source_kind(step), self._item(step)
         params = self._params(step, item)
+        # What is made of no arguments, and by no model, can only come from outside.
         is_source = not (params or step.for_each is not None or kind == "model")
         if kind == "data" or is_source:
             # Without items nothing is fetched: an empty list is the result, and the author's.
@@ -231,6 +242,7 @@ class PlanProvenance:
             asked = Origins(choices=self._unnamed_items(step, item))
             return own.joined(self._echoed(step, params), _misdirected(step, params, item), asked)
         if step.tool == SUB_PLAN:
+            # Its output is its parameter: the result of the sub-plan.
             return replace(NOTHING.joined(*params.values()).settled(), labels=NO_TEXTS)
         whole = NOTHING.joined(item, *params.values())
         words = [read.labels for read in params.values() if read.reads and kind == "computed"]
@@ -271,11 +283,12 @@ class PlanProvenance:
         tool = self._tools.get(step.tool)
         if kind != "computed" or tool is None:
             return NO_TEXTS
-        known = as_object(tool.input_schema.get("properties"))
+        parameters = as_object(tool.input_schema.get("properties"))
         for name, value in step.params.items():
-            schema = as_object(known.get(name))
+            schema = as_object(parameters.get(name))
             is_default = "default" in schema and schema["default"] == value
-            if not is_default and not all(map(self.said.names_figure, numbers_in(value))):
+            is_named = all(map(self.said.names_figure, numbers_in(value)))
+            if not is_default and not is_named:
                 options.add(f"{name} = {json.dumps(value)} of {step.id}")
         return frozenset(options)
 
@@ -308,11 +321,12 @@ class PlanProvenance:
         """Return the origins of a field of the result, where figures in words count as well."""
         origins = self._value(leaf, NOTHING)
         figures = frozenset(label for label in origins.labels if has_digit(label))
-        found = origins.joined(Origins(literals=figures)).settled()
+        origins = origins.joined(Origins(literals=figures)).settled()
         key = path[-1] if path else None
         if isinstance(key, str) and isinstance(leaf, str) and _WHOLE.fullmatch(leaf):
-            found = found.joined(self.renamed(key, leaf.removeprefix("${"), leaf, found))
-        return found
+            renamed = self.renamed(key, leaf.removeprefix("${"), leaf, origins)
+            return origins.joined(renamed)
+        return origins
 
     def renamed(self, key: str, value: str, text: str, origins: Origins) -> Origins:
         """Return the factor by which the value of one field is given under the name of another field
@@ -328,7 +342,8 @@ class PlanProvenance:
         if not fields or key in fields:
             return NOTHING
         steps = {*origins.data, *origins.models, *map(StepId, _STEPS.findall(text))}
-        for names in (names for step in sorted(steps) for names in _objects(self._schema_of(step))):
+        objects = [names for step in sorted(steps) for names in _objects(self._schema_of(step))]
+        for names in objects:
             others = names.keys() & set(fields)
             if key in names and others:
                 return Origins(factors=frozenset({f"{', '.join(sorted(others))} as {key}"}))
@@ -370,15 +385,16 @@ class PlanProvenance:
         except ExpressionError:
             return NOTHING
         read = [part.expression for part in parts if isinstance(part, EmbeddedExpression)]
-        found: list[Origins] = []
+        # Before one field that is read, its own name says nothing more of it.
+        reads_one_field = len(read) == 1 and plain_read(read[0]) is not None
+        origins: list[Origins] = []
         for part in parts:
             if isinstance(part, EmbeddedExpression):
-                found.append(self._expression(part.expression, item))
-                continue
-            is_of_one = len(read) == 1 and plain_read(read[0]) is not None
-            words = without_name(part, read[0]) if is_of_one else part
-            found.append(Origins(labels=frozenset({shown(words)})))
-        return NOTHING.joined(*found)
+                origins.append(self._expression(part.expression, item))
+            else:
+                words = without_name(part, read[0]) if reads_one_field else part
+                origins.append(Origins(labels=frozenset({shown(words)})))
+        return NOTHING.joined(*origins)
 
     def _expression(self, expression: str, item: Origins) -> Origins:
         keys = Origins(choices=self._chosen_keys(expression))
@@ -401,16 +417,17 @@ class PlanProvenance:
         from wavewright.planner.plans.value_trials import ValueTrials
 
         trials = ValueTrials(expression, tree, self._type_of_root)
-        found = ExpressionOrigins(expression, root, self.said, self, trials).of(tree, {})
-        if found.reads and not found.literals and trials.is_constant(tree):
+        origins = ExpressionOrigins(expression, root, self.said, self, trials).of(tree, {})
+        if origins.reads and not origins.literals and trials.is_constant(tree):
             # What comes to one value whatever is read was written, in many words: `x - x + 9.0`.
-            found = found.joined(Origins(literals=frozenset({shown(expression)})))
-        found = found.joined(keys)
+            origins = origins.joined(Origins(literals=frozenset({shown(expression)})))
+        origins = origins.joined(keys)
         if not self._is_strict:
-            return found
-        figures = frozenset(label for label in found.labels if has_digit(label))
-        literals = found.literals | found.factors | found.computed | figures
-        return replace(found, literals=literals, factors=NO_TEXTS, computed=NO_TEXTS)
+            return origins
+        # Who writes a patch knows which values would pass, so all that he adds counts as data.
+        figures = frozenset(label for label in origins.labels if has_digit(label))
+        literals = origins.literals | origins.factors | origins.computed | figures
+        return replace(origins, literals=literals, factors=NO_TEXTS, computed=NO_TEXTS)
 
     def _chosen_keys(self, expression: str) -> frozenset[str]:
         """Return the keys that an expression takes from objects of which only the data knows the
@@ -419,9 +436,8 @@ class PlanProvenance:
         chosen = set[str]()
         for read in _STEP_KEY.finditer(expression):
             key = read["key"] or read["quoted"]
-            has_open_keys = isinstance(
-                self._schema_of(StepId(read["step"])).get("additionalProperties"), dict
-            )
+            schema = self._schema_of(StepId(read["step"]))
+            has_open_keys = isinstance(schema.get("additionalProperties"), dict)
             if has_open_keys and not self.said.names(key):
                 chosen.add(key)
         return frozenset(chosen)
@@ -465,11 +481,11 @@ class PlanProvenance:
 
     def _input(self, name: str | None) -> Origins:
         """Return the origins of an input: one that the job does not give is the plan's own."""
-        given = self._plan.inputs if self._goal is None else self._goal.inputs
+        of_job = self._plan.inputs if self._goal is None else self._goal.inputs
         own = {
-            each: value
-            for each, value in self._plan.inputs.items()
-            if each not in given and name in (None, each)
+            input_name: value
+            for input_name, value in self._plan.inputs.items()
+            if input_name not in of_job and name in (None, input_name)
         }
         literals = frozenset(shown(json.dumps(value)) for value in own.values())
         return Origins(
