@@ -180,13 +180,8 @@ class _Expansion:
             run, before = f"{step.id}.{number}", StepId(f"{step.id}.{number - 1}")
             params = step.params
             if number > 1:
-                params = {
-                    **params,
-                    **{
-                        name: repoint_value(value, step.id, before)
-                        for name, value in repeat.params.items()
-                    },
-                }
+                # A further run is given what `repeat` says of the run before.
+                params = {**params, **_repointed_params(repeat.params, step.id, before)}
                 whens = _whens_of_run(step.id, number, repeat, step.when)
             self._add_run(call, run, params, _all_of(whens))
         self._add(_last_result(step, repeat), ExpandedPlace(call.pointer, step=call.pointer))
@@ -375,9 +370,10 @@ def reading_faults(error: PlanError | DocumentError) -> Iterator[tuple[str, str 
 
 def _misuses(step: Step, pointer: str) -> Iterator[Diagnostic]:
     """Yield what a step with a sub-plan says that only a call of a tool can say."""
-    wrong = [name for name in _UNFIT if getattr(step, name) not in (None, False)]
-    wrong += ["tool"] if step.tool != SUB_PLAN else []
-    for name in wrong:
+    unfit = [name for name in _UNFIT if getattr(step, name) not in (None, False)]
+    if step.tool != SUB_PLAN:
+        unfit.append("tool")
+    for name in unfit:
         hint = f"remove {name!r}, or write it at the steps of {step.plan!r}"
         yield make_diagnostic(
             "E411", f"{pointer}/{name}", f"step {step.id!r} has both 'plan' and {name!r}", hint
@@ -390,8 +386,10 @@ def _misuses(step: Step, pointer: str) -> Iterator[Diagnostic]:
         message = f"step {step.id!r} has both 'for_each' and 'repeat'"
         hint = "repeat a plan of which one step has the `for_each`"
         yield make_diagnostic("E411", f"{pointer}/repeat", message, hint)
-    given = {"params": step.params, "repeat": {} if step.repeat is None else step.repeat.params}
-    for name, value in given.items():
+    arguments = {"params": step.params}
+    if step.repeat is not None:
+        arguments["repeat"] = step.repeat.params
+    for name, value in arguments.items():
         if _reads_item(value, pointer) and step.for_each is None:
             message = f"step {step.id!r} reads the item of a `for_each` that it does not have"
             yield make_diagnostic(
@@ -400,13 +398,18 @@ def _misuses(step: Step, pointer: str) -> Iterator[Diagnostic]:
 
 
 def _reads_item(value: Json, pointer: str) -> bool:
-    return any(
-        read.root in ("item", "index")
-        for place, text in iterate_strings(value, pointer)
-        for reads_of_use in ExpressionText(place, text, "result").reads.values()
-        if not isinstance(reads_of_use, ExpressionError)
-        for read in reads_of_use
-    )
+    for place, text in iterate_strings(value, pointer):
+        for reads in ExpressionText(place, text, "result").reads.values():
+            if isinstance(reads, ExpressionError):
+                # The expression's own fault is reported where it stands.
+                continue
+            if any(read.root in ("item", "index") for read in reads):
+                return True
+    return False
+
+
+def _repointed_params(params: JsonObject, old: StepId, new: StepId) -> JsonObject:
+    return {name: repoint_value(value, old, new) for name, value in params.items()}
 
 
 def _whens_of_run(step: StepId, number: int, repeat: Repeat, when: str | None) -> list[str]:
@@ -444,10 +447,9 @@ def _last_result(step: Step, repeat: Repeat) -> Step:
 
 def _all_of(conditions: Sequence[str | None]) -> str | None:
     """Return the condition that all of these hold, where there are any."""
-    bare = [bare_expression(one).expression for one in conditions if one is not None]
-    joined = (
-        [f"({one})" if "||" in one or "?" in one else one for one in bare]
-        if len(bare) > 1
-        else bare
-    )
-    return " && ".join(joined) or None
+    written = [condition for condition in conditions if condition is not None]
+    bare = [bare_expression(condition).expression for condition in written]
+    if len(bare) > 1:
+        # What binds less than `&&` stands in parentheses.
+        bare = [f"({text})" if "||" in text or "?" in text else text for text in bare]
+    return " && ".join(bare) or None
