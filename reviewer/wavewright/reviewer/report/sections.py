@@ -227,14 +227,9 @@ def duration_ticks(seconds: float, most: int) -> list[Tick]:
     """Return marks at round durations from 0."""
     if seconds <= 0:
         return [Tick(0.0, "0")]
-    unit, name = next(
-        (
-            (size, name)
-            for size, name in ((3600.0, "h"), (60.0, "min"), (1.0, "s"))
-            if seconds >= 2 * size
-        ),
-        (0.001, "ms"),
-    )
+    units = ((3600.0, "h"), (60.0, "min"), (1.0, "s"))
+    fitting = [(size, name) for size, name in units if seconds >= 2 * size]
+    unit, name = fitting[0] if fitting else (0.001, "ms")
     ticks = linear_ticks(0.0, seconds / unit, most)
     return [
         Tick(tick.value * unit, f"{tick.label} {name}" if tick.value else "0") for tick in ticks
@@ -317,45 +312,45 @@ def draw_relations(content: Json) -> RelationPicture | None:
     if not named:
         return None
     shown = dict([*named.items()][:MAX_NODES])
-    of = "origin" if any(node.get("origin") for node in shown.values()) else "kind"
-    groups = dict.fromkeys(_text(node, of) for node in shown.values())
+    grouping = "origin" if any(node.get("origin") for node in shown.values()) else "kind"
+    group_of = {name: _text(node, grouping) for name, node in shown.items()}
+    groups = [*dict.fromkeys(group_of.values())]
     colours = {group: index % _COLOURS for index, group in enumerate(groups)}
     first, *others = shown
     # Things of one group stand side by side.
-    ring = sorted(
-        others[: MAX_LABELS - 1], key=lambda name: [*groups].index(_text(shown[name], of))
-    )
+    ring = sorted(others[: MAX_LABELS - 1], key=lambda name: groups.index(group_of[name]))
     radius = max(130.0, 24.0 * len(ring) / math.tau)
     centre = (_WIDTH / 2, radius + _MARGIN)
     places = {first: centre, **_ring(ring, centre, radius)}
     rest = others[MAX_LABELS - 1 :]
     for part in _RINGS:
-        places |= _ring(
-            rest[: (size := int(math.tau * radius * part / _GAP))], centre, radius * part
-        )
+        size = int(math.tau * radius * part / _GAP)
+        places |= _ring(rest[:size], centre, radius * part)
         rest = rest[size:]
     labelled = {first, *ring}
-    nodes = [
-        RelationNode(
-            shorten(str(node.get("label") or name), _LABEL),
-            ", ".join(filter(None, (_text(node, "kind"), _text(node, "origin")))),
-            colours[_text(node, of)],
-            *places[name],
-            anchor=""
-            if name not in labelled
-            else _anchor(places[name][0], is_centre=name == first),
-            quotes=tuple(
-                NodeQuote(_text(entry, "quote"), _text(entry, "source"))
-                for entry in _objects(node.get("evidence"))
-            ),
+    nodes: list[RelationNode] = []
+    for name, node in shown.items():
+        quotes = [
+            NodeQuote(_text(entry, "quote"), _text(entry, "source"))
+            for entry in _objects(node.get("evidence"))
+        ]
+        anchor = _anchor(places[name][0], is_centre=name == first) if name in labelled else ""
+        nodes.append(
+            RelationNode(
+                shorten(str(node.get("label") or name), _LABEL),
+                ", ".join(filter(None, (_text(node, "kind"), _text(node, "origin")))),
+                colours[group_of[name]],
+                *places[name],
+                anchor=anchor,
+                quotes=tuple(quotes),
+            )
         )
-        for name, node in shown.items()
-    ]
-    lines = [
-        RelationLine(*places[start], *places[end], title=_title(edge, shown[start], shown[end]))
-        for edge in _objects(graph.get("edges"))
-        if (start := str(edge.get("from"))) in places and (end := str(edge.get("to"))) in places
-    ]
+    lines: list[RelationLine] = []
+    for edge in _objects(graph.get("edges")):
+        start, end = str(edge.get("from")), str(edge.get("to"))
+        if start in places and end in places:
+            title = _title(edge, shown[start], shown[end])
+            lines.append(RelationLine(*places[start], *places[end], title=title))
     return RelationPicture(
         _WIDTH,
         2 * centre[1],
@@ -367,9 +362,9 @@ def draw_relations(content: Json) -> RelationPicture | None:
 
 
 def _objects(values: Json) -> list[JsonObject]:
-    return (
-        [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
-    )
+    if not isinstance(values, list):
+        return []
+    return [value for value in values if isinstance(value, dict)]
 
 
 def _ring(
@@ -384,7 +379,10 @@ def _ring(
 
 
 def _anchor(x: float, *, is_centre: bool) -> str:
-    return "middle" if is_centre else "end" if x < _WIDTH / 2 - 1 else "start"
+    if is_centre:
+        return "middle"
+    # The label of a dot on the left ends at it, so that it stands outside the ring.
+    return "end" if x < _WIDTH / 2 - 1 else "start"
 
 
 def _text(node: JsonObject, field: str) -> str:
