@@ -177,12 +177,12 @@ def _standing(
         and gate.on not in run.replaced
         and run.state.status(gate.on) != "skipped"
     }
-    lacking = {(gate, step) for gate, step in asked if not run.state.is_present(step)}
+    without_output = {(gate, step) for gate, step in asked if not run.state.is_present(step)}
     # A judge that has failed counts as well, beside those that code has asked.
-    every = asked | failed
-    passed = len(every - failed - lacking)
+    mandatory = asked | failed
+    passed = len(mandatory - failed - without_output)
     coverage = raw_overall(measure_evidence(run))
-    return Standing(passed, len(every), coverage, has_result(run, result))
+    return Standing(passed, len(mandatory), coverage, has_result(run, result))
 
 
 _MODEL_RUNGS = frozenset({"llm", "repaired", "guided", "suggested"})
@@ -211,8 +211,8 @@ def _provenance(
             echoes.append(f"{field}: {what} stands in no data; the planner wrote it into a step")
         literals = origins.literals | echoed
         # An answer that its question names may be there by chance, so it is a factor and no literal.
-        told = written.told_answers(part)
-        factors = origins.factors | told
+        dictated = written.told_answers(part)
+        factors = origins.factors | dictated
         choices = origins.choices | provenance.words(origins) | written.option_words(part)
         shaped = factors | choices
         computed = origins.computed - literals - shaped
@@ -228,7 +228,7 @@ def _provenance(
                 computed=tuple(sorted(computed)),
                 is_by_planner=_is_by_planner(
                     authored,
-                    has_literals=bool(literals or told),
+                    has_literals=bool(literals or dictated),
                     is_shaped=is_of_model and bool(shaped),
                 ),
             )
@@ -250,16 +250,17 @@ def _is_by_planner(authored: Collection[StepId], *, has_literals: bool, is_shape
 
 def _steps_of_models(run: ReviewedRun) -> frozenset[StepId]:
     """Return the steps that a model has written: those of its plan, or of its patches."""
-    every = frozenset(step.id for step in run.plan.steps)
+    steps = frozenset(step.id for step in run.plan.steps)
     if run.state.rung in _MODEL_RUNGS:
-        return every
+        return steps
     if not run.state.plans:
         return frozenset()
     if not any(rung is not None and rung.rung == "model" for rung in patch_rungs(run.state)):
         return frozenset()
+    # A person wrote the first plan; what came in with patches is a model's.
     first = as_object(run.state.plans[0].plan)
-    people = {str(as_object(step).get("id")) for step in as_list(first.get("steps"))}
-    return frozenset(step for step in every if step not in people)
+    of_person = {str(as_object(step).get("id")) for step in as_list(first.get("steps"))}
+    return frozenset(step for step in steps if step not in of_person)
 
 
 def _field_value(value: Json, field: str) -> Json:
@@ -358,7 +359,9 @@ def invalid_because(assessment: Assessment) -> tuple[str, ...]:
         lines = [
             f"gate {gate.gate!r} stopped step {gate.step!r}" for gate in assessment.stopping_gates
         ]
-    return (*lines,) or (*map(str, assessment.result.missing), *assessment.faults)
+    if lines:
+        return tuple(lines)
+    return (*map(str, assessment.result.missing), *assessment.faults)
 
 
 def success_clause(assessment: Assessment) -> str:
@@ -504,7 +507,7 @@ def _step_confidences(run: ReviewedRun) -> tuple[StepConfidence, ...]:
     plan, waves = run.plan, PlanGraph.of(run.plan).wave_of()
     sources, ceilings = confidence_sources(plan, run.tools), step_ceilings(run)
     confidences: dict[StepId, StepConfidence] = {}
-    present = (each.id for each in plan.steps if run.state.is_present(each.id))
+    present = (step.id for step in plan.steps if run.state.is_present(step.id))
     for step in sorted(present, key=waves.__getitem__):
         own = (
             StepConfidence(step=step, confidence=ceiling.max, because=ceiling.because, way=(step,))
@@ -521,7 +524,8 @@ def _step_confidences(run: ReviewedRun) -> tuple[StepConfidence, ...]:
             for source in sorted(sources[step] & confidences.keys())
         )
         # A step is as certain as its own ceilings and the least certain step before it let it be.
-        least = min((*own, *handed_on), key=lambda each: each.confidence, default=None)
+        bounds = (*own, *handed_on)
+        least = min(bounds, key=lambda bound: bound.confidence, default=None)
         if least is not None and least.confidence < 1:
             confidences[step] = least
     return tuple(confidences[step.id] for step in plan.steps if step.id in confidences)

@@ -137,11 +137,9 @@ async def review_by_model(
             return FallbackFailure(shorten(str(error), 300))
         if isinstance(answer, NoFittingAnswer):
             unread.extend(answer.faults[:_MAX_FAULTS])
-            return FallbackFailure(
-                shorten(
-                    f"no review in the answer of {answer.model}: {'; '.join(answer.faults)}", 300
-                )
-            )
+            faults = "; ".join(answer.faults)
+            reason = f"no review in the answer of {answer.model}: {faults}"
+            return FallbackFailure(shorten(reason, 300))
         return assessed.merged(by_code, answer, _rung_ceiling(ladder, rung))
 
     async def without_model(rung: Rung) -> ReviewResult:
@@ -150,9 +148,8 @@ async def review_by_model(
             unread.append(_UNASKED)
         return assessed.without_model(by_code, _rung_ceiling(ladder, rung), tuple(unread), mend)
 
-    result = await run_ladder(
-        ladder, {"model": by_model, "code": without_model}, on_rung=asking.on_rung
-    )
+    ways = {"model": by_model, "code": without_model}
+    result = await run_ladder(ladder, ways, on_rung=asking.on_rung)
     return result.value or assessed.without_model(by_code, CODE_REVIEW_CEILING, tuple(unread), mend)
 
 
@@ -198,6 +195,7 @@ class _AssessedRun:
         """Return the review by code under the ceiling of its rung; not achieved if a model's answer
         was invalid, or none could be asked about what a model had rejected.
         """
+        # Nothing raises a figure: of two ceilings the lower one counts.
         is_lower = ceiling is not None and ceiling.max < CODE_REVIEW_CEILING.max
         if not (is_lower or unread):
             return by_code
@@ -329,10 +327,12 @@ class _ReviewQuestion:
         """Return a question with fewer outputs and its token limit for them; None if it would be
         the same.
         """
-        while (tokens := tokens // 2) >= _MIN_OUTPUT_TOKENS:
+        tokens //= 2
+        while tokens >= _MIN_OUTPUT_TOKENS:
             call = self._call(rung, tokens)
             if len(call.prompt) < len(asked.prompt):
                 return call, tokens
+            tokens //= 2
         return None
 
     def _call(self, rung: Rung, tokens: int) -> ModelCall:

@@ -24,7 +24,7 @@ from wavewright.planner.plans.expressions import evaluate
 from wavewright.planner.plans.provenance import is_allowed_field
 from wavewright.planner.plans.uses import condition_use
 from wavewright.planner.ports.fallback_ladder import RungRecord
-from wavewright.planner.types import Json, StepId
+from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.records import (
     EVERY_FIELD,
     CapRecord,
@@ -99,9 +99,8 @@ def patch_rungs(state: RunState) -> tuple[RungRecord | None, ...]:
     since = state.plans[0].at if state.plans else 0.0
     for accepted in state.plans[1:]:
         # A patch is of the last rung that was taken since the plan before it was accepted.
-        records = [
-            taken.rung for taken in _rungs_of(state, _RECOVERY) if since <= taken.at <= accepted.at
-        ]
+        reached = _rungs_of(state, _RECOVERY)
+        records = [taken.rung for taken in reached if since <= taken.at <= accepted.at]
         rungs.append(records[-1] if records else None)
         since = accepted.at
     return tuple(rungs)
@@ -109,7 +108,8 @@ def patch_rungs(state: RunState) -> tuple[RungRecord | None, ...]:
 
 def _plan_ceilings(state: RunState) -> Iterator[Ceiling]:
     # A patch does not change the rung that its plan came from.
-    if reached := _rungs_of(state, PLANNER):
+    reached = _rungs_of(state, PLANNER)
+    if reached:
         yield from _ceilings([reached[-1].rung])
     elif state.rung is not None and state.rung in _DEFAULT_CEILINGS:
         yield Ceiling(*_DEFAULT_CEILINGS[state.rung])
@@ -140,16 +140,14 @@ def _worker_ceilings(run: ReviewedRun) -> Iterator[Ceiling]:
 
 
 def _rungs_of(state: RunState, ladder: str) -> list[RungTaken]:
-    return [
-        taken
-        for taken in state.rungs
-        if taken.rung.ladder == ladder and taken.rung.outcome == "reached"
-    ]
+    reached = [taken for taken in state.rungs if taken.rung.outcome == "reached"]
+    return [taken for taken in reached if taken.rung.ladder == ladder]
 
 
 def _ceilings(records: Iterable[RungRecord | None]) -> Iterator[Ceiling]:
     for record in records:
-        if record is not None and (ceiling := ceiling_of(record)) is not None:
+        ceiling = None if record is None else ceiling_of(record)
+        if ceiling is not None:
             yield ceiling
 
 
@@ -201,14 +199,11 @@ def written_caps(provenance: Sequence[FieldProvenance], goal: Goal) -> Iterator[
 
     What only chooses data or stands around it is there to be read, so it lowers nothing else.
     """
-    written = [
-        written_field
-        for written_field in provenance
-        if written_field.is_by_planner and is_written(written_field)
-    ]
+    by_planner = [origins for origins in provenance if origins.is_by_planner]
+    written = [origins for origins in by_planner if is_written(origins)]
+    is_all = len(written) == len(provenance)
     for written_field in written:
         is_allowed = is_allowed_field(written_field.field, goal.allow_literals)
-        is_all = len(written) == len(provenance)
         name = "the result" if written_field.field == "result" else repr(written_field.field)
         because = f"{name} was {_writing(written_field)} by the planner"
         if is_all or (written_field.literals and not is_allowed):
@@ -309,16 +304,17 @@ def cap_stated_confidence(
     figures = {confidence.field: confidence.capped for confidence in settled}
 
     def of_value(node: Json, fields: tuple[str, ...]) -> Json:
-        if isinstance(node, dict):
-            return {
-                name: of_claim(member, fields)
-                if name == "confidence"
-                else of_value(member, (name, *fields))
-                for name, member in node.items()
-            }
         if isinstance(node, list):
             return [of_value(entry, (f"[{place}]", *fields)) for place, entry in enumerate(node)]
-        return node
+        if not isinstance(node, dict):
+            return node
+        capped_members: JsonObject = {}
+        for name, member in node.items():
+            if name == "confidence":
+                capped_members[name] = of_claim(member, fields)
+            else:
+                capped_members[name] = of_value(member, (name, *fields))
+        return capped_members
 
     def of_claim(claim: Json, fields: tuple[str, ...], *, is_top: bool = False) -> Json:
         if isinstance(claim, dict):
@@ -328,8 +324,9 @@ def cap_stated_confidence(
             }
         if isinstance(claim, (int, float)) and not isinstance(claim, bool):
             bounds = [cap.max for cap in holding if is_cap_on(cap, *fields)]
-            own = figures.get(_names(fields)[0], math.inf) if is_top else math.inf
-            return min(claim, own, *bounds)
+            if is_top:
+                bounds.append(figures.get(_names(fields)[0], math.inf))
+            return min([claim, *bounds])
         return of_value(claim, fields)
 
     capped = of_value(value, (OVERALL,))
@@ -344,11 +341,9 @@ def _figures(output: Json) -> Iterator[tuple[str, float]]:
     stated = output.get("confidence")
     fields = stated if isinstance(stated, dict) else {OVERALL: stated}
     for field, figure in fields.items():
-        if (
-            isinstance(figure, (int, float))
-            and not isinstance(figure, bool)
-            and math.isfinite(figure)
-        ):
+        if not isinstance(figure, (int, float)) or isinstance(figure, bool):
+            continue
+        if math.isfinite(figure):
             yield field, float(figure)
 
 
@@ -402,13 +397,15 @@ def _gate_ceilings(run: ReviewedRun) -> Iterator[Ceiling]:
 
 def _engine_cap(ceiling: Ceiling, feeders: Mapping[str, Feeders], made_of: _MadeOf) -> CapRecord:
     step = ceiling.step
-    ways = {
-        field: way_of(found, step)
-        for field, found in feeders.items()
-        if step is not None
-        and step in found
-        and not _is_of_other_data(ceiling, field, found[step], made_of)
-    }
+    ways: dict[str, tuple[StepId, ...]] = {}
+    for field, feeders_of_field in feeders.items():
+        if step is None or step not in feeders_of_field:
+            continue
+        reader = feeders_of_field[step]
+        if not _is_of_other_data(ceiling, field, reader, made_of):
+            ways[field] = way_of(feeders_of_field, step)
+    # A ceiling that is about one step spares the fields that it does not feed.
+    spares = () if step is None else tuple(field for field in feeders if field not in ways)
     return CapRecord(
         field=EVERY_FIELD,
         max=ceiling.max,
@@ -416,7 +413,7 @@ def _engine_cap(ceiling: Ceiling, feeders: Mapping[str, Feeders], made_of: _Made
         applied=True,
         origin="engine",
         ways=ways,
-        spares=() if step is None else tuple(field for field in feeders if field not in ways),
+        spares=spares,
     )
 
 

@@ -43,14 +43,9 @@ def reviews_by_round(state: RunState, last: ReviewResult | None) -> dict[int, Re
 
 def best_round(state: RunState, reviews: Mapping[int, ReviewResult]) -> int:
     """Return the best of the rounds since the last rejection of a package."""
-    rejected = max(
-        (
-            number
-            for note in state.notes
-            if note.topic == "feedback" and isinstance(number := note.body.get("round"), int)
-        ),
-        default=-1,
-    )
+    feedback = [note.body.get("round") for note in state.notes if note.topic == "feedback"]
+    rejected = max((number for number in feedback if isinstance(number, int)), default=-1)
+    # A round that a person has rejected is no candidate, however good its figures are.
     rounds = [number for number in reviews if number > rejected] or [max(reviews)]
     return max(rounds, key=lambda number: (*_standing(reviews[number]), number))
 
@@ -136,18 +131,17 @@ def _changes(state: RunState, number: int) -> list[str]:
     if not following:
         return []
     before = {step.id for step in _plan_of_round(state, number).steps}
-    return [
-        f"{step.id} ({step.tool})" + (f" instead of {step.supersedes}" if step.supersedes else "")
-        for step in _plan_of_round(state, number + 1).steps
-        if step.id not in before
-    ]
+    changes: list[str] = []
+    for step in _plan_of_round(state, number + 1).steps:
+        if step.id not in before:
+            instead = f" instead of {step.supersedes}" if step.supersedes else ""
+            changes.append(f"{step.id} ({step.tool}){instead}")
+    return changes
 
 
 def _plan_of_round(state: RunState, number: int) -> Plan:
-    accepted = next(
-        accepted_plan for accepted_plan in reversed(state.plans) if accepted_plan.round == number
-    )
-    return Plan.model_validate_json(json.dumps(accepted.plan))
+    of_round = [accepted for accepted in state.plans if accepted.round == number]
+    return Plan.model_validate_json(json.dumps(of_round[-1].plan))
 
 
 def provenance_text(provenance: FieldProvenance) -> str:

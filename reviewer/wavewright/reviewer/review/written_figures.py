@@ -52,21 +52,19 @@ class WrittenParts:
         A small number may be there by chance, so it is shown and caps the field, and nothing more.
         """
         texts = {_plain(text) for _, text in iterate_strings(value)}
-        told: dict[StepId, set[float]] = {}
-        found = set[str]()
+        figures_by_step: dict[StepId, set[float]] = {}
+        answers = set[str]()
         for step in self._asking:
             words = " ".join(text for _, text in iterate_strings(dict(step.params)))
-            told[step.id] = {*numbers_in(value)} & {*figures_in(words)}
+            figures_by_step[step.id] = {*numbers_in(value)} & {*figures_in(words)}
             for choices in self._choices_of(step):
                 named = [choice for choice in choices if re.search(rf"\b{choice}\b", _plain(words))]
                 if len(choices) > 1 and len(named) == 1 and named[0] in texts:
-                    found.add(f"{named[0]!r}, alone in the words of {step.id}")
-        unknown = self._without_evidence(
-            {figure for figures in told.values() for figure in figures}
-        )
-        for step_id, figures in told.items():
-            found |= {f"{figure:g} in the words of {step_id}" for figure in figures & unknown}
-        return frozenset(found)
+                    answers.add(f"{named[0]!r}, alone in the words of {step.id}")
+        unknown = self._without_evidence(set[float]().union(*figures_by_step.values()))
+        for step_id, figures in figures_by_step.items():
+            answers |= {f"{figure:g} in the words of {step_id}" for figure in figures & unknown}
+        return frozenset(answers)
 
     def option_words(self, value: Json) -> frozenset[str]:
         """Return the words in a value that a model gave to a computing step as an option."""
@@ -107,14 +105,15 @@ class WrittenParts:
         said = {text for text in answers if text.count(" ") >= _MIN_WORDS - 1}
         if not said or not self._asking:
             return
-        words = [
-            _plain(text)
-            for step in self._asking
-            for _, text in iterate_strings(dict(step.params), "")
-        ]
-        dictated = {text for text in said if any(text in prompt for prompt in words)}
-        for step in self._asking if dictated else ():
+        prompts: list[str] = []
+        for step in self._asking:
+            prompts += [_plain(text) for _, text in iterate_strings(dict(step.params), "")]
+        dictated = {text for text in said if any(text in prompt for prompt in prompts)}
+        if not dictated:
+            return
+        for step in self._asking:
             for _, schema in answer_types(step, self._run.tools):
+                # Between several choices the model has decided.
                 dictated.difference_update(*_choices(schema))
         for text in dictated:
             if not any(text in known for known in self._evidence_texts):
