@@ -13,7 +13,7 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.goal_resolution import resolve_goal
-from wavewright.planner.types import JsonSchema
+from wavewright.planner.types import Json, JsonSchema
 
 TEXTS: JsonSchema = {"type": "array", "items": {"type": "string"}}
 PRICE: JsonSchema = {
@@ -122,6 +122,32 @@ def test_benchmarks_are_known_by_where_they_come_from_where_no_value_is_known(
     assert [one.code for one in check(bind_plan(plan, goal), goal, TOOLS)] == ["E504"]
 
 
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        pytest.param([{"tool": "price", "params": {"code": "SKS"}}], [], id="a primary target"),
+        pytest.param(
+            [
+                {"tool": "price", "params": {"code": "SKS"}},
+                {"tool": "price", "params": {"code": "XJO"}},
+            ],
+            [("E504", "/steps/0/for_each")],
+            id="a benchmark",
+        ),
+        pytest.param([{"tool": "index", "params": {"code": "XJO"}}], [], id="of another tool"),
+    ],
+)
+def test_benchmarks_are_no_primary_targets_of_a_dispatch(
+    calls: list[Json], expected: list[tuple[str, str]]
+) -> None:
+    tools = ["price", "index"]
+
+    assert found(PRIMARY, {"id": "a", "dispatch": calls, "tools": tools}) == expected
+    inputs = {"calls": calls}
+    step = {"id": "a", "dispatch": "${inputs.calls}", "tools": tools}
+    assert found(PRIMARY, step, inputs=inputs) == expected
+
+
 EXCLUSIVE = {"tags": {"param": "tags", "exclusive": [["x", "y", "z"]], "required": ["x"]}}
 
 
@@ -152,6 +178,11 @@ def test_tags_that_exclude_each_other_are_not_asked_for_in_one_call(
 
 
 FORCED = {"analysis_tools": ["analyze"]}
+CALLS: dict[str, Any] = {
+    "id": "calls",
+    "dispatch": [{"tool": "price", "params": {"code": "SKS"}}],
+    "tools": ["price", "index"],
+}
 DATA = {"id": "data", "tool": "price", "params": {"code": "SKS"}}
 
 
@@ -177,10 +208,34 @@ DATA = {"id": "data", "tool": "price", "params": {"code": "SKS"}}
             ["E301"],
             id="a misspelt reference is one fault",
         ),
+        pytest.param(
+            [{"id": "a", "dispatch": [{"tool": "analyze"}], "tools": ["analyze", "price"]}],
+            ["E503"],
+            id="a dispatch that may analyze nothing",
+        ),
+        pytest.param(
+            [DATA, {"id": "a", "dispatch": [], "tools": ["analyze"], "depends_on": ["data"]}],
+            [],
+            id="a dispatch after the data",
+        ),
+        pytest.param(
+            [CALLS, {"id": "a", "tool": "analyze", "params": {"documents": "${steps.calls}"}}],
+            [],
+            id="after a dispatch that can only fetch data",
+        ),
     ],
 )
 def test_an_analysis_rests_on_data(steps: list[dict[str, Any]], expected: list[str]) -> None:
     assert [code for code, _ in found(FORCED, *steps)] == expected
+
+
+def test_an_analysis_does_not_rest_on_a_dispatch_that_may_fetch_nothing() -> None:
+    tools = [{"name": name} for name in ("price", "analyze", "mail")]
+    calls = {**CALLS, "tools": ["price", "mail"]}
+    analysis = {"id": "a", "tool": "analyze", "params": {"documents": "${steps.calls}"}}
+
+    faults = found(FORCED, calls, analysis, template={"available_tools": tools})
+    assert faults == [("E503", "/steps/1")]
 
 
 TERMINAL = {"terminal": [{"tool": "analyze", "params": {"schema": "${goal.output_schema}"}}]}

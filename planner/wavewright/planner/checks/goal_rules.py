@@ -13,10 +13,10 @@ from wavewright.config.sources import pointer_token
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, list_names, make_diagnostic
 from wavewright.planner.language.goals import Goal, TagRules, Targets
-from wavewright.planner.language.plan import Step
+from wavewright.planner.language.plan import DISPATCHED_CALL, Step, dispatched_tools
 from wavewright.planner.plans.binding import mandatory_caps, template_gate_of
 from wavewright.planner.plans.estimates import known_values
-from wavewright.planner.types import Json, StepId
+from wavewright.planner.types import Json, StepId, as_object
 
 _PATH = re.compile(r"\$\{\s*(?P<root>item|inputs\.\w+)(?:\.\w+|\[\w+\])*\s*\}")
 
@@ -127,15 +127,17 @@ def _check_analyses(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:
     data = goal.rules.data_tools or tagged
     supported = _descendants_of_tools(subject, data)
     for number, step in enumerate(subject.plan.steps):
+        # What a `dispatch` may call, it may call without data.
+        called = next((tool for tool in _called_tools(step) if tool in analysis), None)
         if (
-            step.tool in analysis
+            called is not None
             and step.id not in supported
             and step.id not in subject.unorderable_steps
         ):
             yield make_diagnostic(
                 "E503",
                 f"/steps/{number}",
-                f"step {step.id!r} calls {step.tool!r} and rests on no step that fetches data",
+                f"step {step.id!r} calls {called!r} and rests on no step that fetches data",
                 list_names(data, what="read, or depend on, a step that calls one of"),
             )
 
@@ -143,7 +145,12 @@ def _check_analyses(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:
 def _descendants_of_tools(subject: CheckContext, tools: Collection[str]) -> set[StepId]:
     """Return the steps that a call of one of these tools comes before, directly or not."""
     graph = subject.graph
-    calls = {step_id for step_id, step in subject.steps.items() if step.tool in tools}
+    # A `dispatch` calls one of them for sure where all that it may call are among them.
+    calls = {
+        step_id
+        for step_id, step in subject.steps.items()
+        if all(tool in tools for tool in _called_tools(step))
+    }
     resting: set[StepId] = set()
     for step_id in graph.order():
         if any(other in calls or other in resting for other in graph.dependencies[step_id]):
@@ -151,23 +158,42 @@ def _descendants_of_tools(subject: CheckContext, tools: Collection[str]) -> set[
     return resting
 
 
+def _called_tools(step: Step) -> tuple[str, ...]:
+    """Return the tools that a step may call: its own, or those among which a `dispatch` chooses."""
+    return dispatched_tools(step.tool) or (step.tool,)
+
+
 def _check_targets(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:
     if not goal.rules.primary_params:
         return
     names = goal.targets
     for number, step in enumerate(subject.plan.steps):
-        param = goal.rules.primary_params.get(step.tool)
-        if param is None or param not in step.params:
-            continue
-        wrong = _benchmarks_in(subject, names, step, step.params[param])
-        if wrong:
-            yield make_diagnostic(
-                "E504",
-                f"/steps/{number}/params" + pointer_token(param),
-                f"step {step.id!r} takes {wrong} as a primary target",
-                f"{param!r} of {step.tool!r} takes values of `inputs.{names.variables}`;"
-                f" `inputs.{names.benchmarks}` is for comparison only",
-            )
+        for tool in _called_tools(step):
+            param = goal.rules.primary_params.get(tool)
+            if param is None:
+                continue
+            if tool == step.tool:
+                place = f"/steps/{number}/params" + pointer_token(param)
+                wrong = _benchmarks_in(subject, names, step, step.params.get(param))
+            else:
+                place = f"/steps/{number}/for_each"
+                wrong = _known_benchmarks(
+                    subject, names, _written_arguments(subject, step, tool, param)
+                )
+            if wrong:
+                yield make_diagnostic(
+                    "E504",
+                    place,
+                    f"step {step.id!r} takes {wrong} as a primary target",
+                    f"{param!r} of {tool!r} takes values of `inputs.{names.variables}`;"
+                    f" `inputs.{names.benchmarks}` is for comparison only",
+                )
+
+
+def _written_arguments(subject: CheckContext, step: Step, tool: str, param: str) -> list[Json]:
+    """Return the known arguments of one parameter in the calls of a tool that a `dispatch` makes."""
+    calls = map(as_object, known_values(subject.plan, step, step.params.get(DISPATCHED_CALL)))
+    return [as_object(call.get("params")).get(param) for call in calls if call.get("tool") == tool]
 
 
 def _benchmarks_in(subject: CheckContext, names: Targets, step: Step, value: Json) -> str | None:
@@ -178,6 +204,10 @@ def _benchmarks_in(subject: CheckContext, names: Targets, step: Step, value: Jso
     if not values:
         source = f"inputs.{names.benchmarks}"
         return f"a value of `{source}`" if _is_path_below(source, step, value) else None
+    return _known_benchmarks(subject, names, values)
+
+
+def _known_benchmarks(subject: CheckContext, names: Targets, values: list[Json]) -> str | None:
     benchmarks = _identities(subject.plan.inputs.get(names.benchmarks), names.key)
     benchmarks -= _identities(subject.plan.inputs.get(names.variables), names.key)
     named = set[str]().union(*(_identities(one, names.key) for one in values)) & benchmarks
