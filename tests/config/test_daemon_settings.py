@@ -35,6 +35,39 @@ def test_names_are_those_that_the_services_around_know_unless_set(tmp_path: Path
     assert daemon.validation.iterations == 0
 
 
+@pytest.mark.parametrize(
+    ("section", "reason"),
+    [
+        (
+            "{queues: {intake: work, status: work}}",
+            "'daemon.queues': 'intake' and 'status' are both the queue 'work': name another one",
+        ),
+        (
+            "{queues: {packages: wavewright.jobs}}",
+            "'daemon.queues': 'intake' and 'packages' are both the queue 'wavewright.jobs': name another one",
+        ),
+        (
+            "{queues: {dead: user.decisions}}",
+            "'daemon.queues': 'dead' and 'decisions' are both the queue 'user.decisions': name another one",
+        ),
+        (
+            "{exchange: all, dead_letter_exchange: all}",
+            "'daemon.dead_letter_exchange': 'all' is 'daemon.exchange', too: the queue 'dead' would get each message",
+        ),
+    ],
+)
+def test_a_daemon_never_takes_what_it_sends_itself(
+    tmp_path: Path, section: str, reason: str
+) -> None:
+    assert refused(tmp_path, f"daemon: {section}") == [reason]
+
+
+def test_what_a_daemon_sends_may_go_to_one_queue(tmp_path: Path) -> None:
+    queues = read(tmp_path, "daemon: {queues: {packages: out, decisions: out, status: out}}")
+
+    assert queues.daemon.queues.status == "out"
+
+
 def test_the_environment_goes_before_the_section(tmp_path: Path) -> None:
     settings = read(
         tmp_path,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -20,6 +20,7 @@ from pydantic import (
     JsonValue,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 
 from wavewright.config.value_types import AmqpUrl, PersonName
@@ -292,6 +293,19 @@ class QueuesSection(_DaemonModel):
     dead: _BrokerName = "wavewright.dead"
     """Where dead-lettered messages and jobs end."""
 
+    @model_validator(mode="after")
+    def _takes_nothing_it_sends(self) -> Self:
+        """Refuse a queue that the daemon reads and writes, and one for what it refuses and for
+        anything else; what it publishes may go to one queue.
+        """
+        names = {name: getattr(self, name) for name in type(self).model_fields}
+        for own in ("intake", "dead"):
+            for other, queue in names.items():
+                if other != own and queue == names[own]:
+                    msg = f"{own!r} and {other!r} are both the queue {queue!r}: name another one"
+                    raise ValueError(msg)
+        return self
+
 
 class ValidationSection(_DaemonModel):
     """Who looks at packages, and how often a job may bring a better one."""
@@ -438,6 +452,17 @@ class DaemonSection(_DaemonModel):
     """
     log_level: LogLevel = "info"
     """Lowest level that is logged: `debug`, `info`, `warning` or `error`."""
+
+    @field_validator("dead_letter_exchange")
+    @classmethod
+    def _gets_dead_letters_alone(cls, exchange: str, about: ValidationInfo) -> str:
+        """Refuse the exchange of all messages: the queue `dead` is bound for whatever its exchange
+        gets.
+        """
+        if exchange == about.data.get("exchange"):
+            msg = f"{exchange!r} is 'daemon.exchange', too: the queue 'dead' would get each message"
+            raise ValueError(msg)
+        return exchange
 
     @field_validator("remember")
     @classmethod
