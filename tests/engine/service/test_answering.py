@@ -16,7 +16,12 @@ from tests.engine.service.job_store.job_examples import decision_of, request_of
 from tests.executor.event_examples import run_started
 from tests.support.postgres import PostgresServer
 from wavewright.engine.run.decisions.approvals import APPROVAL_WANTED, QUESTION
-from wavewright.engine.run.decisions.questions import AnsweredAlready, AnswerStale, OpenQuestion
+from wavewright.engine.run.decisions.questions import (
+    AnsweredAlready,
+    AnswerRejected,
+    AnswerStale,
+    OpenQuestion,
+)
 from wavewright.engine.run.target_waves import TARGET_STARTED, TARGETS_WANTED
 from wavewright.engine.service.answering import answer_question
 from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
@@ -135,6 +140,35 @@ async def test_of_a_job(journals: tuple[StoredJournal, StoredJournal]) -> None:
         )
 
         await answer_at_once(journals, question.id)
+
+
+async def test_a_question_of_a_job_is_found_by_the_id_of_its_job(
+    journals: tuple[StoredJournal, StoredJournal],
+) -> None:
+    journal, jobs = journals[0], JobStore(journals[0])
+    await jobs.receive(request_of(1))
+    job = await jobs.claim()
+    assert job is not None
+    first = decision_of(1, run=job.run, id_=1)
+    waiting = JobChange(job.job, "waiting")
+    await journal.append(
+        job.run, [run_started(job.run)], OutboxWrites(decisions=(first,), change=waiting)
+    )
+
+    for name in (job.job, job.job[:-1]):
+        assert (await find_question_to_answer(journal, jobs, name, time.time())).id == first.id
+
+    await jobs.decide(DecisionMade(first.id, "yes", "ada"))
+    assert await jobs.claim() is not None
+    second = decision_of(1, run=job.run, id_=2)
+    await journal.append(job.run, [], OutboxWrites(decisions=(second,), change=waiting))
+    with pytest.raises(AnswerStale):
+        await find_question_to_answer(journal, jobs, job.job, time.time())
+
+    await journal.open_run(job.run)
+    await jobs.change(JobChange(job.job, "failed"))
+    with pytest.raises(AnswerRejected, match=f"job {job.job} waits for no answer"):
+        await find_question_to_answer(journal, jobs, job.job, time.time())
 
 
 async def test_a_run_that_is_open_elsewhere_for_a_moment_is_answered_after_it(

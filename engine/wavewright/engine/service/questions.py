@@ -6,6 +6,7 @@ journal. Both are listed and answered in the same way.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from wavewright.engine.run.decisions.questions import (
@@ -18,11 +19,11 @@ from wavewright.engine.run.decisions.questions import (
     stale_answer,
 )
 from wavewright.engine.run.find_run import find_run
-from wavewright.engine.service.job_store.records import Decision, JobRow
+from wavewright.engine.service.job_store.records import Decision, JobRow, JobState
 from wavewright.engine.service.job_store.rules import FINAL_STATES, OPEN_STATES
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.requested_jobs import job_name, job_of_run
-from wavewright.executor.store.errors import JournalError
+from wavewright.executor.store.errors import JournalError, RunNotFound
 from wavewright.executor.store.journal import Journal
 from wavewright.planner.types import RunId
 
@@ -58,7 +59,7 @@ async def find_question_to_answer(
 ) -> OpenQuestion:
     """Return the open question that an answer names.
 
-    The id of a run is enough while the run has asked once. After that it may ask another thing than
+    The id of a job or of a run is enough while it has asked once. After that it may ask another thing than
     the person has read, so the question's own id is needed.
 
     Raises:
@@ -75,7 +76,7 @@ async def find_question_to_answer(
 
 
 async def find_question(journal: Journal, jobs: JobStore, name: str, now: float) -> OpenQuestion:
-    """Return the one open question with that id, or of that run.
+    """Return the one open question with that id, or of that job or run.
 
     Raises:
         AnswerStale: the id is that of another question than the run asks now, or several are asked.
@@ -93,7 +94,8 @@ async def find_question(journal: Journal, jobs: JobStore, name: str, now: float)
 async def find_questions(
     journal: Journal, jobs: JobStore, name: str, now: float
 ) -> list[OpenQuestion]:
-    """Return the open question with that id, or those of that run and of its targets; at least one.
+    """Return the open question with that id, or those of that job or run and of its targets; at
+    least one.
 
     Raises:
         AnswerStale: the id is that of another question than the run asks now.
@@ -105,8 +107,16 @@ async def find_questions(
     decision = await jobs.find_decision(name)
     if decision is not None:
         return [await _asked_of_job(jobs, decision)]
+    if (job := await _named_job(jobs, name, OPEN_STATES)) is not None:
+        return await _questions_of_job(jobs, job, job.run)
     prefix, _, rest = name.partition(":")
-    run = await find_run(journal, prefix)
+    try:
+        run = await find_run(journal, prefix)
+    except RunNotFound:
+        # Whoever names a job that has ended is told that it has, not that there is no such run.
+        if (ended := await _named_job(jobs, name, [*FINAL_STATES])) is not None:
+            raise _no_question(ended) from None
+        raise
     row = await job_of_run(journal, jobs, run)
     if row is not None:
         return await _questions_of_job(jobs, row, run)
@@ -117,6 +127,14 @@ async def find_questions(
     if not named:
         raise stale_answer(f"question {name}", questions[0])
     return named
+
+
+async def _named_job(jobs: JobStore, name: str, states: Sequence[JobState]) -> JobRow | None:
+    """Return the one job in these states whose id begins with a name; None where there is none, or
+    several.
+    """
+    named = [row for row in await jobs.list_jobs(states) if name and row.job.startswith(name)]
+    return named[0] if len(named) == 1 else None
 
 
 async def _questions_of_job(jobs: JobStore, row: JobRow, run: RunId) -> list[OpenQuestion]:
@@ -134,7 +152,11 @@ async def _questions_of_job(jobs: JobStore, row: JobRow, run: RunId) -> list[Ope
         return [replace(_job_question(decision, row), number=number) for decision in last.values()]
     if answered:
         return [await _asked_of_job(jobs, answered[-1])]
-    raise AnswerRejected(f"job {row.job} waits for no answer", f"it is {row.state}")
+    raise _no_question(row)
+
+
+def _no_question(row: JobRow) -> AnswerRejected:
+    return AnswerRejected(f"job {row.job} waits for no answer", f"it is {row.state}")
 
 
 async def _asked_of_job(jobs: JobStore, decision: Decision) -> OpenQuestion:
