@@ -6,7 +6,7 @@ import re
 import urllib.request
 from pathlib import Path
 
-from tests.support.prepared_command import PipedCommand
+from tests.support.prepared_command import PipedCommand, run_prepared
 
 
 def test_the_page_of_serve_is_at_the_address_that_is_printed_with_its_token(
@@ -29,3 +29,15 @@ def test_the_page_of_serve_is_at_the_address_that_is_printed_with_its_token(
 
     assert "digest.yaml" in page
     assert "every 1h" in page
+
+
+def test_serve_prints_no_address_where_it_cannot_start(tmp_path: Path) -> None:
+    (tmp_path / "wavewright.yaml").write_text(
+        "journal: postgresql://127.0.0.1:1/away\n", encoding="utf-8"
+    )
+
+    refused = run_prepared("serve", folder=tmp_path)
+
+    assert refused.returncode == 3
+    assert "the database cannot be reached" in refused.stderr
+    assert refused.stdout == ""

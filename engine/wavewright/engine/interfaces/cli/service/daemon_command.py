@@ -300,7 +300,7 @@ def write_topology(*, out: Path | None, vhost: str) -> int:
     return exit_codes.OK
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _OwnPage:
     """The live page of `wavewright serve`."""
 
@@ -308,6 +308,8 @@ class _OwnPage:
     """`HOST:PORT`."""
     out: TextIO
     """Where its address is printed with the token, which the log would redact."""
+    url: str = ""
+    """Its address with the token, once it is served."""
 
 
 async def _serve(
@@ -318,6 +320,13 @@ async def _serve(
 
         def on_ready() -> None:
             begun.append(True)
+            # Not before: a page is served also while its database is away, which ends this start.
+            if own_page is not None:
+                print(
+                    f"live page and schedules of {settings.root}: {own_page.url}",
+                    file=own_page.out,
+                    flush=True,
+                )
             freeze_startup_objects()
 
         page = (
@@ -346,12 +355,11 @@ async def _page_served(settings: Settings, log: StructuredLog) -> AsyncGenerator
 
 @contextlib.asynccontextmanager
 async def _own_page_served(settings: Settings, own: _OwnPage) -> AsyncGenerator[None]:
-    """Serve the live page while the block runs, and print its address with the token."""
+    """Serve the live page while the block runs."""
     from wavewright.engine.interfaces.cli.common.page_serving import live_page_served
 
     with contextlib.closing(listener_at(own.place, "--listen")) as listener:
-        async with live_page_served(settings, listener) as url:
-            print(f"live page and schedules of {settings.root}: {url}", file=own.out, flush=True)
+        async with live_page_served(settings, listener) as own.url:
             yield
 
 
