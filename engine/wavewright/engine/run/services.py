@@ -184,6 +184,19 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime | None]:
         yield None
 
 
+def check_runtime(settings: Settings) -> None:
+    """Raise where there can be no such fleet or runtime as the settings name; opens neither.
+
+    Raises:
+        RuntimeNotOpened: there can be none.
+        ToolDefinitionError: the module of the runtime cannot be imported.
+    """
+    if settings.runtime is not None:
+        _named_runtime(settings)
+    elif settings.fleet is not None:
+        fleet_database(settings)
+
+
 def fleet_database(settings: Settings) -> str:
     """Return the database in which calls wait for the fleet's workers.
 

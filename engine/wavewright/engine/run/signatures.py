@@ -29,7 +29,7 @@ def sign_receipt(receipt: RunReceipt, private_key: Path) -> RunReceipt:
     Raises:
         ReceiptError: the key cannot be used.
     """
-    key = _read_private_key(private_key)
+    key = read_private_key(private_key)
     value = base64.b64encode(key.sign(receipt.signed_bytes)).decode()
     signature = Signature(key=_fingerprint(key.public_key()), value=value)
     return receipt.model_copy(update={"signature": signature})
@@ -45,7 +45,7 @@ def check_signature(receipt: RunReceipt, key: Path) -> SignatureVerdict:
     Raises:
         ReceiptError: the key cannot be used.
     """
-    signature, public_key = receipt.signature, _read_public_key(key)
+    signature, public_key = receipt.signature, read_public_key(key)
     if signature is None:
         return "unsigned"
     if signature.key != _fingerprint(public_key):
@@ -57,7 +57,12 @@ def check_signature(receipt: RunReceipt, key: Path) -> SignatureVerdict:
     return "valid"
 
 
-def _read_private_key(path: Path) -> Ed25519PrivateKey:
+def read_private_key(path: Path) -> Ed25519PrivateKey:
+    """Return the key that receipts are signed with.
+
+    Raises:
+        ReceiptError: the key cannot be used.
+    """
     try:
         key = load_pem_private_key(_read_key(path), password=None)
     except (ValueError, TypeError) as error:
@@ -67,10 +72,15 @@ def _read_private_key(path: Path) -> Ed25519PrivateKey:
     return key
 
 
-def _read_public_key(path: Path) -> Ed25519PublicKey:
+def read_public_key(path: Path) -> Ed25519PublicKey:
+    """Return the key that signatures are checked with, which a private one has in it.
+
+    Raises:
+        ReceiptError: the key cannot be used.
+    """
     content = _read_key(path)
     if b"PRIVATE KEY" in content:
-        return _read_private_key(path).public_key()
+        return read_private_key(path).public_key()
     try:
         key = load_pem_public_key(content)
     except ValueError as error:

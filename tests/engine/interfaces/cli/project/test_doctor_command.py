@@ -423,3 +423,70 @@ def test_names_in_the_settings_that_stand_for_nothing_are_faults(
     assert found["model"]["hint"] == "did you mean 'anthropic'?"
     assert "'nightly' begins nothing: there is no file" in found["schedule"]["detail"]
     assert "models.providers.antropic: there is no provider 'antropic'" in checked.out
+
+
+@pytest.mark.parametrize(
+    ("section", "subject", "detail"),
+    [
+        (
+            "daemon: {goal_template: nowhere}",
+            "daemon",
+            "there is no goal template and no file 'nowhere'",
+        ),
+        (
+            "daemon: {standing: {start: Westfall}}",
+            "daemon",
+            "a standing job needs a goal template",
+        ),
+        (
+            "daemon: {identities: {ui: {may_send: [job_requests]}}}",
+            "daemon",
+            "'job_requests' is not a message type that the daemon reads",
+        ),
+        ("fleet: {tools: [read_note]}", "fleet", "a fleet needs a journal in PostgreSQL"),
+        ("runtime: nowhere:open", "runtime", "there is no module 'nowhere'"),
+        (
+            "notify: {oncall: {on: [run_failed], webhook: '${env:NOBODY_SETS_THIS}'}}",
+            "notify",
+            "rule 'oncall': the variable NOBODY_SETS_THIS is not set",
+        ),
+        ("receipts: {private_key: gone.pem}", "receipts", "gone.pem cannot be used"),
+        ("receipts: {public_key: wavewright.yaml}", "receipts", "it is no public key in PEM"),
+    ],
+)
+def test_what_would_fail_only_when_it_is_used_is_a_fault(
+    wavewright: CommandLine, project: Path, section: str, subject: str, detail: str
+) -> None:
+    (project / "wavewright.yaml").write_text(f"tools: [tools/notes.py]\n{section}\n")
+
+    code, found = findings(wavewright)
+
+    assert code == 1
+    assert found[subject]["state"] == "fault"
+    assert detail in found[subject]["detail"]
+    assert found[subject]["hint"]
+
+
+@pytest.mark.parametrize(
+    ("section", "place", "message"),
+    [
+        ("fleet: {tools: ['*', read_notes]}", "2:22", "fleet.tools: there is no tool 'read_notes'"),
+        ("daemon: {goal_template: nowhere}", "2:25", "there is no goal template"),
+        ("daemon: {standing: {start: a}}", "2:20", "a standing job needs a goal template"),
+        (
+            "daemon: {identities: {ui: {may_send: [job_requests]}}}",
+            "2:38",
+            "'job_requests' is not a message type",
+        ),
+    ],
+)
+def test_a_name_in_the_settings_that_stands_for_nothing_is_shown_at_its_place(
+    wavewright: CommandLine, project: Path, section: str, place: str, message: str
+) -> None:
+    (project / "wavewright.yaml").write_text(f"tools: [tools/notes.py]\n{section}\n")
+
+    checked = wavewright("check", "wavewright.yaml")
+
+    assert checked.code == 1
+    assert message in checked.out
+    assert f"wavewright.yaml:{place}" in checked.out

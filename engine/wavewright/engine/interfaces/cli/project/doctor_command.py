@@ -36,6 +36,7 @@ from wavewright.engine.interfaces.cli.project.project_checks import (
     ladder_findings,
     prompt_findings,
     schedule_findings,
+    service_findings,
 )
 from wavewright.engine.run.project.templates import template_names
 from wavewright.engine.run.project.tools import all_tools
@@ -180,6 +181,7 @@ def _findings(*, is_offline: bool) -> Iterator[DoctorFinding]:
     yield from ladder_findings(settings)
     yield from calibration_findings(settings)
     yield from schedule_findings(settings)
+    yield from service_findings(settings)
     yield from _broker_findings(settings, is_offline=is_offline)
     yield from model_findings(settings, is_offline=is_offline)
 

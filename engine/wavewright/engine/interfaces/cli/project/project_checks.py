@@ -14,19 +14,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from wavewright.config.documents import Document
+from wavewright.config.documents import Document, read_document_file
 from wavewright.config.errors import WavewrightError, did_you_mean
+from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.model_validation import read_as_model
+from wavewright.config.notices import NoticeRule
 from wavewright.config.settings import Settings, read_settings
-from wavewright.config.sources import DocumentError, Source, Span
+from wavewright.config.sources import DocumentError, DocumentFault, Source, Span
 from wavewright.engine.run.project.prompt_checks import (
     PromptDefect,
     find_prompt_defect,
     find_prompt_defects,
     used_prompts,
 )
+from wavewright.engine.run.project.templates import named_template
 from wavewright.engine.run.project.tool_sources import open_sources, own_agents
 from wavewright.engine.run.project.tools import all_tools, packs_of_project
+from wavewright.engine.run.receipts import ReceiptError
+from wavewright.engine.run.services import RuntimeNotOpened, check_runtime
+from wavewright.engine.service.messages.contract import message_contract, with_contract_defaults
+from wavewright.engine.service.messages.delivery import message_types, request_forms
 from wavewright.engine.service.schedules.project_schedules import schedules_of_settings
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
@@ -35,7 +42,9 @@ from wavewright.planner.diagnostics.diagnostic import (
     diagnostic_from_fault,
     locate_diagnostics,
 )
+from wavewright.planner.language.goals import GoalTemplate
 from wavewright.planner.ports.fallback_ladder import read_ladders
+from wavewright.planner.reading.reader import read_model
 from wavewright.planner.types import as_object
 from wavewright.prompts import Prompts
 from wavewright.reviewer.gates.judge import read_calibration
@@ -105,11 +114,14 @@ def check_settings(document: Document, load: Callable[[], Settings]) -> tuple[Di
 
 def _settings_diagnostics(settings: Settings) -> Iterator[Diagnostic]:
     try:
-        all_tools(settings)
+        tools = all_tools(settings)
     except ToolDefinitionError as error:
         yield Diagnostic("E107", str(error), "/tools", error.hint)
     except PackError as error:
         yield Diagnostic("E107", str(error), "/packs", error.hint)
+    else:
+        for position, message, hint in _unknown_fleet_tools(settings, tools):
+            yield Diagnostic("E107", message, f"/fleet/tools/{position}", hint)
     try:
         read_ladders(settings.ladders, settings.document)
     except DocumentError as error:
@@ -120,6 +132,178 @@ def _settings_diagnostics(settings: Settings) -> Iterator[Diagnostic]:
         yield Diagnostic("E107", str(error), "/models", error.hint)
     for name, message in _idle_schedules(settings):
         yield Diagnostic("E107", message, f"/schedules/{name}")
+    with suppress(PackError):  # reported above
+        for misnamed in _daemon_errors(settings):
+            yield from _daemon_diagnostics(misnamed, settings)
+
+
+def _unknown_fleet_tools(
+    settings: Settings, tools: Collection[str]
+) -> Iterator[tuple[int, str, str]]:
+    """Yield the position of each name in `fleet.tools` that is no tool, what it is, and its mend.
+
+    Calls of the tool that was meant would be made in the process of the run, and nobody be told.
+    """
+    for position, name in enumerate(settings.fleet.tools if settings.fleet is not None else ()):
+        if name != "*" and name not in tools:
+            hint = did_you_mean(name, tools) or "`wavewright tools --all` lists the tools"
+            yield position, f"fleet.tools: there is no tool {name!r}", hint
+
+
+def service_findings(settings: Settings) -> Iterator[DoctorFinding]:
+    """Yield the faults of settings that are used late: by a daemon, where calls are made elsewhere,
+    when somebody is told of something, and when a receipt is signed.
+    """
+    yield from _daemon_findings(settings)
+    if settings.fleet is not None or settings.runtime is not None:
+        yield from _runtime_findings(settings)
+    for name, rule in settings.notify.items():
+        yield from _notice_findings(name, rule)
+    keys = settings.receipts
+    if keys.private_key is not None or keys.public_key is not None:
+        yield from _receipt_findings(keys.private_key, keys.public_key)
+
+
+def _daemon_diagnostics(error: DocumentError, settings: Settings) -> Iterator[Diagnostic]:
+    """Yield what is wrong with the section `daemon`; faults of its goal template's file have no place
+    in the settings but that of its name.
+    """
+    document = settings.document
+    if document is not None and error.source.name == document.source.name:
+        yield from (diagnostic_from_fault(fault) for fault in error.faults)
+        return
+    first = finding_of_faulty_file("daemon", error, "fix the file")
+    yield Diagnostic("E107", first.detail, "/daemon/goal_template", first.hint)
+
+
+def _daemon_findings(settings: Settings) -> Iterator[DoctorFinding]:
+    try:
+        for error in _daemon_errors(settings):
+            yield finding_of_faulty_file("daemon", error, "fix `daemon` in wavewright.yaml")
+    except PackError as error:
+        yield DoctorFinding.of_error("daemon", error)
+
+
+def _daemon_errors(settings: Settings) -> Iterator[DocumentError]:
+    """Yield what is wrong with the names in the section `daemon`, where there is one.
+
+    Raises:
+        PackError: `daemon.pack` names no pack that defines messages.
+    """
+    if settings.daemon.model_fields_set:
+        yield from named_setting_errors(with_contract_defaults(settings))
+
+
+def named_setting_errors(settings: Settings) -> Iterator[DocumentError]:
+    """Yield the errors of what the section `daemon` names: types of messages, and its goal template."""
+    yield from _identity_errors(settings)
+    yield from _template_errors(settings)
+
+
+def _identity_errors(settings: Settings) -> Iterator[DocumentError]:
+    known = message_types(request_forms(message_contract(settings)))
+    for name, identity in settings.daemon.identities.items():
+        if unknown := set(identity.may_send).difference(known):
+            message = f"{', '.join(map(repr, sorted(unknown)))} is not a message type that the daemon reads"
+            hint = f"message types are {', '.join(known)}"
+            yield settings_error(settings, message, hint, f"/daemon/identities/{name}/may_send")
+
+
+def _template_errors(settings: Settings) -> Iterator[DocumentError]:
+    name, standing = settings.daemon.goal_template, settings.daemon.standing
+    if standing is not None and standing.forks == "ask" and not settings.daemon.decisions:
+        message = (
+            "the standing job asks people which target is next, and `daemon.decisions` is false"
+        )
+        yield settings_error(settings, message, "set `forks: all`", "/daemon/standing/forks")
+    if name is None and standing is not None:
+        message = "a standing job needs a goal template"
+        yield settings_error(
+            settings, message, "name one in `daemon.goal_template`", "/daemon/standing"
+        )
+    if name is None:
+        return
+    try:
+        path = named_template(name, settings) or settings.root / name
+    except DocumentError as error:
+        # The place to mend is the setting, and not a file of that name, which there is not.
+        for fault in error.faults:
+            yield settings_error(settings, fault.message, fault.hint, "/daemon/goal_template")
+        return
+    try:
+        read_model(read_document_file(path), GoalTemplate)
+    except DocumentError as error:
+        yield error
+    except PlanError as error:
+        faults = (
+            DocumentFault(
+                "bad_value",
+                diagnostic.message,
+                diagnostic.span,
+                diagnostic.pointer,
+                diagnostic.hint,
+            )
+            for diagnostic in error.diagnostics
+        )
+        yield DocumentError(error.source, tuple(faults))
+
+
+def settings_error(
+    settings: Settings, message: str, hint: str | None, pointer: str
+) -> DocumentError:
+    """Return the error of a setting that is found once all of them are read."""
+    document = settings.document
+    if document is None:
+        return DocumentError(
+            Source("<settings>", ""), (DocumentFault("bad_value", message, hint=hint),)
+        )
+    # Without an excerpt, since the address may hold a password.
+    return DocumentError(
+        Source(document.source.name, ""),
+        (DocumentFault("bad_value", message, pointer=pointer, hint=hint),),
+    )
+
+
+def _runtime_findings(settings: Settings) -> Iterator[DoctorFinding]:
+    subject = "fleet" if settings.runtime is None else "runtime"
+    try:
+        check_runtime(settings)
+    except (RuntimeNotOpened, ToolDefinitionError) as error:
+        yield DoctorFinding.of_error(subject, error)
+    with suppress(ToolDefinitionError, PackError):  # reported elsewhere
+        for _, message, hint in _unknown_fleet_tools(settings, all_tools(settings)):
+            yield DoctorFinding(subject, "fault", message, hint)
+
+
+def _notice_findings(name: str, rule: NoticeRule) -> Iterator[DoctorFinding]:
+    """Yield why a rule could tell nobody; what it tells, and whether it is taken, is not tried."""
+    from wavewright.engine.service.notices.senders import NoticeNotSent, with_variables
+
+    if rule.apprise is not None and not is_installed("notify"):
+        message = f"rule {name!r}: the extra 'notify' is not installed"
+        yield DoctorFinding("notify", "fault", message, install_hint("notify"))
+    for address in (rule.webhook, rule.apprise, rule.mail and rule.mail.server):
+        try:
+            with_variables(address or "")
+        except NoticeNotSent as error:
+            yield DoctorFinding(
+                "notify", "fault", f"rule {name!r}: {error.message}", error.hint or ""
+            )
+
+
+def _receipt_findings(private_key: Path | None, public_key: Path | None) -> Iterator[DoctorFinding]:
+    if not is_installed("receipts"):
+        hint = install_hint("receipts")
+        yield DoctorFinding("receipts", "fault", "the extra 'receipts' is not installed", hint)
+        return
+    from wavewright.engine.run.signatures import read_private_key, read_public_key
+
+    for read, file in ((read_private_key, private_key), (read_public_key, public_key)):
+        try:
+            if file is not None:
+                read(file)
+        except ReceiptError as error:
+            yield DoctorFinding.of_error("receipts", error)
 
 
 def schedule_findings(settings: Settings) -> Iterator[DoctorFinding]:

@@ -24,13 +24,12 @@ from typing import Final, TextIO
 import anyio
 
 from wavewright.config import exit_codes
-from wavewright.config.documents import read_document_file
 from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import user_state_dir
 from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.sections import valid_host_port
 from wavewright.config.settings import Settings, load_valid_settings
-from wavewright.config.sources import DocumentError, DocumentFault, Source, combine_errors
+from wavewright.config.sources import DocumentError, combine_errors
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.broker import open_connection, open_daemon_bus
 from wavewright.engine.interfaces.cli.common.http_serving import (
@@ -38,9 +37,12 @@ from wavewright.engine.interfaces.cli.common.http_serving import (
     listener_at,
 )
 from wavewright.engine.interfaces.cli.common.output import CommandError, write_file
-from wavewright.engine.interfaces.cli.project.project_checks import prompt_findings
+from wavewright.engine.interfaces.cli.project.project_checks import (
+    named_setting_errors,
+    prompt_findings,
+    settings_error,
+)
 from wavewright.engine.interfaces.view.people import TOKEN_VARIABLE, PageAccess
-from wavewright.engine.run.project.templates import named_template
 from wavewright.engine.run.project.tools import all_tools, load_named_pack
 from wavewright.engine.service.bus.connection import read_address
 from wavewright.engine.service.bus.faults import BusError, BusMisconfigured
@@ -49,7 +51,6 @@ from wavewright.engine.service.daemon.daemon import run_daemon
 from wavewright.engine.service.daemon.process import ShutdownRequest, handling_signals
 from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.messages.contract import message_contract, with_contract_defaults
-from wavewright.engine.service.messages.delivery import message_types, request_forms
 from wavewright.engine.service.operations.health import PortTakenError, open_listener
 from wavewright.engine.service.operations.logs import StructuredLog, capture_output
 from wavewright.engine.service.operations.monitoring import Telemetry
@@ -60,10 +61,8 @@ from wavewright.engine.service.operations.trace_export import (
 )
 from wavewright.executor.store.errors import JournalError, JournalLocked, JournalNotOpened
 from wavewright.planner.diagnostics.diagnostic import PlanError
-from wavewright.planner.language.goals import GoalTemplate
 from wavewright.planner.ports.fallback_ladder import read_ladders
 from wavewright.planner.ports.model_port import ModelError
-from wavewright.planner.reading.reader import read_model
 from wavewright.reviewer.gates.judge import read_calibration
 from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.functions.user_tools import load_user_tools
@@ -385,8 +384,7 @@ def check_daemon_settings(settings: Settings, *, is_address_reported: bool = Fal
     of_section = () if is_address_reported else _section_errors(settings)
     if found := [
         *of_section,
-        *_identity_errors(settings),
-        *_template_errors(settings),
+        *named_setting_errors(settings),
         *_model_errors(settings),
     ]:
         raise combine_errors(found)
@@ -406,56 +404,14 @@ def _section_errors(settings: Settings) -> Iterator[DocumentError]:
     url = settings.daemon.amqp_url
     if url is None:
         hint = "set WAVEWRIGHT_AMQP_URL=amqps://USER:PASSWORD@HOST/VHOST"
-        yield _settings_error(settings, "the address of the broker is missing", hint, "/daemon")
+        yield settings_error(settings, "the address of the broker is missing", hint, "/daemon")
         return
     try:
         read_address(url)
     except BusMisconfigured as error:
-        yield _settings_error(
+        yield settings_error(
             settings, f"{error.message} ({error.place})", error.hint, "/daemon/amqp_url"
         )
-
-
-def _identity_errors(settings: Settings) -> Iterator[DocumentError]:
-    known = message_types(request_forms(message_contract(settings)))
-    for name, identity in settings.daemon.identities.items():
-        if unknown := set(identity.may_send).difference(known):
-            message = f"{', '.join(map(repr, sorted(unknown)))} is not a message type that the daemon reads"
-            hint = f"message types are {', '.join(known)}"
-            yield _settings_error(settings, message, hint, f"/daemon/identities/{name}/may_send")
-
-
-def _template_errors(settings: Settings) -> Iterator[DocumentError]:
-    name, standing = settings.daemon.goal_template, settings.daemon.standing
-    if standing is not None and standing.forks == "ask" and not settings.daemon.decisions:
-        message = (
-            "the standing job asks people which target is next, and `daemon.decisions` is false"
-        )
-        yield _settings_error(settings, message, "set `forks: all`", "/daemon/standing/forks")
-    if name is None and standing is not None:
-        message = "a standing job needs a goal template"
-        yield _settings_error(
-            settings, message, "name one in `daemon.goal_template`", "/daemon/standing"
-        )
-    if name is None:
-        return
-    try:
-        path = named_template(name, settings) or settings.root / name
-        read_model(read_document_file(path), GoalTemplate)
-    except DocumentError as error:
-        yield error
-    except PlanError as error:
-        faults = (
-            DocumentFault(
-                "bad_value",
-                diagnostic.message,
-                diagnostic.span,
-                diagnostic.pointer,
-                diagnostic.hint,
-            )
-            for diagnostic in error.diagnostics
-        )
-        yield DocumentError(error.source, tuple(faults))
 
 
 def _model_errors(settings: Settings) -> Iterator[DocumentError]:
@@ -464,19 +420,4 @@ def _model_errors(settings: Settings) -> Iterator[DocumentError]:
     try:
         check_models(settings)
     except ModelError as error:
-        yield _settings_error(settings, str(error), error.hint, "/model")
-
-
-def _settings_error(
-    settings: Settings, message: str, hint: str | None, pointer: str
-) -> DocumentError:
-    document = settings.document
-    if document is None:
-        return DocumentError(
-            Source("<settings>", ""), (DocumentFault("bad_value", message, hint=hint),)
-        )
-    # Without an excerpt, since the address may hold a password.
-    return DocumentError(
-        Source(document.source.name, ""),
-        (DocumentFault("bad_value", message, pointer=pointer, hint=hint),),
-    )
+        yield settings_error(settings, str(error), error.hint, "/model")
