@@ -258,6 +258,28 @@ def test_a_person_is_added_to_settings_however_they_look(
     assert "already" in again.err
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "view: {}\n",
+        "view: {people: {}}\n",
+        'view:\n  "people": {bob: {role: look}}\n',
+        "view: {people: {bob: {role: look}}}\n",
+    ],
+)
+def test_settings_to_which_no_line_can_be_added_stay_as_they_are(
+    tmp_path: Path, wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    (tmp_path / "wavewright.yaml").write_text(before)
+    monkeypatch.chdir(tmp_path)
+
+    refused = wavewright("view", "--add", "ada")
+
+    assert refused.code == 2
+    assert "write it as `view:`, with a line `  people:` below that" in refused.err
+    assert (tmp_path / "wavewright.yaml").read_text() == before
+
+
 def test_a_short_token_of_the_environment_is_refused(
     tmp_path: Path, wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 import yaml
 
 from wavewright.config import exit_codes
+from wavewright.config.documents import read_document
 from wavewright.config.sections import Role
 from wavewright.config.settings import load_settings
+from wavewright.config.sources import DocumentError
 from wavewright.config.value_types import valid_person_name
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.output import CommandError, print_line, write_file
@@ -83,19 +85,19 @@ def _write_person(file: Path, name: str, hashed: str, role: Role) -> None:
     section = as_object(before.get("view"))
     people = {**as_object(section.get("people")), name: {"token": hashed, "role": role}}
     if after != {**before, "view": {**section, "people": people}}:
-        lines = f"{_SECTION}\n{_PEOPLE}\n{line}"
         raise CommandError(
             f"the section `view` of {file.name} is not written as lines of its own",
-            hint=f"add the person by hand, and a new token is made:\n{lines}",
+            hint=f"write it as `{_SECTION}`, with a line `{_PEOPLE}` below that, and add {name} again",
         )
     write_file(file, written)
     load_settings(file.parent)
 
 
 def _read(text: str) -> JsonObject:
+    """Return the settings as the project reads them, which refuses a key that stands twice."""
     try:
-        return as_object(yaml.safe_load(text))
-    except yaml.YAMLError:
+        return as_object(read_document(text, "wavewright.yaml").value)
+    except DocumentError:
         # What was a document no longer is one: it differs from what is expected.
         return {}
 
