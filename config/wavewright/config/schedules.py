@@ -81,7 +81,7 @@ class ScheduleTerms(BaseModel):
     at once; one that comes twice counts once.
     """
     every: Annotated[Seconds, AfterValidator(_valid_every)] | None = None
-    """Time between two instants, such as `15m`, counted in UTC from 1970 on."""
+    """Time between two instants, such as `15m`, a minute at least; counted in UTC from 1970 on."""
     timezone: Annotated[str, AfterValidator(_valid_timezone)] = "UTC"
     """Whose clocks `cron` is on, such as `Europe/Berlin`."""
     jitter: Seconds | None = None
