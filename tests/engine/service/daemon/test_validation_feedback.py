@@ -14,6 +14,7 @@ import pytest
 from tests.engine.service.daemon.conftest import InProcess
 from tests.engine.service.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
+from wavewright.engine.service.daemon.maintenance import VERDICT_POLL_SECONDS
 from wavewright.engine.service.job_store.records import JobId
 from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.messages.models import JobRequest, ValidationResult, package_id
@@ -311,3 +312,20 @@ async def test_a_package_without_a_verdict_is_rejected_after_the_time_that_the_s
     assert [line["iteration"] for line in later.said("verdict_overdue")] == [1]
     assert judged.calls()["write_up ['no verdict came within 600 seconds']"] == 1
     assert failed["reason"] == "2 of 2 packages were rejected"
+
+
+async def test_a_short_time_for_a_verdict_ends_when_it_is_over(
+    judged: DaemonSite, client: BrokerClient, in_process: InProcess
+) -> None:
+    judged.write(
+        functions="say: {}, write_up: {}, publish: {}",
+        daemon="validation: {iterations: 1, timeout: 1}",
+    )
+    wanted = str(uuid4())
+    async with in_process():
+        await client.send(JobRequest(job_id=wanted, job=report()))
+        await package_no(client, 1)
+        begun = time.monotonic()
+        await client.until_told(wanted, "JOB_FAILED")
+
+    assert time.monotonic() - begun < VERDICT_POLL_SECONDS / 2

@@ -38,6 +38,7 @@ from wavewright.engine.service.daemon.dispatcher import Dispatcher, MessageHandl
 from wavewright.engine.service.daemon.job_runner import JobRunner
 from wavewright.engine.service.daemon.local_bus import LocalBus
 from wavewright.engine.service.daemon.maintenance import (
+    MIN_VERDICT_POLL_SECONDS,
     PRUNE_POLL_SECONDS,
     RENEWAL_POLL_SECONDS,
     VERDICT_POLL_SECONDS,
@@ -375,7 +376,9 @@ class DaemonTasks:
         group.start_soon(repeat, renewal.renew, RENEWAL_POLL_SECONDS, on_fault)
         group.start_soon(repeat, remove_old_ids, PRUNE_POLL_SECONDS, on_fault)
         if timeout is not None:
-            group.start_soon(repeat, reject_unjudged, VERDICT_POLL_SECONDS, on_fault)
+            # A short wait is looked at as often as it lasts: it would else end half a minute late.
+            pause = min(VERDICT_POLL_SECONDS, max(timeout, MIN_VERDICT_POLL_SECONDS))
+            group.start_soon(repeat, reject_unjudged, pause, on_fault)
         if settings.retention is not None:
             group.start_soon(repeat, remove_old_runs, DAY_SECONDS, on_fault)
 

@@ -122,7 +122,9 @@ def _is_expired(decision: Decision, now: float) -> bool:
 
 
 VERDICT_POLL_SECONDS: Final = 30.0
-"""How often packages without a verdict are searched for."""
+"""How often packages without a verdict are searched for, at least."""
+MIN_VERDICT_POLL_SECONDS: Final = 1.0
+"""The same at most, where they wait for less than that."""
 
 
 async def reject_overdue(
