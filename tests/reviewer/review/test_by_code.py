@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.reviewer.scripted_runs import Fails, ScriptedRun, goal_for, plan_of, run_plan, signature
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import GateRecord, StepFinished
@@ -150,6 +152,24 @@ def test_items_that_failed_while_enough_did_not_are_listed() -> None:
 
     assert found.goal_achieved
     assert found.missing_data == ("a[y]: these items failed (tool): gone",)
+
+
+@pytest.mark.parametrize(
+    ("items", "label"),
+    [
+        pytest.param([3, 0], "value 0", id="integers"),
+        pytest.param([0.5, 1.5], "value 1.5", id="numbers"),
+        pytest.param([{"id": 7}, {"id": 0}], "id 0", id="numbers of objects"),
+        pytest.param([True, False], "item 1", id="booleans"),
+        pytest.param([["x"], ["y"]], "item 1", id="lists"),
+        pytest.param(["x", ""], "item 1", id="an empty text"),
+    ],
+)
+def test_the_number_of_an_item_is_not_taken_for_its_position(items: list[Json], label: str) -> None:
+    plan = plan_of({"id": "a", "for_each": items, "min_ok": 1})
+    found = review(run_plan(plan, {"a": [1, Fails("gone")]}))
+
+    assert found.missing_data == (f"a[{label}]: these items failed (tool): gone",)
 
 
 def test_an_empty_terminal_output_is_missing() -> None:

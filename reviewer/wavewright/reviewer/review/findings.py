@@ -326,14 +326,15 @@ def _labels(run: ReviewedRun, items: Sequence[Json]) -> tuple[str, ...]:
 
 
 def _label(item: Json, position: int, key: str | None) -> str:
-    candidates = [item]
+    # A number is named as what it is: `f[3]` is read as the position of the item.
+    named = [("value", item)]
     if isinstance(item, dict):
-        names = _LABEL_KEYS if key is None else (key, *_LABEL_KEYS)
-        candidates = [item.get(name) for name in names]
-    for candidate in candidates:
-        is_name = isinstance(candidate, (str, int)) and not isinstance(candidate, bool)
-        if is_name and candidate != "":
-            return shorten(str(candidate), _MAX_LABEL)
+        named = [(name, item.get(name)) for name in (key, *_LABEL_KEYS) if name is not None]
+    for name, value in named:
+        if isinstance(value, str) and value != "":
+            return shorten(value, _MAX_LABEL)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return shorten(f"{name} {value}", _MAX_LABEL)
     return f"item {position}"
 
 
