@@ -172,12 +172,13 @@ def retry_outlook(
     called = set[StepId]()
     graph = PlanGraph.of(plan)
     for step in plan.steps:
-        fate, reason = outlook.fate_of(step)
         before = called.intersection(graph.dependencies[step.id])
-        if fate == "reused" and step.id in read_anew:
-            fate, reason = "called", "where a changed input makes it another call"
-        elif fate == "reused" and before:
-            fate, reason = "called", f"where {', '.join(sorted(before))} gives something else"
+        doubt = None
+        if step.id in read_anew:
+            doubt = "where a changed input makes it another call"
+        elif before:
+            doubt = f"where {', '.join(sorted(before))} gives something else"
+        fate, reason = outlook.fate_of(step, doubt)
         if fate == "called":
             called.add(step.id)
         steps.append(RetriedStep(step.id, step.tool, fate, reason))
@@ -200,8 +201,13 @@ class _Outlook:
     anew: frozenset[StepId]
     again: frozenset[StepId]
 
-    def fate_of(self, step: Step) -> tuple[Fate, str]:
-        """Return what becomes of a step that is asked what it was asked before, and why."""
+    def fate_of(self, step: Step, doubt: str | None) -> tuple[Fate, str]:
+        """Return what becomes of a step, and why.
+
+        Args:
+            step: The step.
+            doubt: When it makes other calls than before; None where it makes the same.
+        """
         if step.id in self.anew:
             return "called", f"--from {self.request.start}"
         if any(name in self.anew for _, name in self._places(step.id)):
@@ -222,7 +228,10 @@ class _Outlook:
             return "left", f"its write may have taken effect; --again {step.id} repeats it"
         succeeded = self._succeeded_in(step, writes=writes)
         if succeeded is not None:
+            # Which items are reused is not known where the list may be another one.
             run, items = succeeded
+            if doubt is not None:
+                return "called", doubt
             return ("reused", f"run {run}") if items is None else ("called", items)
         if step.tool in self._changed_tools(self.runs[0].state) and not writes:
             return "called", f"the code of {step.tool} has changed"
@@ -282,7 +291,7 @@ def _failed_items(ended: StepFinished) -> str | None:
         return None
     good, all_items = ended.items
     failed = f"{all_items - good:,} of its {counted(all_items, 'item')} failed"
-    return f"{failed}; {good:,} are reused"
+    return f"{failed}; {good:,} reused"
 
 
 def _changed_inputs(request: RetryRequest, newest: RunState) -> frozenset[str]:

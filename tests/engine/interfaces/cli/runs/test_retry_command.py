@@ -251,7 +251,7 @@ def test_a_dry_run_of_a_retry_lists_what_is_called_and_reused_and_calls_nothing(
         "seen": "called",
         "told": "called",
     }
-    assert "1 of its 2 items failed; 1 are reused" in answer.out
+    assert "1 of its 2 items failed; 1 reused" in answer.out
     assert (shop / "calls.txt").read_text() == before
     assert newest(wavewright) == run
 
@@ -271,6 +271,16 @@ def test_steps_that_a_changed_input_reaches_are_listed_as_called(
     answer = wavewright("retry", "--dry-run", "--set", "who=eve")
 
     assert fates(answer.out)["paid"] == "called"
+
+
+def test_items_are_not_counted_where_a_changed_input_is_their_list(
+    wavewright: CommandLine, shop: Path
+) -> None:
+    answer = wavewright("retry", "--dry-run", "--set", 'others=["bob"]')
+
+    assert fates(answer.out)["seen"] == "called"
+    assert "where a changed input makes it another call" in answer.out
+    assert "items failed" not in answer.out
 
 
 def test_a_step_that_is_named_is_listed_as_called_with_all_that_depend_on_it(
