@@ -18,6 +18,7 @@ from typer.main import get_command
 from tests.repository.tree import ROOT
 from wavewright.config import exit_codes
 from wavewright.config.environment import VARIABLES, EnvironmentSettings, EnvironmentVariable
+from wavewright.config.installation import EXTRAS
 from wavewright.config.mcp_servers import McpServerSection, McpToolOverrides
 from wavewright.config.notices import MailSettings, NoticeRule
 from wavewright.config.published_schemas import field_docs
@@ -266,6 +267,13 @@ def test_every_command_is_described() -> None:
     in_sections = [name for names in COMMAND_SECTIONS.values() for name in names]
     unlisted = [name for name in commands.commands if name not in in_sections]
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == [*in_sections, *unlisted]
+
+
+def test_every_extra_is_listed_where_the_installation_is_described() -> None:
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (`.+?) \|", text.partition("## Install")[2], re.MULTILINE)
+
+    assert {name for cell in cells for name in re.findall(r"`(\w+)`", cell)} == {*EXTRAS, "all"}
 
 
 def test_every_exit_code_is_described() -> None:

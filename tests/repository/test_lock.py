@@ -77,6 +77,7 @@ def test_each_extra_adds_the_modules_that_its_feature_asks_for() -> None:
 
     assert strangers == []
     assert all(is_installed(name) for name in EXTRAS)
+    assert {*EXTRAS, "all"} == set(project["optional-dependencies"])
 
 
 BROUGHT_ALONG = {"aiormq", "lsprotocol"}

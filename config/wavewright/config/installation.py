@@ -38,6 +38,7 @@ EXTRAS: Mapping[str, Extra] = {
     "lsp": Extra(("lsprotocol", "pygls"), "`wavewright lsp`, the checker in an editor"),
     "mcp": Extra(("mcp",), "`wavewright mcp`, and MCP servers as tools"),
     "nlp": Extra(("spacy",), "names and relations in prose"),
+    "notify": Extra(("apprise",), "notices by Slack, Teams and other services"),
     "otel": Extra(("opentelemetry.sdk", "opentelemetry.exporter"), "traces to a collector"),
     "parquet": Extra(("pyarrow",), "Parquet price files"),
     "pdf": Extra(("pypdf",), "PDF files as text"),
