@@ -103,14 +103,14 @@ class Retry(DocumentModel, defer_build=False):
     wait_initial: Seconds = 0.1
     """Before the second attempt; each further wait is longer by `wait_exp_base`."""
     wait_max: Seconds = 5.0
-    """No wait is longer, its random part aside."""
+    """No wait is longer, its random part included."""
     wait_jitter: Annotated[float, Field(ge=0)] = 1.0
     """Upper bound, in seconds, of the random part added to each wait."""
     wait_exp_base: Annotated[float, Field(ge=1)] = 2.0
     """Factor from one wait to the next."""
     on: Annotated[tuple[str, ...], Field(strict=False)] = ("transient",)
-    """Error kinds that are tried again: `transient`, `timeout`, `any`, or names of exception
-    classes.
+    """Error kinds that are tried again: `transient`, `timeout`, `output`, `any`, or names of
+    exception classes.
     """
 
     @model_serializer(mode="wrap")
