@@ -386,7 +386,9 @@ async def test_a_list_of_which_a_patch_chooses_a_part_does_not_achieve_the_goal(
 
     assert package.status == "not_achieved"
     assert package.review is not None
-    assert "2 of 3 items of 'total' were left out: id 1, id 2" in " ".join(package.review.missing_data)
+    assert "2 of 3 items of 'total' were left out: id 1, id 2" in " ".join(
+        package.review.missing_data
+    )
 
 
 async def test_failed_items_alone_are_called_again_only_where_some_have_failed() -> None:

@@ -190,7 +190,7 @@ class _Expansion:
             on=step.id,
             check=repeat.until,
             severity="warn",
-            hint=f"{step.id!r} ended without it: after {repeat.max} runs",
+            hint=f"{step.id!r} ended after {repeat.max} runs: raise its 'max', or ask less in 'until'",
         )
         until = ExpandedPlace(f"{call.pointer}/repeat/until", step=call.pointer)
         self.gates.append((gate, until))

@@ -43,7 +43,7 @@ def print_schema(name: str | None, folder: Path | None) -> int:
     else:
         msg = "no schema is named"
         raise CommandError(
-            msg, hint=f"name one of {', '.join(AUTHORED_SCHEMAS)}, or give --out DIR for all"
+            msg, hint="name one, such as 'plan' (--help lists them), or give --out DIR for all"
         )
     return exit_codes.OK
 
