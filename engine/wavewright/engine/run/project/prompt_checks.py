@@ -167,6 +167,7 @@ _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
             "step": {"id": "fetch", "tool": "fetch"},
             "calls": ["write"],
             "results": ["${steps.fetch}"],
+            "result_fields": {"price": ["${steps.fetch.price}", None]},
         },
     ),
     "planner/repair": _flag_contexts("is_truncated", diagnostics="error[E301]: a fault", more=1),
