@@ -25,9 +25,7 @@ class Extra:
 
 EXTRAS: Mapping[str, Extra] = {
     "anthropic": Extra(("anthropic",), "models of Anthropic"),
-    "calendars": Extra(
-        ("exchange_calendars",), "sessions of exchanges, for `calendar` of equities"
-    ),
+    "calendars": Extra(("exchange_calendars",), "sessions of exchanges, for the pack equities"),
     "daemon": Extra(
         ("aio_pika", "aiormq", "prometheus_client", "starlette", "structlog", "uvicorn"),
         "the daemon, and the commands that talk to its broker",
@@ -45,12 +43,8 @@ EXTRAS: Mapping[str, Extra] = {
     "postgres": Extra(("asyncpg",), "journal, jobs and budgets in PostgreSQL"),
     "receipts": Extra(("cryptography",), "signatures of receipts"),
     "search": Extra(("ddgs",), "the search provider `ddgs`"),
-    "view": Extra(
-        ("sse_starlette", "starlette", "uvicorn"), "the pages of `wavewright view` and `play`"
-    ),
-    "tabletop": Extra(
-        ("rapidfuzz", "sse_starlette", "starlette", "uvicorn"), "the tabletop game and its page"
-    ),
+    "view": Extra(("sse_starlette", "starlette", "uvicorn"), "the pages of `view` and `play`"),
+    "tabletop": Extra(("rapidfuzz", "sse_starlette", "starlette", "uvicorn"), "the tabletop game"),
     "testing": Extra(
         ("hypothesis", "pytest", "starlette", "syrupy", "uvicorn"),
         "tests and snapshots of plans, outputs for --simulate, the fake model",
