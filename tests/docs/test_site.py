@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,23 @@ def test_a_page_has_one_sentence_a_line(page: Path) -> None:
     ]
 
     assert crowded == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=page_name)
+def test_a_blank_line_stands_around_tables_and_before_headings(page: Path) -> None:
+    text = re.sub(
+        r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+    lines = re.sub(r"^<!-- .* -->$", "", text, flags=re.MULTILINE).splitlines()
+    joined = [
+        after
+        for before, after in pairwise(lines)
+        if before.strip()
+        and after.strip()
+        and (after.startswith("#") or before.startswith("|") != after.startswith("|"))
+    ]
+
+    assert joined == []
 
 
 def test_the_glossary_has_few_terms() -> None:
