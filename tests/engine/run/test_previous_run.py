@@ -216,3 +216,19 @@ def test_untrusted_text_of_an_earlier_plan_is_not_read_where_the_plan_trusts_it(
     after_feed = run(app, tmp_path, 3, text=TRUSTING.replace("SOURCE", "feed"))
 
     assert (after_page["old"], after_feed["old"]) == ([], ["a"])
+
+
+def test_plans_of_programs_are_told_apart_by_their_goals(tmp_path: Path) -> None:
+    def add(number: int) -> int:
+        """Add one."""
+        return number + 1
+
+    def counted(journal: Path, goal: str | None) -> object:
+        ww = Wavewright(journal=journal)
+        before = "${has(previous.result) ? previous.result : 0}"
+        plan = ww.new_plan(goal).step("sum", add, {"number": before}).returns("${steps.sum}")
+        return ww.run_sync(plan).result
+
+    journal = tmp_path / "programs.db"
+    goals = ["Count apples", "Count pears", "Count\n apples", None, None, "Count apples"]
+    assert [counted(journal, goal) for goal in goals] == [1, 1, 2, 1, 2, 3]

@@ -130,7 +130,9 @@ def dry_run_text(dry_run: PlanFacts) -> str:
 
 
 def _lines(dry_run: PlanFacts) -> Iterator[str]:
-    yield from wrap_paragraph(f"{dry_run.job}: {dry_run.goal}")
+    # A plan of a program is named by its goal.
+    title = dry_run.goal if dry_run.job == dry_run.goal else f"{dry_run.job}: {dry_run.goal}"
+    yield from wrap_paragraph(title)
     yield f"plan {dry_run.rung}, {dry_run.plan_hash[:19]}, {dry_run.schedule}, concurrency {dry_run.concurrency}"
     for note in dry_run.notes:
         yield from wrap_paragraph(f"note: {note}", rest="  ")

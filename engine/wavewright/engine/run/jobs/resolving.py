@@ -230,7 +230,8 @@ def _read_parts(
     draft = draft or plan_draft(document, settings, faults)
     job = Job(name=file_stem(file))
     if draft is not None:
-        job = Job(name=job.name, goal=draft.plan.goal, inputs=draft.plan.inputs)
+        plan = draft.plan
+        job = Job(name=_name_of_plan(plan, file), goal=plan.goal, inputs=plan.inputs)
     return _JobParts(job, None, document, draft, names_any=True, knows_inputs=True)
 
 
@@ -298,6 +299,16 @@ def _name_of(template: GoalTemplate | None, file: Path) -> str:
     if file.suffix or template is None:
         return file_stem(file)
     return template.name
+
+
+def _name_of_plan(plan: Plan, file: Path) -> str:
+    """Return the name of the job of a plan alone: its file's, or its goal where it came in no file.
+
+    Plans that programs build are so told apart, in the list of runs and by `previous`.
+    """
+    goal = "" if file.suffix else " ".join((plan.goal or "").split())
+    # No job has a longer name.
+    return goal[:200] or file_stem(file)
 
 
 def _partial_goal(job: Job, template: GoalTemplate) -> Goal | None:
