@@ -78,6 +78,7 @@ BROAD_EXCEPT_ALLOWED = {
         "the call of a tool in a thread: raised again in the task of the call"
     ),
     "wavewright.tools.functions.user_tools": "the import of a user's module",
+    "wavewright.tools.packs": "the import of a pack, and the call of its function",
 }
 
 FORBIDDEN_IMPORTS = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}

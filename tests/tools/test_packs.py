@@ -87,3 +87,68 @@ def test_an_unknown_pack_is_refused_with_those_there_are() -> None:
 def test_wrong_settings_are_named_by_their_path(settings: JsonObject, message: str) -> None:
     with pytest.raises(PackError, match=message):
         load_pack("equities", settings)
+
+
+def _install(folder: Path, code: str) -> None:
+    """Install the pack `meadow`, whose module has this code, in a folder."""
+    (folder / "meadow_pack.py").write_text(code, encoding="utf-8")
+    package = folder / "meadow-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: meadow\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[wavewright.packs]\nmeadow = meadow_pack:pack\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "hint"),
+    [
+        pytest.param(
+            "def pack(settings, root):\n    return settings['acres']\n",
+            "pack 'meadow' fails: KeyError: 'acres'",
+            "meadow_pack.py:2",
+            id="its function raises",
+        ),
+        pytest.param(
+            "from wavewright.tools import validated_settings\n"
+            "def pack(settings, root):\n    return validated_settings(dict, settings, 'meadow')\n",
+            "pack 'meadow' fails: AttributeError: 'dict' object has no attribute 'model_validate'",
+            "meadow_pack.py:3",
+            id="it calls wavewright wrongly",
+        ),
+        pytest.param(
+            "def pack(settings, root):\n    pass\n",
+            "its function returns 'NoneType' and no `Pack`",
+            "return Pack(",
+            id="it returns nothing",
+        ),
+        pytest.param(
+            "ACRES = 1 / 0\n",
+            "pack 'meadow' cannot be imported: ZeroDivisionError",
+            "meadow_pack.py:1",
+            id="its module raises",
+        ),
+        pytest.param(
+            "def pack(:\n",
+            "pack 'meadow' cannot be imported: SyntaxError",
+            "meadow_pack.py:1",
+            id="its module is no Python",
+        ),
+        pytest.param(
+            "import no_such_library\n",
+            "pack 'meadow' cannot be imported: ModuleNotFoundError: No module named 'no_such_library'",
+            "install the package",
+            id="a library is missing",
+        ),
+    ],
+)
+def test_a_pack_that_fails_is_named_with_the_line_in_its_own_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, message: str, hint: str
+) -> None:
+    _install(tmp_path, code)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "meadow_pack", raising=False)
+
+    with pytest.raises(PackError) as refused:
+        load_pack("meadow", {})
+
+    assert message in str(refused.value)
+    assert hint in (refused.value.hint or "")

@@ -229,13 +229,24 @@ def load_pack(name: str, settings: JsonObject | None = None, root: Path | None =
     """Import one pack and hand it its settings.
 
     Raises:
-        PackError: no such pack, it cannot be imported, or it refuses its settings.
+        PackError: no such pack, it cannot be imported, it refuses its settings, or its function
+            fails or returns no `Pack`.
 
     >>> from wavewright.tools import load_pack
     >>> load_pack("text").name
     'text'
     """
-    return _import_pack(name)(dict(settings or {}), root or Path.cwd())
+    function = _import_pack(name)
+    try:
+        pack = cast("object", function(dict(settings or {}), root or Path.cwd()))
+    except WavewrightError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _failure_of(name, "fails", error) from error
+    if not isinstance(pack, Pack):
+        what = f"pack {name!r}: its function returns {type(pack).__name__!r} and no `Pack`"
+        raise PackError(what, hint="end it with `return Pack(name=…, description=…, tools=…)`")
+    return pack
 
 
 def pack_tool_names(
@@ -268,7 +279,7 @@ def pack_settings_schema(name: str) -> JsonSchema | None:
     try:
         return published_schema(resolve_name(model), name, f"Settings of the pack {name}")
     except (ImportError, AttributeError) as error:
-        raise _not_imported(name, error) from error
+        raise _failure_of(name, "cannot be imported", error) from error
 
 
 def _import_pack(name: str) -> PackFunction:
@@ -278,10 +289,19 @@ def _import_pack(name: str) -> PackFunction:
         raise PackError(f"no pack is called {name!r}", hint=f"installed packs: {known}")
     try:
         return cast("PackFunction", entries[name].load())
-    except (ImportError, AttributeError) as error:
-        raise _not_imported(name, error) from error
+    except WavewrightError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _failure_of(name, "cannot be imported", error) from error
 
 
-def _not_imported(name: str, error: Exception) -> PackError:
-    hint = "install the package that brings it again"
-    return PackError(f"pack {name!r} cannot be imported: {error}", hint=hint)
+def _failure_of(name: str, what: str, error: BaseException) -> PackError:
+    """Return what has gone wrong in a pack's own code, with the place.
+
+    A library or a function that is not there is one that its package brings.
+    """
+    from wavewright.tools.functions.failed_code import place_of_failure
+
+    place = "" if isinstance(error, ModuleNotFoundError) else place_of_failure(error)
+    hint = f"check {place}" if place else "install the package that brings it again"
+    return PackError(f"pack {name!r} {what}: {type(error).__name__}: {error}", hint=hint)

@@ -12,7 +12,6 @@ import importlib
 import importlib.util
 import inspect
 import sys
-import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -202,19 +201,10 @@ def _appended_to_path(folder: Path) -> Generator[None]:
 
 def _import_error(name: str, error: BaseException) -> ToolDefinitionError:
     """Return what went wrong in the user's own module, with the place where it did."""
-    if isinstance(error, SyntaxError):
-        place = f"{error.filename}:{error.lineno}"
-    else:
-        frames = [
-            frame
-            for frame in traceback.extract_tb(error.__traceback__)
-            if "importlib" not in frame.filename and frame.filename != __file__
-        ]
-        place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else name
-    return ToolDefinitionError(
-        f"the module {name} cannot be imported: {type(error).__name__}: {error}",
-        hint=f"check {place}",
-    )
+    from wavewright.tools.functions.failed_code import place_of_failure
+
+    what = f"the module {name} cannot be imported: {type(error).__name__}: {error}"
+    return ToolDefinitionError(what, hint=f"check {place_of_failure(error) or name}")
 
 
 def _tools_of(module: ModuleType, entry: UserModule) -> list[Tool]:
