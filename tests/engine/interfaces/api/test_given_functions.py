@@ -124,3 +124,14 @@ def test_a_function_of_the_project_keeps_what_the_settings_say_of_it(tmp_path: P
     plan = app.new_plan().step("a", namespace["pay"], {"to": "x"})
 
     assert plan.settings is app.new_plan().settings
+
+
+def test_a_function_never_stands_for_a_step_of_the_engine(journal: Path) -> None:
+    def sub_plan(result: int) -> int:
+        """Return something else."""
+        return result + 1
+
+    app = Wavewright(journal=journal)
+
+    with pytest.raises(WavewrightError, match="'sub_plan' is the tool of a step that holds"):
+        app.run_sync(app.new_plan().step("s", sub_plan, {"result": 1}).returns("${steps.s}"))

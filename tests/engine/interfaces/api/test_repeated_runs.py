@@ -191,6 +191,8 @@ async def test_what_cannot_be_retried_says_why_and_what_else(ww: Wavewright) -> 
         await ww.retry(failed.id, set={"number": [1]})
     with pytest.raises(RetryRefused, match="its inputs: numbers"):
         await ww.retry(failed.id, set={"unlike": 1})
+    with pytest.raises(TypeError, match=r"`again` are a list of names, .*: write \['numbers'\]"):
+        await ww.retry(failed.id, again="numbers")
     with pytest.raises(RunNotFound, match=r"`WAVEWRIGHT_JOURNAL=\S+ wavewright runs` lists them"):
         await ww.retry("absent")
 

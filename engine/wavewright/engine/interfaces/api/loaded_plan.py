@@ -296,6 +296,16 @@ def named_values(given: object, what: str) -> Mapping[str, object]:
     return cast("Mapping[str, object]", given)
 
 
+def listed_names(given: Iterable[str], what: str) -> tuple[str, ...]:
+    """Return the names that a program has given as a list: Python would take a text for a list of
+    its letters.
+    """
+    if isinstance(given, str):
+        msg = f"{what} are a list of names, and not a text: write [{given!r}]"
+        raise TypeError(msg)
+    return tuple(given)
+
+
 def _further_fields(fields: Mapping[str, object], owner: str) -> JsonObject:
     """Return the further fields of a step or a gate, which has its id already.
 

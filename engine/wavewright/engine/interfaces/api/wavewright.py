@@ -30,6 +30,7 @@ from wavewright.engine.interfaces.api.loaded_plan import (
     LoadedPlan,
     json_inputs,
     json_plan,
+    listed_names,
     make_loaded_plan,
     plan_document,
     unplanned_job,
@@ -434,7 +435,11 @@ class Wavewright:
             WavewrightError: no model is configured, or there is no tool or pack of a name.
         """
         return await self._execute(
-            RunRequest(resolved_job=unplanned_job(self._settings, goal, inputs, tools))
+            RunRequest(
+                resolved_job=unplanned_job(
+                    self._settings, goal, inputs, listed_names(tools, "`tools`")
+                )
+            )
         )
 
     async def resume(
@@ -502,7 +507,7 @@ class Wavewright:
             known,
             events,
             start=from_,
-            again=tuple(again),
+            again=listed_names(again, "`again`"),
             only_failed=failed,
             inputs=InputOverrides(from_file=json_inputs(set)),
         )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from wavewright.config.settings import Settings
 from wavewright.planner.diagnostics.diagnostic import suggest_name
+from wavewright.planner.language.plan import SUB_PLAN
 from wavewright.planner.types import JsonObject, as_object
 from wavewright.tools.functions.contracts import UserFunction
 from wavewright.tools.functions.errors import ToolDefinitionError
@@ -353,6 +354,10 @@ def open_sources(packs: JsonObject, settings: Settings, services: Services) -> T
                 hint="give one of the two another name",
             )
         own_tools[name] = _worker_tool(worker, services)
+    if SUB_PLAN in own_tools:
+        # Steps of this tool are the engine's own, whoever has written the plan.
+        what = f"{SUB_PLAN!r} is the tool of a step that holds a sub-plan's result"
+        raise ToolDefinitionError(what, hint="give yours another name")
     for file, spec in own_agents(settings).items():
         if spec.name in own_tools:
             raise _shared_name(spec.name, str(file), _place_of_tool(spec.name, settings))
