@@ -170,6 +170,8 @@ def test_a_value_of_the_standard_library_has_one_form(value: object, expected: o
         pytest.param(AROUND_ITSELF, id="list that holds itself"),
         pytest.param([decimal.Decimal("NaN")], id="decimal that is no number"),
         pytest.param(re.compile("a", re.IGNORECASE), id="pattern with flags"),
+        pytest.param([1j], id="complex number"),
+        pytest.param({2 + 1j: "a"}, id="complex number as a key"),
     ],
 )
 def test_what_would_be_changed_or_lost_is_refused(value: object) -> None:
@@ -186,6 +188,26 @@ def test_half_a_character_in_a_key_is_refused_whatever_type_is_declared() -> Non
 
     with pytest.raises(ToolError, match="half a character"):
         call(make_tool(sizes))
+
+
+def test_a_complex_number_is_refused_whatever_type_is_declared() -> None:
+    def root() -> complex:
+        return 1j
+
+    with pytest.raises(ToolError, match="holds 1j, a complex number") as refused:
+        call(make_tool(root))
+
+    assert refused.value.hint == "give its parts as two numbers: `[value.real, value.imag]`"
+
+
+def test_complex_numbers_of_an_array_are_refused() -> None:
+    numpy: Any = pytest.importorskip("numpy")
+
+    def roots() -> Any:
+        return {"roots": numpy.array([1j, 2.0])}
+
+    with pytest.raises(ToolError, match="complex number"):
+        call(make_tool(roots))
 
 
 def test_what_is_inside_a_table_or_an_array_is_written_by_the_same_rules() -> None:

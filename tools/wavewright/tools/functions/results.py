@@ -10,7 +10,7 @@ parameters, lists of items. See docs/explanation/semantics.md.
   range a list. Labels of rows are kept where they say something: they have a name, or are no
   numbers. Two columns of one name, and two labels of a series that are one, are refused.
 - NaN and infinities, what pandas and numpy say of a missing value, a text with half a character,
-  nanoseconds, flags of a pattern, digits beyond those of a float and a secret, of which pydantic
+  nanoseconds, complex numbers, flags of a pattern, digits beyond those of a float and a secret, of which pydantic
   writes asterisks, are refused: each would be another value.
 """
 
@@ -277,7 +277,14 @@ def completed(value: object, written: Json, owner: str) -> Json:
 
 
 def _require_whole(value: object, owner: str) -> None:
-    """Raise where pydantic writes a value as one text, and leaves out a part of it."""
+    """Raise where pydantic writes a value as one text, and leaves out a part of it, or that it is a
+    number.
+    """
+    if isinstance(value, complex):
+        raise ToolError(
+            f"{owner} holds {value!r}, a complex number, which JSON has no form for",
+            hint="give its parts as two numbers: `[value.real, value.imag]`",
+        )
     # Times of pandas are those of Python to pydantic, and count nanoseconds.
     if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0):
         lost = "a time of pandas with nanoseconds"
