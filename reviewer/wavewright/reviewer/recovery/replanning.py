@@ -278,17 +278,14 @@ def recovery_call(
 
 def _partly_failed(state: RunState) -> frozenset[StepId]:
     """Return the steps with items that failed, or failed a gate."""
-    failed = {
-        step
-        for step, items in state.items.items()
-        if any(item.status not in SUCCESSES for item in items.values())
-    }
-    gated = {
-        step
-        for step, ending in state.steps.items()
-        if any(gate.has_failed for gate in ending.gates)
-    }
-    return frozenset(failed | gated)
+    failed: set[StepId] = set()
+    for step, items in state.items.items():
+        if any(item.status not in SUCCESSES for item in items.values()):
+            failed.add(step)
+    for step, end in state.steps.items():
+        if any(record.has_failed for record in end.gates):
+            failed.add(step)
+    return frozenset(failed)
 
 
 def _no_patch_reason(goal: Goal, view: RecoveryView, review: ReviewResult) -> str | None:

@@ -97,7 +97,12 @@ def _figure_text(value: float) -> str:
     size = abs(value)
     if size >= 1e6 or size < 1e-4:
         return f"{value:.3g}"
-    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 4
+    if size >= 100:
+        digits = 0
+    elif size >= 10:
+        digits = 1
+    else:
+        digits = 2 if size >= 1 else 4
     text = f"{value:,.{digits}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -238,11 +243,11 @@ def draw_chart(chart: Chart) -> DrawnChart | None:
 
 
 def _dated(line: ChartSeries) -> _Points:
-    dated = [
-        (span.begin.timestamp(), figure, date)
-        for date, figure in line.points
-        if (span := read_time(date))
-    ]
+    dated: _Points = []
+    for date, figure in line.points:
+        span = read_time(date)
+        if span:
+            dated.append((span.begin.timestamp(), figure, date))
     dated.sort()
     return _thinned(dated)
 
@@ -273,7 +278,10 @@ def _indexed(
             indexed.append(
                 (name, [(when, figure / first * 100, date) for when, figure, date in points])
             )
-    return (indexed, start if shared else None) if indexed else (list(series), None)
+    if not indexed:
+        # Of figures that are not positive none can be made 100.
+        return list(series), None
+    return indexed, start if shared else None
 
 
 def _drawing(

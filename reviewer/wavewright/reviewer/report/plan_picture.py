@@ -242,12 +242,11 @@ def _barycentres(
     neighbours = layers[other] if 0 <= other < len(layers) else []
     place = {slot: number / max(1, len(neighbours) - 1) for number, slot in enumerate(neighbours)}
     own = {slot: number / max(1, len(layer) - 1) for number, slot in enumerate(layer)}
-    return {
-        slot: _mean(
-            [place[neighbour] for neighbour in (slot.before if down else slot.after)], own[slot]
-        )
-        for slot in layer
-    }
+    barycentres: dict[_Slot, float] = {}
+    for slot in layer:
+        linked = slot.before if down else slot.after
+        barycentres[slot] = _mean([place[neighbour] for neighbour in linked], own[slot])
+    return barycentres
 
 
 def _mean(values: Sequence[float], otherwise: float) -> float:
@@ -377,19 +376,13 @@ def _bands(
 
 def fold_waves(log: Sequence[StepReport]) -> list[FoldedWave]:
     """Return the waves of an execution log."""
-    waves = grouped(log, lambda entry: entry.wave)
-    return [
-        FoldedWave(
-            number,
-            len(steps),
-            statuses(steps),
-            next(
-                (step for step in steps if step.status in {"failed", "blocked", "cancelled"}),
-                steps[0],
-            ),
-        )
-        for number, steps in sorted(waves.items())
-    ]
+    folded: list[FoldedWave] = []
+    for number, steps in sorted(grouped(log, lambda entry: entry.wave).items()):
+        wrong = [step for step in steps if step.status in {"failed", "blocked", "cancelled"}]
+        # A wave leads to what went wrong in it.
+        step = wrong[0] if wrong else steps[0]
+        folded.append(FoldedWave(number, len(steps), statuses(steps), step))
+    return folded
 
 
 def statuses(log: Sequence[StepReport]) -> Mapping[str, int]:
