@@ -252,19 +252,15 @@ def check_readiness(
         obstacle = obstacles.get(step.tool)
         if obstacle is None:
             continue
-        code = (
-            "E207"
-            if obstacle.kind == "bad_prompt"
-            else "E208"
-            if is_run and _is_certain(step)
-            else "W806"
-        )
-        yield make_diagnostic(
-            code,
-            f"/steps/{number}/tool",
-            f"step {step.id!r} calls {step.tool!r}: {obstacle.message}",
-            obstacle.hint,
-        )
+        if obstacle.kind == "bad_prompt":
+            code = "E207"
+        elif is_run and _is_certain(step):
+            # A run would meet the obstacle for certain, so it is refused before it costs anything.
+            code = "E208"
+        else:
+            code = "W806"
+        message = f"step {step.id!r} calls {step.tool!r}: {obstacle.message}"
+        yield make_diagnostic(code, f"/steps/{number}/tool", message, obstacle.hint)
 
 
 def _is_certain(step: Step) -> bool:

@@ -109,11 +109,10 @@ def _sent_secrets(subject: CheckContext) -> Iterator[Diagnostic]:
 
 def _secret_inputs(subject: CheckContext) -> frozenset[str]:
     """Return the inputs that are declared as secrets, or whose values look like one."""
-    looking = {
-        name
-        for name, value in subject.plan.inputs.items()
-        if any(_looks_secret(text) for _, text in iterate_strings(value, ""))
-    }
+    looking: set[str] = set()
+    for name, value in subject.plan.inputs.items():
+        if any(_looks_secret(text) for _, text in iterate_strings(value, "")):
+            looking.add(name)
     return declared_secrets(subject.goal) | looking
 
 
@@ -128,16 +127,16 @@ def declared_secrets(goal: Goal | None) -> frozenset[str]:
 
 def _declares_secret(place: ScopedSchema, depth: int = 0) -> bool:
     """Whether a schema, or a part of it, declares a secret."""
-    if _is_marked_secret(
-        place.schema
-    ):  # also where it names no type, of which a view keeps nothing
+    # Of a schema that names no type, a view keeps nothing.
+    if _is_marked_secret(place.schema):
         return True
     view = view_schema(place)
     for branch in view.branches or (view,):
         if _is_marked_secret(branch.schema):
             return True
         parts = [subschema(part, branch.root) for part in field_schemas(branch).values()]
-        if branch.kind == "array" and (elements := element_schema(branch)) is not None:
+        elements = element_schema(branch) if branch.kind == "array" else None
+        if elements is not None:
             parts.append(elements)
         if depth < _MAX_DEPTH and any(_declares_secret(part, depth + 1) for part in parts):
             return True
@@ -166,13 +165,14 @@ def _sent_secret(step: Step, pointer: str, what: str) -> Diagnostic:
 
 def misled_agents(subject: CheckContext) -> Iterator[Diagnostic]:
     """Yield the agents that could be led to send private data to any address."""
-    agents = [
-        step
-        for step in subject.plan.steps
-        if (signature := subject.signature(step)) is not None
-        and step.tool == AGENT
-        and not asks_approval(step, signature)
-    ]
+    agents: list[Step] = []
+    for step in subject.plan.steps:
+        signature = subject.signature(step)
+        if step.tool != AGENT or signature is None:
+            continue
+        # Of an agent that asks for approval, a person sees where it sends to.
+        if not asks_approval(step, signature):
+            agents.append(step)
     if not agents:
         return
     private = [step.id for step in subject.steps.values() if _brings_private_data(subject, step)]

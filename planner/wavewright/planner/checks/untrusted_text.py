@@ -202,10 +202,8 @@ def mentions(
     for branch in view.branches or (view,):
         if branch.schema.get("format") in formats:
             return True
-        parts = {
-            inner: field_schema(branch, inner)
-            for inner in (field_schemas(branch) if branch.kind == "object" else ())
-        }
+        fields = field_schemas(branch) if branch.kind == "object" else ()
+        parts = {inner: field_schema(branch, inner) for inner in fields}
         if branch.kind == "array":
             parts["-"] = element_schema(branch)
         for inner, part in parts.items():

@@ -176,11 +176,8 @@ def _compile_value(value: Json) -> Renderer | None:
 
 
 def _compile_object(value: dict[str, Json]) -> Renderer | None:
-    renderers = [
-        (key, renderer)
-        for key, item in value.items()
-        if (renderer := _compile_value(item)) is not None
-    ]
+    compiled = [(key, _compile_value(item)) for key, item in value.items()]
+    renderers = [(key, renderer) for key, renderer in compiled if renderer is not None]
     if not renderers:
         return None
 
@@ -194,11 +191,8 @@ def _compile_object(value: dict[str, Json]) -> Renderer | None:
 
 
 def _compile_list(value: list[Json]) -> Renderer | None:
-    renderers = [
-        (place, renderer)
-        for place, item in enumerate(value)
-        if (renderer := _compile_value(item)) is not None
-    ]
+    compiled = [(place, _compile_value(item)) for place, item in enumerate(value)]
+    renderers = [(place, renderer) for place, renderer in compiled if renderer is not None]
     if not renderers:
         return None
 

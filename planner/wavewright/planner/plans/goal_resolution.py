@@ -100,16 +100,12 @@ def goal_with_inputs(goal: Goal, text: str, inputs: JsonObject) -> Goal:
     Raises:
         PlanError: the inputs do not fit, or the text cannot be made of them.
     """
-    faults = [
-        make_diagnostic(
-            "E107",
-            "/inputs" + misfit.pointer,
-            f"the input {misfit.pointer or misfit.name or 'object'!r} {misfit.message}",
-        )
-        for misfit in (
-            validator_of(goal.inputs_schema).violations(inputs) if goal.inputs_schema else ()
-        )
-    ]
+    faults: list[Diagnostic] = []
+    if goal.inputs_schema:
+        for misfit in validator_of(goal.inputs_schema).violations(inputs):
+            name = misfit.pointer or misfit.name or "object"
+            message = f"the input {name!r} {misfit.message}"
+            faults.append(make_diagnostic("E107", "/inputs" + misfit.pointer, message))
     if faults:
         raise _plan_error(faults, None)
     try:

@@ -334,21 +334,17 @@ def with_stop(plan: Plan, *, among: Collection[StepId] | None = None) -> Plan:
         return plan
     try:
         condition = condition_use(plan.stop.when, "/stop/when", "cap").expression
-        read = {
-            StepId(each.name) for each in reads(condition) if each.root == "steps" and each.name
-        }
+        names = [read.name for read in reads(condition) if read.root == "steps"]
     except ExpressionError:
         return plan
-    stopped = _stopped_steps(plan, read)
+    stopped = _stopped_steps(plan, {StepId(name) for name in names if name})
     goes_on = f"!({condition})"
-    steps = tuple(
-        _step_that_stops(step, goes_on, stopped)
-        if step.id in stopped and (among is None or step.id in among)
-        else step
-        for step in plan.steps
-    )
+    steps: list[Step] = []
+    for step in plan.steps:
+        is_stopped = step.id in stopped and (among is None or step.id in among)
+        steps.append(_step_that_stops(step, goes_on, stopped) if is_stopped else step)
     caps = tuple(_changed(cap, when=asking_for(cap.when, stopped)) for cap in plan.caps)
-    return plan.model_copy(update={"steps": steps, "caps": caps})
+    return plan.model_copy(update={"steps": tuple(steps), "caps": caps})
 
 
 def _stopped_steps(plan: Plan, read: Collection[StepId]) -> frozenset[StepId]:

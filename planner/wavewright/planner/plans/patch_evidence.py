@@ -162,6 +162,16 @@ def _supplied_data(
             )
 
 
+def _is_own_fetch(added: Step, now: PlanProvenance) -> bool:
+    """Whether a step that a patch adds fetches what the patch alone says, and reads nothing."""
+    if added.supersedes is not None or not now.fetches(added):
+        return False
+    values = [*added.params.values()]
+    if added.for_each is not None:
+        values.append(added.for_each)
+    return not any(now.reads_anything(value, added) for value in values)
+
+
 def _joined_subjects(
     step: Step, patch: PlanPatch, now: PlanProvenance
 ) -> Iterator[tuple[str, StepId]]:
@@ -169,11 +179,7 @@ def _joined_subjects(
     what other steps give: entries that nobody has asked for.
     """
     own = {
-        op.step.id
-        for op in patch.ops
-        if isinstance(op, AddStep) and op.step.supersedes is None and now.fetches(op.step)
-        if not any(now.reads_anything(value, op.step) for value in op.step.params.values())
-        if op.step.for_each is None or not now.reads_anything(op.step.for_each, op.step)
+        op.step.id for op in patch.ops if isinstance(op, AddStep) and _is_own_fetch(op.step, now)
     }
     for name, value in step.params.items():
         reads = [read for _, found in _value_reads(value) for read in found]
@@ -323,14 +329,13 @@ class _Subjects:
         """The inputs that each step rests on, by way of other steps as well."""
         graph = PlanGraph.of(plan)
         for step_id in graph.order():
-            own = {
-                read.name
-                for text in step_texts(graph.steps[step_id], 0)
-                for reads in text.reads.values()
-                if not isinstance(reads, ExpressionError)
-                for read in reads
-                if read.root == "inputs" and read.name is not None
-            }
+            own: set[str] = set()
+            for text in step_texts(graph.steps[step_id], 0):
+                for reads in text.reads.values():
+                    if isinstance(reads, ExpressionError):
+                        continue
+                    inputs = (read.name for read in reads if read.root == "inputs")
+                    own |= {name for name in inputs if name is not None}
             before = (self.inputs[name] for name in graph.dependencies[step_id])
             self.inputs[step_id] = frozenset(own).union(*before)
 

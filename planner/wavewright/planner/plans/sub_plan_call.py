@@ -283,7 +283,10 @@ def input_types(plan: Plan) -> dict[str, JsonSchema]:
 def _loose_schema(value: Json) -> JsonSchema:
     """Return a schema of values of the same type as one that stands for them."""
     kind = infer_schema(value).get("type")
-    return {} if kind is None else {"type": "number" if kind == "integer" else kind}
+    if kind is None:
+        return {}
+    # An integer may stand for any number.
+    return {"type": "number" if kind == "integer" else kind}
 
 
 @dataclass

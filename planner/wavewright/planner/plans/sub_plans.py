@@ -346,15 +346,17 @@ def _unasked_reads(
     texts: Iterable[ExpressionText], asked: Collection[str] = ()
 ) -> frozenset[StepId]:
     """Return the steps that texts read without asking for them, but for those asked elsewhere."""
-    return frozenset(
-        StepId(read.name)
-        for text in texts
-        for reads_of_use in text.reads.values()
-        if not isinstance(reads_of_use, ExpressionError)
-        for read in reads_of_use
-        if read.root == "steps" and read.name is not None
-        if not read.guarded and read.name not in asked
-    )
+    unasked: set[StepId] = set()
+    for text in texts:
+        for reads in text.reads.values():
+            if isinstance(reads, ExpressionError):
+                continue
+            for read in reads:
+                if read.root != "steps" or read.name is None:
+                    continue
+                if not read.guarded and read.name not in asked:
+                    unasked.add(StepId(read.name))
+    return frozenset(unasked)
 
 
 def reading_faults(error: PlanError | DocumentError) -> Iterator[tuple[str, str | None]]:
