@@ -249,6 +249,9 @@ def total_2(**step: Any) -> JsonObject:
         "${steps.items + steps.items}",
         "${[steps.items, steps.items].flatten()}",
         "${zip(steps.items, steps.items).flatten()}",
+        "${steps.items + steps.items.filter(i, i.price > 2.0)}",
+        "${steps.items.reverse() + steps.items.slice(0, 1)}",
+        "${[steps.items, steps.items.sortBy(i, i.price).filter(i, i.id > 0)].flatten()}",
         "${cel.bind(x, [{'price': 1000.0}], x)}",
         "${steps.items.map(i, {'price': i.price * i.price})}",
         "${steps.items.map(i, {'price': double(i.id) + i.price})}",
@@ -301,6 +304,33 @@ def test_a_patch_may_not_join_what_it_names_itself(asked: Json, found: list[str]
     }
 
     assert patched(more, total_2(params={"items": "${steps.items + [steps.more]}"})) == found
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({"id": "${item}"}, ["E412"]),
+        ({"id": "${item}", "force": True}, []),
+    ],
+)
+def test_a_patch_may_not_join_calls_that_ask_for_the_same(
+    asked: JsonObject, found: list[str]
+) -> None:
+    again: JsonObject = {"id": "more", "tool": "read_item", "for_each": "${steps.ids}"}
+    more: JsonObject = {"op": "add", "step": {**again, "params": asked}}
+
+    assert patched(more, total_2(params={"items": "${steps.items + steps.more}"})) == found
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        "${steps.items.filter(i, i.id == 2) + steps.items.filter(i, i.id != 2)}",
+        "${steps.items.slice(1, 3) + steps.items.slice(0, 1)}",
+    ],
+)
+def test_a_patch_may_put_the_parts_of_a_list_in_another_order(items: str) -> None:
+    assert "E412" not in patched(total_2(params={"items": items}))
 
 
 def test_a_patch_may_not_put_a_list_in_place_of_the_items_that_were_read() -> None:

@@ -330,7 +330,7 @@ class ExpressionOrigins:
             is_constant = is_itself and node.operator != "*"
             return both.joined(self._written(node)) if is_constant else both
         # A sum may join lists, so it is no computation, but what is twice in it counts twice.
-        sources = [self._source(term) for term in terms]
+        sources = self._lists_counted(terms)
         if not left.reads or not right.reads or len({*sources}) == len(sources):
             return left.joined(right)
         return left.joined(right, self._written(node) if is_itself else self._factor(node))
@@ -515,7 +515,10 @@ class ExpressionOrigins:
         if not entries:
             return self._written(node)
         parts = [self.of(entry, names) for entry in entries]
-        origins = NOTHING.joined(*parts, self._twice(entries, names))
+        counted = [entry for entry in entries if self.of(entry, names).reads]
+        is_list = isinstance(node, ListLiteral)
+        sources = self._lists_counted(counted) if is_list else [*map(self._source, counted)]
+        origins = NOTHING.joined(*parts, _twice(sources))
         if isinstance(node, MapLiteral):
             for (key, value), part in zip(node.entries, parts, strict=True):
                 name = _text_of(key)
@@ -525,11 +528,17 @@ class ExpressionOrigins:
         alone = NO_TEXTS.union(*(part.settled().literals for part in parts))
         return origins.joined(Origins(computed=alone - {""}))
 
-    def _twice(self, entries: Iterable[ExpressionNode], names: Locals) -> Origins:
-        """Return what is read twice in a list, which counts it twice."""
-        sources = [self._source(entry) for entry in entries if self.of(entry, names).reads]
-        twice = {f"{source} twice" for source in sources if sources.count(source) > 1}
-        return Origins(computed=frozenset(twice))
+    def _lists_counted(self, entries: Iterable[ExpressionNode]) -> list[str]:
+        """Return the text of each value that is joined with others; of a part of a list that is one of
+        the others, and of that list in another order, the text of the list, as its entries count
+        twice. Two parts of one list may be all of it.
+        """
+        values = [(entry, *_list_behind(entry)) for entry in entries]
+        whole = {self._source(behind) for _, behind, is_part in values if not is_part}
+        return [
+            self._source(behind if self._source(behind) in whole else entry)
+            for entry, behind, _ in values
+        ]
 
     def _call(self, node: FunctionCall, names: Locals) -> Origins:
         if node.function == "now":
@@ -553,7 +562,8 @@ class ExpressionOrigins:
             return self._bounded(node, node.arguments, names)
         if node.function == "zip":
             lists = [self.of(argument, names).settled() for argument in node.arguments]
-            return NOTHING.joined(*lists, self._twice(node.arguments, names))
+            read = [part for part in node.arguments if self.of(part, names).reads]
+            return NOTHING.joined(*lists, _twice([*map(self._source, read)]))
         origins = self._all((*target, *node.arguments), names).settled()
         calculates = node.function.startswith("math.") and node.function not in _EXTREMES
         return origins.joined(self._computed(node)) if calculates and origins.reads else origins
@@ -814,6 +824,30 @@ def _answer_of(node: ExpressionNode) -> str | None:
     if isinstance(bare, LiteralValue) and isinstance(bare.value, bool):
         return "true" if bare.value else "false"
     return _text_of(bare)
+
+
+def _twice(sources: list[str]) -> Origins:
+    """Return what is read twice in a list, which counts it twice."""
+    twice = {f"{source} twice" for source in sources if sources.count(source) > 1}
+    return Origins(computed=frozenset(twice))
+
+
+def _list_behind(node: ExpressionNode) -> tuple[ExpressionNode, bool]:
+    """Return the list whose entries a list has, in whatever order, and whether it has a part of them
+    only.
+    """
+    bare = without_parens(node)
+    match bare:
+        case Macro(function="filter", range=over):
+            return _list_behind(over)[0], True
+        case FunctionCall(function="slice", target=over) if over is not None:
+            return _list_behind(over)[0], True
+        case Macro(function="sortBy", range=over):
+            return _list_behind(over)
+        case FunctionCall(function="sort" | "reverse", target=over) if over is not None:
+            return _list_behind(over)
+        case _:
+            return bare, False
 
 
 def _terms(node: ExpressionNode) -> Iterator[ExpressionNode]:

@@ -150,6 +150,8 @@ def _supplied_data(
                     supplied.setdefault(name, _listing(f"{one:g}" for one in sorted(figures)))
             for name, added in _joined_subjects(step, patch, now):
                 supplied.setdefault(name, f"{added!r}, which asks for what the patch itself names")
+            for name, added, other in _joined_again(step, before, patch, now):
+                supplied.setdefault(name, f"{added!r}, which asks for the same as {other!r}")
         for name, what in supplied.items():
             if old is not None and old.tool == step.tool and _same(old, step, name):
                 continue
@@ -186,6 +188,28 @@ def _joined_subjects(
         steps = {StepId(read.name or "") for read in reads if read.root == "steps"}
         if steps & own and steps - own:
             yield name, min(steps & own)
+
+
+def _joined_again(
+    step: Step, before: Plan, patch: PlanPatch, now: PlanProvenance
+) -> Iterator[tuple[str, StepId, StepId]]:
+    """Yield the parameters in which a fetch of the patch's own is joined with a step that makes the
+    same calls, whose entries would count twice, with the two steps.
+    """
+    added = [op.step for op in patch.ops if isinstance(op, AddStep) and op.step.supersedes is None]
+    for name, value in step.params.items():
+        reads = [read for _, found in _value_reads(value) for read in found]
+        names = {read.name for read in reads if read.root == "steps"}
+        for fetch in added:
+            if fetch.id not in names or not now.fetches(fetch):
+                continue
+            for other in before.steps:
+                if other.id in names and _calls(other) == _calls(fetch):
+                    yield name, fetch.id, other.id
+
+
+def _calls(step: Step) -> tuple[str, Json, Json]:
+    return step.tool, step.for_each, step.params
 
 
 def _no_longer_read(
