@@ -96,6 +96,42 @@ def test_items_may_be_left_out_where_the_goal_says_so_and_the_confidence_falls()
     assert "1 of 3 items of 'prices' were left out: B" in " ".join(overall(found).lowered_by)
 
 
+@pytest.mark.parametrize(
+    ("kept", "may_drop", "is_achieved"),
+    [
+        (["A", "C"], ("pos",), True),
+        (["A", "C"], ("pos__prices",), True),
+        (["C"], ("pos",), False),
+        (["A"], ("pos",), False),
+        (["A"], ("small",), False),
+        (["A"], ("pos", "small"), True),
+        (["A"], ("fetch",), True),
+    ],
+)
+def test_a_gate_that_may_be_dropped_lets_only_what_it_stopped_be_left_out(
+    kept: list[str], may_drop: tuple[str, ...], *, is_achieved: bool
+) -> None:
+    checks = {"pos": "output > 0", "small": "output < 9"}
+    plan = plan_of(
+        {"id": "prices", "tool": "fetch", "for_each": ["A", "B", "C"]},
+        {"id": "prices_2", "tool": "fetch", "for_each": [*kept], "supersedes": "prices"},
+        gates=[
+            {"id": f"{gate}__{step}", "on": step, "check": check}
+            for gate, check in checks.items()
+            for step in ("prices", "prices_2")
+        ],
+        result="${steps.prices_2}",
+    )
+    again = {"A": 1, "C": 8}
+    scripted: dict[str, object] = {
+        "prices": [1, 0, 30],
+        "prices_2": [again[code] for code in kept],
+    }
+    goal = goal_for(plan, may_drop=may_drop)
+
+    assert review(run_plan(plan, scripted, FETCH, goal=goal)).goal_achieved is is_achieved
+
+
 def test_one_call_does_not_stand_for_the_items_of_a_step() -> None:
     plan = plan_of(
         {"id": "prices", "tool": "fetch", "for_each": ["A", "B", "C"]},

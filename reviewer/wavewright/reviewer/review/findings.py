@@ -137,6 +137,12 @@ def _dropped(run: ReviewedRun, old: StepId, new: StepId) -> DroppedItems | None:
         return None
     kept = max(0, total - left_out)
     allowed = _may_drop(run, old, new)
+    if not _may_drop_all(run, old, new):
+        # A gate that `may_drop` names permits to leave out what it has stopped, and no other item.
+        stopped = Counter[str]()
+        for step in (step for step, by in run.replaced.items() if by == new):
+            stopped |= Counter(_stopped_items(run, step))
+        allowed = allowed and left_out == missing.total() and missing <= stopped
     return DroppedItems(new, old, tuple(missing.elements()), kept, total, allowed)
 
 
@@ -165,12 +171,31 @@ def _may_drop(run: ReviewedRun, *steps: StepId) -> bool:
     """Whether the goal lets a recovery leave out items of some of these steps."""
     if not run.goal.may_drop:
         return False
-    names = {*steps, *(run.plan.step(step).tool for step in steps)}
-    for step in steps:
-        end = run.state.steps.get(step)
-        for record in end.gates if end is not None else ():
-            names |= {record.gate, _template_gate(record)}
-    return not run.goal.may_drop.isdisjoint(names)
+    ends = (run.state.steps.get(step) for step in steps)
+    records = (record for end in ends if end is not None for record in end.gates)
+    return _may_drop_all(run, *steps) or any(_lets_drop(run, record) for record in records)
+
+
+def _may_drop_all(run: ReviewedRun, *steps: StepId) -> bool:
+    """Whether the goal lets a recovery leave out any item of some of these steps."""
+    return not run.goal.may_drop.isdisjoint({*steps, *(run.plan.step(step).tool for step in steps)})
+
+
+def _lets_drop(run: ReviewedRun, record: GateRecord) -> bool:
+    """Whether `may_drop` names a gate."""
+    return not run.goal.may_drop.isdisjoint({record.gate, _template_gate(record)})
+
+
+def _stopped_items(run: ReviewedRun, step: StepId) -> list[str]:
+    """Return the labels of the items that failed a gate which `may_drop` names, or whose call failed,
+    so that the gate could not be evaluated.
+    """
+    end = run.state.steps.get(step)
+    records = end.gates if end is not None else ()
+    stopped = {record.index for record in records if record.has_failed and _lets_drop(run, record)}
+    items: Mapping[int, ItemFinished] = run.state.items.get(step) or {}
+    stopped |= {index for index, item in items.items() if item.error is not None}
+    return [label for index, label in enumerate(item_labels(run, step)) if index in stopped]
 
 
 def failed_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
@@ -261,7 +286,7 @@ def _is_evaluated_again(record: GateRecord, run: ReviewedRun) -> bool:
     item that it had failed on.
 
     Only then the old verdict no longer counts; the new records say whether the gate passed. A list
-    without the item lifts no gate, unless the goal lets items be left out. See
+    without the item lifts no gate, unless the goal lets items of it be left out. See
     `docs/explanation/recovery.md`.
     """
     successor = run.replaced.get(record.step)
@@ -273,7 +298,8 @@ def _is_evaluated_again(record: GateRecord, run: ReviewedRun) -> bool:
         for newer in end.gates
         if _template_gate(newer) == _template_gate(record) and newer.verdict != "not_evaluated"
     }
-    if record.index is None or _may_drop(run, record.step, successor):
+    may_lack = _may_drop_all(run, record.step, successor) or _lets_drop(run, record)
+    if record.index is None or may_lack:
         return bool(evaluated)
     labels = item_labels(run, record.step)
     if end.items is None or record.index >= len(labels):
