@@ -158,6 +158,19 @@ async def test_a_header_counts_from_the_trusted_proxy_alone(
     assert (answer.json()[:3] if answer.status_code == 200 else None) == told
 
 
+async def test_whom_a_proxy_names_and_the_settings_do_not_know_is_told_so() -> None:
+    proxy = PROXY.model_copy(update={"role": None})
+    async with guarded(PageAccess(PEOPLE, proxy), peer="10.0.0.7") as client:
+        answers = [
+            await client.get("/", headers={"X-Forwarded-User": "eve", "Accept": kind})
+            for kind in ("text/html", "text/plain")
+        ]
+
+    for answer in answers:
+        assert answer.status_code == 401
+        assert "eve is not among the people of this page" in answer.text
+
+
 async def test_a_header_that_comes_twice_names_nobody() -> None:
     twice = [("X-Forwarded-User", "bob"), ("X-Forwarded-User", "ada")]
     async with guarded(PageAccess(PEOPLE, PROXY), peer="10.0.0.7") as client:

@@ -167,7 +167,10 @@ class AccessGuard:
             return self._begin_session(request, shown, _without_token(request))
         viewer, is_ambient = self._viewer_of(request)
         if viewer is None:
-            return _sign_in_page(request)
+            # A token is no mend for whom the proxy has named: the settings do not know them.
+            refused = self._access.name_by_proxy(request)
+            reason = "" if refused is None else f"{refused} is not among the people of this page."
+            return _sign_in_page(request, reason)
         set_viewer(request, viewer)
         # What the browser adds by itself proves nothing about whose page has asked.
         if is_change and is_ambient and not is_own:
@@ -283,7 +286,7 @@ def _refusal(request: Request, code: int, reason: str) -> Response:
 
 def _sign_in_page(request: Request, error: str = "") -> Response:
     if "text/html" not in request.headers.get("accept", ""):
-        reason = (
+        reason = error or (
             "open the address that the command printed, with its token, or send a token as"
             " `Authorization: Bearer TOKEN`"
         )

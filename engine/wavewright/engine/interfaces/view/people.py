@@ -145,6 +145,15 @@ class PageAccess:
         """Return whom the trusted proxy names; None where a request is not from there, names nobody
         or somebody who may do nothing.
         """
+        name = self.name_by_proxy(request)
+        if self.proxy is None or name is None:
+            return None
+        known = self.people.get(name)
+        role = self.proxy.role if known is None else known.role
+        return None if role is None else Viewer(role, name, "proxy")
+
+    def name_by_proxy(self, request: Request) -> str | None:
+        """Return the name that the trusted proxy gives, be it that of somebody who may do nothing."""
         if self.proxy is None or request.client is None or not self.is_proxy(request.client.host):
             return None
         names = request.headers.getlist(self.proxy.header)
@@ -152,12 +161,9 @@ class PageAccess:
         if len(names) != 1:
             return None
         try:
-            name = valid_person_name(names[0])
+            return valid_person_name(names[0])
         except ValueError:
             return None
-        known = self.people.get(name)
-        role = self.proxy.role if known is None else known.role
-        return None if role is None else Viewer(role, name, "proxy")
 
 
 def below_prefix(scope: Scope, prefix: str) -> Scope:
