@@ -7,8 +7,9 @@ import tracemalloc
 from collections.abc import Iterator
 
 import pytest
+from pydantic import ValidationError
 
-from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.plan import Plan, Retry, Step
 from wavewright.planner.types import StepId
 
 STEPS = 2_000
@@ -68,3 +69,14 @@ def test_steps_differ_in_their_values_alone() -> None:
     assert step(1) == step(1)
     assert step(1) != step(2)
     assert list(step(1).model_dump()) == list(Step.model_fields)
+
+
+@pytest.mark.parametrize("name", ["transiant", "time_out", "outputs"])
+def test_a_misspelt_kind_of_error_is_no_class_of_exceptions(name: str) -> None:
+    with pytest.raises(ValidationError, match="did you mean"):
+        Retry(on=(name,))
+
+
+@pytest.mark.parametrize("name", ["transient", "any", "TimeoutError", "gaierror", "Any"])
+def test_kinds_and_classes_of_exceptions_are_tried_again(name: str) -> None:
+    assert Retry(on=(name,)).on == (name,)

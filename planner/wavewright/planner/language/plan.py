@@ -22,6 +22,7 @@ from pydantic import (
     model_validator,
 )
 
+from wavewright.config.errors import did_you_mean
 from wavewright.config.value_types import Seconds
 from wavewright.planner.types import (
     FIELD_PATH_PATTERN,
@@ -90,6 +91,10 @@ Names = Annotated[frozenset[str], Field(strict=False), SORTED]
 """Names without an order."""
 
 
+RETRIED_KINDS: Final = ("transient", "timeout", "output", "any")
+"""Kinds of errors that `retry.on` names; other names in it are those of exception classes."""
+
+
 class Retry(DocumentModel, defer_build=False):
     """How often and how patiently a failed call is tried again; see `docs/reference/retries.md`.
 
@@ -112,6 +117,17 @@ class Retry(DocumentModel, defer_build=False):
     """Error kinds that are tried again: `transient`, `timeout`, `output`, `any`, or names of
     exception classes.
     """
+
+    @field_validator("on")
+    @classmethod
+    def _is_no_misspelt_kind(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Refuse what is nearly one of the kinds: as the name of a class it would match nothing."""
+        for name in names:
+            near = None if name in RETRIED_KINDS else did_you_mean(name, RETRIED_KINDS)
+            if near is not None and name.islower():
+                msg = f"{name!r} is no kind of error; {near}"
+                raise ValueError(msg)
+        return names
 
     @model_serializer(mode="wrap")
     def _state_attempts(self, others: SerializerFunctionWrapHandler) -> dict[str, object]:
