@@ -47,6 +47,12 @@ def paths(found: list[PageMatch]) -> list[str]:
     return [match.path for match in found]
 
 
+def test_a_file_of_windows_is_found_by_its_letters(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_bytes("<main>Where Zoë lives</main>".encode("cp1252"))
+
+    assert paths(FolderIndex(tmp_path).search("Zoë", 5)) == ["a.html"]
+
+
 def test_pages_of_each_kind_are_found_by_stems_of_their_words(
     tmp_path: Path, write: WriteFile
 ) -> None:

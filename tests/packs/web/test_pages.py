@@ -121,6 +121,7 @@ def test_a_short_page_without_a_main_element_is_its_body() -> None:
         pytest.param(
             "<main>Zoë</main>".encode(), "text/html; charset=unicode_escape", id="no encoding"
         ),
+        pytest.param("<main>Zoë</main>".encode("cp1252"), "text/html", id="nothing, in Windows"),
     ],
 )
 def test_the_encoding_is_found(content: bytes, content_type: str) -> None:
@@ -129,6 +130,8 @@ def test_the_encoding_is_found(content: bytes, content_type: str) -> None:
 
 def test_bytes_that_do_not_fit_are_replaced() -> None:
     assert read(b"<main>a\xffb</main>").text == "a\ufffdb"
+    assert read("<main>Zoë a".encode() + b"\xeb b</main>").text == "Zoë a\ufffd b"
+    assert read("<main>Zoë</main>".encode("cp1252"), "text/html; charset=utf-8").text == "Zo\ufffd"
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from wavewright.packs.lore.run_data import (
 from wavewright.packs.lore.settings import DIRECT, LoreSettings, SourceTiers, Topic
 from wavewright.packs.web.addresses import MAX_URL_LENGTH, AddressRefused, read_address
 from wavewright.packs.web.guarded_client import WebAnswer
-from wavewright.packs.web.pages import CrawlExecuted, read_answer
+from wavewright.packs.web.pages import CrawlExecuted, decode, read_answer
 from wavewright.packs.web.reader import shared_reader
 from wavewright.packs.web.search import Search, SearchExecuted, open_search
 from wavewright.packs.web.settings import LocalSearch
@@ -193,7 +193,7 @@ class PageGathering:
         emit(CrawlExecuted(read.url, len(read.text), round(time.monotonic() - begun, 3)))
         page: JsonObject = {"url": read.url, "title": read.title, "text": read.text}
         if keeps_html:
-            page["html"] = answer.content.decode("utf-8", "replace")
+            page["html"] = decode(answer)
         data.write(content_name(topic), key, page)
         reference = self.tiers.reference(read.url, answer.fetched_at)
         data.write(SOURCES, key, reference.model_dump(mode="json"))

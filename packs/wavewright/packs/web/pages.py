@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict
 
 from wavewright.packs.web.addresses import MAX_URL_LENGTH
 from wavewright.packs.web.guarded_client import WebAnswer
+from wavewright.packs.web.index import decode_unlabelled
 from wavewright.packs.web.processes import ProcessEndedError, call_in_process
 from wavewright.tools import LogEvent, ToolError
 
@@ -202,16 +203,19 @@ def _base_url(tree: LexborHTMLParser, answer: WebAnswer) -> str:
 
 
 def decode(answer: WebAnswer) -> str:
-    """Return a text, decoded by its byte order mark, header or `meta` element, else as UTF-8."""
+    """Return a text, decoded by its byte order mark, header or `meta` element, else as UTF-8 or
+    Windows-1252 (`decode_unlabelled`).
+    """
     for mark, encoding in _BYTE_ORDER_MARKS.items():
         if answer.content.startswith(mark):
             return answer.content.decode(encoding, "replace")
     in_header = _HEADER_CHARSET.search(answer.headers.get("content-type", ""))
     in_page = _META_CHARSET.search(answer.content[:2048])
     named = [in_header[1]] if in_header else [in_page[1].decode("ascii")] if in_page else []
-    return answer.content.decode(
-        next(filter(None, map(_known_encoding, named)), "utf-8"), "replace"
-    )
+    known = next(filter(None, map(_known_encoding, named)), None)
+    if known is None:
+        return decode_unlabelled(answer.content)
+    return answer.content.decode(known, "replace")
 
 
 def _known_encoding(label: str) -> str | None:
