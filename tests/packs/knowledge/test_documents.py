@@ -91,6 +91,30 @@ def test_a_folder_is_read_with_all_that_is_in_it(tmp_path: Path) -> None:
     assert "Ash Mill burned down." in found.chunks[-1].text
 
 
+def test_a_document_without_text_is_left_out_and_an_empty_file_is_read(tmp_path: Path) -> None:
+    pytest.importorskip("pypdf")
+    (tmp_path / "a.pdf").write_bytes(pdf(""))
+    (tmp_path / "b.html").write_text("<title>B</title><nav>Menu</nav><main> </main>")
+    (tmp_path / "c.md").write_text(" \n")
+
+    with pytest.raises(ToolError, match=r"a\.pdf: its pages have no text.*; c\.md is empty\n"):
+        read(tmp_path, folder=".")
+    (tmp_path / "d.md").write_text("Ash Mill burned down.")
+    found = read(tmp_path, folder=".")
+
+    assert [one.name for one in found.read] == ["c.md", "d.md"]
+    assert [(one.document, one.reason) for one in found.left_out] == [
+        ("a.pdf", "its pages have no text, as those of a scan: make it searchable first"),
+        ("b.html", "no text was found in it"),
+    ]
+
+
+def test_a_text_of_windows_keeps_its_letters(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("Jürgen Müller’s Café\n".encode("cp1252"))
+
+    assert read(tmp_path, folder=".").chunks[0].text.strip() == "Jürgen Müller’s Café"
+
+
 def test_what_setting_has_done_to_words_of_a_pdf_is_undone() -> None:
     assert unset_text(
         "the of\ufb01cial inter-\nnational \ufb02eet of Joliot-\nCurie in 1914-\n1918, a well-\nknown "

@@ -58,6 +58,11 @@ _TYPES: Final = {
 over.
 """
 
+_WITHOUT_TEXT: Final = {
+    "application/pdf": "its pages have no text, as those of a scan: make it searchable first"
+}
+"""Why a document without text is left out, by its media type."""
+
 
 class LeftOutDocument(BaseModel):
     """A document that could not be read."""
@@ -122,7 +127,10 @@ class DocumentReader:
                 left_out.append(LeftOutDocument(document=answer.url, reason=str(error)))
         chunks = await anyio.to_thread.run_sync(self._chunks, documents)
         if not chunks:
-            reasons = "; ".join(f"{one.document}: {one.reason}" for one in left_out[:3])
+            reasons = "; ".join(
+                [f"{one.document}: {one.reason}" for one in left_out[:3]]
+                + [f"{one.name} is empty" for one in documents[:3]]
+            )
             raise ToolError(
                 f"there is no document with any text in it: {reasons or 'none was named or found'}",
                 hint=f"files that are read end with {', '.join(_TYPES)}, and lie below {self.root}",
@@ -232,6 +240,9 @@ async def _read(answer: WebAnswer) -> TextDocument:
             )
         page = await read_answer(answer)
         text, title = page.text, markdown_title(page.text) or page.title
+    # An empty file says nothing, and is read; of another one something is missing.
+    if not text.strip() and answer.content.strip():
+        raise ToolError(_WITHOUT_TEXT.get(answer.content_type, "no text was found in it"))
     return TextDocument(
         name, title.strip() or PurePosixPath(name).stem.replace("-", " ").replace("_", " "), text
     )
