@@ -119,6 +119,7 @@ def test_an_alias_bomb_ends_in_one_fault() -> None:
     [
         pytest.param("a:\n\t- b", "indent with spaces: YAML takes no tabs", id="tab"),
         pytest.param("a: b: c", "quote text that holds ': '", id="colon"),
+        pytest.param("a: ${b ? c : d}", "quote text that holds ': '", id="colon of a choice"),
         pytest.param("a: {code: ${item.code}}", None, id="reference in braces"),
     ],
 )

@@ -286,10 +286,10 @@ def _syntax_hint(message: str, text: str, offset: int) -> str:
     line = text[line_start : line_end if line_end >= 0 else len(text)]
     if "\t" in line:
         return "indent with spaces: YAML takes no tabs"
-    if "${" in line:
-        return _QUOTE_REFERENCE
     if "mapping values are not allowed" in message:
         return "quote text that holds ': '"
+    if "${" in line:
+        return _QUOTE_REFERENCE
     if "block collection" in message or "block mapping" in message:
         return "indent what belongs to one list or object by the same number of spaces"
     if "flow" in message:
