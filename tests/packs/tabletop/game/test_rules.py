@@ -102,6 +102,12 @@ def test_a_sale_costs_its_price_and_a_potion_heals_and_ends_poison() -> None:
     assert not drunk.player.conditions
 
 
+def test_a_potion_heals_no_more_than_was_lost() -> None:
+    events = events_of_call(new_state(), "give", {"item": "healing potion", "receiver": "player"})
+
+    assert HitPointsChanged("player", 0, "healing potion") in events
+
+
 def test_an_ally_joins_for_its_wages_follows_and_fights() -> None:
     state = after(new_state(), *HIRED, *TO_MINE, ("start_combat", {}))
 

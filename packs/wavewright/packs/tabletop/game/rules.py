@@ -240,7 +240,9 @@ class GameRules:
 
     def _heal(self, taker: Creature, item: str, dice: DiceExpression) -> None:
         play = self.play
-        healed = play.roll(taker.id, dice, item).total
+        rolled = play.roll(taker.id, dice, item).total
+        # Nobody regains more than was lost.
+        healed = min(rolled, taker.max_hit_points - taker.hit_points)
         play.emit(
             happened.Consumed(taker.id, item), happened.HitPointsChanged(taker.id, healed, item)
         )
