@@ -172,6 +172,16 @@ def test_the_number_of_an_item_is_not_taken_for_its_position(items: list[Json], 
     assert found.missing_data == (f"a[{label}]: these items failed (tool): gone",)
 
 
+def test_no_reason_of_one_item_stands_for_another() -> None:
+    plan = plan_of({"id": "a", "for_each": [*"uvwxyz"], "min_ok": 1})
+    fails = [Fails("gone"), Fails("moved"), Fails("gone"), Fails("shut"), Fails("lost")]
+    found = review(run_plan(plan, {"a": [1, *fails]}))
+
+    assert found.missing_data == (
+        "a[v, w, x, y, z]: these items failed (tool): gone; moved; shut; and 1 other reason",
+    )
+
+
 def test_an_empty_terminal_output_is_missing() -> None:
     nothing: list[Json] = [None, "", [], {}]
     for empty in nothing:

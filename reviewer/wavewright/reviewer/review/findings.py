@@ -28,6 +28,7 @@ from typing import Final, TypeAlias
 from wavewright.executor.events.state import SUCCESSES, written_data
 from wavewright.executor.events.types import ErrorKind, GateRecord, ItemFinished, StepStatus
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import repoint_step, template_gate_of
@@ -254,8 +255,8 @@ def step_problems(run: ReviewedRun) -> tuple[StepProblem, ...]:
     """Return the steps that failed, were blocked or cancelled, never ended or have failed items, in
     plan order.
     """
-    counted = (step for step in run.plan.steps if step.id not in run.replaced)
-    problems = (_step_problem(run, step) for step in counted)
+    steps = (step for step in run.plan.steps if step.id not in run.replaced)
+    problems = (_step_problem(run, step) for step in steps)
     return tuple(problem for problem in problems if problem is not None)
 
 
@@ -268,17 +269,29 @@ def _step_problem(run: ReviewedRun, step: Step) -> StepProblem | None:
         return None
     items: Mapping[int, ItemFinished] = run.state.items.get(step.id) or {}
     errors = {index: item.error for index, item in sorted(items.items()) if item.error is not None}
-    # The step's own error says more of its end than that of an item.
-    error = end.error or next(iter(errors.values()), None)
+    # The step's own error says more of its end than those of its items.
+    told = [end.error] if end.error else [*errors.values()]
+    messages = [*dict.fromkeys(error.message for error in told)]
+    hints = dict.fromkeys(error.hint for error in told if error.hint)
     return StepProblem(
         step=step.id,
         status=end.status,
         optional=step.optional,
-        error=error.kind if error else None,
-        message=shorten((error.message if error else None) or end.reason or end.status, 300),
-        hint=error.hint if error else None,
+        error=told[0].kind if told else None,
+        message=_reasons(messages) or shorten(end.reason or end.status, 300),
+        hint="; ".join([*hints][:_MAX_REASONS]) or None,
         labels=_failed_item_labels(run, step.id, [*errors]),
     )
+
+
+_MAX_REASONS: Final = 3
+
+
+def _reasons(messages: Sequence[str]) -> str:
+    """Return why items failed: no reason of one of them stands for the others."""
+    shown = [shorten(message, 300) for message in messages[:_MAX_REASONS]]
+    left = len(messages) - len(shown)
+    return "; ".join([*shown, f"and {counted(left, 'other reason')}"] if left else shown)
 
 
 def _is_evaluated_again(record: GateRecord, run: ReviewedRun) -> bool:
