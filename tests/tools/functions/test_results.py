@@ -276,6 +276,19 @@ def test_a_table_that_would_lose_a_value_is_refused(build: Callable[[Any], objec
         call(make_tool(give))
 
 
+@pytest.mark.parametrize("column", [["a", float("nan")], [1.0, None]])
+def test_a_table_with_gaps_is_refused_with_what_fills_them(column: list[object]) -> None:
+    pandas: Any = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"gap": column})
+
+    with pytest.raises(ToolError, match="it holds nan") as refused:
+        written_as_json({"rows": frame}, "it")
+
+    assert "where(frame.notna(), None)" in (refused.value.hint or "")
+    filled = frame.astype(object).where(frame.notna(), None)
+    assert written_as_json(filled, "it") == [{"gap": column[0]}, {"gap": None}]
+
+
 def test_records_of_numpy_keep_their_names_at_any_depth() -> None:
     numpy: Any = pytest.importorskip("numpy")
     point = [("at", [("x", int), ("y", int)]), ("n", int)]

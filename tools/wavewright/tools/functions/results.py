@@ -62,16 +62,16 @@ def written_as_json(value: object, owner: str, adapter: TypeAdapter[object] | No
         if _has_missing(value):
             raise ToolError(
                 f"{owner} holds a missing value of pandas, which JSON has no form for",
-                hint="give None in its place: `frame.astype(object).where(frame.notna(), None)`",
+                hint=_FILL_WITH_NONE,
             ) from error
         raise ToolError(
             f"{owner} cannot be written as JSON: {error}",
             hint="give dicts, lists, text, numbers, dates, dataclasses or pydantic models",
         ) from error
-    if _require_unchanged(written, owner):
+    if _require_unchanged(written, owner, value):
         # pydantic writes NaN and infinities in values of no known type as null.
         dumped = adapter.dump_python(value, warnings="none", fallback=as_plain_value)
-        _require_unchanged(dumped, owner)
+        _require_unchanged(dumped, owner, value)
     return completed(value, written, owner)
 
 
@@ -81,9 +81,17 @@ _MISSING: Final = frozenset({"NaTType", "NAType"})
 """Types of what pandas says in place of a value."""
 
 
-def _require_unchanged(value: object, owner: str) -> bool:
+_FILL_WITH_NONE: Final = "give None in its place: `frame.astype(object).where(frame.notna(), None)`"
+
+
+def _require_unchanged(value: object, owner: str, given: object) -> bool:
     """Raise where a number is NaN or infinite, as JSON has neither, and where a text holds half a
     character, which no file and no database can; return whether a value holds null.
+
+    Args:
+        value: What is written of the value that was `given`.
+        owner: Whose value it is, for messages.
+        given: The value of Python.
     """
     todo: list[object] = [value]
     holds_null = False
@@ -91,9 +99,11 @@ def _require_unchanged(value: object, owner: str) -> bool:
         node = todo.pop()
         if isinstance(node, float):
             if not math.isfinite(node):
+                # In a column of pandas NaN also stands for a text that is missing.
+                is_missing = math.isnan(node) and _has_missing(given)
                 raise ToolError(
                     f"{owner} holds {node}, which JSON has no form for",
-                    hint="give None where there is no number",
+                    hint=_FILL_WITH_NONE if is_missing else "give None where there is no number",
                 )
         elif isinstance(node, str):
             if _has_half_character(node):
