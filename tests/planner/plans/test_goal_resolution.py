@@ -193,6 +193,20 @@ def test_whatever_a_template_names_has_to_exist() -> None:
     ]
 
 
+def test_only_tools_that_there_are_are_suggested_to_a_template() -> None:
+    template = template_of(
+        available_tools=[{"name": "prize"}], rules={"data_tools": ["price"], "may_fail": ["prce"]}
+    )
+
+    found = check_template(template, {"price": ToolSignature(name="price")})
+
+    assert [one.hint for one in found] == [
+        "did you mean 'price'?",
+        "add it to `available_tools`",
+        "did you mean 'price'?",
+    ]
+
+
 def test_a_template_names_parameters_that_its_tools_take() -> None:
     def recipe(param: str, **of: str) -> dict[str, object]:
         return {"reason": "stale", "set_params": {param: True}, **of}

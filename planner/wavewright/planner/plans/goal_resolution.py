@@ -8,7 +8,7 @@ reported at its place in the job.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pydantic import ValidationError
@@ -120,7 +120,7 @@ def check_template(template: GoalTemplate, tools: Mapping[str, ToolSignature]) -
     """Return what is wrong with a goal template, with places in it: whatever it names has to exist."""
     return [
         *_template_tools(template, tools),
-        *unknown_names(template),
+        *unknown_names(template, tools),
         *_template_params(template, tools),
         *_template_gates(template),
         *_template_targets(template),
@@ -319,13 +319,20 @@ def _template_tools(
             )
 
 
-def unknown_names(template: GoalTemplate) -> Iterator[Diagnostic]:
+def unknown_names(
+    template: GoalTemplate, tools: Collection[str] | None = None
+) -> Iterator[Diagnostic]:
     """Yield the names in a template of what it does not have: tools in rules and gates that it does
     not allow, gates of recipes, and fields of the result. What is said of them would hold of
     nothing, in silence.
+
+    Args:
+        template: The template.
+        tools: Names of the tools that there are, where they are known; no other one is suggested.
     """
     rules = template.rules
     allowed = {tool.name for tool in template.available_tools}
+    known = allowed if tools is None else tools
     named = [
         *(("/rules/data_tools", name) for name in sorted(rules.data_tools)),
         *(("/rules/analysis_tools", name) for name in sorted(rules.analysis_tools)),
@@ -344,11 +351,13 @@ def unknown_names(template: GoalTemplate) -> Iterator[Diagnostic]:
     ]
     for pointer, name in named:
         if name not in allowed:
+            is_there = tools is not None and name in tools
+            nearest = suggest_name(name, known, what="tools")
             yield make_diagnostic(
                 "E202",
                 pointer,
                 f"the goal template speaks of {name!r}, which it does not allow",
-                suggest_name(name, allowed, what="its tools"),
+                "add it to `available_tools`" if is_there else nearest,
             )
     yield from _template_recipes(template)
     yield from _template_allow_literals(template)

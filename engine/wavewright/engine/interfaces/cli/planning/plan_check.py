@@ -415,7 +415,8 @@ def _check_template(document: Document, options: CheckOptions, goal: Goal) -> Ch
     """Check what a goal template says of tools, rules and gates; its plan, if it has one, is not
     checked.
     """
-    tools = _tools(options, None, goal)
+    # With no steps the tools are those of the template, and all where one of them does not exist.
+    tools = _tools(options, Plan(steps=()), goal)
     # Inputs that a template does not declare come with a job.
     knows_inputs = "properties" in goal.inputs_schema
     found = check_template(read_model(document, GoalTemplate), tools) + [
