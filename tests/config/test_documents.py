@@ -224,6 +224,18 @@ def test_a_missing_file_is_answered_with_near_names(tmp_path: Path) -> None:
     ]
 
 
+def test_a_file_that_a_document_names_is_answered_with_a_path_to_write_there(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "harvest.yaml").touch()
+    (tmp_path / "jobs").mkdir()
+
+    with pytest.raises(DocumentError) as caught:
+        read_document_file(tmp_path / "jobs/../harvst.yaml", named_from=tmp_path / "jobs")
+
+    assert caught.value.faults[0].hint == "did you mean '../harvest.yaml'?"
+
+
 def test_a_folder_is_answered_with_the_files_in_it(tmp_path: Path) -> None:
     (tmp_path / "harvest.yaml").touch()
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -261,8 +262,16 @@ def _encoding_guess(content: bytes) -> str:
     return "it looks like Latin-1, Windows-1252 or no text at all"
 
 
-def read_document_file(path: Path, *, limits: ReadLimits = DEFAULT_LIMITS) -> Document:
+def read_document_file(
+    path: Path, *, limits: ReadLimits = DEFAULT_LIMITS, named_from: Path | None = None
+) -> Document:
     """Read a file of JSON, YAML or TOML.
+
+    Args:
+        path: The file.
+        limits: How much is read.
+        named_from: The folder from which a document names the file: a hint gives paths to write
+            there.
 
     Raises:
         DocumentError: the file cannot be read, or is no such document.
@@ -276,11 +285,14 @@ def read_document_file(path: Path, *, limits: ReadLimits = DEFAULT_LIMITS) -> Do
     ...     read_document_file(file).value
     {'concurrency': 4}
     """
-    return read_document(read_bytes(path, limits), str(path), limits=limits)
+    return read_document(read_bytes(path, limits, named_from), str(path), limits=limits)
 
 
-def read_bytes(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> bytes:
-    """Return the content of a file, one byte more than the limit at most.
+def read_bytes(
+    path: Path, limits: ReadLimits = DEFAULT_LIMITS, named_from: Path | None = None
+) -> bytes:
+    """Return the content of a file, one byte more than the limit at most; the arguments are those of
+    `read_document_file`.
 
     Raises:
         DocumentError: the file cannot be read.
@@ -289,19 +301,21 @@ def read_bytes(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> bytes:
         with path.open("rb") as file:
             return file.read(limits.max_bytes + 1)
     except (OSError, ValueError) as error:
-        fault = DocumentFault("unreadable_file", *_file_error(path, error))
+        fault = DocumentFault("unreadable_file", *_file_error(path, error, named_from))
         raise DocumentError(Source(str(path), ""), (fault,)) from error
 
 
-def _file_error(path: Path, error: OSError | ValueError) -> tuple[str, None, str, str | None]:
+def _file_error(
+    path: Path, error: OSError | ValueError, named_from: Path | None
+) -> tuple[str, None, str, str | None]:
     """Return message, span, pointer and hint."""
     hint: str | None = None
     if isinstance(error, FileNotFoundError):
         message = f"there is no file {str(path)!r}"
-        hint = _similar_files(path)
+        hint = _similar_files(path, named_from)
     elif isinstance(error, IsADirectoryError):
         message = f"{str(path)!r} is a folder"
-        hint = _list_folder(path)
+        hint = _list_folder(path, named_from)
     elif isinstance(error, PermissionError):
         message = f"{str(path)!r} may not be read"
         hint = "give yourself permission to read it"
@@ -311,25 +325,31 @@ def _file_error(path: Path, error: OSError | ValueError) -> tuple[str, None, str
     return message, None, "", hint
 
 
-def _similar_files(path: Path) -> str | None:
+def _similar_files(path: Path, named_from: Path | None) -> str | None:
     try:
         if not path.parent.is_dir():
             return f"there is no folder {str(path.parent)!r} either"
         names = sorted(entry.name for entry in path.parent.iterdir())
     except OSError:
         return None
-    near = [repr(str(path.parent / name)) for name in similar_names(path.name, names, 3)]
+    near = [
+        _quoted_path(path.parent / name, named_from) for name in similar_names(path.name, names, 3)
+    ]
     return f"did you mean {' or '.join(near)}?" if near else None
 
 
-def _list_folder(path: Path) -> str:
+def _quoted_path(path: Path, named_from: Path | None) -> str:
+    return repr(str(path) if named_from is None else os.path.relpath(path, named_from))
+
+
+def _list_folder(path: Path, named_from: Path | None) -> str:
     try:
         names = sorted(
             entry.name for entry in path.iterdir() if entry.suffix in {".json", *_YAML_SUFFIXES}
         )
     except OSError:
         names = []
-    some = ", ".join(repr(str(path / name)) for name in names[:3])
+    some = ", ".join(_quoted_path(path / name, named_from) for name in names[:3])
     return f"name a file in it, such as {some}" if some else "name a file of JSON or YAML"
 
 

@@ -261,7 +261,7 @@ def _read_sub_plan(name: str, folder: Path, settings: Settings) -> SubPlan:
         raise DocumentError(Source(name, ""), (fault,))
     path = Path(os.path.normpath(path))
     _check_stays_inside(name, path, folder, settings)
-    document = read_document_file(path)
+    document = read_document_file(path, named_from=folder)
     if not is_template(document):
         text = read_plan_document(document)
         if text.plan is None:

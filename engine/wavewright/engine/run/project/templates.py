@@ -107,7 +107,7 @@ def read_named_document(path: Path, pointer: str, document: Document) -> Documen
     name.
     """
     try:
-        content = read_bytes(path)
+        content = read_bytes(path, named_from=Path(document.source.name).parent)
     except DocumentError as error:
         faults = tuple(
             replace(fault, pointer=pointer, span=document.nearest_span(pointer))
