@@ -328,6 +328,21 @@ def test_a_list_that_may_be_too_short_is_a_warning(value: str, said: str) -> Non
     assert said in warning
 
 
+def test_where_a_stop_holds_decides_what_a_list_has() -> None:
+    last = "${steps.a.names[0]}"
+    stop: JsonObject = {"when": "steps.a.names.size() == 0", "result": last}
+
+    [warning] = warnings_of("x", result=last, stop=stop)
+
+    assert "'steps.a.names' may be empty" in warning
+    assert warnings_of("x", result=last, stop={**stop, "result": ""}) == []
+    assert (
+        warnings_of("x", result=last, stop={"when": "!(steps.a.names.size() > 0)", "result": 1})
+        == []
+    )
+    assert len(warnings_of("x", result="", stop=stop)) == 1
+
+
 @pytest.mark.parametrize(
     ("value", "plan"),
     [

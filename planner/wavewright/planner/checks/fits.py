@@ -83,7 +83,7 @@ def _misuses(subject: CheckContext, lists_of_null: Collection[StepId]) -> Iterat
                 types = subject.types.part_types(
                     use.expression.strip(), use.role, gated, output=output
                 )
-                yield from _usesin(use, types, of_plan, ())
+                yield from _usesin(use, types, of_plan | _facts_of_stop(subject, text), ())
 
 
 def _uses_that_can_fail(texts: Iterable[ExpressionText]) -> Iterator[ExpressionUse]:
@@ -194,11 +194,27 @@ def _facts_of_step(subject: CheckContext, step: Step) -> Facts:
     return facts
 
 
+def _facts_of_stop(subject: CheckContext, text: ExpressionText) -> Facts:
+    """Return what is known where a text is computed: the result where the plan did not stop, that of
+    `stop` where it did.
+    """
+    stop = subject.plan.stop
+    if stop is None or text.role != "result":
+        return NO_FACTS
+    if text.pointer.startswith("/stop"):
+        return _facts_where(subject, stop.when, "cap", None)
+    try:
+        condition = bare_expression(stop.when).expression
+    except ExpressionError:
+        return NO_FACTS
+    return _facts_where(subject, f"!({condition})", "cap", None)
+
+
 def _facts_where(
     subject: CheckContext,
     condition: str,
     role: ExpressionRole,
-    step: Step,
+    step: Step | None,
     output: JsonSchema | None = None,
 ) -> Facts:
     """Return what is known where a condition holds."""
