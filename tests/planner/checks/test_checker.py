@@ -324,6 +324,24 @@ def test_a_conditional_step_may_be_absent_as_well() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("schema", "hint"),
+    [
+        ({"type": "objekt"}, None),
+        (
+            {"$ref": "https://example.org/row.json"},
+            "references inside a schema must stay inside it; nothing is fetched",
+        ),
+    ],
+)
+def test_only_a_schema_with_references_is_told_where_they_lead(
+    schema: dict[str, Any], hint: str | None
+) -> None:
+    [fault] = check(plan_of(A_PRICE, gates=[{"id": "g", "on": "a", "schema": schema}]), None, TOOLS)
+
+    assert (fault.code, fault.pointer, fault.hint) == ("E123", "/gates/0/schema", hint)
+
+
 def test_a_list_is_read_before_the_condition_on_its_items_is_asked() -> None:
     prices = {"id": "many", "tool": "prices", "when": "1 < 2"}
     each = {

@@ -42,6 +42,13 @@ _RESERVED = frozenset(
         "package", "namespace", "return", "var", "void", "while",
     }
 )  # fmt: skip
+_HINTS_OF_RESERVED = {
+    **dict.fromkeys(("if", "else"), "write condition ? value : other"),
+    **dict.fromkeys(("for", "while", "loop"), "write list.map(x, …) or list.filter(x, …)"),
+    **dict.fromkeys(
+        ("let", "var", "const"), "write cel.bind(x, value, …), or a name in the plan's `let`"
+    ),
+}
 _LITERAL_KEYWORDS = frozenset({"in", "true", "false", "null"})
 
 
@@ -276,7 +283,10 @@ class _ExpressionParser:
             return LiteralValue(start, end, 1, "null", None)
         if name == "in" or name in _RESERVED:
             raise ExpressionError(
-                "bad_expression", f"'{name}' is a reserved word, not a name", start
+                "bad_expression",
+                f"'{name}' is a reserved word, not a name",
+                start,
+                _HINTS_OF_RESERVED.get(name),
             )
         if not self._takes("("):
             return Identifier(start, end, 1, name)

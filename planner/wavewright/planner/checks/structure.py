@@ -7,6 +7,7 @@ against the limit of waves. The faults of E1 that concern the text are found whi
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -105,12 +106,11 @@ def _check_gate(subject: CheckContext, gate: Gate, pointer: str) -> Iterator[Dia
         try:
             validator_of(gate.schema_)
         except InvalidSchemaError as error:
-            yield make_diagnostic(
-                "E123",
-                f"{pointer}/schema",
-                f"the schema of gate {gate.id!r} is no JSON Schema: {error}",
-                "references inside a schema must stay inside it; nothing is fetched",
-            )
+            message = f"the schema of gate {gate.id!r} is no JSON Schema: {error}"
+            hint = None
+            if "$ref" in json.dumps(gate.schema_):
+                hint = "references inside a schema must stay inside it; nothing is fetched"
+            yield make_diagnostic("E123", f"{pointer}/schema", message, hint)
     if gate.fresh_within is not None:
         yield from _check_freshness(subject, gate, pointer)
 

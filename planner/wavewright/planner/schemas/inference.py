@@ -348,7 +348,11 @@ class TypeInference:
             message += " does not exist"
         else:
             message = f"{node.function}() does not take {given}"
-        return self._refuse(message, node.name_start, function_usage(node.function))
+        hint = function_usage(node.function)
+        if target is not None and target.kind == "string" and node.function.startswith("get"):
+            # What begins so asks for a part of a time.
+            hint = f"make it a timestamp: timestamp({self._snippet(node.target or node)})"
+        return self._refuse(message, node.name_start, hint)
 
     def _check_elements(self, node: FunctionCall, scope: _Locals) -> None:
         """Refuse values that are written out side by side where one is not taken, or where they have

@@ -117,11 +117,11 @@ def operator_hint(operator: str, left: SchemaView, right: SchemaView) -> str | N
     kinds = {left.kind, right.kind}
     if operator == "+" and "string" in kinds and not kinds & {"timestamp", "duration"}:
         return 'make both strings with string(…), or write mixed text: "… ${…} …"'
-    if "timestamp" in kinds and "string" in kinds:
-        return "make the string a timestamp: timestamp(…)"
+    if "string" in kinds and kinds & {"timestamp", "duration"} and operator != "in":
+        return _hint_beside_a_time(operator, left, right)
     if operator == "in" and right.kind == "string":
         return "of a string, ask text.contains(part)"
-    if kinds & {"timestamp", "duration"} and kinds & {"string", *NUMERIC}:
+    if kinds & {"timestamp", "duration"} and kinds & NUMERIC:
         return 'write durations as duration("24h")'
     if operator == "%" and "number" in kinds:
         return "'%' takes integers; cut fractions off with int(…)"
@@ -136,6 +136,17 @@ def operator_hint(operator: str, left: SchemaView, right: SchemaView) -> str | N
     if "object" in kinds:
         return _fields_hint(left if left.kind == "object" else right)
     return _OPERATOR_HINTS.get(operator)
+
+
+def _hint_beside_a_time(operator: str, left: SchemaView, right: SchemaView) -> str:
+    """Return what a string has to become beside a timestamp or a duration."""
+    if "timestamp" in (left.kind, right.kind):
+        is_timestamp = operator != "+"  # two timestamps have no sum
+    else:
+        is_timestamp = operator == "+" or (operator == "-" and left.kind == "string")
+    if is_timestamp:
+        return "make the string a timestamp: timestamp(…)"
+    return 'make the string a duration, such as duration("24h")'
 
 
 _ORDER_HINT = "only numbers, strings, times and durations of one kind have an order"
