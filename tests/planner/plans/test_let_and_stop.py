@@ -247,17 +247,47 @@ def test_both_halves_of_what_is_joined_have_their_types() -> None:
 @pytest.mark.parametrize(
     "step",
     [
-        sending("sent", "${1}"),
         fan_out("sent", "${steps.all}", min_ok=1),
         fan_out("sent", "${steps.all}", when="index > 0"),
-        fan_out("sent", "${joined(steps.sent)}"),
     ],
-    ids=["no list", "items may be missing", "chosen by place", "itself"],
+    ids=["items may be missing", "chosen by place"],
 )
 def test_what_cannot_be_joined_is_refused(step: JsonObject) -> None:
     _, faults = with_let(plan_of(step, result="${joined(steps.sent)}"))
 
     assert {fault.code for fault in faults} == {"E314"}
+
+
+@pytest.mark.parametrize(
+    ("joined", "code", "pointer"),
+    [
+        ("joined(steps.one)", "E303", "/result/one"),
+        ("joined(inputs)", "E303", "/result/one"),
+        ("joined(steps.nobody)", "E301", "/result/one"),
+        ("joined(steps.own)", "E311", "/steps/2/for_each"),
+    ],
+)
+def test_what_has_no_items_to_join_is_refused_where_it_stands(
+    joined: str, code: str, pointer: str
+) -> None:
+    own = fan_out("own", f"${{{joined if 'own' in joined else 'steps.all'}}}")
+    plan = plan_of(sending("one", "${1}"), own, result={"one": f"${{{joined}}}"})
+
+    assert (code, pointer) in {
+        (fault.code, fault.pointer) for fault in check(put_in(plan), None, TOOLS)
+    }
+
+
+def test_items_are_joined_wherever_an_expression_may_stand() -> None:
+    pairs = "joined(steps.sent)"
+    plan = plan_of(
+        fan_out("sent", "${steps.all}"),
+        sending("last", "${steps.sent.size()}"),
+        stop={"when": f"{pairs}.size() == 0", "result": f"${{{pairs}}}"},
+        result="${steps.last}",
+    )
+
+    assert codes(plan) == []
 
 
 def test_what_is_said_of_a_name_is_said_in_its_words() -> None:

@@ -13,7 +13,7 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.sub_plan_call import ExpandedPlan, SubPlan
-from wavewright.planner.plans.sub_plans import expand_plan
+from wavewright.planner.plans.sub_plans import expand_plan, needs_expansion
 from wavewright.planner.reading.reader import read_plan
 from wavewright.planner.types import Json, JsonSchema
 
@@ -391,6 +391,20 @@ steps:
     repeat: {{until: "{until}", max: 5}}
 result: ${{steps.again}}
 """
+
+
+def test_a_loop_of_a_step_without_a_plan_is_refused() -> None:
+    expanded = expand(
+        """\
+steps:
+  - {id: sum, tool: sum, params: {rows: []}, repeat: {until: steps.sum > 1, max: 3}}
+"""
+    )
+
+    [fault] = errors(expanded)
+
+    assert (fault.code, fault.pointer) == ("E411", "/steps/0/repeat")
+    assert needs_expansion(expanded.plan)
 
 
 def test_what_is_wrong_with_the_condition_of_a_loop_is_said_once_and_there() -> None:

@@ -102,8 +102,14 @@ def reads_item(value: Json) -> bool:
 def reads_joined(plan: Plan) -> bool:
     """Whether an expression of a plan joins items with what came of them."""
     steps = ((step.params, step.for_each, step.when) for step in plan.steps)
+    loops = [step.repeat for step in plan.steps if step.repeat is not None]
     conditions = (*(gate.check for gate in plan.gates), *(cap.when for cap in plan.caps))
-    values = (*(value for step in steps for value in step), plan.result, plan.let, *conditions)
+    values: list[Json] = [
+        *(value for step in steps for value in step),
+        *(value for loop in loops for value in (loop.until, loop.params)),
+        *((plan.stop.when, plan.stop.result) if plan.stop is not None else ()),
+        *(plan.result, plan.let, *conditions),
+    ]
     return any(_JOINED in text for value in values for _, text in iterate_strings(value))
 
 
@@ -199,11 +205,14 @@ class _Names:
             closed = _CLOSES.match(text, mention.path_end)
             if mention.root == "steps" and mention.name and opened and closed:
                 pairs = self._pairs(mention.name)
-                text = text[: opened.start()] + pairs + text[closed.end() :]
+                if pairs is not None:
+                    text = text[: opened.start()] + pairs + text[closed.end() :]
         return text
 
-    def _pairs(self, name: str) -> str:
-        """Return the expression of a step's items, each with the output that came of it."""
+    def _pairs(self, name: str) -> str | None:
+        """Return the expression of a step's items, each with the output that came of it; None where
+        no such step has items, which the checker then finds at its place.
+        """
         path = step_path(name)
         for number, step in enumerate(self.steps):
             if step.id == name and step.for_each is not None and name not in self._joining:
@@ -212,8 +221,7 @@ class _Names:
                 self._joining.pop()
                 pair = f'{{"item": joined_item, "output": {path}[{JOINED_PLACE}]}}'
                 return f"({items}).transformList({JOINED_PLACE}, joined_item, {pair})"
-        self._refuse("", f"joined({path}) takes a step with `for_each`, and this is none", None)
-        return "[]"
+        return None
 
     def _chosen_items(self, step: Step, pointer: str) -> str:
         """Return the expression of the items for which a step runs, one for each output."""

@@ -74,6 +74,7 @@ def expand_plan(
         callers: The documents of the plans that call this one, the outermost first.
     """
     plan, faults = with_let(plan)
+    faults = (*faults, *_loops_without_plan(plan))
     if all(step.plan is None for step in plan.steps):
         return ExpandedPlan(with_stop(plan), faults=faults)
     expansion = _Expansion(plan, folder, read, callers, faults)
@@ -86,11 +87,11 @@ def expand_plan(
 
 
 def needs_expansion(plan: Plan) -> bool:
-    """Return whether a plan has sub-plans, names or a stop to put into its steps."""
+    """Return whether a plan has sub-plans, loops, names or a stop to put into its steps."""
     return (
         bool(plan.let)
         or plan.stop is not None
-        or any(step.plan is not None for step in plan.steps)
+        or any(step.plan is not None or step.repeat is not None for step in plan.steps)
         or reads_joined(plan)
     )
 
@@ -397,6 +398,18 @@ def _misuses(step: Step, pointer: str) -> Iterator[Diagnostic]:
             yield make_diagnostic(
                 "E305", f"{pointer}/{name}", message, "give the step a `for_each`"
             )
+
+
+def _loops_without_plan(plan: Plan) -> Iterator[Diagnostic]:
+    """Yield the loops that nothing would run: what a step with `tool` calls has no second run."""
+    for number, step in enumerate(plan.steps):
+        if step.repeat is not None and step.plan is None:
+            message = f"step {step.id!r} has 'repeat' and no 'plan': only a sub-plan runs again"
+            hint = (
+                "put the step into a plan of its own, and call that with `plan`;"
+                " a call that fails is tried again by `retry`"
+            )
+            yield make_diagnostic("E411", f"/steps/{number}/repeat", message, hint)
 
 
 def _reads_item(value: Json, pointer: str) -> bool:

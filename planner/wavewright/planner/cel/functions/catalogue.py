@@ -145,6 +145,14 @@ def check_function_exists(call: FunctionCall) -> None:
     Raises:
         ExpressionError: it does not exist.
     """
+    if call.target is None and call.function == "joined":
+        # A plan's `joined(steps.NAME)` was put in where it names a step that has items.
+        raise ExpressionError(
+            "unknown_name_or_field",
+            "joined() takes a step with `for_each`, and this is none",
+            call.name_start,
+            "write joined(steps.NAME), or zip(a, b) for two lists of one length",
+        )
     known = {*GLOBAL_FUNCTIONS, "now"} if call.target is None else METHODS
     if call.function in known:
         return
