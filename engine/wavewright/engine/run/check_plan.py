@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from wavewright.config.sources import Source
@@ -27,6 +27,8 @@ from wavewright.planner.diagnostics.diagnostic import (
     PlanError,
     counted,
     error_diagnostics,
+    make_diagnostic,
+    suggest_name,
 )
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ASK_PERSON, ToolSignature, asks_approval
@@ -107,7 +109,8 @@ async def _check_draft(
         can_answer=people.can_answer or has_answers,
     )
     unready = _unready_steps(candidate, tools, means)
-    diagnostics = draft.origin.place([*faults, *unready])
+    unasked = _answers_to_nobody(candidate, people.answered)
+    diagnostics = draft.origin.place([*faults, *unready, *unasked])
     if error_diagnostics(diagnostics):
         context = await record_refusal(attempt, context, "plan_refused", diagnostics)
         await record_end(attempt, context, "failed", "the plan is not valid")
@@ -118,6 +121,16 @@ async def _check_draft(
         await record_end(attempt, context, "failed", str(error))
         raise
     return replace(context, diagnostics=tuple(diagnostics))
+
+
+def _answers_to_nobody(plan: Plan, answered: Collection[str]) -> Iterator[Diagnostic]:
+    """Yield the answers that no step would take: the step that was meant would take its default."""
+    asking = [step.id for step in plan.steps if step.tool == ASK_PERSON]
+    for name in answered:
+        if name not in asking:
+            message = f"an answer is given to {name!r}, and no step of that name asks a person"
+            hint = suggest_name(name, asking, what="steps that ask") or "leave the answer out"
+            yield make_diagnostic("E301", "/steps", message, hint)
 
 
 def _has_all_answers(context: RunContext, plan: Plan) -> bool:

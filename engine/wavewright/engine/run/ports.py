@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -215,6 +215,10 @@ class People:
     can_answer: bool = True
     """Whether a person can answer the questions of steps; a plan with one that has no default is
     refused otherwise.
+    """
+    answered: Collection[str] = ()
+    """Steps for which an answer was given beforehand; a plan in which one of them asks nothing is
+    refused.
     """
 
 

@@ -365,8 +365,9 @@ async def _answer(call: ToolCall) -> Json:
         raise ToolError("nobody can be asked here", hint="call ask_person as a step of a run")
     options = call.params.get("options")
     if isinstance(options, list) and options and call.answer not in options:
+        listed = ", ".join(map(repr, options))
         raise ToolError(
-            f"{call.answer!r} is not one of the options", hint=f"answer with one of {options}"
+            f"{call.answer!r} is not one of the options", hint=f"answer with one of {listed}"
         )
     return call.answer
 

@@ -103,6 +103,23 @@ def test_a_plan_that_needs_a_person_is_refused_where_nobody_can_be_asked(
     )
 
 
+def test_an_answer_to_a_step_that_does_not_ask_is_refused(
+    wavewright: CommandLine, posting_project: Path
+) -> None:
+    (posting_project / "asking.yaml").write_text(
+        "steps: [{id: who, tool: ask_person, params: {question: Who?, default: nobody}}]\n"
+    )
+
+    misspelled = wavewright("run", "asking.yaml", "--answer", "whom=Ada")
+    answered = wavewright("run", "asking.yaml", "--answer", "who=Ada")
+
+    # Without a word the step would have taken its default.
+    assert misspelled.code == 1
+    assert "error[E301]: an answer is given to 'whom', and no step of that name" in misspelled.err
+    assert "did you mean 'who'?" in misspelled.err
+    assert (answered.code, "Ada" in answered.out) == (0, True)
+
+
 def test_what_is_checked_without_a_choice_may_need_a_person(
     wavewright: CommandLine, posting_project: Path
 ) -> None:

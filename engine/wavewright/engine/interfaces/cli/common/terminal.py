@@ -243,6 +243,12 @@ def can_answer(approver: Approver, asker: Asker | None) -> bool:
     return has_answers or can_approve(approver)
 
 
+def named_steps(asker: Asker) -> list[str]:
+    """Return the steps that answers given on the command line name."""
+    given = asker.given_answers if isinstance(asker, CommandLineAsker) else ()
+    return [name for name in map(_step_named, given) if name is not None]
+
+
 def may_ask(choice: str | None) -> bool:
     """Whether a run with `--approve CHOICE` here could go past a step that needs a person; True
     without a choice.

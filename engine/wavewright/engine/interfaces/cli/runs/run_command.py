@@ -37,6 +37,7 @@ from wavewright.engine.interfaces.cli.common.terminal import (
     asker_for,
     can_answer,
     can_approve,
+    named_steps,
 )
 from wavewright.engine.interfaces.cli.common.tool_output import redacted_tool_output
 from wavewright.engine.run.cancellation import CancellationToken
@@ -207,6 +208,7 @@ async def run_in_project(
                     asker=asker,
                     can_ask=can_approve(approver),
                     can_answer=can_answer(approver, asker),
+                    answered=[] if asker is None else named_steps(asker),
                     find_answer=journal.find_left_answer,
                 ),
                 find_cancel_request=journal.find_cancel_request,
