@@ -278,6 +278,25 @@ def test_what_has_no_items_to_join_is_refused_where_it_stands(
     }
 
 
+def test_a_stop_that_reads_no_step_stops_every_step() -> None:
+    plan = plan_of(
+        sending("a", "${inputs.n}"),
+        sending("b", "${steps.a}", when="inputs.n > 1"),
+        inputs={"n": 2},
+        stop={"when": "inputs.n > 3", "result": 0},
+        result={"b": "${steps.b}", "all": "${steps.all}"},
+    )
+
+    stopped = put_in(plan)
+
+    assert codes(plan) == []
+    assert [step.when for step in stopped.steps] == [
+        "!(inputs.n > 3)",
+        "!(inputs.n > 3)",
+        "!(inputs.n > 3) && (inputs.n > 1)",
+    ]
+
+
 def test_items_are_joined_wherever_an_expression_may_stand() -> None:
     pairs = "joined(steps.sent)"
     plan = plan_of(

@@ -356,7 +356,12 @@ def with_stop(plan: Plan, *, among: Collection[StepId] | None = None) -> Plan:
 
 
 def _stopped_steps(plan: Plan, read: Collection[StepId]) -> frozenset[StepId]:
-    """Return the steps that depend on one of these and that none of these depends on."""
+    """Return the steps that depend on one of these and that none of these depends on.
+
+    A condition that reads no step is known before any of them runs: it stops them all.
+    """
+    if not read:
+        return frozenset(step.id for step in plan.steps)
     graph = PlanGraph.of(plan)
     known = {name for name in read if name in graph.steps}
     needed = known | reached_from(known, graph.dependencies)
