@@ -131,6 +131,12 @@ class ModelStep:
         values = {name for name in named if isinstance(name, str)} - {INPUT, ITEM}
         return values | {condition.step for condition in self.conditions} | {*self.after}
 
+    @property
+    def unasked(self) -> set[str]:
+        """The steps that it reads without asking whether they are there."""
+        asked = {condition.step for condition in self.conditions if condition.asks == "there"}
+        return self.reads - {*self.after} - asked
+
 
 @dataclass(frozen=True)
 class ModelPlan:
@@ -273,13 +279,17 @@ def _run_of(step: ModelStep, sub_plan: SubPlan, run: str) -> Iterator[ModelStep]
     read = set[str]().union(*(child.reads for child in sub_plan.steps))
     resting = [name for name in children if name not in read and name != last.id]
 
-    def there(names: Iterable[str]) -> tuple[Condition, ...]:
-        """Of an optional sub-plan: what fails in it leaves the rest of it out."""
+    def there(names: Iterable[str], unasked: Collection[str]) -> tuple[Condition, ...]:
+        """Of an optional sub-plan: what fails in it leaves the rest of it out. What has a condition
+        may be absent anyway, so that its readers ask for it where they mean to.
+        """
         if not step.optional:
             return ()
         sure = [name for name in children if name in {*names} and not children[name].optional]
         return tuple(
-            Condition("there", f"{run}.{name}") for name in sure if not children[name].conditions
+            Condition("there", f"{run}.{name}")
+            for name in sure
+            if not children[name].conditions or name in unasked
         )
 
     for child in sub_plan.steps:
@@ -295,7 +305,7 @@ def _run_of(step: ModelStep, sub_plan: SubPlan, run: str) -> Iterator[ModelStep]
             child,
             id=f"{run}.{child.id}",
             x=x,
-            conditions=(*step.conditions, *own, *there(child.reads)),
+            conditions=(*step.conditions, *own, *there(child.reads, child.unasked)),
             items=child.items if step.items is None else step.items,
             optional=child.optional or step.optional,
         )
@@ -303,7 +313,7 @@ def _run_of(step: ModelStep, sub_plan: SubPlan, run: str) -> Iterator[ModelStep]
         run,
         GATHER,
         f"{run}.{last.id}",
-        (*step.conditions, *there([last.id, *resting])),
+        (*step.conditions, *there([last.id, *resting], {last.id})),
         step.items,
         step.optional,
         after=tuple(f"{run}.{name}" for name in resting),

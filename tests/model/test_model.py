@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from tests.crash.run_size import volume
 from tests.model.drawing import cases
 from tests.model.driver import DrawnCase, DrawnPart, hold_against_model
-from tests.model.plans import ModelGate, ModelPlan, ModelStep
+from tests.model.plans import INPUT, Condition, ModelGate, ModelPlan, ModelStep, SubPlan
 from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.timeout(1800)
@@ -40,10 +40,33 @@ _STOPPED_IN_A_PATCH = DrawnCase(
 not.
 """
 
+_SKIPPED_AT_ITS_END = DrawnCase(
+    ModelPlan(
+        (
+            ModelStep(
+                "a",
+                "",
+                1,
+                optional=True,
+                sub_plan=SubPlan(
+                    (
+                        ModelStep("x", "fetch", INPUT),
+                        ModelStep("y", "compute", INPUT, (Condition("even", "x"),)),
+                    )
+                ),
+            ),
+        )
+    ),
+    (),
+    (DrawnPart(),),
+)
+"""The last step of an optional sub-plan is skipped by its own condition: so is the sub-plan."""
+
 
 @settings(max_examples=volume(140, 14_000), deadline=None, suppress_health_check=_SLOW)
 @given(case=cases())
 @example(case=_STOPPED_IN_A_PATCH)
+@example(case=_SKIPPED_AT_ITS_END)
 def test_the_engine_does_what_the_model_allows_in_memory(case: DrawnCase) -> None:
     anyio.run(hold_against_model, case)
 
