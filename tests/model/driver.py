@@ -668,7 +668,7 @@ def _compare(run: _Run, part: Part, result: Json) -> None:
             items = run.state.items.get(StepId(call.step))
             record = None if items is None else items.get(index)
         real = _ending(record, step)
-        if real is not None and real.kind in ("skipped", "blocked"):
+        if real is not None and (real.kind in ("skipped", "blocked") or _is_uncomputed(record)):
             # Of a part before, in which it came to no call; it is held with its step.
             real = None
         real = None if real is None else real._replace(is_stopped=False)
@@ -709,6 +709,11 @@ def _has_items(run: _Run, step: ModelStep) -> bool:
     if ended.status == "failed":
         return ended.error is None or ended.error.kind != "expression"
     return ended.status in SUCCESSES
+
+
+def _is_uncomputed(record: StepFinished | ItemFinished | None) -> bool:
+    """Whether a step failed before its call: what it reads was not there."""
+    return record is not None and record.error is not None and record.error.kind == "expression"
 
 
 def _is_announced(run: _Run, step: ModelStep, call: Call) -> bool:
