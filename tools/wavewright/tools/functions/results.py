@@ -9,9 +9,9 @@ parameters, lists of items. See docs/explanation/semantics.md.
 - Scalars and arrays of numpy become numbers, times and lists, tables of pandas lists of rows, a
   range a list. Labels of rows are kept where they say something: they have a name, or are no
   numbers. Two columns of one name, and two labels of a series that are one, are refused.
-- NaN and infinities, what pandas and numpy say of a missing value, a text with half a character,
-  nanoseconds, complex numbers, flags of a pattern, digits beyond those of a float and a secret, of which pydantic
-  writes asterisks, are refused: each would be another value.
+- NaN and infinities, complex numbers, what pandas and numpy say of a missing value, a text with
+  half a character, nanoseconds, flags of a pattern, digits beyond those of a float and a secret, of
+  which pydantic writes asterisks, are refused: each would be another value.
 """
 
 from __future__ import annotations
