@@ -60,6 +60,14 @@ def either_of(one: JsonSchema, other: JsonSchema) -> JsonSchema:
     return {"anyOf": [one, other]}
 
 
+def both_of(one: JsonSchema, other: JsonSchema) -> JsonSchema:
+    return {"allOf": [one, other]}
+
+
+def one_of(one: JsonSchema, other: JsonSchema) -> JsonSchema:
+    return {"oneOf": [one, other]}
+
+
 def object_of(fields: dict[str, JsonSchema], needed: list[str], closed: bool) -> JsonSchema:  # noqa: FBT001 - drawn
     properties: dict[str, Json] = {**fields}
     required: list[Json] = [name for name in needed if name in fields]
@@ -75,8 +83,8 @@ def _composed(inner: st.SearchStrategy[JsonSchema]) -> st.SearchStrategy[JsonSch
         st.builds(list_of, inner),
         st.builds(pair_of, inner, inner),
         st.builds(short_pair_of, inner, inner, st.booleans()),
-        st.builds(lambda one, other: {"allOf": [one, other]}, inner, inner),
-        st.builds(lambda one, other: {"oneOf": [one, other]}, inner, inner),
+        st.builds(both_of, inner, inner),
+        st.builds(one_of, inner, inner),
         st.builds(long_list_of, inner, st.integers(0, 1), st.integers(1, 2)),
         st.builds(values_of, inner),
         st.builds(either_of, inner, inner),
@@ -424,8 +432,8 @@ def absences_of(value: str, **fields: Json) -> list[str]:
         "send": ToolSignature(name="send", input_schema={"properties": {"v": {}}}),
     }
     sending: JsonObject = {"id": "b", "tool": "send", "params": {"v": value}, **fields}
-    steps: list[Json] = [{"id": "a", "tool": "row"}, {"id": "as", "tool": "rows"}]
-    steps += [{"id": "pet", "tool": "pet"}, sending]
+    reading: list[JsonObject] = [{"id": "a", "tool": "row"}, {"id": "as", "tool": "rows"}]
+    steps: list[Json] = [*reading, {"id": "pet", "tool": "pet"}, sending]
     found = check(Plan.model_validate({"steps": steps, "result": "${steps.b}"}), None, tools)
     return [
         warning.message.partition(" may be absent")[0].strip("'\"")
