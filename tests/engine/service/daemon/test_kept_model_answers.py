@@ -74,7 +74,7 @@ async def test_of_a_planner_an_agent_and_a_reviewer_no_answer_is_asked_for_twice
     await client.send(
         JobRequest(
             job_id=among,
-            job={**one, "inputs": {"target": "-"}, "targets": {"first": ["among"], "depth": 1}},
+            job={**one, "targets": {"first": ["among"], "depth": 1}},
         )
     )
     await site.until(lambda: site.calls()["hold alone"] == site.calls()["hold among"] == 1)
