@@ -5,7 +5,10 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import anyio
 import pytest
@@ -56,6 +59,26 @@ def test_a_module_of_the_working_directory_stands_for_no_other(
     )
 
     assert (done.stdout, done.stderr) == ("b\n", "")
+
+
+def test_a_process_outlives_the_folder_that_it_was_begun_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+
+    async def call_twice() -> str:
+        monkeypatch.chdir(folder)
+        # As many as are kept: whichever is taken then, it was begun here or before.
+        async with anyio.create_task_group() as group:
+            for _ in range(8):
+                group.start_soon(partial(call_in_process, os.path.basename, "a", seconds=30))
+        monkeypatch.chdir(tmp_path)
+        folder.rmdir()
+        absolute = cast("Callable[[str], str]", os.path.abspath)
+        return await call_in_process(absolute, "a", seconds=30)
+
+    assert anyio.run(call_twice).endswith("a")
 
 
 def test_what_the_function_raises_is_raised_and_the_process_goes_on() -> None:

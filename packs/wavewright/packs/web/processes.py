@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Final, TypeVar, cast
 
 import anyio
@@ -81,6 +82,8 @@ class _Process:
             self._child = subprocess.Popen(  # noqa: S603 - this interpreter, with the program above
                 [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
+                # The folder that a program works in may go while the process waits for a call.
+                cwd=sys.prefix,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -95,7 +98,7 @@ class _Process:
         """Return whether the function returned, and what it returned or raised."""
         try:
             if self._is_new:
-                self._calls.send(sys.path)
+                self._calls.send([str(Path(folder).absolute()) for folder in sys.path])
                 self._is_new = False
             self._calls.send((function, source))
             return cast("tuple[bool, object]", self._calls.recv())
