@@ -67,15 +67,16 @@ def test_a_process_outlives_the_folder_that_it_was_begun_in(
     folder = tmp_path / "gone"
     folder.mkdir()
 
+    absolute = cast("Callable[[str], str]", os.path.abspath)
+
     async def call_twice() -> str:
         monkeypatch.chdir(folder)
         # As many as are kept: whichever is taken then, it was begun here or before.
         async with anyio.create_task_group() as group:
             for _ in range(8):
-                group.start_soon(partial(call_in_process, os.path.basename, "a", seconds=30))
+                group.start_soon(partial(call_in_process, absolute, "a", seconds=30))
         monkeypatch.chdir(tmp_path)
         folder.rmdir()
-        absolute = cast("Callable[[str], str]", os.path.abspath)
         return await call_in_process(absolute, "a", seconds=30)
 
     assert anyio.run(call_twice).endswith("a")
