@@ -25,6 +25,8 @@ class Visit:
 
     def serious_faults(self) -> list[str]:
         """Return what axe-core finds that keeps people from using the page, by rule."""
+        # A page has text before it has its styles, and without them other colours.
+        self.page.wait_for_load_state("load")
         self.page.evaluate(
             files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
         )

@@ -242,7 +242,8 @@ async def test_a_full_queue_is_told_of_once_holds_up_no_other_and_gets_all_when_
                 bus.relay.wake()
                 await until(lambda: outbox.waiting[-1].routing_key == full)
             faults.append(bus.fault)
-            refusals = len(notices.of("message_refused"))
+            # A busy broker may take one message more, and then the next refusal is told again.
+            refusals = len(notices.of("message_refused")) - len(notices.of("queue_has_room"))
             while outbox.waiting:
                 arrived += [found.body for found in await contents(broker.url, full)]
             tasks.cancel_scope.cancel()
