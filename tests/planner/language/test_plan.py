@@ -71,12 +71,12 @@ def test_steps_differ_in_their_values_alone() -> None:
     assert list(step(1).model_dump()) == list(Step.model_fields)
 
 
-@pytest.mark.parametrize("name", ["transiant", "time_out", "outputs"])
+@pytest.mark.parametrize("name", ["transiant", "time_out", "outputs", "ANY", "TIMEOUT"])
 def test_a_misspelt_kind_of_error_is_no_class_of_exceptions(name: str) -> None:
     with pytest.raises(ValidationError, match="did you mean"):
         Retry(on=(name,))
 
 
-@pytest.mark.parametrize("name", ["transient", "any", "TimeoutError", "gaierror", "Any"])
+@pytest.mark.parametrize("name", ["transient", "any", "TimeoutError", "gaierror", "Any", "Timeout"])
 def test_kinds_and_classes_of_exceptions_are_tried_again(name: str) -> None:
     assert Retry(on=(name,)).on == (name,)

@@ -124,7 +124,8 @@ class Retry(DocumentModel, defer_build=False):
         """Refuse what is nearly one of the kinds: as the name of a class it would match nothing."""
         for name in names:
             near = None if name in RETRIED_KINDS else did_you_mean(name, RETRIED_KINDS)
-            if near is not None and name.islower():
+            # A class that is near a kind, as `Timeout` of requests, is not written in one case alone.
+            if near is not None and (name.islower() or name.isupper()):
                 msg = f"{name!r} is no kind of error; {near}"
                 raise ValueError(msg)
         return names
