@@ -10,6 +10,7 @@ import socket
 import subprocess
 import urllib.error
 from collections.abc import Awaitable, Callable
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -117,6 +118,13 @@ def urllib_refused() -> urllib.error.URLError:
     return urllib.error.URLError(ConnectionRefusedError(111, "refused"))
 
 
+def raised_from(cause: BaseException, error: BaseException | None = None) -> BaseException:
+    """Return an exception as a tool raises it `from` another."""
+    error = error or RuntimeError("payment failed")
+    error.__cause__ = cause
+    return error
+
+
 class Timeout(OSError):
     """An exception as one of `requests`."""
 
@@ -150,6 +158,17 @@ class ConnectTimeout(ConnectionError, Timeout):
         (RuntimeError(TimeoutError()), True),
         (ToolError("no answer", is_unclear=True), True),
         (ExceptionGroup("g", [httpx.ReadTimeout("slow"), ValueError()]), True),
+        (ExceptionGroup("g", [ResultRefused("NaN"), ValueError()]), True),
+        (BrokenProcessPool("a worker died"), True),
+        (EOFError(), True),
+        (subprocess.CalledProcessError(-9, "pay"), True),
+        (RuntimeError(http_error(500)), True),
+        (raised_from(httpx.ReadError("reset")), True),
+        (raised_from(http_error(502)), True),
+        (raised_from(ExceptionGroup("g", [TimeoutError(), ValueError()])), True),
+        (raised_from(raised_from(TimeoutError())), True),
+        (raised_from(ToolError("no answer", is_unclear=True)), True),
+        (raised_from(ConnectionRefusedError(), TimeoutError("gave up")), True),
         (ConnectionRefusedError(), False),
         (socket.gaierror(), False),
         (FileExistsError("paid.txt"), False),
@@ -170,6 +189,11 @@ class ConnectTimeout(ConnectionError, Timeout):
         (ValueError("no such account"), False),
         (ToolError("busy", transient=True), False),
         (ExceptionGroup("g", [httpx.ConnectError("refused"), ValueError()]), False),
+        (subprocess.CalledProcessError(2, "pay"), False),
+        (raised_from(ConnectionRefusedError()), False),
+        (raised_from(http_error(404)), False),
+        (raised_from(KeyError("account")), False),
+        (raised_from(TimeoutError(), ToolError("nothing was paid")), False),
     ],
     ids=repr,
 )

@@ -22,6 +22,8 @@ _BROKEN_OFF = [
     "ConnectionResetError",
     "http.client.RemoteDisconnected",
     "httpx.ReadError",
+    "concurrent.futures.BrokenExecutor",
+    "EOFError",
 ]
 _BEFORE_ANY_EFFECT = ["ConnectionRefusedError", "httpx.ConnectTimeout", "httpx.PoolTimeout"]
 _EITHER = ["ConnectionError", "OSError", "httpx.HTTPStatusError"]

@@ -143,8 +143,8 @@ def _standard_library() -> Path:
 _Read = TypeVar("_Read")
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 _MAX_MESSAGE_CHARS = 2000
-_MAX_PASSED_ON = 8
-"""Exceptions that pass on one another and are looked at."""
+_MAX_CHAINED = 8
+"""Exceptions that pass on one another, or are raised from one another, and are looked at."""
 MAX_RETRY_AFTER_SECONDS = 3600.0
 """Maximum of a server's `Retry-After`, in seconds."""
 
@@ -324,20 +324,31 @@ def is_transient(error: BaseException) -> bool:
 
 def is_outcome_unknown(error: BaseException) -> bool:
     """Whether a call that raised this may have taken effect, by the rule of `call_outcomes.py`."""
+    # An exception that says nothing of it is as the one that it was made of or raised from.
+    for origin in _chain(error, _origin_of):
+        is_unknown = _says_unknown(origin)
+        if is_unknown is not None:
+            return is_unknown
+    return False
+
+
+def _says_unknown(error: BaseException) -> bool | None:
+    """Return what an exception says of the outcome of its call; None where it says nothing."""
     if isinstance(error, ToolError):
         # Other errors of this kind are the tool's word that it failed.
         return error.is_unclear
     if parts := _group_members(error):
-        return any(map(is_outcome_unknown, parts))
+        return any(map(is_outcome_unknown, parts)) or None
     status = _status_code(error)
     if status is not None:
         named = _read_safely(lambda: _retry_after_header(error))
         return is_unknown_by_status(status, has_retry_after=named is not None)
-    errors = list(_passed_on(error))
+    errors = list(_chain(error, _passed_on_by))
     names = [cls.__name__ for passed in errors for cls in type(passed).__mro__]
     if is_before_any_effect(names):
         return False
-    return is_broken_off(names) or any(map(_is_of_network, errors))
+    is_unknown = is_broken_off(names) or any(map(_is_of_network, errors)) or _was_killed(error)
+    return is_unknown or None
 
 
 def may_retry(failure: AttemptFailure, retry: Retry, attempt: int) -> bool:
@@ -425,15 +436,34 @@ def _status_code(error: BaseException) -> int | None:
     return None
 
 
-def _passed_on(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception, and those that it only passes on, as ones of urllib and requests do."""
-    passed: object = error
-    for _ in range(_MAX_PASSED_ON):
-        if not isinstance(passed, BaseException):
+def _chain(
+    error: BaseException, behind: Callable[[BaseException], BaseException | None]
+) -> Iterator[BaseException]:
+    """Yield an exception, the one behind it, the one behind that, and so on."""
+    current: BaseException | None = error
+    for _ in range(_MAX_CHAINED):
+        if current is None:
             return
-        yield passed
-        reason = _read_safely(partial(getattr, passed, "reason", None))
-        passed = passed.args[0] if reason is None and len(passed.args) == 1 else reason
+        yield current
+        current = behind(current)
+
+
+def _origin_of(error: BaseException) -> BaseException | None:
+    return _passed_on_by(error) or error.__cause__
+
+
+def _passed_on_by(error: BaseException) -> BaseException | None:
+    """Return the exception that another only passes on, as ones of urllib and requests do."""
+    passed = _read_safely(partial(getattr, error, "reason", None))
+    if passed is None and len(error.args) == 1:
+        passed = error.args[0]
+    return passed if isinstance(passed, BaseException) else None
+
+
+def _was_killed(error: BaseException) -> bool:
+    """Whether it is of a process that a signal ended, as a `CalledProcessError` may be."""
+    code = _read_safely(partial(getattr, error, "returncode", None))
+    return isinstance(code, int) and code < 0
 
 
 def _is_of_network(error: BaseException) -> bool:

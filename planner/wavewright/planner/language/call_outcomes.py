@@ -4,7 +4,8 @@ The rule ("Unclear" in `docs/explanation/semantics.md`): the outcome is unknown 
 have reached what it acts upon and no answer says that it was refused. Its time was up, its
 connection broke, or the server failed while it worked (5xx). It is known where nothing was sent, as
 with a connection that is refused, where a server refused to act (4xx, or 503 with `Retry-After`),
-and where the tool itself raises any other exception to say that it failed.
+and where the tool itself raises any other exception to say that it failed. One that it raises
+`from` another says nothing of its own: it is as that one.
 
 Exceptions are judged by the names of their classes, since no library of them need be installed, and
 since `retry.on` of a plan has their names alone.
@@ -71,15 +72,18 @@ _BEFORE_ANY_EFFECT: Final = frozenset(
 """Exceptions that are raised before anything was sent or written."""
 _BROKEN_OFF: Final = frozenset(
     {
+        "BrokenExecutor",
         "BrokenPipeError",
         "BrokenResourceError",
         "CancelledError",
         "ClientPayloadError",
         "ConnectionAbortedError",
+        "ConnectionClosedError",
         "ConnectionDoesNotExistError",
         "ConnectionResetError",
         "ContentDecodingError",
         "DecodingError",
+        "EOFError",
         "EndOfStream",
         "IncompleteRead",
         "IncompleteReadError",

@@ -34,6 +34,9 @@ class ToolError(WavewrightError):
 class ResultRefused(ToolError):
     """A call that was made, and whose result JSON has no form for: what it did has been done."""
 
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint, is_unclear=True)
+
 
 class ToolDefinitionError(WavewrightError):
     """A function that cannot become a tool: names the function, the parameter and the fix."""
