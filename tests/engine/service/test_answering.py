@@ -5,8 +5,6 @@ they answered.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import anyio
@@ -14,7 +12,6 @@ import pytest
 
 from tests.engine.service.job_store.job_examples import decision_of, request_of
 from tests.executor.event_examples import run_started
-from tests.support.postgres import PostgresServer
 from wavewright.engine.run.decisions.approvals import APPROVAL_WANTED, QUESTION
 from wavewright.engine.run.decisions.questions import (
     AnsweredAlready,
@@ -33,34 +30,12 @@ from wavewright.engine.service.questions import (
     find_questions,
 )
 from wavewright.executor.events.types import Noted, RunFinished
-from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.planner.types import JsonObject, RunId
 
 pytestmark = pytest.mark.anyio
 ROUNDS = 5
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def journals(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> AsyncIterator[tuple[StoredJournal, StoredJournal]]:
-    """Return the journal as two processes have it open."""
-    async with AsyncExitStack() as stack:
-        if request.param == "sqlite":
-            file = tmp_path / "journal.db"
-            yield (
-                await stack.enter_async_context(SqliteJournal(file)),
-                await stack.enter_async_context(SqliteJournal(file)),
-            )
-        else:
-            server: PostgresServer = request.getfixturevalue("postgres")
-            address = server.database()
-            yield (
-                await stack.enter_async_context(PostgresJournal(address)),
-                await stack.enter_async_context(PostgresJournal(address)),
-            )
 
 
 async def answer_at_once(journals: tuple[StoredJournal, StoredJournal], id_: str) -> None:

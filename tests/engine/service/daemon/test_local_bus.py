@@ -2,48 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from tests.engine.service.job_store.job_examples import job_id, outgoing, request_of
 from tests.executor.event_examples import run_started
-from tests.support.postgres import PostgresServer
 from wavewright.engine.service.daemon.local_bus import LocalRelay
 from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
 from wavewright.engine.service.job_store.records import JobRequested, MessageId, OutgoingMessage
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.messages.decoding import CORRELATION_KEY
-from wavewright.executor.postgres.journal import PostgresJournal
-from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.planner.types import RunId
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def journals(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> AsyncIterator[tuple[StoredJournal, StoredJournal]]:
-    """Return the journal as two processes have it open."""
-    async with AsyncExitStack() as stack:
-        if request.param == "sqlite":
-            file = tmp_path / "journal.db"
-            yield (
-                await stack.enter_async_context(SqliteJournal(file)),
-                await stack.enter_async_context(SqliteJournal(file)),
-            )
-        else:
-            server: PostgresServer = request.getfixturevalue("postgres")
-            address = server.database()
-            yield (
-                await stack.enter_async_context(PostgresJournal(address)),
-                await stack.enter_async_context(PostgresJournal(address)),
-            )
 
 
 async def test_only_messages_that_nobody_waits_for_at_a_broker_are_marked_as_sent(
