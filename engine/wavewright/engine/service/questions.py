@@ -59,8 +59,8 @@ async def find_question_to_answer(
 ) -> OpenQuestion:
     """Return the open question that an answer names.
 
-    The id of a job or of a run is enough while it has asked once. After that it may ask another thing than
-    the person has read, so the question's own id is needed.
+    The id of a job or of a run is enough while it has asked once. After that it may ask another
+    thing than the person has read, so the question's own id is needed.
 
     Raises:
         AnswerStale: something else is asked now, or several things are.

@@ -182,12 +182,13 @@ def _values(
     charts = [drawing for drawing in map(draw_chart, package.charts) if drawing]
     documents = [_render_document(document) for document in package.documents[:_MAX_DOCUMENTS]]
     result_text = markdown_to_html(package.result) if isinstance(package.result, str) else None
-    failures = _failures(package)
-    has_failures = bool(failures)
     if links:
         # The page around this fragment shows failures itself, those without a traceback as well.
         failures = []
         has_failures = any(call.status == "failed" for call in package.calls)
+    else:
+        failures = _failures(package)
+        has_failures = bool(failures)
     return {
         "package": package,
         "state": "live" if live else package.status,
