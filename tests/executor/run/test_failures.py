@@ -7,6 +7,7 @@ import email.message
 import email.utils
 import http.client
 import socket
+import sqlite3
 import subprocess
 import urllib.error
 from collections.abc import Awaitable, Callable
@@ -125,6 +126,18 @@ def raised_from(cause: BaseException, error: BaseException | None = None) -> Bas
     return error
 
 
+class OperationalError(Exception):
+    """An exception as one of psycopg or pymysql."""
+
+    sqlstate: str | None = None
+
+
+class DeadlockDetected(OperationalError):
+    """One that holds the answer of a server."""
+
+    sqlstate = "40P01"
+
+
 class Timeout(OSError):
     """An exception as one of `requests`."""
 
@@ -162,6 +175,10 @@ class ConnectTimeout(ConnectionError, Timeout):
         (BrokenProcessPool("a worker died"), True),
         (EOFError(), True),
         (subprocess.CalledProcessError(-9, "pay"), True),
+        (OperationalError("server closed the connection unexpectedly"), True),
+        (OperationalError(2013, "Lost connection to MySQL server during query"), True),
+        (raised_from(OperationalError("the connection is lost")), True),
+        (type("ConnectionError", (Exception,), {})("closed by the server"), True),
         (RuntimeError(http_error(500)), True),
         (raised_from(httpx.ReadError("reset")), True),
         (raised_from(http_error(502)), True),
@@ -190,6 +207,10 @@ class ConnectTimeout(ConnectionError, Timeout):
         (ToolError("busy", transient=True), False),
         (ExceptionGroup("g", [httpx.ConnectError("refused"), ValueError()]), False),
         (subprocess.CalledProcessError(2, "pay"), False),
+        (sqlite3.OperationalError("database is locked"), False),
+        (DeadlockDetected("deadlock detected"), False),
+        (OperationalError(1213, "Deadlock found when trying to get lock"), False),
+        (raised_from(DeadlockDetected(), OperationalError("deadlock detected")), False),
         (raised_from(ConnectionRefusedError()), False),
         (raised_from(http_error(404)), False),
         (raised_from(KeyError("account")), False),

@@ -141,6 +141,8 @@ def _standard_library() -> Path:
 
 
 _Read = TypeVar("_Read")
+_CONNECTION_ERRORS = frozenset({"AutoReconnect", "ConnectionError"})
+"""Errors of a connection that clients of databases raise whether they had sent or not."""
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 _MAX_MESSAGE_CHARS = 2000
 _MAX_CHAINED = 8
@@ -347,8 +349,9 @@ def _says_unknown(error: BaseException) -> bool | None:
     names = [cls.__name__ for passed in errors for cls in type(passed).__mro__]
     if is_before_any_effect(names):
         return False
-    is_unknown = is_broken_off(names) or any(map(_is_of_network, errors)) or _was_killed(error)
-    return is_unknown or None
+    is_unknown = is_broken_off(names) or any(map(_is_of_network, errors))
+    is_unknown = is_unknown or not _CONNECTION_ERRORS.isdisjoint(names)
+    return is_unknown or _was_killed(error) or _has_lost_database(error) or None
 
 
 def may_retry(failure: AttemptFailure, retry: Retry, attempt: int) -> bool:
@@ -464,6 +467,24 @@ def _was_killed(error: BaseException) -> bool:
     """Whether it is of a process that a signal ended, as a `CalledProcessError` may be."""
     code = _read_safely(partial(getattr, error, "returncode", None))
     return isinstance(code, int) and code < 0
+
+
+def _has_lost_database(error: BaseException) -> bool:
+    """Whether a driver of a database says that it failed, without the answer of a server."""
+    kinds = [cls for cls in type(error).__mro__ if cls.__name__ == "OperationalError"]
+    # What SQLite does not commit it rolls back. What is raised from another is as that one.
+    if not kinds or kinds[0].__module__ == "sqlite3" or _origin_of(error) is not None:
+        return False
+    # So the code of an answer is named by psycopg, by psycopg2, and as one of MySQL.
+    codes = [_read_safely(partial(getattr, error, name, None)) for name in ("sqlstate", "pgcode")]
+    number = error.args[0] if error.args and isinstance(error.args[0], int) else None
+    if number is not None:
+        return number in _LOST_BY_MYSQL
+    return not any(codes)
+
+
+_LOST_BY_MYSQL: Final = frozenset({2006, 2013, 2055})
+"""Numbers that clients of MySQL give a connection that broke."""
 
 
 def _is_of_network(error: BaseException) -> bool:
