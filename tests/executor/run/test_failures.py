@@ -126,6 +126,13 @@ def raised_from(cause: BaseException, error: BaseException | None = None) -> Bas
     return error
 
 
+def raised_handling(handled: BaseException, *, is_suppressed: bool = False) -> BaseException:
+    """Return an exception as a tool raises it in the `except` of another, also `from None`."""
+    error = RuntimeError("payment failed")
+    error.__context__, error.__suppress_context__ = handled, is_suppressed
+    return error
+
+
 class OperationalError(Exception):
     """An exception as one of psycopg or pymysql."""
 
@@ -186,6 +193,8 @@ class ConnectTimeout(ConnectionError, Timeout):
         (raised_from(raised_from(TimeoutError())), True),
         (raised_from(ToolError("no answer", is_unclear=True)), True),
         (raised_from(ConnectionRefusedError(), TimeoutError("gave up")), True),
+        (raised_handling(TimeoutError()), True),
+        (raised_handling(http_error(500)), True),
         (ConnectionRefusedError(), False),
         (socket.gaierror(), False),
         (FileExistsError("paid.txt"), False),
@@ -214,6 +223,9 @@ class ConnectTimeout(ConnectionError, Timeout):
         (raised_from(ConnectionRefusedError()), False),
         (raised_from(http_error(404)), False),
         (raised_from(KeyError("account")), False),
+        (raised_handling(TimeoutError(), is_suppressed=True), False),
+        (raised_handling(ConnectionRefusedError()), False),
+        (raised_handling(KeyError("account")), False),
         (raised_from(TimeoutError(), ToolError("nothing was paid")), False),
     ],
     ids=repr,

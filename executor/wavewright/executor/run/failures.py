@@ -326,7 +326,7 @@ def is_transient(error: BaseException) -> bool:
 
 def is_outcome_unknown(error: BaseException) -> bool:
     """Whether a call that raised this may have taken effect, by the rule of `call_outcomes.py`."""
-    # An exception that says nothing of it is as the one that it was made of or raised from.
+    # An exception that says nothing of it is as the one that it hides.
     for origin in _chain(error, _origin_of):
         is_unknown = _says_unknown(origin)
         if is_unknown is not None:
@@ -452,7 +452,10 @@ def _chain(
 
 
 def _origin_of(error: BaseException) -> BaseException | None:
-    return _passed_on_by(error) or error.__cause__
+    """Return the exception that another passes on, or is raised from or in the handling of."""
+    # `from None` says that the other one is no matter.
+    handled = None if error.__suppress_context__ else error.__context__
+    return _passed_on_by(error) or error.__cause__ or handled
 
 
 def _passed_on_by(error: BaseException) -> BaseException | None:

@@ -5,7 +5,7 @@ have reached what it acts upon and no answer says that it was refused. Its time 
 connection broke, or the server failed while it worked (5xx). It is known where nothing was sent, as
 with a connection that is refused, where a server refused to act (4xx, or 503 with `Retry-After`),
 and where the tool itself raises any other exception to say that it failed. One that it raises
-`from` another says nothing of its own: it is as that one.
+`from` another, or while it handles another, says nothing of its own: it is as that one.
 
 Exceptions are judged by the names of their classes, since no library of them need be installed, and
 since `retry.on` of a plan has their names alone.
