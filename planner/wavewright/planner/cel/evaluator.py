@@ -44,6 +44,7 @@ from wavewright.planner.cel.nodes import (
     Select,
     Unary,
     children,
+    named_field,
     without_parens,
 )
 from wavewright.planner.cel.operators import (
@@ -330,13 +331,14 @@ def _compile_has(node: Has, local_names: Locals) -> Evaluation:
 def _is_present(selection: Select | Index, local_names: Locals) -> Evaluation:
     """Return what asks for a field after asking for everything on the way to it."""
     operand = without_parens(selection.operand)
-    on_the_way = (
-        _is_present(operand, local_names)
-        if isinstance(operand, Select) or (isinstance(operand, Index) and _names_field(operand))
-        else None
-    )
+    on_the_way = None
+    if isinstance(operand, Select) or (
+        isinstance(operand, Index) and named_field(operand) is not None
+    ):
+        on_the_way = _is_present(operand, local_names)
     read = compile_node(operand, local_names)
-    name = selection.field if isinstance(selection, Select) else _key_of(selection)
+    name = selection.field if isinstance(selection, Select) else named_field(selection)
+    assert name is not None
 
     def evaluate(scope: EvaluationScope) -> Json:
         if on_the_way is not None and not on_the_way(scope):
@@ -349,18 +351,6 @@ def _is_present(selection: Select | Index, local_names: Locals) -> Evaluation:
         return name in owner
 
     return evaluate
-
-
-def _names_field(node: Index) -> bool:
-    key = without_parens(node.key)
-    return isinstance(key, LiteralValue) and isinstance(key.value, str)
-
-
-def _key_of(node: Index) -> str:
-    key = without_parens(node.key)
-    assert isinstance(key, LiteralValue)
-    assert isinstance(key.value, str)
-    return key.value
 
 
 def _compile_unary(node: Unary, local_names: Locals) -> Evaluation:

@@ -7,6 +7,7 @@ are made in a fifth of the time that dataclasses take, which every start pays.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from wavewright.planner.cel.errors import ExpressionError
@@ -181,6 +182,19 @@ def without_parens(node: ExpressionNode) -> ExpressionNode:
     while isinstance(node, Parenthesized):
         node = node.inner
     return node
+
+
+def named_field(node: Index) -> str | None:
+    """Return the name of the field that `x["field"]` reads; None where an index names none."""
+    key = without_parens(node.key)
+    return key.value if isinstance(key, LiteralValue) and isinstance(key.value, str) else None
+
+
+def all_nodes(tree: ExpressionNode) -> Iterator[ExpressionNode]:
+    """Yield a node and all below it, those above first."""
+    yield tree
+    for part in children(tree):
+        yield from all_nodes(part)
 
 
 def children(node: ExpressionNode) -> tuple[ExpressionNode, ...]:  # noqa: C901, PLR0912 - one case a kind

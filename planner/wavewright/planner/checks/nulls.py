@@ -29,6 +29,7 @@ from wavewright.planner.cel.nodes import (
     Select,
     Unary,
     children,
+    named_field,
     without_parens,
 )
 from wavewright.planner.schemas.conditions import (
@@ -38,7 +39,6 @@ from wavewright.planner.schemas.conditions import (
     KnownPart,
     is_known,
     is_there,
-    named_field,
 )
 from wavewright.planner.schemas.inference import PartTypes, written_clauses
 from wavewright.planner.schemas.operator_types import (

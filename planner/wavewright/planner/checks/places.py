@@ -19,7 +19,7 @@ from wavewright.planner.cel.nodes import (
     Identifier,
     Macro,
     Select,
-    children,
+    all_nodes,
 )
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.checks.context import CheckContext
@@ -200,7 +200,7 @@ def name_asked(place: ExpressionPlace) -> NameAsked | None:
         except ExpressionError:
             continue
         types = place.part_types(expression)
-        for node in _nodes(tree):
+        for node in all_nodes(tree):
             if isinstance(node, Identifier) and node.name == _POINT:
                 return NameAsked(written, None, is_step=False, names=types.names_at(node.start))
             owner = _owner(node)
@@ -265,12 +265,6 @@ def _leading_name(text: str) -> int:
     return end
 
 
-def _nodes(tree: ExpressionNode) -> Iterator[ExpressionNode]:
-    yield tree
-    for child in children(tree):
-        yield from _nodes(child)
-
-
 @dataclass(frozen=True, slots=True)
 class PartAt:
     """The part of an expression at a point."""
@@ -299,7 +293,7 @@ def part_at(place: ExpressionPlace) -> PartAt | None:
         return None
     types = place.part_types(expression)
     best: PartAt | None = None
-    for node in _nodes(tree):
+    for node in all_nodes(tree):
         if not node.start <= point <= node.end:
             continue
         name, root = _name_of(node), None

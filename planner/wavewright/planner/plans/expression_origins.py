@@ -31,6 +31,7 @@ from wavewright.planner.cel.nodes import (
     Select,
     Unary,
     children,
+    named_field,
     without_parens,
 )
 from wavewright.planner.plans.job_words import Figures, JobWords, Operator
@@ -137,7 +138,7 @@ class ExpressionOrigins:
     def _selection(self, node: Select | Index, names: Locals) -> Origins:
         operand = without_parens(node.operand)
         if isinstance(operand, Identifier) and operand.name not in names:
-            name = node.field if isinstance(node, Select) else _text_of(node.key)
+            name = node.field if isinstance(node, Select) else named_field(node)
             if name is not None:
                 return self.root(operand.name, name)
         if isinstance(operand, ListLiteral | MapLiteral):
@@ -341,8 +342,9 @@ class ExpressionOrigins:
         if isinstance(bare, FunctionCall) and bare.function in _ROUNDINGS:
             inner = self._formula(bare.arguments[0])
             return replace(inner, awaits_places=True) if inner.figures else _Formula(bare)
-        if _is_call(bare, {"double"}) and isinstance(bare, FunctionCall) and bare.target is None:
-            return self._formula(bare.arguments[0])
+        unwrapped = _without_double(bare)
+        if unwrapped is not bare:
+            return self._formula(unwrapped)
         if not isinstance(bare, Binary) or bare.operator not in _ON_THE_RIGHT:
             return _Formula(bare)
         left, right = constant(bare.left), constant(bare.right)

@@ -24,7 +24,7 @@ from wavewright.planner.plans.binding import repoint_step
 from wavewright.planner.plans.figures import figures_in, is_telling, numbers_in
 from wavewright.planner.plans.graph import PlanGraph, superseded_by
 from wavewright.planner.plans.provenance import PlanProvenance
-from wavewright.planner.plans.uses import ExpressionText, step_texts
+from wavewright.planner.plans.uses import ExpressionText, step_texts, value_reads
 from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, StepId
 
 _MAX_SHOWN = 3
@@ -184,8 +184,7 @@ def _joined_subjects(
         op.step.id for op in patch.ops if isinstance(op, AddStep) and _is_own_fetch(op.step, now)
     }
     for name, value in step.params.items():
-        reads = [read for _, found in _value_reads(value) for read in found]
-        steps = {StepId(read.name or "") for read in reads if read.root == "steps"}
+        steps = value_reads(value)
         if steps & own and steps - own:
             yield name, min(steps & own)
 
@@ -198,13 +197,12 @@ def _joined_again(
     """
     added = [op.step for op in patch.ops if isinstance(op, AddStep) and op.step.supersedes is None]
     for name, value in step.params.items():
-        reads = [read for _, found in _value_reads(value) for read in found]
-        names = {read.name for read in reads if read.root == "steps"}
+        steps = value_reads(value)
         for fetch in added:
-            if fetch.id not in names or not now.fetches(fetch):
+            if fetch.id not in steps or not now.fetches(fetch):
                 continue
             for other in before.steps:
-                if other.id in names and _calls(other) == _calls(fetch):
+                if other.id in steps and _calls(other) == _calls(fetch):
                     yield name, fetch.id, other.id
 
 

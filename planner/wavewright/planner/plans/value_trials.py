@@ -42,7 +42,9 @@ from wavewright.planner.cel.nodes import (
     LiteralValue,
     Macro,
     Select,
+    all_nodes,
     children,
+    named_field,
     without_parens,
 )
 from wavewright.planner.cel.operators import MembershipIndex
@@ -189,7 +191,7 @@ class _Draw:
     """Draws values of types, half of them near to what is written in an expression."""
 
     def __init__(self, tree: ExpressionNode) -> None:
-        nodes = [*_nodes(tree)]
+        nodes = [*all_nodes(tree)]
         calls = {node.function for node in nodes if isinstance(node, FunctionCall)}
         # The year of a date may be compared with one that is read.
         figures = [*_figures(nodes), *([_ANY_YEAR] if "getFullYear" in calls else [])]
@@ -346,10 +348,10 @@ def _can_be_tried(node: ExpressionNode) -> bool:
     """Whether values near to what is written may turn the outcome: not of a regular expression, nor of
     a size that no list of a trial has.
     """
-    calls = {part.function for part in _nodes(node) if isinstance(part, FunctionCall)}
+    calls = {part.function for part in all_nodes(node) if isinstance(part, FunctionCall)}
     if "matches" in calls:
         return False
-    is_beyond = any(figure >= _MOST_ENTRIES for figure in _figures(_nodes(node)))
+    is_beyond = any(figure >= _MOST_ENTRIES for figure in _figures(all_nodes(node)))
     return not (is_beyond and "size" in calls)
 
 
@@ -481,7 +483,7 @@ def _fields(nodes: list[ExpressionNode]) -> Iterator[str]:
     """Yield the names of fields that are read."""
     for node in nodes:
         if isinstance(node, Select | Index):
-            name = node.field if isinstance(node, Select) else _literal_key(node)
+            name = node.field if isinstance(node, Select) else named_field(node)
             is_of_root = _name_of(node.operand) in {"steps", "inputs"}
             yield from () if name is None or is_of_root else (name,)
 
@@ -508,7 +510,7 @@ def _kinds_by_use(nodes: list[ExpressionNode]) -> Iterator[tuple[str, str]]:
             case Macro() if node.function != "bind":
                 name = _name_of(node.range)
                 yield name, "array"
-                inside = (part for body in node.arguments for part in _nodes(body))
+                inside = (part for body in node.arguments for part in all_nodes(body))
                 read = {_name_of(part.operand) for part in inside if isinstance(part, Select)}
                 if node.variables[-1] in read:
                     yield f"{name}[]", "object"
@@ -551,29 +553,15 @@ def _name_of(node: ExpressionNode) -> str:
 def _roots(tree: ExpressionNode) -> Iterator[tuple[str, str | None]]:
     """Yield the roots that an expression reads, each with the name right below it."""
     below = set[int]()
-    for node in _nodes(tree):
+    for node in all_nodes(tree):
         if isinstance(node, Select | Index):
             operand = without_parens(node.operand)
-            name = node.field if isinstance(node, Select) else _literal_key(node)
+            name = node.field if isinstance(node, Select) else named_field(node)
             if isinstance(operand, Identifier) and name is not None:
                 below.add(operand.start)
                 yield operand.name, name
         elif isinstance(node, Identifier) and node.start not in below:
             yield node.name, None
-
-
-def _literal_key(node: Index) -> str | None:
-    key = without_parens(node.key)
-    if isinstance(key, LiteralValue) and isinstance(key.value, str):
-        return key.value
-    return None
-
-
-def _nodes(node: ExpressionNode) -> Iterator[ExpressionNode]:
-    """Yield a node and all below it, those above first."""
-    yield node
-    for part in children(node):
-        yield from _nodes(part)
 
 
 def _is_within(node: ExpressionNode, other: ExpressionNode) -> bool:

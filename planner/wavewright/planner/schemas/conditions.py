@@ -23,6 +23,7 @@ from wavewright.planner.cel.nodes import (
     Macro,
     Select,
     Unary,
+    named_field,
     without_parens,
 )
 
@@ -158,12 +159,6 @@ def measured_list(node: ExpressionNode) -> ExpressionNode | None:
     if not isinstance(node, FunctionCall) or node.function != "size":
         return None
     return node.target or next(iter(node.arguments), None)
-
-
-def named_field(node: Index) -> str | None:
-    """Return the name of the field that `x["field"]` reads; None where an index names none."""
-    key = without_parens(node.key)
-    return key.value if isinstance(key, LiteralValue) and isinstance(key.value, str) else None
 
 
 def is_known(part: str, facts: Iterable[KnownPart]) -> bool:
