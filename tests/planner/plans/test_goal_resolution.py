@@ -212,7 +212,10 @@ def test_a_template_names_parameters_that_its_tools_take() -> None:
         return {"reason": "stale", "set_params": {param: True}, **of}
 
     template = template_of(
-        rules={"primary_params": {"price": "cod"}},
+        rules={
+            "primary_params": {"price": "cod"},
+            "terminal": [{"tool": "price", "params": {"force": True, "farce": True}}],
+        },
         gates=[{"id": "fresh", "on_tool": "price", "check": "true"}],
         recipes=[
             recipe("force", gate="fresh"),
@@ -234,6 +237,7 @@ def test_a_template_names_parameters_that_its_tools_take() -> None:
 
     assert [(one.code, one.pointer, one.hint) for one in found] == [
         ("E203", "/rules/primary_params/price", "did you mean 'code'?"),
+        ("E203", "/rules/terminal/0/params/farce", "did you mean 'force'?"),
         ("E203", "/recipes/1/set_params/fource", "did you mean 'force'?"),
         ("E203", "/recipes/2/set_params/codes", "did you mean 'code'?"),
     ]
@@ -291,6 +295,18 @@ def test_what_a_recovery_may_drop_is_of_a_gate_a_tool_or_a_step() -> None:
 
     assert [(one.code, one.pointer, one.hint) for one in found] == [
         ("E407", "/may_drop", "did you mean 'fresh'?")
+    ]
+
+
+def test_a_recipe_names_its_gate_letter_by_letter_as_it_is_looked_for() -> None:
+    gate = {"id": "fresh", "on_tool": "price", "check": "true"}
+    recipes = [{"gate": name, "reason": "old"} for name in ("fresh", "Fresh")]
+    template = template_of(gates=[gate], recipes=recipes)
+
+    found = check_template(template, {"price": ToolSignature(name="price")})
+
+    assert [(one.code, one.pointer, one.hint) for one in found] == [
+        ("E407", "/recipes/1/gate", "did you mean 'fresh'?")
     ]
 
 

@@ -371,6 +371,11 @@ def _template_params(
         ("/rules/primary_params" + pointer_token(tool), tool, param)
         for tool, param in template.rules.primary_params.items()
     ]
+    for number, rule in enumerate(template.rules.terminal):
+        named += [
+            (f"/rules/terminal/{number}/params" + pointer_token(param), rule.tool, param)
+            for param in rule.params
+        ]
     for number, recipe in enumerate(template.recipes):
         tool = _tool_of_recipe(recipe, template)
         named += [
@@ -392,7 +397,7 @@ def _template_params(
 def _tool_of_recipe(recipe: Recipe, template: GoalTemplate) -> str:
     """Return the tool whose step a recipe calls again; an empty name where the plan decides it."""
     for gate in template.gates:
-        if recipe.gate is not None and gate.id.lower() == recipe.gate.lower():
+        if gate.id == recipe.gate:
             return gate.on_tool or ""
     steps = () if template.own_plan is None else template.own_plan.steps
     return next((step.tool for step in steps if step.id == recipe.step), "")
@@ -438,10 +443,10 @@ def _template_recipes(template: GoalTemplate) -> Iterator[Diagnostic]:
     recipe would never be tried.
     """
     gates = [gate.id for gate in template.gates]
-    known = {gate.lower() for gate in gates}
     steps = [] if template.own_plan is None else [step.id for step in template.own_plan.steps]
     for number, recipe in enumerate(template.recipes):
-        if recipe.gate is not None and recipe.gate.lower() not in known:
+        # As a recipe is looked for, so letters in another case are another name.
+        if recipe.gate is not None and recipe.gate not in gates:
             yield make_diagnostic(
                 "E407",
                 f"/recipes/{number}/gate",
