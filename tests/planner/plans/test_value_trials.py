@@ -115,6 +115,9 @@ r.town == inputs.town && r.year == inputs.year && r.month == inputs.month
 r.name in ['Bel', 'Abe', 'Cal'] && r.year in [2021, 2022, 2023] && r.price > 3.5
 r.day >= '2024-03-01' && r.day < '2024-04-01' && r.town == 'Bel'
 r.day > '2024-03-01' && r.day < '2024-03-02' && r.town == 'Bel'
+timestamp(r.day) > timestamp('2024-02-29') && timestamp(r.day) < timestamp('2024-03-02')
+r.day > '2024-03-01T08:00:00Z' && r.day < '2024-03-01T09:00:00Z' && r.town == 'Bel'
+timestamp(r.day) > timestamp('2024-03-01T08:00:00Z') && timestamp(r.day) < timestamp('2024-03-01T09:00:00Z')
 r.day.substring(0, 7) == '2023-12' && r.town == 'Bel'
 r.day.split('-')[0] == '2023' && r.day.split('-')[1] == '12'
 int(r.day.substring(0, 4)) == 2023 && int(r.day.substring(5, 7)) == 12

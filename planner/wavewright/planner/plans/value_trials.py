@@ -438,7 +438,7 @@ def _compared_values(nodes: list[ExpressionNode]) -> dict[str, list[float | str]
 
     def note(part: ExpressionNode, *others: ExpressionNode) -> None:
         name = _name_of(part)
-        for other in map(without_parens, others):
+        for other in map(_without_timestamp, others):
             if isinstance(other, LiteralValue) and isinstance(other.value, int | float | str):
                 value = other.value if isinstance(other.value, str) else float(other.value)
                 compared.setdefault(entries_of.get(name, name), []).append(value)
@@ -463,9 +463,21 @@ def _compared_values(nodes: list[ExpressionNode]) -> dict[str, list[float | str]
     return {name: [*dict.fromkeys(_with_near(values))] for name, values in compared.items()}
 
 
+def _without_timestamp(node: ExpressionNode) -> ExpressionNode:
+    """Return the text that is made a time, or else the node."""
+    match bare := without_parens(node):
+        case FunctionCall(function="timestamp", target=None, arguments=(argument,)):
+            return without_parens(argument)
+        case _:
+            return bare
+
+
 def _with_near(values: list[float | str]) -> Iterator[float | str]:
     """Yield values with some that lie between them, and whole days of what is a part of a date."""
     yield from values
+    instants = sorted(_instants(values))
+    for early, late in pairwise(instants):
+        yield (early + (late - early) / 2).isoformat()
     figures = sorted(value for value in values if isinstance(value, float))
     for low, high in pairwise(figures):
         yield (low + high) / 2
@@ -474,6 +486,17 @@ def _with_near(values: list[float | str]) -> Iterator[float | str]:
             yield f"{value}-06"[:10] + "T07:08:09Z"
         elif isinstance(value, str) and (day := _DAY_FIRST.fullmatch(value)):
             yield f"{day[3]}-{day[2]}-{day[1]}"
+
+
+def _instants(values: list[float | str]) -> Iterator[dt.datetime]:
+    """Yield the days and times that are written."""
+    for value in values:
+        if isinstance(value, str) and _DAY.match(value):
+            try:
+                instant = dt.datetime.fromisoformat(value)
+            except ValueError:
+                continue
+            yield instant if instant.tzinfo is not None else instant.replace(tzinfo=dt.UTC)
 
 
 _DAY_FIRST: Final = re.compile(r"(\d\d)[./](\d\d)[./](\d{4})")
@@ -544,6 +567,8 @@ def _name_of(node: ExpressionNode) -> str:
             return f"{_name_of(operand)}[]"
         case FunctionCall(target=target) if target is not None:
             return _name_of(target)
+        case FunctionCall(function="timestamp", arguments=(argument,)):
+            return _name_of(argument)
         case Macro(range=over):
             return _name_of(over)
         case _:
