@@ -33,7 +33,7 @@ _TOKEN: Final = re.compile(
     r"<!--|-->|<(?P<end>/?)(?P<tag>[A-Za-z][A-Za-z0-9]*+)(?P<attributes>[^<>]*+)>"
 )
 _ROWSPAN: Final = re.compile(r"""\browspan\s*=\s*["']?(\d{1,3})\b""", re.IGNORECASE)
-BAR: Final = "\\|"
+_BAR: Final = "\\|"
 """A bar within a cell."""
 
 Line = tuple[str, Span]
@@ -213,7 +213,7 @@ class _LineReader:
 
 def _row(cells: Iterable[str]) -> str:
     """Return a row of cells as Markdown writes it."""
-    return f"| {' | '.join(cell.replace('|', BAR) for cell in cells)} |"
+    return f"| {' | '.join(cell.replace('|', _BAR) for cell in cells)} |"
 
 
 def _end_of_text(source: str, start: int, end: int) -> int:
