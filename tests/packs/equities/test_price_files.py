@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from tests.packs.equities.market import MONTHS, equities, write_prices
 from tests.tools.calling import MARCH_2010, call_for_document
 from wavewright.packs.equities.price_files import FilePrices
-from wavewright.packs.equities.price_tables import parse_date
+from wavewright.packs.equities.price_tables import PriceColumnNames, TableForm, parse_date
 from wavewright.packs.equities.prices import PriceSeries
 from wavewright.planner.types import Json, JsonObject, as_list, as_object
 from wavewright.tools import ToolError
@@ -636,6 +636,15 @@ def test_a_table_has_a_column_for_each_code(
     }
 
     assert read == {"ABC": [10, 11], "BRK.B": [20]}
+
+
+def test_the_settings_name_the_dates_of_a_table_of_codes_as_the_header_has_them(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "all.csv").write_text("Trade_Day,ABC,XYZ\n2026-11-24,1,2\n", encoding="utf-8")
+    form = TableForm(columns=PriceColumnNames(date="Trade_Day"))
+
+    assert FilePrices(tmp_path, "prices", form=form).codes() == ("ABC", "XYZ")
 
 
 def test_adjusted_closes_and_currencies_are_those_of_each_code(tmp_path: Path) -> None:

@@ -185,7 +185,8 @@ def find_columns_by_code(
     that the others are codes.
     """
     names, units = _names_and_units(header)
-    dates = _COLUMN_NAMES["date"] if named is None or named.date is None else (named.date.lower(),)
+    own = None if named is None else named.date
+    dates = _COLUMN_NAMES["date"] if own is None else (_plain_name(own),)
     date = next((names.index(name) for name in dates if name in names), None)
     if date is None:
         return {}
