@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from wavewright.config.documents import Document, read_document
-from wavewright.config.sources import DocumentError, ListNode, Node, ObjectNode
+from wavewright.config.sources import DocumentError, ListNode, Node, ObjectNode, ScalarNode
 
 _WIDTH: Final = 100
 """Columns within which a list or an object of JSON stays on its line."""
@@ -72,23 +72,35 @@ def _trimmed(text: str) -> str:
 
 def _json_text(text: str, node: Node, indent: str) -> str:
     """Return a node of JSON; one that stood on one line stays there as long as it fits."""
-    if isinstance(node, ObjectNode):
-        parts = [
-            (text[member.key.start : member.key.end] + ": ", member.node)
-            for member in node.members.values()
-        ]
-        opening, closing = "{", "}"
-    elif isinstance(node, ListNode):
-        parts = [("", item) for item in node.items]
-        opening, closing = "[", "]"
-    else:
+    if isinstance(node, ScalarNode):
         return text[node.start : node.end]
+    opening, closing, parts = _parts(text, node)
     if not parts:
         return opening + closing
     if "\n" not in text[node.start : node.end]:
-        line = ", ".join(key + _json_text(text, part, "") for key, part in parts)
-        if "\n" not in line and len(indent) + len(line) < _WIDTH - 2:
-            return opening + line + closing
+        line = _json_line(text, node)
+        if len(indent) + len(line) < _WIDTH:
+            return line
     inner = indent + "  "
     lines = ",\n".join(inner + key + _json_text(text, part, inner) for key, part in parts)
     return f"{opening}\n{lines}\n{indent}{closing}"
+
+
+def _json_line(text: str, node: Node) -> str:
+    """Return a node of JSON on one line, of whatever length."""
+    if isinstance(node, ScalarNode):
+        return text[node.start : node.end]
+    opening, closing, parts = _parts(text, node)
+    return opening + ", ".join(key + _json_line(text, part) for key, part in parts) + closing
+
+
+def _parts(text: str, node: ObjectNode | ListNode) -> tuple[str, str, list[tuple[str, Node]]]:
+    """Return the brackets of a node, and what stands in it: each with its key, if it has one."""
+    if isinstance(node, ListNode):
+        return "[", "]", [("", item) for item in node.items]
+    members = node.members.values()
+    return (
+        "{",
+        "}",
+        [(f"{text[member.key.start : member.key.end]}: ", member.node) for member in members],
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -411,6 +412,16 @@ async def test_formatting_sets_the_indentation_of_json_and_keeps_numbers(
 }
 """
     )
+
+
+async def test_deep_json_on_one_line_is_formatted_at_once(editor: Editor, project: Path) -> None:
+    depth = 40
+    text = '{"steps":' + "[" * depth + f'"{"long " * 30}"' + "]" * depth + "}"
+
+    formatted = await reformatted(editor, project, "a.plan.json", text)
+
+    assert json.loads(formatted) == json.loads(text)
+    assert len(formatted.splitlines()) == 2 * depth + 3
 
 
 async def test_a_text_that_cannot_be_read_is_not_formatted(editor: Editor, project: Path) -> None:
