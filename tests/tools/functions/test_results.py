@@ -210,6 +210,23 @@ def test_complex_numbers_of_an_array_are_refused() -> None:
         call(make_tool(roots))
 
 
+@pytest.mark.parametrize("shape", ["number", "array without dimensions", "key"])
+def test_a_complex_number_of_numpy_is_refused(shape: str) -> None:
+    numpy: Any = pytest.importorskip("numpy")
+    number = numpy.complex64(1j)
+    value = {
+        "number": number,
+        "array without dimensions": numpy.array(1j),
+        "key": {number: "a"},
+    }[shape]
+
+    def root() -> Any:
+        return value
+
+    with pytest.raises(ToolError, match="a complex number"):
+        call(make_tool(root))
+
+
 def test_what_is_inside_a_table_or_an_array_is_written_by_the_same_rules() -> None:
     numpy: Any = pytest.importorskip("numpy")
     pandas: Any = pytest.importorskip("pandas")

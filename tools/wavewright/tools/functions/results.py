@@ -290,7 +290,7 @@ def _require_whole(value: object, owner: str) -> None:
     """Raise where pydantic writes a value as one text, and leaves out a part of it, or that it is a
     number.
     """
-    if isinstance(value, complex):
+    if isinstance(value, complex) or _is_complex_of_numpy(value):
         raise ToolError(
             f"{owner} holds {value!r}, a complex number, which JSON has no form for",
             hint="give its parts as two numbers: `[value.real, value.imag]`",
@@ -306,6 +306,12 @@ def _require_whole(value: object, owner: str) -> None:
         f"{owner} holds {lost}, which would be lost in JSON",
         hint="give a text or a number that says it",
     )
+
+
+def _is_complex_of_numpy(value: object) -> bool:
+    """Whether a value is one complex number of numpy, which is not always one of Python."""
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    return kind == "c" and getattr(value, "ndim", None) == 0
 
 
 def _mapping(value: Mapping[object, object], written: dict[str, Json], owner: str) -> Json:
