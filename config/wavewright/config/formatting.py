@@ -29,10 +29,9 @@ def formatted_text(document: Document) -> str:
     """
     text, name = document.source.text, document.source.name
     try:
-        value = read_document(text, name).value
         for candidate in _candidates(document):
             is_same = "".join(candidate.split()) == "".join(text.split())
-            if is_same and read_document(candidate, name).value == value:
+            if is_same and read_document(candidate, name).value == document.value:
                 return candidate.replace("\n", "\r\n") if "\r\n" in text else candidate
     except DocumentError:
         pass
