@@ -110,9 +110,20 @@ class McpServerSection(_McpModel):
         """Names of the environment variables that all but `command` and `cwd` refer to, without
         `PUBLIC_VARIABLES`.
         """
-        values = (*self.args, *self.env.values(), self.url or "", *self.headers.values())
-        names = {name for value in values for name in VARIABLE_PATTERN.findall(value)}
-        return frozenset(names - PUBLIC_VARIABLES)
+        return _variables_in(*self._values_that_may_be_secret) - PUBLIC_VARIABLES
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """Names of all environment variables that it refers to."""
+        return _variables_in(self.command or "", self.cwd or "", *self._values_that_may_be_secret)
+
+    @property
+    def _values_that_may_be_secret(self) -> tuple[str, ...]:
+        return (*self.args, *self.env.values(), self.url or "", *self.headers.values())
+
+
+def _variables_in(*values: str) -> frozenset[str]:
+    return frozenset(name for value in values for name in VARIABLE_PATTERN.findall(value))
 
 
 class McpSection(_McpModel):

@@ -73,13 +73,19 @@ def server_settings(
     >>> server_settings("tools", section, Path("."), {}).name
     'tools'
     """
-    missing = set[str]()
+    missing = section.variables - environment.keys()
+    if missing:
+        names = ", ".join(sorted(missing))
+        variables = "variable" if len(missing) == 1 else "variables"
+        raise McpServerError(
+            f"MCP server {name!r} needs the environment {variables} {names}",
+            f"set {names}, or remove what names it from mcp.servers.{name}",
+        )
 
     def expand(text: str) -> str:
-        missing.update(set(VARIABLE_PATTERN.findall(text)) - environment.keys())
-        return VARIABLE_PATTERN.sub(lambda found: environment.get(found[1], ""), text)
+        return VARIABLE_PATTERN.sub(lambda found: environment[found[1]], text)
 
-    settings = McpServerSettings(
+    return McpServerSettings(
         name=name,
         command=None if section.command is None else expand(section.command),
         args=tuple(expand(argument) for argument in section.args),
@@ -95,18 +101,10 @@ def server_settings(
             if overrides.idempotent is not None
         },
         trusted=section.trusted,
-        secrets=frozenset(environment.get(name, "") for name in section.secret_variables) - {""},
+        secrets=frozenset(environment[variable] for variable in section.secret_variables) - {""},
         limit=section.limit,
         timeout=section.timeout,
     )
-    if missing:
-        names = ", ".join(sorted(missing))
-        variables = "variable" if len(missing) == 1 else "variables"
-        raise McpServerError(
-            f"MCP server {name!r} needs the environment {variables} {names}",
-            f"set {names}, or remove what names it from mcp.servers.{name}",
-        )
-    return settings
 
 
 _WRITES_ONCE: Final = "1"
