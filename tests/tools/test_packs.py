@@ -10,6 +10,7 @@ import pytest
 
 from wavewright.planner.types import JsonObject
 from wavewright.tools import PackError, load_pack, pack_names, pack_templates
+from wavewright.tools.packs import pack_settings_schema
 
 EQUITIES = {
     "fetch_stock_data",
@@ -152,3 +153,18 @@ def test_a_pack_that_fails_is_named_with_the_line_in_its_own_code(
 
     assert message in str(refused.value)
     assert hint in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize("code", ["ACRES = 1 / 0\n", "def model(:\n", "raise SystemExit\n"])
+def test_settings_of_a_pack_that_cannot_be_imported_are_named_with_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    _install(tmp_path, "SETTINGS = 'meadow_settings:Meadow'\ndef pack(settings, root): ...\n")
+    (tmp_path / "meadow_settings.py").write_text(code, encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "meadow_pack", raising=False)
+
+    with pytest.raises(PackError, match="pack 'meadow' cannot be imported") as refused:
+        pack_settings_schema("meadow")
+
+    assert "meadow_settings.py:1" in (refused.value.hint or "")

@@ -10,8 +10,8 @@ then. Its goal templates lie in the folder `goals` beside its module, its prompt
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -237,12 +237,8 @@ def load_pack(name: str, settings: JsonObject | None = None, root: Path | None =
     'text'
     """
     function = _import_pack(name)
-    try:
+    with _named_failures(name, "fails"):
         pack = cast("object", function(dict(settings or {}), root or Path.cwd()))
-    except WavewrightError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise _failure_of(name, "fails", error) from error
     if not isinstance(pack, Pack):
         what = f"pack {name!r}: its function returns {type(pack).__name__!r} and no `Pack`"
         raise PackError(what, hint="end it with `return Pack(name=…, description=…, tools=…)`")
@@ -276,10 +272,8 @@ def pack_settings_schema(name: str) -> JsonSchema | None:
     model: str | None = getattr(sys.modules[_import_pack(name).__module__], "SETTINGS", None)
     if model is None:
         return None
-    try:
+    with _named_failures(name, "cannot be imported"):
         return published_schema(resolve_name(model), name, f"Settings of the pack {name}")
-    except (ImportError, AttributeError) as error:
-        raise _failure_of(name, "cannot be imported", error) from error
 
 
 def _import_pack(name: str) -> PackFunction:
@@ -287,19 +281,25 @@ def _import_pack(name: str) -> PackFunction:
     if name not in entries:
         known = ", ".join(repr(known) for known in sorted(entries)) or "none"
         raise PackError(f"no pack is called {name!r}", hint=f"installed packs: {known}")
-    try:
+    with _named_failures(name, "cannot be imported"):
         return cast("PackFunction", entries[name].load())
-    except WavewrightError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise _failure_of(name, "cannot be imported", error) from error
 
 
-def _failure_of(name: str, what: str, error: BaseException) -> PackError:
-    """Return what has gone wrong in a pack's own code, with the place.
+@contextmanager
+def _named_failures(name: str, what: str) -> Generator[None]:
+    """Raise what goes wrong in a pack's own code as its author's, with the place.
 
     A library or a function that is not there is one that its package brings.
     """
+    try:
+        yield
+    except WavewrightError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _failure_of(name, what, error) from error
+
+
+def _failure_of(name: str, what: str, error: BaseException) -> PackError:
     from wavewright.tools.functions.failed_code import place_of_failure
 
     place = "" if isinstance(error, ModuleNotFoundError) else place_of_failure(error)
