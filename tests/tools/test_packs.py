@@ -155,6 +155,22 @@ def test_a_pack_that_fails_is_named_with_the_line_in_its_own_code(
     assert hint in (refused.value.hint or "")
 
 
+@pytest.mark.parametrize("folder", ["project", "site-packages"])
+def test_what_a_library_raises_is_shown_at_the_line_of_the_pack_that_calls_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    (tmp_path / folder).mkdir()
+    code = "import json\ndef pack(settings, root):\n    return json.loads('{')\n"
+    _install(tmp_path / folder, code)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / folder), *sys.path])
+    monkeypatch.delitem(sys.modules, "meadow_pack", raising=False)
+
+    with pytest.raises(PackError, match="pack 'meadow' fails: JSONDecodeError") as refused:
+        load_pack("meadow", {})
+
+    assert (refused.value.hint or "").endswith("meadow_pack.py:3")
+
+
 @pytest.mark.parametrize("code", ["ACRES = 1 / 0\n", "def model(:\n", "raise SystemExit\n"])
 def test_settings_of_a_pack_that_cannot_be_imported_are_named_with_the_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str

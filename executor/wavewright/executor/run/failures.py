@@ -15,17 +15,12 @@ from __future__ import annotations
 import datetime as dt
 import email.utils
 import os
-import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Final, TypeVar, cast
 
-import anyio
-
-import wavewright
 from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import Redactor, known_secrets_redactor
 from wavewright.executor.events.json_values import valid_text
@@ -49,7 +44,6 @@ _MAX_REDACTED_CHARS = 16 * MAX_TRACEBACK_CHARS
 """Characters of a text that are redacted before it is cut, since a part of a secret is not
 recognised.
 """
-_LIBRARY_FOLDERS = frozenset({"site-packages", "dist-packages"})
 
 
 def last_frames(error: BaseException, redactor: Redactor) -> tuple[TracebackFrame, ...]:
@@ -58,13 +52,15 @@ def last_frames(error: BaseException, redactor: Redactor) -> tuple[TracebackFram
     Without any, as in a tool that was installed with pip, the frames of libraries are returned. Of
     an exception group the first exception is followed.
     """
+    from wavewright.tools.functions.failed_code import is_engine_code, is_library_code
+
     stack = [
         frame
         for one in _first_exceptions(error)
         for frame in _tool_frames(traceback.extract_tb(one.__traceback__))
     ]
-    own = [frame for frame in stack if not _is_library(frame.filename)]
-    shown = own or [frame for frame in stack if not _is_engine(frame.filename)]
+    own = [frame for frame in stack if not is_library_code(frame.filename)]
+    shown = own or [frame for frame in stack if not is_engine_code(frame.filename)]
     return tuple(_frame(frame, redactor) for frame in shown[-MAX_FRAMES:])
 
 
@@ -91,8 +87,12 @@ def _first_exceptions(error: BaseException) -> Iterator[BaseException]:
 
 def _tool_frames(stack: Iterable[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
     """Return a stack from the first frame outside the engine; all of it where there is none."""
+    from wavewright.tools.functions.failed_code import is_engine_code
+
     frames = list(stack)
-    first = next((place for place, frame in enumerate(frames) if not _is_engine(frame.filename)), 0)
+    first = next(
+        (place for place, frame in enumerate(frames) if not is_engine_code(frame.filename)), 0
+    )
     return frames[first:]
 
 
@@ -110,34 +110,6 @@ def _shown_path(file: str) -> str:
         # The working directory was removed, or the file lies on another drive.
         return file
     return file if relative.startswith("..") else relative
-
-
-def _is_engine(file: str) -> bool:
-    return file.startswith(_engine_folders())
-
-
-def _is_library(file: str) -> bool:
-    return (
-        _is_engine(file)
-        or file.startswith(("<", f"{_standard_library()}{os.sep}"))
-        or not _LIBRARY_FOLDERS.isdisjoint(Path(file).parts)
-    )
-
-
-@cache
-def _engine_folders() -> tuple[str, ...]:
-    """Return the folders of this package, and of the libraries that run calls in threads."""
-    folders = (
-        *map(Path, wavewright.__path__),
-        Path(anyio.__file__).parent,
-        _standard_library() / "concurrent",
-    )
-    return tuple(f"{folder}{os.sep}" for folder in folders)
-
-
-@cache
-def _standard_library() -> Path:
-    return Path(sysconfig.get_path("stdlib"))
 
 
 _Read = TypeVar("_Read")
