@@ -74,7 +74,7 @@ def _misuses(subject: CheckContext, lists_of_null: Collection[StepId]) -> Iterat
         for use in uses:
             types = subject.types.part_types(use.expression.strip(), use.role, step)
             known_here = of_plan if use.role == "when" else known
-            yield from _usesin(use, types, known_here, said)
+            yield from _misuses_in(use, types, known_here, said)
     for text in plan_texts(subject.plan):
         if text.role in _BESIDE_STEPS:
             gated = _gated_step(subject, text)
@@ -83,7 +83,7 @@ def _misuses(subject: CheckContext, lists_of_null: Collection[StepId]) -> Iterat
                 types = subject.types.part_types(
                     use.expression.strip(), use.role, gated, output=output
                 )
-                yield from _usesin(use, types, of_plan | _facts_of_stop(subject, text), ())
+                yield from _misuses_in(use, types, of_plan | _facts_of_stop(subject, text), ())
 
 
 def _uses_that_can_fail(texts: Iterable[ExpressionText]) -> Iterator[ExpressionUse]:
@@ -112,7 +112,7 @@ def _reads_whole_output(use: ExpressionUse) -> bool:
     )
 
 
-def _usesin(
+def _misuses_in(
     use: ExpressionUse, types: PartTypes, known: Facts, said: Collection[str]
 ) -> Iterator[Diagnostic]:
     """Yield one diagnostic for each part that is misused, unless it was said of that part."""
