@@ -163,21 +163,17 @@ def _are_apart(views: Sequence[SchemaView]) -> bool:
         return not {"integer", "number"} <= {*kinds}
     if set(kinds) != {"object"}:
         return False
-    return any(
-        len({json.dumps(constant) for constant in constants}) == len(views)
-        for constants in map(_constants_of(views), required_fields(views[0]))
-    )
+    return any(_has_own_constant_in_each(views, name) for name in required_fields(views[0]))
 
 
-def _constants_of(views: Sequence[SchemaView]) -> Callable[[str], list[Json]]:
-    """Return what gives the constants of a field that objects must have."""
-
-    def constants(name: str) -> list[Json]:
-        fields = [as_object(field_schemas(view).get(name)) for view in views]
-        needed = all(name in required_fields(view) for view in views)
-        return [field["const"] for field in fields if needed and "const" in field]
-
-    return constants
+def _has_own_constant_in_each(views: Sequence[SchemaView], name: str) -> bool:
+    """Whether all of these objects must have a field, and each has another constant for it."""
+    constants: set[str] = set()
+    for view in views:
+        field = as_object(field_schemas(view).get(name))
+        if name in required_fields(view) and "const" in field:
+            constants.add(json.dumps(field["const"]))
+    return len(constants) == len(views)
 
 
 def _kind_of_value(value: Json) -> str:
