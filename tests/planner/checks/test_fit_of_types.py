@@ -185,6 +185,8 @@ OWNER: JsonSchema = {"type": "object", "properties": {"name": STRING}, "required
         (STRING, {"allOf": [STRING]}, "always"),
         (STRING, {"$ref": "#/$defs/a", "minLength": 2, "$defs": {"a": STRING}}, "value"),
         ({"type": "integer"}, {"oneOf": [{"type": "integer"}, {"type": "number"}]}, "value"),
+        (NULLABLE, {"oneOf": [NULLABLE, {"type": ["integer", "null"]}]}, "value"),
+        (NULLABLE, {"oneOf": [STRING, {"type": ["integer", "null"]}]}, "always"),
         (KINDS["cat"], {"oneOf": [*KINDS.values()]}, "always"),
         ({"type": "object", "properties": {"x": {}}, "required": ["y"]}, OWNER, "never"),
         ({"type": "object", "properties": {"x": {}}, "required": ["name"]}, OWNER, "value"),

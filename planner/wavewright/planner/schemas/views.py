@@ -158,6 +158,8 @@ def _are_apart(views: Sequence[SchemaView]) -> bool:
     """Whether no value fits two of these for certain: they are of different kinds, or objects with
     different constants in one field that all of them must have.
     """
+    if sum(view.nullable for view in views) > 1:
+        return False  # null fits both
     kinds = [branch.kind for view in views for branch in view.branches or (view,)]
     if "open" not in kinds and len({*kinds}) == len(kinds):
         return not {"integer", "number"} <= {*kinds}
