@@ -21,18 +21,11 @@ from wavewright.planner.plans.binding import mandatory_gates, terminal_params
 from wavewright.planner.plans.dispatch import with_dispatched
 from wavewright.planner.plans.graph import PlanGraph, StepIds, superseded_by
 from wavewright.planner.plans.step_types import step_signature
-from wavewright.planner.plans.uses import (
-    ExpressionText,
-    holds_expression,
-    step_texts,
-    texts_read,
-)
+from wavewright.planner.plans.uses import ExpressionText, step_texts, texts_read
 from wavewright.planner.types import Json, JsonObject, StepId, as_object
 
 Derived = TypeVar("Derived")
-_FIELDS: Final = r"((?:\.[A-Za-z_][A-Za-z0-9_]*)*)"
-_INPUT_PATH: Final = re.compile(rf"\$\{{\s*inputs{_FIELDS}\s*\}}")
-_ITEM_PATH: Final = re.compile(rf"\$\{{\s*item{_FIELDS}\s*\}}")
+_ITEM_PATH: Final = re.compile(r"\$\{\s*item((?:\.[A-Za-z_][A-Za-z0-9_]*)*)\s*\}")
 
 
 @dataclass(frozen=True)
@@ -169,16 +162,6 @@ class CheckContext:
     @cached_property
     def _derived(self) -> dict[object, object]:
         return {}
-
-    def known_items(self, step: Step) -> list[Json] | None:
-        """Return the items of a step that are known before a run: they are written out, or those of
-        an input.
-        """
-        if isinstance(step.for_each, list):
-            return None if holds_expression(step.for_each) else step.for_each
-        path = _INPUT_PATH.fullmatch(step.for_each or "")
-        items = None if path is None else value_below(self.plan.inputs, path[1])
-        return items[0] if items and isinstance(items[0], list) else None
 
     def signature(self, step: Step) -> ToolSignature | None:
         """Return the signature of a step's tool, or of the plan that it calls, where there is one."""

@@ -33,6 +33,7 @@ from wavewright.planner.checks.nulls import (
 from wavewright.planner.checks.types import Fit, fit_of
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.plan import Step
+from wavewright.planner.plans.estimates import known_items
 from wavewright.planner.plans.uses import (
     ExpressionRole,
     ExpressionText,
@@ -312,8 +313,8 @@ def _is_known_to_fit(
     subject: CheckContext, step: Step, text: ExpressionText, target: JsonSchema
 ) -> bool:
     """Whether the values of a parameter are known, as its items are, and all of them fit."""
-    items = subject.known_items(step)
-    if items is None or text.role != "params":
+    items = known_items(subject.plan, step) if text.role == "params" else None
+    if items is None:
         return False
     validator = validator_of(target)
     values = [value_of_item(text.text, item) for item in items]
