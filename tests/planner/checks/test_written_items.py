@@ -54,6 +54,24 @@ BOOKED: JsonObject = {"day": "${item.day}", "room": "${item.room}"}
             {"tool": "book", "for_each": [{"day": "2026-02-30", "room": "z"}], "params": BOOKED},
             [("E205", "/for_each/0"), ("E205", "/for_each/0")],
         ),
+        (
+            {
+                "tool": "count",
+                "for_each": [{"n": 1.5, "on": True}, {"n": "x", "on": False}],
+                "when": "item.on",
+                "params": {"n": "${item.n}"},
+            },
+            [("E205", "/for_each/0")],
+        ),
+        (
+            {
+                "tool": "count",
+                "for_each": [1, "two", "three"],
+                "when": "${index != 1 && steps.c > 1}",
+                "params": {"n": "${item}"},
+            },
+            [],
+        ),
     ],
 )
 def test_an_item_that_is_written_out_is_checked_as_an_argument(
@@ -84,6 +102,18 @@ def test_a_call_that_is_written_out_is_checked_as_a_step(
     found = faults_of(dispatch=[other, call], tools=["count", "send", "book"])
 
     assert found == [(code, f"/for_each/1{place}") for code, place in faults]
+
+
+def test_a_call_that_the_condition_leaves_out_need_not_be_one() -> None:
+    calls: Json = [
+        {"tool": "send", "params": {"to": "bob"}},
+        {"tool": "count", "params": {"n": "three"}},
+        {"tool": "count", "params": {"n": "four"}},
+    ]
+
+    assert faults_of(dispatch=calls, tools=["count", "send"], when="index != 1") == [
+        ("E205", "/for_each/2/params/n")
+    ]
 
 
 def test_calls_of_different_tools_among_the_inputs_are_no_warning() -> None:

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from wavewright.config.errors import NameHint, did_you_mean
 from wavewright.config.sources import pointer_keys, pointer_token
-from wavewright.planner.cel.embedded import split_references
+from wavewright.planner.cel.embedded import bare_expression, split_references
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext, value_of_item
 from wavewright.planner.diagnostics.diagnostic import (
@@ -44,8 +44,14 @@ from wavewright.planner.language.plan import ASK_MODEL, Step, dispatched_tools
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.answer_types import AnswerTypeError, answer_schema
 from wavewright.planner.plans.dispatch import undispatchable
+from wavewright.planner.plans.estimates import ITEM_ROOTS, value_if_known
 from wavewright.planner.plans.step_types import schema_fault
-from wavewright.planner.plans.uses import ExpressionUse, embedded_uses, holds_expression
+from wavewright.planner.plans.uses import (
+    ExpressionUse,
+    asks_each_item,
+    embedded_uses,
+    holds_expression,
+)
 from wavewright.planner.schemas.validation import (
     InvalidSchemaError,
     SchemaViolation,
@@ -356,7 +362,7 @@ def check_tools(subject: CheckContext) -> Iterator[Diagnostic]:
         if dispatched_tools(step.tool):
             yield from _check_written_calls(subject, step, f"/steps/{number}")
         else:
-            yield from _check_written_items(step, schema, f"/steps/{number}")
+            yield from _check_written_items(subject, step, schema, f"/steps/{number}")
         yield from _check_retry(step, subject.tools[step.tool], f"/steps/{number}")
 
 
@@ -383,12 +389,13 @@ def _check_written_types(subject: CheckContext, step: Step, pointer: str) -> Ite
             yield make_diagnostic("E205", pointer + pointer_token(name), message, "fix the schema")
 
 
-def _check_written_items(step: Step, schema: InputSchema, pointer: str) -> Iterator[Diagnostic]:
+def _check_written_items(
+    subject: CheckContext, step: Step, schema: InputSchema, pointer: str
+) -> Iterator[Diagnostic]:
     """Yield the items that are written out and do not fit the parameters that they are given for;
     each of them is a call that is known beforehand.
     """
-    items = step.for_each if isinstance(step.for_each, list) else []
-    for number, item in enumerate(items):
+    for number, item in _written_items(subject, step):
         place = f"{pointer}/for_each{pointer_token(str(number))}"
         for name, text in step.params.items():
             for value in value_of_item(text, item):
@@ -406,9 +413,8 @@ def _check_written_calls(subject: CheckContext, step: Step, pointer: str) -> Ite
     """Yield what is wrong with calls of a `dispatch` that are written out: each is judged as a step
     that makes it.
     """
-    items = step.for_each if isinstance(step.for_each, list) else []
     names = dispatched_tools(step.tool)
-    for number, item in enumerate(items):
+    for number, item in _written_items(subject, step):
         place = f"{pointer}/for_each{pointer_token(str(number))}"
         name = item.get("tool") if isinstance(item, dict) else item
         params = item.get("params", {}) if isinstance(item, dict) else None
@@ -432,6 +438,24 @@ def _check_written_calls(subject: CheckContext, step: Step, pointer: str) -> Ite
             inner = fault.pointer.removeprefix(pointer)
             yield replace(fault, pointer=f"{place}{inner}", given_mend=None)
         yield from _check_dates(call, schema, f"{place}/params")
+
+
+def _written_items(subject: CheckContext, step: Step) -> Iterator[tuple[int, Json]]:
+    """Yield the items that are written out and that the step runs for, with their numbers; one that
+    its condition on items leaves out, or may leave out, need not fit.
+    """
+    items = step.for_each if isinstance(step.for_each, list) else []
+    if step.when is None or not asks_each_item(step):
+        yield from enumerate(items)
+        return
+    condition = f"${{{bare_expression(step.when).expression}}}"
+    variables = subject.plan.scope({})
+    for number, item in enumerate(items):
+        if holds_expression(item):
+            continue  # what the condition says of it shows at the run
+        scope = {**variables, "item": item, "index": number}
+        if value_if_known(condition, scope, ITEM_ROOTS) == [True]:
+            yield number, item
 
 
 _FORMATS: Final[dict[str, TypeAdapter[object]]] = {
