@@ -13,7 +13,7 @@ from wavewright.config.sources import pointer_token
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, list_names, make_diagnostic
 from wavewright.planner.language.goals import Goal, TagRules, Targets
-from wavewright.planner.language.plan import DISPATCHED_CALL, Step, dispatched_tools
+from wavewright.planner.language.plan import DISPATCHED_CALL, Step, step_tools
 from wavewright.planner.plans.binding import mandatory_caps, template_gate_of
 from wavewright.planner.plans.estimates import known_values
 from wavewright.planner.types import Json, StepId, as_object
@@ -128,7 +128,7 @@ def _check_analyses(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:
     supported = _descendants_of_tools(subject, data)
     for number, step in enumerate(subject.plan.steps):
         # What a `dispatch` may call, it may call without data.
-        called = next((tool for tool in _called_tools(step) if tool in analysis), None)
+        called = next((tool for tool in step_tools(step) if tool in analysis), None)
         if (
             called is not None
             and step.id not in supported
@@ -149,7 +149,7 @@ def _descendants_of_tools(subject: CheckContext, tools: Collection[str]) -> set[
     calls = {
         step_id
         for step_id, step in subject.steps.items()
-        if all(tool in tools for tool in _called_tools(step))
+        if all(tool in tools for tool in step_tools(step))
     }
     resting: set[StepId] = set()
     for step_id in graph.order():
@@ -158,17 +158,12 @@ def _descendants_of_tools(subject: CheckContext, tools: Collection[str]) -> set[
     return resting
 
 
-def _called_tools(step: Step) -> tuple[str, ...]:
-    """Return the tools that a step may call: its own, or those among which a `dispatch` chooses."""
-    return dispatched_tools(step.tool) or (step.tool,)
-
-
 def _check_targets(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:
     if not goal.rules.primary_params:
         return
     names = goal.targets
     for number, step in enumerate(subject.plan.steps):
-        for tool in _called_tools(step):
+        for tool in step_tools(step):
             param = goal.rules.primary_params.get(tool)
             if param is None:
                 continue

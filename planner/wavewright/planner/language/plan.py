@@ -120,7 +120,7 @@ class Retry(DocumentModel, defer_build=False):
 
     @field_validator("on")
     @classmethod
-    def _is_no_misspelt_kind(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _refuse_misspelt_kinds(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         """Refuse what is nearly one of the kinds: as the name of a class it would match nothing."""
         for name in names:
             near = None if name in RETRIED_KINDS else did_you_mean(name, RETRIED_KINDS)
@@ -284,6 +284,11 @@ def _dispatched(fields: dict[str, object]) -> dict[str, object]:
         "for_each": fields["dispatch"],
         "params": {DISPATCHED_CALL: "${item}"},
     }
+
+
+def step_tools(step: Step) -> tuple[str, ...]:
+    """Return the tool that a step calls, or those among which a `dispatch` chooses."""
+    return dispatched_tools(step.tool) or (step.tool,)
 
 
 def written_step(step: Step) -> JsonObject:

@@ -45,12 +45,17 @@ from wavewright.engine.run.project.tools import (
     agent_tools,
     packs_of_project,
     signatures_to_check,
-    step_tools,
 )
 from wavewright.planner.checks.checker import check_partial, errors_in
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, make_diagnostic
 from wavewright.planner.language.goals import AvailableTool, Goal, GoalTemplate, Job, JobTargets
-from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, SUB_PLAN, Plan, dispatched_tools
+from wavewright.planner.language.plan import (
+    LIMITS_OF_OWN_PLANS,
+    SUB_PLAN,
+    Plan,
+    dispatched_tools,
+    step_tools,
+)
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.goal_resolution import resolve_goal, unknown_names
 from wavewright.planner.reading.reader import read_model

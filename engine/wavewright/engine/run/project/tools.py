@@ -36,7 +36,14 @@ from wavewright.planner.checks.feasibility import (
 )
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.json_values import map_texts
-from wavewright.planner.language.plan import ASK_MODEL, SUB_PLAN, Plan, Step, dispatched_tools
+from wavewright.planner.language.plan import (
+    ASK_MODEL,
+    SUB_PLAN,
+    Plan,
+    Step,
+    dispatched_tools,
+    step_tools,
+)
 from wavewright.planner.language.signatures import (
     AGENT,
     ASK_PERSON,
@@ -99,11 +106,6 @@ def tools_of_plan(plan: Plan, settings: Settings) -> Registry:
     return _named_tools(
         names, packs_of_project(settings), settings, make_services(settings), all_if_missing=True
     )
-
-
-def step_tools(step: Step) -> tuple[str, ...]:
-    """Return the tool that a step calls, or those of which data chooses."""
-    return dispatched_tools(step.tool) or (step.tool,)
 
 
 def functions_elsewhere(
