@@ -399,11 +399,16 @@ def test_errors_of_a_goals_own_gates_and_caps_are_found_without_a_plan(
 CODED: dict[str, Any] = {
     "output_schema": {
         "type": "object",
-        "properties": {"code": {"type": "string"}, "count": {"type": "integer"}},
+        "properties": {
+            "code": {"type": "string"},
+            "count": {"type": "integer"},
+            "kind": {"enum": ["open", "close"]},
+            "rows": {"type": "array", "items": {"type": "integer", "maximum": 9}},
+        },
         "required": ["code"],
     }
 }
-"""A goal that wants a code, and perhaps a count."""
+"""A goal that wants a code, and perhaps a count, a kind and rows."""
 ONE_PRICE = {"id": "p", "tool": "price", "params": {"code": "GNP"}}
 PRICES = {"id": "p", "tool": "price", "for_each": ["GNP", "SKS"], "params": {"code": "${item}"}}
 ANYTHING: dict[str, Any] = {"id": "a", "tool": "analyze", "params": {"documents": []}}
@@ -421,6 +426,23 @@ ANYTHING: dict[str, Any] = {"id": "a", "tool": "analyze", "params": {"documents"
             ["/result/code", "/result/count"],
             id="each field that is of another type",
         ),
+        pytest.param(
+            {"result": {"code": "${steps.p.code}", "rows": ["${steps.p.code}", 2]}},
+            ["/result/rows"],
+            id="an element that is of another type",
+        ),
+        pytest.param(
+            {"result": {"code": "${steps.p.code}", "kind": "last", "rows": [1, 12]}},
+            ["/result/kind", "/result/rows"],
+            id="a text and an element that are none of those wanted",
+        ),
+        pytest.param(
+            {"result": {"code": "${steps.p.code}", "kind": "open", "rows": [1, 2]}},
+            [],
+            id="a text and elements that are wanted",
+        ),
+        pytest.param({"result": ["${steps.p}", 3]}, [], id="some entry may be it"),
+        pytest.param({"result": ["${steps.p.code}", 3]}, ["/result"], id="no entry can be it"),
         pytest.param({"steps": [PRICES], "result": "${steps.p}"}, [], id="a list entry by entry"),
         pytest.param(
             {"steps": [PRICES], "result": "${steps.p.map(x, x.code)}"},

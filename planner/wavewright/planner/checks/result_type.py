@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wavewright.config.sources import pointer_token
+from wavewright.config.sources import pointer_keys, pointer_token
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.types import incompatibility
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.plans.graph import superseded_by
+from wavewright.planner.plans.uses import holds_expression
+from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.schemas.views import (
     element_schema,
     schema_below,
@@ -49,18 +51,57 @@ def _misfits(
     subject: CheckContext, declared: Json, wanted: JsonSchema, pointer: str, name: str
 ) -> Iterator[Diagnostic]:
     """Yield the misfits of a declared result: of its fields, or else of the whole."""
-    types = subject.types
     wrong_fields: list[Diagnostic] = []
     for field, value in declared.items() if isinstance(declared, dict) else ():
         part = schema_below(wanted, [field])
-        reason = None if part is None else incompatibility(types.value(value), part)
+        reason = None if part is None else _misfit_of_part(subject, value, part)
         if reason is not None:
             place = pointer + pointer_token(field)
             wrong_fields.append(_diagnostic(place, f"{field!r} of {name}", reason))
     yield from wrong_fields
-    reason = None if wrong_fields else _misfit(types.value(declared), wanted)
+    reason = None if wrong_fields else _misfit_of_whole(subject, declared, wanted)
     if reason is not None:
         yield _diagnostic(pointer, name, reason)
+
+
+def _misfit_of_whole(subject: CheckContext, declared: Json, wanted: JsonSchema) -> str | None:
+    """Return why a declared result can never be what the goal wants, nor any entry of a list."""
+    if not isinstance(declared, list) or not holds_expression(declared):
+        return _misfit(subject.types.value(declared), wanted)
+    reason = _misfit_of_part(subject, declared, wanted)
+    by_entry = (_misfit_of_part(subject, entry, wanted) for entry in declared)
+    return reason if all(by_entry) else None
+
+
+def _misfit_of_part(subject: CheckContext, value: Json, wanted: JsonSchema) -> str | None:
+    """Return why a part of the result can never be what is wanted: by its value where it is written
+    out, else by its type; of a list, element by element.
+    """
+    reason = incompatibility(subject.types.value(value), wanted)
+    if reason is not None:
+        return reason
+    if not holds_expression(value):
+        return _misfit_of_value(value, wanted)
+    if isinstance(value, list) and view_schema(scoped_schema(wanted)).kind == "array":
+        for number, element in enumerate(value):
+            part = schema_below(wanted, [str(number)])
+            reason = None if part is None else _misfit_of_part(subject, element, part)
+            if reason is not None:
+                return f"in element {number}, {reason}"
+    return None
+
+
+def _misfit_of_value(value: Json, wanted: JsonSchema) -> str | None:
+    try:
+        misfits = validator_of(wanted).violations(value)
+    except InvalidSchemaError:
+        return None  # the review says what is wrong with the goal's schema
+    if not misfits:
+        return None
+    at = "".join(
+        f"[{key}]" if key.isdecimal() else f".{key}" for key in pointer_keys(misfits[0].pointer)
+    )
+    return f"{at or 'it'} {misfits[0].message}"
 
 
 def _misfit(given: JsonSchema, wanted: JsonSchema) -> str | None:
