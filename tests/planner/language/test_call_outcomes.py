@@ -23,6 +23,7 @@ _BROKEN_OFF = [
     "http.client.RemoteDisconnected",
     "httpx.ReadError",
     "concurrent.futures.BrokenExecutor",
+    "concurrent.futures.process.BrokenProcessPool",
     "EOFError",
 ]
 _BEFORE_ANY_EFFECT = ["ConnectionRefusedError", "httpx.ConnectTimeout", "httpx.PoolTimeout"]

@@ -74,7 +74,9 @@ _BROKEN_OFF: Final = frozenset(
     {
         "BrokenExecutor",
         "BrokenPipeError",
+        "BrokenProcessPool",
         "BrokenResourceError",
+        "BrokenThreadPool",
         "CancelledError",
         "ClientPayloadError",
         "ConnectionAbortedError",
