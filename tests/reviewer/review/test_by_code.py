@@ -182,6 +182,14 @@ def test_no_reason_of_one_item_stands_for_another() -> None:
     )
 
 
+def test_no_reason_of_one_item_stands_for_another_where_all_failed() -> None:
+    plan = plan_of({"id": "a", "for_each": [*"wxyz"]})
+    fails = [Fails("gone"), Fails("moved"), Fails("gone"), Fails("shut")]
+    found = review(run_plan(plan, {"a": fails}))
+
+    assert found.missing_data == ("a[w, x, y, z]: failed (tool): gone; moved; shut",)
+
+
 def test_an_empty_terminal_output_is_missing() -> None:
     nothing: list[Json] = [None, "", [], {}]
     for empty in nothing:

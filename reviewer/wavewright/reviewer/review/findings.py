@@ -269,8 +269,12 @@ def _step_problem(run: ReviewedRun, step: Step) -> StepProblem | None:
         return None
     items: Mapping[int, ItemFinished] = run.state.items.get(step.id) or {}
     errors = {index: item.error for index, item in sorted(items.items()) if item.error is not None}
-    # The step's own error says more of its end than those of its items.
-    told = [end.error] if end.error else [*errors.values()]
+    # The step's own error says more of its end than those of its items, and quotes one of them.
+    own = end.error
+    told = [
+        error for error in errors.values() if own is None or not own.message.endswith(error.message)
+    ]
+    told = told if own is None else [own, *told]
     messages = [*dict.fromkeys(error.message for error in told)]
     hints = dict.fromkeys(error.hint for error in told if error.hint)
     return StepProblem(
