@@ -324,20 +324,27 @@ class _ExpressionParser:
             )
         message = f"'{text}' stands where {wanted} should"
         following = self._tokens[min(self._at + 1, len(self._tokens) - 1)][1]
-        hint = _HINTS_BY_TEXT.get(text + following) or _HINTS_BY_TEXT.get(text)
+        before = self._tokens[self._at - 1][1]
+        hint = (
+            _HINTS_BY_TEXT.get(text + following)
+            or _HINTS_BY_TEXT.get(text)
+            or _HINTS_AFTER.get(before)
+        )
         return ExpressionError("bad_expression", message, start, hint)
 
 
 _HINTS_BY_TEXT = {
     "=>": "a function of elements is written list.map(x, x.name)",
     "for": "a list made of another is written list.map(x, x.name), or list.filter(x, x.n > 1)",
-    "=": "equality is written '=='",
+    **dict.fromkeys(("=", "is"), "equality is written '=='"),
     "and": "write '&&'",
     "or": "write '||'",
     "not": "write '!'",
     "if": "write: condition ? value : other",
 }
 """What other languages write, and what CEL has for it."""
+_HINTS_AFTER = {"not": _HINTS_BY_TEXT["not"], "lambda": _HINTS_BY_TEXT["=>"]}
+"""The same of words that pass for a name until the next one: `not x`."""
 
 
 def _constant(token: Token) -> LiteralValue:

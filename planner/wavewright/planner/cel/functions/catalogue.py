@@ -117,6 +117,7 @@ _FOREIGN_FUNCTIONS: Final = {
     "round": "write math.round(x)", "abs": "write math.abs(x)", "unique": "write list.distinct()",
     "first": "write list[0]", "last": "write list[list.size() - 1]",
     "default": "write has(steps.x.field) ? steps.x.field : other",
+    "joined": "write joined(steps.NAME)", "now": "write now()",
     "uint": "JSON has no unsigned integers: write int(x)",
     "bytes": "JSON has no bytes: leave them to a tool",
     **dict.fromkeys(("encode", "decode"), "JSON has no bytes: leave them to a tool"),
