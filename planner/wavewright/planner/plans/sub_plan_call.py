@@ -67,6 +67,8 @@ class ExpandedPlace(NamedTuple):
 
 
 _WRITTEN_HERE: Final = ExpandedPlace("")
+_NOT_FOR_ITEMS: Final = ("for_each", "when", "optional")
+"""Fields that no step of a sub-plan has which runs for each item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,15 @@ _CALLER: Final = re.compile(r"'(?:[A-Za-z]\w*\.)+(?=\w+')")
 """What stands before the id of a step in a sub-plan: the ids of the steps that call it."""
 _READER: Final = re.compile(r"step '[^']*'")
 """Who reads: what a caller writes is read by each step of its sub-plan."""
+
+
+def fields_set(step: Step, names: Iterable[str]) -> list[str]:
+    """Return which of these fields a step has, in their order.
+
+    >>> fields_set(Step(id=StepId("a"), tool="fetch", optional=True), ("when", "optional"))
+    ['optional']
+    """
+    return [name for name in names if getattr(step, name) not in (None, False)]
 
 
 def position_text(document: Document, pointer: str) -> str:
@@ -227,25 +238,21 @@ class SubPlanCall:
         plan = self.source.plan
         told = set[str]()
         for number, step in enumerate(plan.steps):
-            for name in ("for_each", "when", "optional", "repeat"):
-                if getattr(step, name) not in (None, False):
-                    told.add(f"/steps/{number}")
-                    yield self._written(f"/steps/{number}"), f"step {step.id!r} has {name!r}"
+            for name in fields_set(step, (*_NOT_FOR_ITEMS, "repeat")):
+                told.add(f"/steps/{number}")
+                yield self._written(f"/steps/{number}"), f"step {step.id!r} has {name!r}"
         if plan.stop is not None:
             yield self._written("/stop"), "it has 'stop'"
         for number in range(len(self.inner.plan.caps)):
             yield self.place(f"/caps/{number}"), "it has a cap"
+        if plan.stop is not None:
+            # Its condition is that of all steps, also of those in the plans that this one calls.
+            return
         for number, step in enumerate(self.inner.plan.steps):
             place = self.inner.places.get(f"/steps/{number}", _WRITTEN_HERE)
-            names = ("for_each", "when", "optional")
-            wrong = [name for name in names if getattr(step, name) not in (None, False)]
+            is_called = place.document is not None
             # Of a plan that this one calls, one such step is enough to say.
-            if (
-                wrong
-                and place.document is not None
-                and place.step not in told
-                and plan.stop is None
-            ):
+            if is_called and place.step not in told and fields_set(step, _NOT_FOR_ITEMS):
                 told.add(place.step)
                 caller = step.id.partition(".")[0]
                 what = (

@@ -40,6 +40,7 @@ from wavewright.planner.plans.sub_plan_call import (
     Rewriting,
     SubPlanCall,
     SubPlanReader,
+    fields_set,
 )
 from wavewright.planner.plans.uses import ExpressionText, asks_each_item, step_texts, value_reads
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
@@ -373,7 +374,7 @@ def reading_faults(error: PlanError | DocumentError) -> Iterator[tuple[str, str 
 
 def _misuses(step: Step, pointer: str) -> Iterator[Diagnostic]:
     """Yield what a step with a sub-plan says that only a call of a tool can say."""
-    unfit = [name for name in _UNFIT if getattr(step, name) not in (None, False)]
+    unfit = fields_set(step, _UNFIT)
     if step.tool != SUB_PLAN:
         unfit.append("tool")
     for name in unfit:
