@@ -216,7 +216,7 @@ def _periods(said: str) -> tuple[set[str], set[tuple[str, str]]]:
         else:
             after = dt.date(first.year + 1, 1, 1)
         bounds |= _bounds_of(first, after)
-    for ordinal, part, letter, digit, year in _PART.findall(said):
+    for ordinal, part, letter, digit, year in _parts_of_years(said):
         months = _PARTS[part or letter]
         number = 12 // months if ordinal == "last" else _NUMBERS_OF_PARTS[ordinal or digit]
         begin = months * (number - 1)
@@ -225,6 +225,15 @@ def _periods(said: str) -> tuple[set[str], set[tuple[str, str]]]:
             end = begin + months
             bounds |= _bounds_of(first, dt.date(int(year) + end // 12, end % 12 + 1, 1))
     return named, bounds
+
+
+def _parts_of_years(said: str) -> Iterator[tuple[str, str, str, str, str]]:
+    """Yield the halves and quarters that a text names: the ordinal and the word, or the letter and
+    the digit, and the year.
+    """
+    yield from _PART.findall(said)
+    for year, letter, digit in _PART_AFTER_YEAR.findall(said):
+        yield "", "", letter, digit, year
 
 
 def _bounds_of(first: dt.date, after: dt.date) -> set[tuple[str, str]]:
@@ -392,6 +401,8 @@ _PART: Final = re.compile(
     r"\b(?:(first|second|third|fourth|last|1st|2nd|3rd|4th)\s(half|quarter)|([hq])([1-4]))"
     r"(?:\sof|\sin|/)?(?:\sthe\syear)?\s?((?:19|20)\d\d)(?!\d)"
 )
+_PART_AFTER_YEAR: Final = re.compile(r"(?<![\w.,/-])((?:19|20)\d\d)[ /-]?([hq])([1-4])\b")
+"""`2023 Q4`, `2023-Q4`, `2023H2`."""
 _SHARED_YEAR: Final = re.compile(
     rf"({_MONTH}(?: {_NUMBERED})?)"
     rf"( (?:and|to|until|till|through|or) (?:{_NUMBERED} )?{_MONTH}(?: {_NUMBERED},?)? ((?:19|20)\d\d))"
