@@ -53,6 +53,22 @@ def test_a_file_of_windows_is_found_by_its_letters(tmp_path: Path) -> None:
     assert paths(FolderIndex(tmp_path).search("Zoë", 5)) == ["a.html"]
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.html", '<meta charset="iso-8859-2"><main>Jedź do Łodzi</main>'.encode("iso-8859-2")),
+        ("a.txt", "Jedź do Łodzi".encode("utf-16")),
+        ("a.md", 'Jedź do Łodzi; write `<meta charset="iso-8859-2">`'.encode()),
+    ],
+)
+def test_a_file_is_decoded_by_what_it_says_of_itself(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
+    (tmp_path / name).write_bytes(content)
+
+    assert paths(FolderIndex(tmp_path).search("Łodzi", 5)) == [name]
+
+
 def test_pages_of_each_kind_are_found_by_stems_of_their_words(
     tmp_path: Path, write: WriteFile
 ) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from wavewright.config import install_hint
+from wavewright.packs.web.encodings import decode_page, decode_unlabelled
 from wavewright.tools import ToolError
 
 MAX_PAGES: Final = 20_000
@@ -215,32 +216,21 @@ def query_words(query: str) -> list[str]:
 
 
 def read_page(folder: Path, path: str) -> IndexedPage:
-    """Return a file as a page; what is no text in UTF-8 or Windows-1252 becomes U+FFFD.
+    """Return a file as a page, decoded as one of the web; what is no text becomes U+FFFD.
 
     The title is the first heading, else the page's `title`, else the file's name.
     """
     file = folder / path
     with file.open("rb") as stream:
-        source = decode_unlabelled(stream.read(MAX_PAGE_BYTES))
-    if path.lower().endswith(_HTML):
+        content = stream.read(MAX_PAGE_BYTES)
+    is_html = path.lower().endswith(_HTML)
+    # A `meta` element in a text of another kind is an example, and says nothing of it.
+    source = decode_page(content) if is_html else decode_unlabelled(content)
+    if is_html:
         title, text = read_html(source)
     else:
         title, text = (markdown_title(source) if path.lower().endswith(_MARKDOWN) else ""), source
     return IndexedPage(path, title or file.stem.replace("-", " "), " ".join(text.split()))
-
-
-def decode_unlabelled(content: bytes) -> str:
-    """Return a text whose encoding nothing names: UTF-8, or Windows-1252 where most of what is
-    beyond ASCII is no UTF-8.
-
-    A text in UTF-8 that is cut or has a broken byte stays one, and so do bytes of no text.
-    """
-    text = content.decode("utf-8-sig", "replace")
-    broken = text.count("\ufffd")
-    sound = sum(letter > "\x7f" for letter in text) - broken
-    # Words have neither of these bytes in Windows-1252, pictures and other data have both.
-    is_data = b"\x00" in content or b"\xff" in content
-    return text if broken <= sound or is_data else content.decode("cp1252", "replace")
 
 
 def markdown_title(text: str) -> str:

@@ -8,7 +8,6 @@ process that is stopped at a deadline.
 
 from __future__ import annotations
 
-import codecs
 import datetime as dt
 import re
 from collections.abc import Callable
@@ -19,8 +18,8 @@ from urllib.parse import urldefrag, urljoin
 from pydantic import BaseModel, ConfigDict
 
 from wavewright.packs.web.addresses import MAX_URL_LENGTH
+from wavewright.packs.web.encodings import decode_page
 from wavewright.packs.web.guarded_client import WebAnswer
-from wavewright.packs.web.index import decode_unlabelled
 from wavewright.packs.web.processes import ProcessEndedError, call_in_process
 from wavewright.tools import LogEvent, ToolError
 
@@ -44,22 +43,8 @@ _DROPPED: Final = (
 ASP.NET makes it.
 """
 _HIDING_STYLE: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
-_META_CHARSET: Final = re.compile(
-    rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]{1,40})", re.IGNORECASE
-)
 _HEADER_CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?([\w-]{1,40})", re.IGNORECASE)
-_BYTE_ORDER_MARKS: Final = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
 _BLANK_LINES: Final = re.compile(r"\n\s*\n")
-_PAGE_ENCODINGS: Final = re.compile(
-    r"utf-(8|16)(-[bl]e)?|iso8859-\d+|cp\d+|koi8-[ru]|shift_jis|euc_(jp|kr)|iso2022_jp|gb18030|gbk|gb2312|big5|mac-.*"
-)
-"""By Python's names; it has others (`punycode`, `unicode_escape`) that are no encodings of pages.
-"""
-_WEB_MEANING: Final = {"ascii": "cp1252", "iso8859-1": "cp1252"}
 
 
 @dataclass(frozen=True)
@@ -204,28 +189,10 @@ def _base_url(tree: LexborHTMLParser, answer: WebAnswer) -> str:
 
 def decode(answer: WebAnswer) -> str:
     """Return a text, decoded by its byte order mark, header or `meta` element, else as UTF-8 or
-    Windows-1252 (`decode_unlabelled`).
+    Windows-1252.
     """
-    for mark, encoding in _BYTE_ORDER_MARKS.items():
-        if answer.content.startswith(mark):
-            return answer.content.decode(encoding, "replace")
     in_header = _HEADER_CHARSET.search(answer.headers.get("content-type", ""))
-    in_page = _META_CHARSET.search(answer.content[:2048])
-    named = [in_header[1]] if in_header else [in_page[1].decode("ascii")] if in_page else []
-    known = next(filter(None, map(_known_encoding, named)), None)
-    if known is None:
-        return decode_unlabelled(answer.content)
-    return answer.content.decode(known, "replace")
-
-
-def _known_encoding(label: str) -> str | None:
-    try:
-        name = codecs.lookup(label).name
-    except LookupError:
-        return None
-    return (
-        _WEB_MEANING.get(name, name) if _PAGE_ENCODINGS.fullmatch(name) or name == "ascii" else None
-    )
+    return decode_page(answer.content, "" if in_header is None else in_header[1])
 
 
 def _absolute(base: str, href: str) -> str | None:
