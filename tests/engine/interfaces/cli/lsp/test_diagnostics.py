@@ -147,6 +147,20 @@ async def test_text_that_cannot_be_read_keeps_what_was_found_around_it(
     assert shown[-1].range.start == types.Position(7, 10)
 
 
+async def test_text_that_cannot_be_read_in_two_places_keeps_what_was_found_around_them(
+    editor: Editor, project: Path
+) -> None:
+    file = project / "sum.plan.yaml"
+    editor.open(file, PLAN.replace("tool: add", "tool: ad"))
+    await editor.diagnostics(file)
+    editor.edit(file, "code: AAPL\n", "code: [AAPL\n")
+    editor.edit(file, "b: 2", "b: {c: 2")
+    shown = await editor.diagnostics(file)
+
+    assert [one.code for one in shown] == ["E124", "E201"]
+    assert shown[-1].range.start == types.Position(6, 10)
+
+
 async def test_a_project_that_cannot_be_imported_says_why_once(
     editor: Editor, project: Path
 ) -> None:

@@ -256,8 +256,8 @@ def _check(
 ) -> tuple[CheckOutcome, Published]:
     written = WrittenText(document.text, document.path, project.settings, project.fault)
     outcome = check_text(written, None if good is None else good.text)
-    if outcome.checked is not None and outcome.checked.text.document is not None:
-        document.take(outcome.checked.text.document)
+    if outcome.document is not None:
+        document.take(outcome.document)
     return outcome, [*published(document, outcome, project)]
 
 

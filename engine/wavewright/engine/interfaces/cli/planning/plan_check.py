@@ -253,7 +253,7 @@ def _check_document(options: CheckOptions) -> CheckedDocument:
         try:
             document = read_faulty_document(content, name, limits=limits)
         except DocumentError:
-            text = read_plan(content, name, limits=limits)  # raises PlanError with the faults
+            text = read_plan(content, name, limits=limits)  # no plan, with the faults
         else:
             if is_settings(document) or is_agent(document) or is_worker(document):
                 return _check_other(document, options)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from wavewright.config.documents import read_faulty_document
+from wavewright.config.documents import Document, read_faulty_document
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import FILE_NAMES, load_valid_settings
 from wavewright.config.sources import DocumentError, Source
@@ -62,6 +62,11 @@ class CheckOutcome:
     """Why the project could not be asked."""
     checked: CheckedDocument | None = field(default=None, repr=False)
 
+    @property
+    def document(self) -> Document | None:
+        """What the check has read; None of a text that cannot be read, or is no document to check."""
+        return None if self.checked is None else self.checked.text.document
+
     def of_file(self, file: Path) -> tuple[Diagnostic, ...]:
         """Return the diagnostics of a file."""
         return next((own for source, own in self.found if source.name == str(file)), ())
@@ -83,8 +88,10 @@ def check_text(written: WrittenText, good: GoodText | None = None) -> CheckOutco
         settings, _ = load_valid_settings(written.file.parent, text=written.text)
         written = replace(written, settings=settings, fault=None)
     outcome = _check(written)
-    if good is None or outcome.fault is not None or _kind(written) is not None:
+    if good is None or outcome.fault is not None or outcome.document is not None:
         return outcome
+    if _kind(written) is not None:
+        return outcome  # it can be read, such as what a planner answered in place of a plan
     # A text that cannot be read has its faults alone.
     (source, own), *others = outcome.found
     around = _found_around(own, written, good)
@@ -137,6 +144,6 @@ def _found_around(
         if fixed.text == good.text:
             return fixed.placed(good.diagnostics)
         outcome = _check(replace(written, text=fixed.text))
-        if outcome.checked is not None:
+        if outcome.document is not None:
             return fixed.placed(outcome.of_file(written.file))
     return []
