@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
-from wavewright.config.documents import Document, value_at
+from wavewright.config.documents import Document
 from wavewright.config.model_validation import read_as_model, valid_subset
 from wavewright.config.settings import FILE_NAMES, Settings
 from wavewright.config.sources import (
@@ -39,7 +39,7 @@ from wavewright.planner.diagnostics.diagnostic import (
 )
 from wavewright.planner.language.goals import Goal, GoalTemplate, Job
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import as_object
+from wavewright.planner.types import Json, as_object
 from wavewright.tools.packs import pack_names
 
 M = TypeVar("M", bound=BaseModel)
@@ -134,14 +134,14 @@ def _in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     )
 
 
-def valid_part_of_plan(document: Document, pointer: str = "") -> PartialPlan | None:
-    """Return the valid part of the plan at a pointer of a document."""
-    value = value_at(document.value, pointer)
+def plan_or_valid_part(value: Json, source: Source) -> Plan | PartialPlan | None:
+    """Return the plan that a value of a document is, or the valid part of one; None where it has no
+    steps.
+    """
     try:
-        read_as_model(Document(value, document.source, keeps_places=False), Plan)
+        return read_as_model(Document(value, source, keeps_places=False), Plan)
     except DocumentError as error:
         return read_partial_plan(value, error.faults)
-    return None
 
 
 def without_unknown_packs(job: Job, document: Document, faults: JobErrors) -> Job:

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from wavewright.config.documents import Document, read_document, read_document_file
+from wavewright.config.documents import Document, read_document, read_document_file, value_at
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, DocumentFault, Source
 from wavewright.engine.run.jobs.documents import (
     JobErrors,
     is_saved_plan,
     is_template,
-    valid_part_of_plan,
+    plan_or_valid_part,
 )
 from wavewright.engine.run.jobs.saved_plan import SavedPlanError
 from wavewright.engine.run.project.templates import (
@@ -145,8 +145,10 @@ def embedded_draft(
     origin = PlanOrigin(document, pointer)
     if plan is not None:
         return _whole_draft(plan, origin, rung, settings, faults)
-    partial = valid_part_of_plan(document, origin.pointer)
-    return None if partial is None else PlanDraft(partial.plan, origin, rung, partial=partial)
+    part = plan_or_valid_part(value_at(document.value, pointer), document.source)
+    if not isinstance(part, PartialPlan):
+        return None
+    return PlanDraft(part.plan, origin, rung, partial=part)
 
 
 def plan_draft(document: Document, settings: Settings, faults: JobErrors) -> PlanDraft | None:

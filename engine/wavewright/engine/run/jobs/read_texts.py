@@ -8,14 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavewright.config.documents import Document
-from wavewright.config.model_validation import read_as_model
-from wavewright.config.sources import DocumentError
-from wavewright.engine.run.jobs.documents import DocumentKind, kind_of
+from wavewright.config.documents import Document, value_at
+from wavewright.engine.run.jobs.documents import DocumentKind, kind_of, plan_or_valid_part
 from wavewright.engine.run.jobs.plan_drafts import plan_with_sub_plans, signatures_of_sub_plans
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.names import pointer_in_plan
-from wavewright.planner.checks.partial_plans import read_partial_plan
+from wavewright.planner.checks.partial_plans import PartialPlan
 from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, Plan
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.sub_plans import needs_expansion
@@ -59,17 +57,13 @@ class ReadText:
         """The plan, or its valid part, and the steps of whose outputs nothing is known."""
         if self.base is None:
             return None
-        value = self.document.value
-        if self.base:
-            value = as_object(value)[self.base[1:]]
-        elif self.kind == "goal":
+        value = value_at(self.document.value, self.base)
+        if self.kind == "goal" and not self.base:
             value = _plan_of_template(as_object(value))
-        part = Document(value, self.document.source, keeps_places=False)
-        try:
-            return read_as_model(part, Plan), frozenset()
-        except DocumentError as error:
-            partial = read_partial_plan(value, error.faults)
-            return None if partial is None else (partial.plan, partial.untyped)
+        part = plan_or_valid_part(value, self.document.source)
+        if isinstance(part, PartialPlan):
+            return part.plan, part.untyped
+        return None if part is None else (part, frozenset())
 
     def subject(
         self, settings: Settings, tools: Mapping[str, ToolSignature], goal: Goal | None
