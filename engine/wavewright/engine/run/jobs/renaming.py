@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from wavewright.config.documents import read_faulty_document
+from wavewright.config.documents import read_faulty_document, value_at
 from wavewright.config.errors import WavewrightError
 from wavewright.config.sources import DocumentError, Span
 from wavewright.config.text_edits import NotEditable
@@ -99,7 +99,7 @@ def places_to_rename(
         others = [NameAt(kind, name.name) for kind in _PATTERNS if kind != name.kind]
         is_shared = any(places_of(read.document, read.base, other) for other in others)
         elsewhere: dict[Path, set[Span]] = {}
-        for path, spans in _places_elsewhere(file, name, project):
+        for path, spans in _places_elsewhere(read, file, name, project):
             # A test does not say whether it means the step or the gate of that name.
             if spans and not (is_shared and path.suffix == ".py"):
                 elsewhere.setdefault(path, set()).update(spans)
@@ -110,14 +110,14 @@ def places_to_rename(
 
 
 def _places_elsewhere(
-    file: Path, name: NameAt, project: ProjectTexts
+    read: ReadText, file: Path, name: NameAt, project: ProjectTexts
 ) -> Iterator[tuple[Path, list[Span]]]:
     """Yield where a name stands in what names its file.
 
     Documents are looked for beside the file, in the folder `jobs`, and, where the file is a goal
     template, by its name.
     """
-    root, names = project.settings.root, _names_of(file, project)
+    root, names = project.settings.root, _names_of(read, file)
     jobs: list[str] = []
     templates: dict[Path, ReadText] = {}
     # A pattern finds nothing in a folder that was moved away while its file is open.
@@ -125,22 +125,22 @@ def _places_elsewhere(
         if path.suffix not in _DOCUMENTS or not path.is_file():
             continue
         is_named = any(word in project.text(path) for word in names)
-        read = project.read(path) if is_named else None
-        if read is None:
+        other = project.read(path) if is_named else None
+        if other is None:
             continue
-        callers = _callers(read, names)
+        callers = _callers(other, names)
         if callers and name.kind == "input":
-            yield path, argument_places(read.document, callers, name.name)
-        if not _is_job_of(read, names):
+            yield path, argument_places(other.document, callers, name.name)
+        if not _is_job_of(other, names):
             continue
-        yield path, places_of(read.document, read.base, name)
+        yield path, places_of(other.document, other.base, name)
         jobs.append(path.name)
-        template = _template_of(read, project.settings)
+        template = _template_of(other, project.settings)
         known = None if template in (None, file) else project.read(template)
         if template is not None and known is not None:
             templates[template] = known
-    for path, read in templates.items():
-        yield path, places_of(read.document, read.base, name)
+    for path, other in templates.items():
+        yield path, places_of(other.document, other.base, name)
     literal = re.compile(rf"(?<=([\"'])){re.escape(name.name)}(?=\1)")
     for test in sorted((root / "tests").rglob("*.py")):
         text = project.text(test)
@@ -148,10 +148,9 @@ def _places_elsewhere(
             yield test, [Span(*found.span()) for found in literal.finditer(text)]
 
 
-def _names_of(file: Path, project: ProjectTexts) -> list[str]:
+def _names_of(read: ReadText, file: Path) -> list[str]:
     """Return what jobs may call a plan or a goal template."""
-    read = project.read(file)
-    if read is None or read.kind != "goal":
+    if read.kind != "goal":
         return [file.name]
     return [file.name, str(as_object(read.document.value).get("name", file.stem))]
 
@@ -168,8 +167,7 @@ def _callers(read: ReadText, names: list[str]) -> list[str]:
     """
     if read.base is None:
         return []
-    owner = as_object(read.document.value)
-    plan = as_object(owner.get(read.base[1:])) if read.base else owner
+    plan = as_object(value_at(read.document.value, read.base))
     return [
         f"{read.base}/steps/{number}"
         for number, step in enumerate(as_list(plan.get("steps")))
