@@ -19,7 +19,7 @@ from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import Json, JsonObject, RunId
+from wavewright.planner.types import Json, JsonObject, RunId, as_list, as_object
 from wavewright.reviewer.package.call_reports import token_shares
 
 C = TypeVar("C", bound=RunContext)
@@ -76,10 +76,10 @@ async def record_refusal(
     return await record_note(attempt, context, topic, {"diagnostics": [*diagnostics_json(faults)]})
 
 
-def faults_of_plan(state: RunState) -> Json:
+def faults_of_plan(state: RunState) -> list[JsonObject]:
     """Return why the plan of a run was refused, as the checker has said it last."""
     refusals = [note for note in state.notes if note.topic == "plan_refused"]
-    return refusals[-1].body["diagnostics"] if refusals else []
+    return [*map(as_object, as_list(refusals[-1].body["diagnostics"]))] if refusals else []
 
 
 def draft_note(draft: PlanDraft, at: float) -> Noted:

@@ -138,7 +138,7 @@ def render_fragment(
         snapshot=snapshot,
         targets=snapshot.targets,
         run=run,
-        refused=redact(faults_of_plan(snapshot.state)),
+        refused=redact([*faults_of_plan(snapshot.state)]),
     )
 
 

@@ -56,7 +56,7 @@ from wavewright.executor.events.types import Event, PlanAccepted, StepFinished
 from wavewright.planner.diagnostics.diagnostic import catalogue
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.hashing import plan_hash
-from wavewright.planner.types import RunId, StepId, as_list
+from wavewright.planner.types import RunId, StepId
 
 RUN_URI = "wavewright://runs/{run}"
 
@@ -311,10 +311,9 @@ async def _run_answer(prefix: str | None, settings: Settings) -> RunAnswer:
 
 
 def _faults_of_plan(state: RunState) -> Iterator[DiagnosticAnswer]:
-    """Return what is wrong with the plan that a run could not begin with."""
-    for fault in as_list(faults_of_plan(state)):
-        if isinstance(fault, dict):
-            # An older version may have journaled a code that there is no more.
-            entry = catalogue().get(str(fault["code"]))
-            kind = "" if entry is None else entry.kind
-            yield DiagnosticAnswer.model_validate({"kind": kind, **fault})
+    """Yield what is wrong with the plan that a run could not begin with."""
+    for fault in faults_of_plan(state):
+        # An older version may have journaled a code that there is no more.
+        entry = catalogue().get(str(fault["code"]))
+        kind = "" if entry is None else entry.kind
+        yield DiagnosticAnswer.model_validate({"kind": kind, **fault})

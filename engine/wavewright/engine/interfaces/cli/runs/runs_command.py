@@ -214,9 +214,9 @@ def package_of(run: RunId, state: RunState, now: RunNow | None = None) -> Packag
 
 
 def _lines_of_refused_plan(state: RunState) -> Iterator[str]:
-    """Return what is wrong with the plan that a run could not begin with."""
-    for fault in as_list(faults_of_plan(state)):
-        if isinstance(fault, dict) and fault["severity"] == "error":
+    """Yield what is wrong with the plan that a run could not begin with."""
+    for fault in faults_of_plan(state):
+        if fault["severity"] == "error":
             hint = f" ({fault['hint']})" if fault["hint"] else ""
             yield f"  {fault['code']}: {fault['message']}{hint}"
 
