@@ -62,15 +62,19 @@ async def check_plan(
     return replace(context, diagnostics=tuple(faults))
 
 
-async def recheck_plan(context: PlannedContext, means: Means) -> PlannedContext:
+async def recheck_plan(context: PlannedContext, means: Means, people: People) -> PlannedContext:
     """Check that the plan of a resumed run is still valid with the tools as they are now.
 
     Raises:
-        PlanError: a change of a tool has made the plan invalid; nothing was called.
+        PlanError: a change of a tool has made the plan invalid, or an answer is given to a step that
+            asks nobody; nothing was called.
     """
     tools = with_tools_of(context.plan, context.tools)
     context = replace(context, tools={**_removed_tools(context, tools), **tools})
-    faults = await _check_begun(context, context.plan, means)
+    # A target that is refused would end the run of its whole job, which waits on instead.
+    is_of_target = context.request.resolved_job is not None
+    unasked = () if is_of_target else _answers_to_nobody(context.plan, people.answered)
+    faults = [*await _check_begun(context, context.plan, means), *unasked]
     if error_diagnostics(faults):
         raise PlanError(tuple(faults), Source(f"the plan of run {context.run}", ""))
     return context

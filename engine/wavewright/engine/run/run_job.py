@@ -55,7 +55,7 @@ async def run_job(request: RunRequest, ports: Ports) -> PipelineRun[RunContext]:
             if isinstance(context, PlannedContext):
                 # It is resumed, and follows its plan; a rejected package may bring a patch of it.
                 with phase("recheck_plan", context) as done:
-                    context = done(await recheck_plan(context, means))
+                    context = done(await recheck_plan(context, means, people))
                 if request.feedback is not None:
                     with phase("take_feedback", context) as done:
                         taken = await take_feedback(context, request.feedback, attempt, means)

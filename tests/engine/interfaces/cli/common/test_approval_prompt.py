@@ -120,6 +120,47 @@ def test_an_answer_to_a_step_that_does_not_ask_is_refused(
     assert (answered.code, "Ada" in answered.out) == (0, True)
 
 
+def test_an_answer_to_a_step_that_does_not_ask_is_refused_when_a_run_is_resumed(
+    wavewright: CommandLine, posting_project: Path
+) -> None:
+    (posting_project / "asking.yaml").write_text(
+        "steps:\n"
+        "  - {id: who, tool: ask_person, params: {question: Who?}}\n"
+        '  - {id: how, tool: ask_person, params: {question: "How, ${steps.who}?", default: slowly}}\n'
+    )
+    waiting = wavewright("run", "asking.yaml", "--approve", "wait")
+
+    misspelled = wavewright("resume", "--answer", "who=Ada", "--answer", "hwo=fast")
+    answered = wavewright("resume", "--answer", "who=Ada", "--answer", "how=fast")
+
+    assert "waits for the answer" in waiting.err
+    assert misspelled.code == 1
+    assert "error[E301]: an answer is given to 'hwo', and no step of that name" in misspelled.err
+    assert (answered.code, "slowly" in answered.err) == (0, False)
+
+
+def test_an_answer_to_nobody_does_not_end_a_job_whose_targets_wait(
+    wavewright: CommandLine, posting_project: Path
+) -> None:
+    (posting_project / "asking.yaml").write_text(
+        "name: asking\ngoal: Ask about ${inputs.target}\n"
+        "available_tools: [{name: ask_person}]\n"
+        "inputs_schema: {type: object, properties: {target: {type: string}}, required: [target]}\n"
+        "targets: {}\n"
+        "plan: {steps: [{id: who, tool: ask_person, params: {question: Who?}}]}\n"
+    )
+    (posting_project / "asking.job.yaml").write_text(
+        "goal_template: asking.yaml\ntargets: {first: [here]}\n"
+    )
+    waiting = wavewright("run", "asking.job.yaml", "--approve", "wait")
+    run = waiting.err.rpartition("wavewright resume ")[2].split()[0]
+
+    wavewright("resume", run, "--answer", "hwo=Ada")
+    answered = wavewright("resume", run, "--answer", "who=Ada")
+
+    assert (answered.code, "target here: achieved" in answered.err) == (0, True)
+
+
 def test_what_is_checked_without_a_choice_may_need_a_person(
     wavewright: CommandLine, posting_project: Path
 ) -> None:
