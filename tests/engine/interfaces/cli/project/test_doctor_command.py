@@ -470,6 +470,8 @@ def test_what_would_fail_only_when_it_is_used_is_a_fault(
 @pytest.mark.parametrize(
     ("section", "place", "message"),
     [
+        ("model: opnai:gpt-6", "2:8", "'opnai:gpt-6' names an unknown provider, 'opnai'"),
+        ("model: gpt-6", "2:8", "'gpt-6' is no model name: the provider is missing"),
         ("fleet: {tools: ['*', read_notes]}", "2:22", "fleet.tools: there is no tool 'read_notes'"),
         ("daemon: {goal_template: nowhere}", "2:25", "there is no goal template"),
         ("daemon: {standing: {start: a}}", "2:20", "a standing job needs a goal template"),

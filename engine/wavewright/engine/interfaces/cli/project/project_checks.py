@@ -49,7 +49,7 @@ from wavewright.planner.types import as_object
 from wavewright.prompts import Prompts
 from wavewright.reviewer.gates.judge import read_calibration
 from wavewright.tools.functions.errors import ToolDefinitionError
-from wavewright.tools.models.endpoints import ModelConfigError, check_names
+from wavewright.tools.models.endpoints import ModelConfigError, check_names, split_model
 from wavewright.tools.pack_folders import project_prompts
 from wavewright.tools.packs import PackError, load_pack, pack_names
 from wavewright.tools.workers.named_agents import AgentSpec
@@ -126,15 +126,25 @@ def _settings_diagnostics(settings: Settings) -> Iterator[Diagnostic]:
         read_ladders(settings.ladders, settings.document)
     except DocumentError as error:
         yield from (diagnostic_from_fault(fault) for fault in error.faults)
-    try:
-        check_names(settings)
-    except ModelConfigError as error:
-        yield Diagnostic("E107", str(error), "/models", error.hint)
+    yield from _misnamed_models(settings)
     for name, message in _idle_schedules(settings):
         yield Diagnostic("E107", message, f"/schedules/{name}")
     with suppress(PackError):  # reported above
         for misnamed in _daemon_errors(settings):
             yield from _daemon_diagnostics(misnamed, settings)
+
+
+def _misnamed_models(settings: Settings) -> Iterator[Diagnostic]:
+    try:
+        # A model that the environment names stands in no document.
+        if settings.model is not None and not settings.model_is_forced:
+            split_model(settings.model)
+    except ModelConfigError as error:
+        yield Diagnostic("E107", str(error), "/model", error.hint)
+    try:
+        check_names(settings)
+    except ModelConfigError as error:
+        yield Diagnostic("E107", str(error), "/models", error.hint)
 
 
 def _unknown_fleet_tools(
