@@ -563,3 +563,17 @@ def test_names_and_stop_read_what_supersedes_a_step() -> None:
     assert patched.stop is not None
     assert patched.stop.when == "steps.prices2.size() == 0"
     assert patched.step(StepId("outlook")).when == "!(steps.prices2.size() == 0)"
+
+
+def test_a_loop_that_nothing_would_run_is_refused_in_a_patch_as_in_a_plan() -> None:
+    plan = Plan(steps=(step("a"),))
+    loop = {"until": "true", "max": 2}
+    again = AddStep(step=step("a2", supersedes=StepId("a"), repeat=loop))
+    patch = PlanPatch(base=plan_hash(plan), reason="again", ops=(again,))
+
+    checked = check_patch(plan, patch, finished={StepId("a")}, tools=TOOLS)
+
+    assert checked.plan is None
+    assert [(fault.code, fault.pointer) for fault in checked.diagnostics] == [
+        ("E411", "/ops/0/step/repeat")
+    ]

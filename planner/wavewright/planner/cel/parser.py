@@ -324,12 +324,8 @@ class _ExpressionParser:
             )
         message = f"'{text}' stands where {wanted} should"
         following = self._tokens[min(self._at + 1, len(self._tokens) - 1)][1]
-        before = self._tokens[self._at - 1][1]
-        hint = (
-            _HINTS_BY_TEXT.get(text + following)
-            or _HINTS_BY_TEXT.get(text)
-            or _HINTS_AFTER.get(before)
-        )
+        hint = _HINTS_BY_TEXT.get(text + following) or _HINTS_BY_TEXT.get(text)
+        hint = hint or _HINTS_AFTER.get(self._tokens[self._at - 1][1])
         return ExpressionError("bad_expression", message, start, hint)
 
 

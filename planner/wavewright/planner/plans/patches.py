@@ -250,6 +250,11 @@ def _patch_faults(
             "the same patch was tried before against the same failed gates",
             "try something else, or end the recovery",
         )
+    for number, op in enumerate(patch.ops):
+        if isinstance(op, AddStep | ReplaceStep) and op.step.repeat is not None:
+            from wavewright.planner.plans.sub_plans import loop_faults  # few patches have a loop
+
+            yield from loop_faults(op.step, f"/ops/{number}/step")
     if goal is None:
         return
     if round_number > goal.limits.rounds:

@@ -75,7 +75,8 @@ def expand_plan(
         callers: The documents of the plans that call this one, the outermost first.
     """
     plan, faults = with_let(plan)
-    faults = (*faults, *_loops_without_plan(plan))
+    for number, step in enumerate(plan.steps):
+        faults = (*faults, *loop_faults(step, f"/steps/{number}"))
     if all(step.plan is None for step in plan.steps):
         return ExpandedPlan(with_stop(plan), faults=faults)
     expansion = _Expansion(plan, folder, read, callers, faults)
@@ -401,16 +402,17 @@ def _misuses(step: Step, pointer: str) -> Iterator[Diagnostic]:
             )
 
 
-def _loops_without_plan(plan: Plan) -> Iterator[Diagnostic]:
-    """Yield the loops that nothing would run: what a step with `tool` calls has no second run."""
-    for number, step in enumerate(plan.steps):
-        if step.repeat is not None and step.plan is None:
-            message = f"step {step.id!r} has 'repeat' and no 'plan': only a sub-plan runs again"
-            hint = (
-                "put the step into a plan of its own, and call that with `plan`;"
-                " a call that fails is tried again by `retry`"
-            )
-            yield make_diagnostic("E411", f"/steps/{number}/repeat", message, hint)
+def loop_faults(step: Step, pointer: str) -> Iterator[Diagnostic]:
+    """Yield that nothing would run the loop of a step: what a step with `tool` calls has no second
+    run.
+    """
+    if step.repeat is not None and step.plan is None:
+        message = f"step {step.id!r} has 'repeat' and no 'plan': only a sub-plan runs again"
+        hint = (
+            "put the step into a plan of its own, and call that with `plan`;"
+            " a call that fails is tried again by `retry`"
+        )
+        yield make_diagnostic("E411", f"{pointer}/repeat", message, hint)
 
 
 def _reads_item(value: Json, pointer: str) -> bool:
