@@ -42,7 +42,7 @@ def _misfits_of_last_steps(subject: CheckContext, wanted: JsonSchema) -> Iterato
     replaced = superseded_by(subject.plan)
     for number, step in enumerate(subject.plan.steps):
         if step.id in subject.graph.terminal and step.id not in replaced:
-            reason = _misfit(subject.types.outputs.get(step.id, {}), wanted)
+            reason = misfit_of_type(subject.types.outputs.get(step.id, {}), wanted)
             if reason is not None:
                 yield _diagnostic(f"/steps/{number}", f"the output of {step.id!r}", reason)
 
@@ -67,7 +67,7 @@ def _misfits(
 def _misfit_of_whole(subject: CheckContext, declared: Json, wanted: JsonSchema) -> str | None:
     """Return why a declared result can never be what the goal wants, nor any entry of a list."""
     if not isinstance(declared, list) or not holds_expression(declared):
-        return _misfit(subject.types.value(declared), wanted)
+        return misfit_of_type(subject.types.value(declared), wanted)
     reason = _misfit_of_part(subject, declared, wanted)
     by_entry = (_misfit_of_part(subject, entry, wanted) for entry in declared)
     return reason if all(by_entry) else None
@@ -104,8 +104,10 @@ def _misfit_of_value(value: Json, wanted: JsonSchema) -> str | None:
     return f"{at or 'it'} {misfits[0].message}"
 
 
-def _misfit(given: JsonSchema, wanted: JsonSchema) -> str | None:
-    """Return why no value of a type is what the goal wants; a list may be so entry by entry."""
+def misfit_of_type(given: JsonSchema, wanted: JsonSchema) -> str | None:
+    """Return why no value of a type is what the goal wants of a result; a list may be that entry by
+    entry, as at the review.
+    """
     reason = incompatibility(given, wanted)
     elements = element_schema(view_schema(scoped_schema(given)))
     if reason is None or elements is None:

@@ -21,6 +21,7 @@ from typing import Final
 from wavewright.config.sources import pointer_token
 from wavewright.planner.cel.embedded import field_name
 from wavewright.planner.checks.checker import errors_in
+from wavewright.planner.checks.result_type import misfit_of_type
 from wavewright.planner.checks.types import PlanTypes
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.goals import Goal
@@ -187,7 +188,8 @@ class GuidedPlan:
         return tuple(
             reference.text
             for reference in self._outputs(1)[:MAX_REFERENCES]
-            if self._is_result(reference) and not self._errors(self.plan(reference.text))
+            if misfit_of_type(reference.schema, self._result_type) is None
+            and not self._errors(self.plan(reference.text))
         )
 
     @cached_property
@@ -256,17 +258,6 @@ class GuidedPlan:
             return None
         plan = self.plan({name: value for name, value in result.items() if value is not None})
         return None if self._errors(plan) else plan
-
-    def _is_result(self, reference: Reference) -> bool:
-        """Whether a result is of the goal's type, as the reviewer reads it: a list may be one of
-        such values.
-        """
-        wanted = self._result_type
-        item = element_schema(view_schema(scoped_schema(reference.schema)))
-        entry = None if item is None else self_contained_schema(item)
-        return self._types.incompatibility(reference.schema, wanted) is None or (
-            entry is not None and self._types.incompatibility(entry, wanted) is None
-        )
 
     @property
     def _result_type(self) -> JsonSchema:
