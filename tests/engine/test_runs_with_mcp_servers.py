@@ -10,11 +10,11 @@ import anyio
 import pytest
 
 from tests.engine.conftest import CommandLine
+from tests.tools.calling import list_server_tools
 from tests.tools.mcp import stub_server
 from wavewright.config import load_settings
 from wavewright.planner.types import JsonObject
 from wavewright.tools.mcp.lock import LOCK_NAME, ToolsLock, lock_server, read_lock
-from wavewright.tools.mcp.sessions import list_server_tools
 from wavewright.tools.mcp.tools import server_settings
 
 PLAN = """

@@ -10,6 +10,9 @@ import anyio
 
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.tools.functions.tool import Tool, ToolCall
+from wavewright.tools.mcp.lock import ServerListing
+from wavewright.tools.mcp.sessions import McpSessions
+from wavewright.tools.mcp.tools import McpServerSettings
 
 MARCH_2010 = dt.datetime(2010, 3, 1, tzinfo=dt.UTC)
 
@@ -54,3 +57,9 @@ def call_for_document(
     output = call(tool, params, now=now, config=config, **more)
     assert isinstance(output, dict)
     return output
+
+
+async def list_server_tools(server: McpServerSettings) -> ServerListing:
+    """Start or reach a server, return what it lists, and leave it."""
+    async with McpSessions([server]) as sessions:
+        return await sessions.listing(server.name)

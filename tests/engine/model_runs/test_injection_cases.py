@@ -20,6 +20,7 @@ import anyio
 import pytest
 
 from tests.engine.conftest import Answer, CommandLine
+from tests.tools.calling import list_server_tools
 from tests.tools.mcp import stub_server
 from wavewright.config import load_settings
 from wavewright.engine.rehearsal.fake_model.replies import Reply
@@ -29,7 +30,6 @@ from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.mcp.lock import LOCK_NAME, ToolsLock, lock_server
-from wavewright.tools.mcp.sessions import list_server_tools
 from wavewright.tools.mcp.tools import server_settings
 
 LIST: Final = Path(__file__).parents[4] / "shared" / "cases" / "injection_cases.jsonl"

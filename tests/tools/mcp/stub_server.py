@@ -300,6 +300,11 @@ ODD_LINES = {
     "printed bracket": '[\nall is well\n'
     '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}',
     "no version over several lines": '{\n  "id": ID,\n  "result": {\n    "content": []\n  }\n}',
+    "broken between two parts": '{"result":{"content":[{"type":"text",\n"text":"ok"}]},"jsonrpc":"2.0","id":ID}',
+    "broken before its id": '{"jsonrpc":"2.0",\n"id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}',
+    "broken in a text": '{"result":{"content":[{"type":"text","text":"1 {\n2]\n\n3"}]},"jsonrpc":"2.0","id":ID}',
+    "log broken in a text": '{"error": "5" high"}\nand on\n'
+    '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}',
     "two on a line": '{"jsonrpc":"2.0","method":"notifications/x"} '
     '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}',
     "text before it": "[1/3] it's {done} "

@@ -20,7 +20,7 @@ import pytest
 
 from tests.repository.tree import ROOT
 from tests.support.child_processes import child_processes
-from tests.tools.calling import request
+from tests.tools.calling import list_server_tools, request
 from tests.tools.mcp import stub_server
 from tests.tools.mcp.stub_server import text
 from wavewright.config.mcp_servers import McpServerSection
@@ -28,7 +28,7 @@ from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.injected import TextChunk
 from wavewright.tools.mcp.lock import ServerListing, lock_server, refuse_changed_tools
-from wavewright.tools.mcp.sessions import ListingCheck, McpSessions, list_server_tools
+from wavewright.tools.mcp.sessions import ListingCheck, McpSessions
 from wavewright.tools.mcp.tools import McpServerSettings, server_settings
 
 
@@ -405,6 +405,10 @@ def test_lines_that_are_no_messages_go_to_the_log(
         ("log in JSON", "'text': ''"),
         ("no version", "is not JSON-RPC 2.0"),
         ("malformed lines", "ok"),
+        ("broken between two parts", "ok"),
+        ("broken before its id", "ok"),
+        ("broken in a text", "is not JSON-RPC 2.0"),
+        ("log broken in a text", "ok"),
         ("two on a line", "ok"),
         ("text before it", "ok"),
         ("text after it", "ok"),

@@ -15,12 +15,12 @@ import pytest
 from tests.engine.service.daemon.conftest import StartDaemon
 from tests.engine.service.daemon.daemon_project import BrokerClient, DaemonSite
 from tests.support.child_processes import child_processes
+from tests.tools.calling import list_server_tools
 from wavewright.engine.rehearsal.fake_model.replies import calling_tool
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.service.messages.models import JobRequest
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.mcp.lock import LOCK_NAME, ToolsLock, lock_server, read_lock
-from wavewright.tools.mcp.sessions import list_server_tools
 from wavewright.tools.mcp.tools import server_settings
 
 pytestmark = [

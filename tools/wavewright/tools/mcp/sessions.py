@@ -164,16 +164,6 @@ class McpSessions:
         return self._start
 
 
-async def list_server_tools(server: McpServerSettings) -> ServerListing:
-    """Start or reach a server, return what it lists, and leave it.
-
-    Raises:
-        ToolError: the server fails, or does not answer in time.
-    """
-    async with McpSessions([server]) as sessions:
-        return await sessions.listing(server.name)
-
-
 class _NoAnswerError(Exception):
     """A call has no answer, and could be made again in another session, or in this one."""
 

@@ -40,8 +40,9 @@ from wavewright.tools.mcp.wire import (
     END_BYTES,
     MAX_MESSAGE_BYTES,
     NotAMessage,
+    OpenParts,
     messages_in,
-    nesting,
+    names_request,
 )
 
 INHERITED_VARIABLES: Final = ("PATH", "HOME", "LANG", "TMPDIR")
@@ -137,7 +138,7 @@ class SpreadMessage:
 
     def __init__(self) -> None:
         self._text = bytearray()
-        self._depth = 0
+        self._open = OpenParts()
 
     @property
     def head(self) -> bytes:
@@ -147,48 +148,58 @@ class SpreadMessage:
     def joined(self, line: bytes | LongLine) -> Iterator[bytes | LongLine]:
         """Yield what can be read with this line: itself, the message that it ends, or nothing yet.
 
-        A spread message begins with a bracket that stands alone, as printers of JSON write it; any
-        other half of a message is the fault of its call at once.
+        A spread message begins with a bracket that stands alone, as printers of JSON write it, or is
+        half an answer that does not name its request yet. Half an answer that names it is the fault
+        of its call at once.
         """
         if isinstance(line, LongLine) or (self._text and not self._continues(line)):
             yield from self._given_up()
-        if isinstance(line, LongLine) or not (self._text or _OPENING.fullmatch(line)):
+        if isinstance(line, LongLine) or not (self._text or _begins_spread(line)):
             yield line
             return
         self._text += line + b"\n"
-        self._depth += nesting(line)
-        if self._depth <= 0 or len(self._text) > MAX_MESSAGE_BYTES:
+        self._open = self._open.after(line + b"\n")
+        if self._open.are_none or len(self._text) > MAX_MESSAGE_BYTES:
             yield from self._given_up()
 
     def is_ended_by(self, line: bytes) -> bool:
         """Return whether what was joined, or a line alone, is a whole value with what has come of a
         line: a program that writes no line end after a message waits for the next request.
         """
-        return self._depth + nesting(line) <= 0 if self._text else _is_whole(line)
+        return _is_whole(line) or (bool(self._text) and self._open.after(line).are_none)
 
     def _continues(self, line: bytes) -> bool:
-        """Return whether a line can be a part of the message that has begun: it is in JSON, and is
-        no message of its own.
+        """Return whether a line can be a part of the message that has begun: it is in JSON or in a
+        text of it, and is no message of its own.
         """
         is_message = line.strip().startswith(b"{") and _is_whole(line)
-        return not is_message and _PART.match(line) is not None
+        return not is_message and (self._open.is_in_text or _PART.match(line) is not None)
 
     def _given_up(self) -> Iterator[bytes | LongLine]:
         """Yield all that was joined, and begin anew."""
         text = bytes(self._text)
         self._text.clear()
-        self._depth = 0
+        self._open = OpenParts()
         if len(text) > MAX_MESSAGE_BYTES:
             yield LongLine(text[:MAX_MESSAGE_BYTES], text[-END_BYTES:])
         elif text:
             yield text
 
 
+def _begins_spread(line: bytes) -> bool:
+    """Return whether more lines are waited for to read a line."""
+    if _OPENING.fullmatch(line):
+        return True
+    is_half = _HALF.match(line) is not None and not OpenParts().after(line).are_none
+    return is_half and not names_request(line)
+
+
 def _is_whole(line: bytes) -> bool:
-    return b'"jsonrpc"' in line and nesting(line) == 0
+    return b'"jsonrpc"' in line and OpenParts().after(line).are_none
 
 
 _OPENING: Final = re.compile(rb"[\xef\xbb\xbf \t\0]*[\[{][\[{ \t]*")
+_HALF: Final = re.compile(rb'[\xef\xbb\xbf \t\0]*\{\s*"(?:jsonrpc|id|result|error)"')
 _PART: Final = re.compile(rb"\s*(?:[\[\]{}\",:0-9-]|true\b|false\b|null\b|$)")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, cast
 
 import mcp_types
@@ -259,18 +260,34 @@ def oversized_message(head: bytes, tail: bytes) -> NotAMessage:
     )
 
 
-def nesting(text: bytes) -> int:
-    """Return how many brackets a text opens and does not close; those within texts do not count."""
-    depth = 0
-    for token in _BRACKETS.finditer(text):
-        match token[0]:
-            case b"{" | b"[":
+@dataclass(frozen=True, slots=True)
+class OpenParts:
+    """What the beginning of a JSON text opens and does not close."""
+
+    depth: int = 0
+    """Brackets; those within texts do not count."""
+    is_in_text: bool = False
+
+    @property
+    def are_none(self) -> bool:
+        """Whether the text is a whole value."""
+        return self.depth <= 0 and not self.is_in_text
+
+    def after(self, more: bytes) -> OpenParts:
+        """Return what is open once more has come."""
+        depth, is_in_text = self.depth, False
+        for token in _BRACKETS.finditer(b'"' + more if self.is_in_text else more):
+            is_in_text = token["open"] is not None
+            if token[0] in _OPENERS:
                 depth += 1
-            case b"}" | b"]":
+            elif token[0] in _CLOSERS:
                 depth -= 1
-            case _:
-                pass
-    return depth
+        return OpenParts(depth, is_in_text)
+
+
+def names_request(begun: bytes) -> bool:
+    """Return whether the beginning of an answer names the request that it answers."""
+    return _ID_FIRST.match(begun.lstrip(_OUTER)) is not None
 
 
 MAX_NESTING: Final = 150
@@ -322,7 +339,7 @@ END_BYTES: Final = 400
 
 _OUTER: Final = b"\xef\xbb\xbf \t\r\n\0"
 _STRUCTURE: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{\[,]', re.DOTALL)
-_BRACKETS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{\[}\]]', re.DOTALL)
+_BRACKETS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|(?P<open>\\?$))|[{\[}\]]', re.DOTALL)
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u([dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
@@ -334,17 +351,6 @@ _ANSWER_FIRST: Final = re.compile(_ID_FIRST.pattern + rb'\s*,\s*"(?:result|error
 _ID_LAST: Final = re.compile(
     rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,100}")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$'
 )
-
-
-def refuse_oversized(text: bytes) -> None:
-    """Refuse a message whose values take long to parse.
-
-    Raises:
-        NotAMessage: it has too many.
-    """
-    fault = _oversize(text)
-    if fault is not None:
-        raise fault
 
 
 def _oversize(text: bytes, tail: bytes = b"") -> NotAMessage | None:
