@@ -10,7 +10,13 @@ from tests.engine.service.job_store.job_examples import job_id, outgoing, reques
 from tests.executor.event_examples import run_started
 from wavewright.engine.service.daemon.local_bus import LocalRelay
 from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
-from wavewright.engine.service.job_store.records import JobRequested, MessageId, OutgoingMessage
+from wavewright.engine.service.job_store.records import (
+    JobId,
+    JobRequested,
+    JobRow,
+    MessageId,
+    OutgoingMessage,
+)
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.messages.decoding import CORRELATION_KEY
 from wavewright.executor.store.stored_journal import StoredJournal
@@ -20,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_only_messages_that_nobody_waits_for_at_a_broker_are_marked_as_sent(
-    journals: tuple[StoredJournal, StoredJournal],
+    journals: tuple[StoredJournal, StoredJournal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others stay for a daemon with a broker, which publishes them in their order."""
     serving, at_broker = journals[0], JobStore(journals[1])
@@ -35,8 +41,19 @@ async def test_only_messages_that_nobody_waits_for_at_a_broker_are_marked_as_sen
     await serving.append(run, [run_started(run)], OutboxWrites(messages=tuple(messages)))
     told = list[OutgoingMessage]()
 
-    await LocalRelay(told.append).flush(jobs)
+    relay = LocalRelay(told.append)
+    await relay.flush(jobs)
+    looked_up = list[JobId]()
+    find_job = jobs.find_job
 
+    async def find(job: JobId) -> JobRow | None:
+        looked_up.append(job)
+        return await find_job(job)
+
+    monkeypatch.setattr(jobs, "find_job", find)
+    await relay.flush(jobs)
+
+    assert not looked_up, "how a job came is asked once"
     assert [message.job for message in told] == [job_id(1)]
     left: list[MessageId] = [message.message for message in await at_broker.pending()]
     assert left == [message.message for message in messages[1:]]

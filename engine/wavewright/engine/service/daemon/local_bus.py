@@ -13,7 +13,7 @@ from typing import Final
 
 import anyio
 
-from wavewright.engine.service.job_store.records import OutgoingMessage
+from wavewright.engine.service.job_store.records import JobId, OutgoingMessage
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.messages.decoding import came_by_broker
 from wavewright.engine.service.messages.delivery import Delivery
@@ -48,6 +48,8 @@ class LocalRelay:
     def __init__(self, on_sent: Callable[[OutgoingMessage], None]) -> None:
         self._on_sent = on_sent
         self._woken = anyio.Event()
+        self._of_brokers = set[JobId]()
+        """Jobs with messages that wait for a daemon with a broker."""
 
     def wake(self) -> None:
         """Look for messages at once."""
@@ -55,10 +57,17 @@ class LocalRelay:
 
     async def flush(self, outbox: JobStore) -> None:
         """Mark the messages as sent that nobody waits for at a broker."""
-        for job in await outbox.jobs_with_pending():
+        waiting = await outbox.jobs_with_pending()
+        # How a job came never changes, and a daemon with a broker may be away for long: each job is
+        # looked up once.
+        self._of_brokers.intersection_update(waiting)
+        for job in waiting:
+            if job in self._of_brokers:
+                continue
             row = await outbox.find_job(job)
             # Of a job that is not known any more nobody can say how it came.
             if row is None or came_by_broker(row):
+                self._of_brokers.add(job)
                 continue
             pending = await outbox.pending_of_job(job)
             await outbox.mark_sent([message.message for message in pending])
