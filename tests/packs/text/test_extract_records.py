@@ -290,3 +290,15 @@ def test_a_row_without_its_last_cells_is_a_record_and_the_head_of_a_table_is_non
 
     assert [one.record for one in plain_records(short, COOK)] == [{"name": "Ann", "role": "Cook"}]
     assert plain_records(other, COOK) == []
+
+
+@pytest.mark.parametrize("nothing", ["-", "–", "n/a", ""])
+def test_a_cell_that_says_there_is_nothing_leaves_its_field_out_and_its_row_in(
+    nothing: str,
+) -> None:
+    text = f"name | role | age\n--- | --- | ---\nAnn | Cook | {nothing}\nBo | {nothing} | 31\n"
+    ann, bo = (one.record for one in plain_records(text, COOK))
+
+    assert ann == {"name": "Ann", "role": "Cook"}
+    # A text may be a dash.
+    assert bo == {"name": "Bo", **({"role": nothing} if nothing else {}), "age": 31}

@@ -52,7 +52,8 @@ _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
 _UNIT = re.compile(r"\s*[(\[][^()\[\]]*[)\]]$")
 """Behind the name of a column: `Age (years)`."""
 _BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
-_NULL_WORDS = frozenset({"null", "none", "n/a", "-"})
+_NULL_WORDS = frozenset({"null", "none", "n/a", "-", "\u2013", "\u2014"})
+"""What stands in a cell that holds nothing."""
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
@@ -445,17 +446,31 @@ def _field(name: str, schema: JsonSchema) -> str | None:
 
 def _record(values: dict[str | None, str], schema: JsonSchema) -> JsonObject:
     fields = _fields(schema)
-    return {
-        field: _typed_value(text.strip("`"), fields[field])
-        for field, text in values.items()
-        if field is not None and text.strip("`")
-    }
+    record: JsonObject = {}
+    for field, written in values.items():
+        text = written.strip("`")
+        if field is None or not text:
+            continue
+        kinds = _kinds(fields[field])
+        is_nothing = text.casefold() in _NULL_WORDS
+        if is_nothing and "null" in kinds:
+            record[field] = None
+        elif not is_nothing or not kinds or "string" in kinds:
+            record[field] = _typed_value(text, kinds)
+        # What says that there is nothing is no number: the field is absent, as with an empty cell.
+    return record
 
 
-def _typed_value(text: str, schema: Json) -> Json:
-    """Return a text as the field's type, where it reads as such."""
+def _kinds(schema: Json) -> list[Json]:
+    """Return the types that a field may have; none where its schema names none."""
     kind = schema.get("type") if isinstance(schema, dict) else None
-    kinds = kind if isinstance(kind, list) else [kind]
+    if kind is None:
+        return []
+    return kind if isinstance(kind, list) else [kind]
+
+
+def _typed_value(text: str, kinds: list[Json]) -> Json:
+    """Return a text as one of the types, where it reads as such."""
     bare = text.replace(",", "")
     if "integer" in kinds and re.fullmatch(r"[+-]?[0-9]{1,15}", bare):
         return int(bare)
@@ -465,4 +480,4 @@ def _typed_value(text: str, schema: Json) -> Json:
         return float(bare)
     if "boolean" in kinds and text.casefold() in _BOOLEANS:
         return _BOOLEANS[text.casefold()]
-    return None if "null" in kinds and text.casefold() in _NULL_WORDS else text
+    return text
