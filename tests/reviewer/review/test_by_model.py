@@ -318,11 +318,12 @@ async def test_where_no_model_can_be_asked_the_review_by_code_stands_on_record(
     assert records[0].reason == f"{kind}: nobody there"
 
 
+@pytest.mark.parametrize("rungs", [("model", "code"), ("model",)])
 @pytest.mark.parametrize(
     ("kind", "mend"), [("over_budget", "raise the budget"), ("overloaded", "let another model")]
 )
 async def test_where_no_model_could_be_asked_after_a_rejection_it_says_so_and_what_would_help(
-    kind: ModelErrorKind, mend: str
+    kind: ModelErrorKind, mend: str, rungs: tuple[str, ...]
 ) -> None:
     run = simple_run()
     no: JsonObject = {**GOOD, "goal_achieved": False, "confidence": 0.2, "missing_data": ["x"]}
@@ -333,8 +334,11 @@ async def test_where_no_model_could_be_asked_after_a_rejection_it_says_so_and_wh
     run = replace(run, events=(*run.events, noted, patched))
     gone = ModelError(kind, "nobody there")
 
-    found, _, _ = await review(run, models=ScriptedModels(lambda _call: gone))
+    full = reviewer_ladder()
+    ladder = full.model_copy(update={"rungs": full.rungs[: len(rungs)]})
+    found, _, _ = await review(run, models=ScriptedModels(lambda _call: gone), ladder=ladder)
 
+    assert tuple(rung.name for rung in ladder.rungs) == rungs
     assert not found.goal_achieved
     assert "rejected the round before, and none could be asked" in found.summary
     assert "no valid review" not in found.summary

@@ -71,7 +71,6 @@ from wavewright.reviewer.values import iso, shorten
 
 MAX_REVIEWED_TOKENS: Final = 24_000
 """Default maximum tokens of outputs in a review's prompt."""
-_UNASKED = "a model rejected the round before, and none could be asked about this one"
 _MIN_OUTPUT_TOKENS = 1_500
 _ANSWER_TOKENS = 8_000
 _TOO_LARGE_KINDS: Final = frozenset({"over_context", "over_budget"})
@@ -86,6 +85,30 @@ _OTHER_MODEL = (
     "and run it again"
 )
 _LARGER_BUDGET = "raise the budget, and run it again: nothing was left for the review"
+
+
+@dataclass(frozen=True, slots=True)
+class _NoReview:
+    """Why no review by a model counts, although one has to."""
+
+    faults: tuple[str, ...]
+    """What is wrong with the answers; nothing where none could be asked about what a model had
+    rejected before.
+    """
+    mend: str
+    """What would bring a review, for a person."""
+
+    @property
+    def summary(self) -> str:
+        """What happened, in a clause."""
+        if self.faults:
+            return "the reviewing model gave no valid review"
+        return "a model rejected the round before, and none could be asked about this one"
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The reasons of the record."""
+        return self.faults or (self.summary,)
 
 
 async def review_by_model(
@@ -122,7 +145,7 @@ async def review_by_model(
     assert ladder is not None
     assessed = _AssessedRun(run, assess(run))
     question = _ReviewQuestion(assessed, by_code, asking, tokens)
-    unread: list[str] = []
+    faults: list[str] = []
     mend = _OTHER_MODEL
 
     async def by_model(rung: Rung) -> ReviewResult | FallbackFailure:
@@ -136,21 +159,23 @@ async def review_by_model(
         except PromptError as error:
             return FallbackFailure(shorten(str(error), 300))
         if isinstance(answer, NoFittingAnswer):
-            unread.extend(answer.faults[:_MAX_FAULTS])
-            faults = "; ".join(answer.faults)
-            reason = f"no review in the answer of {answer.model}: {faults}"
+            faults.extend(answer.faults[:_MAX_FAULTS])
+            reason = f"no review in the answer of {answer.model}: {'; '.join(answer.faults)}"
             return FallbackFailure(shorten(reason, 300))
         return assessed.merged(by_code, answer, _rung_ceiling(ladder, rung))
 
+    def by_code_alone(ceiling: Ceiling | None) -> ReviewResult:
+        # Code cannot tell whether what a model found wrong is right now.
+        is_demanded = bool(faults) or was_rejected(run.state)
+        missing = _NoReview(tuple(faults), mend) if is_demanded else None
+        return assessed.without_model(by_code, ceiling, missing)
+
     async def without_model(rung: Rung) -> ReviewResult:
-        if not unread and was_rejected(run.state):
-            # Code cannot tell whether what a model found wrong is right now.
-            unread.append(_UNASKED)
-        return assessed.without_model(by_code, _rung_ceiling(ladder, rung), tuple(unread), mend)
+        return by_code_alone(_rung_ceiling(ladder, rung))
 
     ways = {"model": by_model, "code": without_model}
     result = await run_ladder(ladder, ways, on_rung=asking.on_rung)
-    return result.value or assessed.without_model(by_code, CODE_REVIEW_CEILING, tuple(unread), mend)
+    return result.value or by_code_alone(CODE_REVIEW_CEILING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,41 +215,39 @@ class _AssessedRun:
         )
 
     def without_model(
-        self, by_code: ReviewResult, ceiling: Ceiling | None, unread: tuple[str, ...], mend: str
+        self, by_code: ReviewResult, ceiling: Ceiling | None, missing: _NoReview | None
     ) -> ReviewResult:
         """Return the review by code under the ceiling of its rung; not achieved if a model's answer
         was invalid, or none could be asked about what a model had rejected.
         """
         # Nothing raises a figure: of two ceilings the lower one counts.
         is_lower = ceiling is not None and ceiling.max < CODE_REVIEW_CEILING.max
-        if not (is_lower or unread):
+        if not is_lower and missing is None:
             return by_code
         settled = settle_confidences(
             self.run,
             self.assessment,
             ceiling=ceiling if is_lower else CODE_REVIEW_CEILING,
-            is_achieved=by_code.goal_achieved and not unread,
+            is_achieved=by_code.goal_achieved and missing is None,
         )
-        if not unread:
+        if missing is None:
             return _changed(by_code, settled)
         return _changed(
             by_code,
             settled,
             goal_achieved=False,
-            summary=" ".join(self._unread_sentences(settled, unread)),
-            missing_data=(*by_code.missing_data, f"review: {unread[0]}"),
+            summary=" ".join(self._unread_sentences(settled, missing)),
+            missing_data=(*by_code.missing_data, f"review: {missing.reasons[0]}"),
             recovery_actions=(
                 *by_code.recovery_actions,
-                RecoveryAction(action="configure", hint=mend),
+                RecoveryAction(action="configure", hint=missing.mend),
             ),
-            unread_because=unread,
+            unread_because=missing.reasons,
         )
 
-    def _unread_sentences(
-        self, settled: SettledConfidences, unread: tuple[str, ...]
-    ) -> Iterator[str]:
+    def _unread_sentences(self, settled: SettledConfidences, missing: _NoReview) -> Iterator[str]:
         yield "Goal not achieved."
-        why = "the reviewing model gave no valid review" if _UNASKED not in unread else _UNASKED
+        why = missing.summary
         yield f"{why[0].upper()}{why[1:]}, so the goal does not count as achieved."
         if self.assessment.is_achieved:
             yield f"By the gates alone: {success_clause(self.assessment)}."
