@@ -11,6 +11,7 @@ import pytest
 from tests.planner.planning_case import ScriptedModels, goal_of, ladder, planned, said
 from wavewright.planner.planning.plan_stream import PlanStream
 from wavewright.planner.planning.records import PlanningResult
+from wavewright.planner.ports.asking import RefusedAnswer
 from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelError, OnText, OnUse
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonSchema, as_list, as_object
@@ -121,13 +122,27 @@ async def test_arguments_that_were_not_offered_are_refused(
     assert reason in result.rungs[0].reason
 
 
-async def test_prose_ends_the_rung_after_its_tries() -> None:
-    models = ScriptedModels(["Sure! I would read the sensors first."])
+@pytest.mark.parametrize("answer", ["Sure! I would read the sensors first.", ""])
+async def test_an_answer_without_a_choice_is_on_record_and_ends_the_rung_after_its_tries(
+    answer: str,
+) -> None:
+    models, refused = ScriptedModels([answer]), list[RefusedAnswer]()
 
-    result = await guided(models)
+    result = await guided(models, on_refused=refused.append)
 
     assert len(models.asked) == 2
+    # No provider takes an empty answer in the conversation so far.
+    assert models.asked[1].turns[0].answer == (answer or "(the answer was empty)")
+    assert [(one.rung, one.text) for one in refused] == [("guided", answer)] * 2
     assert result.rungs[0].reason == "step 1: the answer holds no choice"
+
+
+async def test_the_first_step_is_asked_for_without_what_was_said_of_whole_plans() -> None:
+    models = ScriptedModels(["Sure! I would read the sensors first."])
+
+    await planned(models, "llm", "repaired", "guided")
+
+    assert next(call for call in models.asked if call.rung == "guided").turns == ()
 
 
 async def test_a_model_that_refuses_is_not_asked_in_another_way() -> None:

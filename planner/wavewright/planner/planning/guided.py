@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import (
     ASK_MODEL,
@@ -27,26 +26,17 @@ from wavewright.planner.planning.goal_schema import closed_object
 from wavewright.planner.planning.guided_choices import Choice, GuidedPlan
 from wavewright.planner.planning.prompt import dispatchable_tools, request_values
 from wavewright.planner.planning.tool_descriptions import tool_entries
-from wavewright.planner.ports.asking import Asking
+from wavewright.planner.ports.asking import AnswerRefused, Asking
+from wavewright.planner.ports.conversation import Conversation, FittingAnswer
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
-from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, Turn
+from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelError
 from wavewright.planner.reading.json_extraction import find_json, wrapped_values
 from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import Json, JsonObject, JsonSchema
-from wavewright.prompts.templates import Prompts
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
 
 END: Final = "done"
 """The call of an answer that ends the plan."""
 MAX_FAULTS_SHOWN: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class _NoChoice:
-    """An answer that is none of the choices."""
-
-    reason: str
-    repeats: str | None = None
-    """The choice that would make a call which the plan has already."""
 
 
 async def plan_by_choices(
@@ -82,28 +72,28 @@ async def plan_by_choices(
         prompt=prompts.render(
             "planner/request", today="", **request_values(goal, tools, entries, ())
         ),
+        turns=(),
         schema_name="next_step",
         goal_schema=None,
     )
-    partial, turns = GuidedPlan(goal, tools), list[Turn]()
+    choosing = _StepByStep(GuidedPlan(goal, tools), asking, question)
     if on_text is not None:
         on_text("")
         on_text('{"steps": [')
     while True:
+        partial = choosing.partial
         if not partial.choices and not partial.may_end:
             return FallbackFailure(
                 f"after {len(partial.steps)} step(s) nothing legal can follow, and the plan may not end"
             )
-        following = _only_way(partial) or await _ask_for_step(
-            partial, question, turns, asking, tries
-        )
+        following = _only_way(partial) or await choosing.ask(tries)
         if isinstance(following, FallbackFailure):
             return following
         if on_text is not None:
             on_text(_added_text(partial, following))
         if isinstance(following, Plan):
             return following
-        partial = following
+        choosing.partial = following
 
 
 def _added_text(partial: GuidedPlan, following: GuidedPlan | Plan) -> str:
@@ -114,41 +104,94 @@ def _added_text(partial: GuidedPlan, following: GuidedPlan | Plan) -> str:
     return f"{', ' if partial.steps else ''}{json.dumps(written, ensure_ascii=False)}"
 
 
-async def _ask_for_step(
-    partial: GuidedPlan,
-    question: ModelCall,
-    turns: list[Turn],
-    asking: Asking,
-    tries: int,
-) -> GuidedPlan | Plan | FallbackFailure:
-    """Return what a model chooses; `turns` grows by each answer that chooses nothing.
+class _RepeatedCall(AnswerRefused):
+    """A choice would make a call which the plan has already."""
 
-    A call that the plan has already is no further step, and no schema can exclude it among free
-    values: its choice is taken out, and the step asked for again. That is not one of the tries, and
-    each question has another schema than the last: so this is no `Conversation`.
-    """
-    models = asking.models
-    assert models is not None
-    repeated = set[str]()
-    refused = _NoChoice("nothing was asked")
-    while tries > 0:
-        choices = [choice for choice in partial.choices if choice.label not in repeated]
-        if not choices and not partial.may_end:
-            break
-        schema = answer_schema(choices, partial)
-        call = replace(question, schema=schema, turns=tuple(turns))
+    def __init__(self, choice: Choice) -> None:
+        super().__init__([f"the plan has this call of {choice.tool!r} already"])
+        self.label = choice.label
+
+
+class _StepByStep:
+    """The conversation in which a model chooses one step after another."""
+
+    def __init__(self, partial: GuidedPlan, asking: Asking, question: ModelCall) -> None:
+        self.partial = partial
+        """The plan so far."""
+        self._prompts = asking.prompts
         # What is said is a choice and no plan: readers of plans get the steps instead.
-        answer = await models.ask(call, on_use=asking.on_use)
-        following = _read_choice(partial, answer)
-        turns.append(Turn(answer.text, _reply(asking.prompts, partial, following)))
-        if not isinstance(following, _NoChoice):
-            return following
-        refused = following
-        if refused.repeats is not None and refused.repeats not in repeated:
-            repeated.add(refused.repeats)
-        else:
-            tries -= 1
-    return FallbackFailure(f"step {len(partial.steps) + 1}: {refused.reason}")
+        unheard = replace(asking, on_text=None)
+        self._talk = Conversation(
+            unheard, question, self._read, lambda _, refused: self._reply(refused.faults[0])
+        )
+
+    async def ask(self, tries: int) -> GuidedPlan | Plan | FallbackFailure:
+        """Return the plan with what a model chooses next.
+
+        A call that the plan has already is no further step, and no schema can exclude it among free
+        values: its choice is taken out, and the step asked for again. That is not one of the tries.
+
+        Raises:
+            ModelError: there is no answer.
+        """
+        partial, talk = self.partial, self._talk
+        repeated = set[str]()
+        reason = "nothing was asked"
+        while tries > 0:
+            choices = [choice for choice in partial.choices if choice.label not in repeated]
+            if not choices and not partial.may_end:
+                break
+            talk.call = replace(talk.call, schema=answer_schema(choices, partial))
+            answer = await talk.ask()
+            if isinstance(answer, FittingAnswer):
+                if isinstance(answer.value, GuidedPlan):
+                    self.partial = answer.value
+                    talk.go_on(self._reply())
+                return answer.value
+            if isinstance(answer.cause, ModelError):
+                raise answer.cause
+            reason = answer.faults[-1]
+            if isinstance(answer.cause, _RepeatedCall) and answer.cause.label not in repeated:
+                repeated.add(answer.cause.label)
+            else:
+                tries -= 1
+        return FallbackFailure(f"step {len(partial.steps) + 1}: {reason}")
+
+    def _read(self, answer: ModelAnswer, _tries_left: int) -> GuidedPlan | Plan:
+        """Return the plan with what an answer chooses.
+
+        Raises:
+            AnswerRefused: it is none of the choices.
+        """
+        partial = self.partial
+        if answer.is_truncated:
+            raise AnswerRefused(["the answer was cut off before its end"])
+        chosen = _chosen_object(answer.text)
+        if chosen is None:
+            raise AnswerRefused(["the answer holds no choice"])
+        arguments = as_object(chosen.get("arguments"))
+        label = chosen.get("call")
+        if label == END:
+            return _ended(partial, arguments.get("result"))
+        choice = next((choice for choice in partial.choices if choice.label == label), None)
+        if choice is None:
+            raise AnswerRefused([f"{label!r} is none of the calls that may come next"])
+        return _with_step(partial, choice, arguments)
+
+    def _reply(self, fault: str = "") -> str:
+        partial = self.partial
+        last = partial.steps[-1] if partial.steps else None
+        step = None
+        if last is not None:
+            step = {"id": last.id, "tool": DISPATCH if dispatched_tools(last.tool) else last.tool}
+        return self._prompts.render(
+            "planner/guided_next",
+            fault=fault,
+            step=step,
+            calls=[choice.label for choice in partial.choices],
+            results=list(partial.results),
+            result_fields={name: part["enum"] for name, part in partial.result_fields.items()},
+        )
 
 
 def answer_schema(choices: Iterable[Choice], partial: GuidedPlan) -> JsonSchema:
@@ -174,24 +217,6 @@ def _only_way(partial: GuidedPlan) -> GuidedPlan | Plan | None:
     return following if isinstance(following, GuidedPlan) else None
 
 
-def _read_choice(partial: GuidedPlan, answer: ModelAnswer) -> GuidedPlan | Plan | _NoChoice:
-    if answer.is_truncated:
-        return _NoChoice("the answer was cut off before its end")
-    chosen = _chosen_object(answer.text)
-    if chosen is None:
-        return _NoChoice("the answer holds no choice")
-    arguments = chosen.get("arguments")
-    arguments = arguments if isinstance(arguments, dict) else {}
-    if chosen.get("call") == END:
-        return _ended(partial, arguments.get("result"))
-    choice = next(
-        (choice for choice in partial.choices if choice.label == chosen.get("call")), None
-    )
-    if choice is None:
-        return _NoChoice(f"{chosen.get('call')!r} is none of the calls that may come next")
-    return _with_step(partial, choice, arguments)
-
-
 def _chosen_object(text: str) -> JsonObject | None:
     """Return the choice in an answer: the last object that names a call, bare or wrapped."""
     for match in reversed(find_json(text).values):
@@ -201,18 +226,27 @@ def _chosen_object(text: str) -> JsonObject | None:
     return None
 
 
-def _ended(partial: GuidedPlan, result: Json) -> Plan | _NoChoice:
+def _ended(partial: GuidedPlan, result: Json) -> Plan:
+    """Return the plan with a result.
+
+    Raises:
+        AnswerRefused: it may not end, or not with this.
+    """
     plan = partial.ending(result)
     if plan is not None:
         return plan
     if not partial.may_end:
-        return _NoChoice("the plan may not end here: the goal demands more")
-    return _NoChoice(f"{result!r} is no result that the plan may end with")
+        raise AnswerRefused(["the plan may not end here: the goal demands more"])
+    raise AnswerRefused([f"{result!r} is no result that the plan may end with"])
 
 
-def _with_step(
-    partial: GuidedPlan, choice: Choice, arguments: JsonObject
-) -> GuidedPlan | _NoChoice:
+def _with_step(partial: GuidedPlan, choice: Choice, arguments: JsonObject) -> GuidedPlan:
+    """Return the plan with one more step.
+
+    Raises:
+        AnswerRefused: the arguments are not among those that were offered, or the checker finds a
+            fault in the step.
+    """
     arguments = {**dict.fromkeys(choice.params), **arguments}
     violations = validator_of(choice.arguments_schema()).violations(arguments)
     if violations:
@@ -220,38 +254,15 @@ def _with_step(
             f"{violation.pointer or 'arguments'}: {violation.message}"
             for violation in violations[:MAX_FAULTS_SHOWN]
         )
-        return _NoChoice(f"arguments of {choice.label!r} do not fit: {said}")
+        raise AnswerRefused([f"arguments of {choice.label!r} do not fit: {said}"])
     unoffered = choice.unoffered_references(arguments)
     if unoffered:
-        return _NoChoice(
-            f"{', '.join(unoffered)} of {choice.label!r} read what is not offered there"
-        )
+        names = ", ".join(unoffered)
+        raise AnswerRefused([f"{names} of {choice.label!r} read what is not offered there"])
     following = partial.with_step(choice, arguments)
     if isinstance(following, tuple):
-        return _NoChoice(_faults_text(following))
+        shown = (f"{fault.code} {fault.message}" for fault in following[:MAX_FAULTS_SHOWN])
+        raise AnswerRefused(["the checker refuses the step: " + "; ".join(shown)])
     if following is partial:
-        return _NoChoice(f"the plan has this call of {choice.tool!r} already", choice.label)
+        raise _RepeatedCall(choice)
     return following
-
-
-def _faults_text(faults: tuple[Diagnostic, ...]) -> str:
-    shown = (f"{fault.code} {fault.message}" for fault in faults[:MAX_FAULTS_SHOWN])
-    return "the checker refuses the step: " + "; ".join(shown)
-
-
-def _reply(prompts: Prompts, partial: GuidedPlan, following: GuidedPlan | Plan | _NoChoice) -> str:
-    if isinstance(following, Plan):
-        return ""
-    fault = following.reason if isinstance(following, _NoChoice) else ""
-    after = partial if isinstance(following, _NoChoice) else following
-    last = after.steps[-1] if after.steps else None
-    return prompts.render(
-        "planner/guided_next",
-        fault=fault,
-        step=None
-        if last is None
-        else {"id": last.id, "tool": DISPATCH if dispatched_tools(last.tool) else last.tool},
-        calls=[choice.label for choice in after.choices],
-        results=list(after.results),
-        result_fields={name: part["enum"] for name, part in after.result_fields.items()},
-    )

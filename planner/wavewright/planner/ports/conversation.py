@@ -108,12 +108,19 @@ class Conversation(Generic[T]):
         self._fallbacks_asked += 1
         return True
 
+    def go_on(self, reply: str) -> None:
+        """Reply to the last answer, which could be used, with a question that follows from it."""
+        self.call = self._after_reply(self.answers[-1], reply)
+
     def next_call(self) -> ModelCall:
         """Return the question as it is asked next, after the reply to the last refused answer."""
         if self._unreplied is None:
             return self.call
         answer, refused = self._unreplied
-        turn = Turn(_words(answer) or _EMPTY_ANSWER, self.reply(answer, refused))
+        return self._after_reply(answer, self.reply(answer, refused))
+
+    def _after_reply(self, answer: ModelAnswer, reply: str) -> ModelCall:
+        turn = Turn(_words(answer) or _EMPTY_ANSWER, reply)
         return replace(self.call, turns=(*self.call.turns, turn))
 
     async def _ask_until(
