@@ -25,6 +25,7 @@ from wavewright.planner.ports.model_port import (
     ModelCall,
     ModelClient,
     ModelError,
+    ModelErrorKind,
     Turn,
 )
 
@@ -34,6 +35,7 @@ _MIN_SECONDS: Final = 1.0
 """Seconds below which a model is not asked again."""
 _UNUSABLE_KINDS: Final = frozenset({"refused", "bad_answer"})
 """Errors of a model that answered, but without an answer that could be read."""
+OVER_CONTEXT: Final[frozenset[ModelErrorKind]] = frozenset({"over_context"})
 _EMPTY_ANSWER: Final = "(the answer was empty)"
 
 
@@ -50,8 +52,10 @@ class Conversation(Generic[T]):
     """
     reply: Callable[[ModelAnswer, AnswerRefused], str]
     """Returns what a refused answer is replied to."""
-    smaller: Callable[[], ModelCall] | None = None
-    """Makes the question with less data, in a thread, for a model whose context it exceeds."""
+    smaller: Callable[[], ModelCall | None] | None = None
+    """Makes the question with less data than the last one, in a thread; None where there is none."""
+    too_large: frozenset[ModelErrorKind] = OVER_CONTEXT
+    """Errors after which it is asked with less data."""
     answers: list[ModelAnswer] = field(default_factory=list[ModelAnswer])
     """Every answer, oldest first."""
     _preference: str = field(init=False)
@@ -157,28 +161,36 @@ class Conversation(Generic[T]):
         return left is None or left > (_MIN_SECONDS if is_again else 0)
 
     async def _answer(self, until: float | None) -> ModelAnswer:
-        """Return the next answer; a question that exceeds the model's context is asked once more
-        with less data, and so are later ones.
+        """Return the next answer; a question that is too large is asked with less data, and so are
+        later ones.
 
         Raises:
-            ModelError: there is none; of kind `over_context` also where less is not smaller.
+            ModelError: there is none; also where less data is not smaller.
         """
         self.call, self._unreplied = self.next_call(), None
-        try:
-            return await self._put(until)
-        except ModelError as error:
-            if error.kind != "over_context" or self.smaller is None:
-                raise
-            smaller = replace(
-                await anyio.to_thread.run_sync(self.smaller),
-                preference=self.call.preference,
-                rung=self.call.rung,
-                turns=self.call.turns[-1:],
-            )
-            if _prompt_length(smaller) >= _prompt_length(self.call):
-                raise
-        self.call, self.smaller = smaller, None
-        return await self._put(until)
+        while True:
+            try:
+                return await self._put(until)
+            except ModelError as error:
+                smaller = await self._smaller_call(error)
+                if smaller is None:
+                    raise
+                self.call = smaller
+
+    async def _smaller_call(self, error: ModelError) -> ModelCall | None:
+        """Return the question with less data; None where that would not help or is not smaller."""
+        if self.smaller is None or error.kind not in self.too_large:
+            return None
+        smaller = await anyio.to_thread.run_sync(self.smaller)
+        if smaller is None:
+            return None
+        smaller = replace(
+            smaller,
+            preference=self.call.preference,
+            rung=self.call.rung,
+            turns=self.call.turns[-1:],
+        )
+        return smaller if _prompt_length(smaller) < _prompt_length(self.call) else None
 
     async def _put(self, until: float | None) -> ModelAnswer:
         return await self._models.ask(

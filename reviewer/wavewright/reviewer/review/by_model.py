@@ -32,7 +32,7 @@ from wavewright.planner.ports.fallback_ladder import (
     RungRecord,
     run_ladder,
 )
-from wavewright.planner.ports.model_port import ModelCall, ModelError
+from wavewright.planner.ports.model_port import ModelCall, ModelError, ModelErrorKind
 from wavewright.planner.types import Json
 from wavewright.prompts import PromptError
 from wavewright.reviewer.asking_models import (
@@ -73,7 +73,7 @@ MAX_REVIEWED_TOKENS: Final = 24_000
 """Default maximum tokens of outputs in a review's prompt."""
 _MIN_OUTPUT_TOKENS = 1_500
 _ANSWER_TOKENS = 8_000
-_TOO_LARGE_KINDS: Final = frozenset({"over_context", "over_budget"})
+_TOO_LARGE: Final[frozenset[ModelErrorKind]] = frozenset({"over_context", "over_budget"})
 _MAX_INPUT_CHARS = 8_000
 _MAX_STEPS_CHARS = 24_000
 _MAX_GATES_CHARS = 24_000
@@ -308,31 +308,36 @@ class _ReviewQuestion:
         tokens = self.tokens
         # In a thread: truncating an output of megabytes takes a while.
         call = await anyio.to_thread.run_sync(self._call, rung, tokens)
-        while True:
-            timed = replace(call, timeout=await rung_seconds(self.asking, rung, call))
-            reader = ReviewReader(self._leads_somewhere)
-            conversation = Conversation(
-                self.asking,
-                timed,
-                read_whole(reader.read),
-                repair_reply(self.asking.prompts, "reviewer/repair"),
-            )
-            try:
-                answer = await conversation.ask_all(rung.tries)
-                if isinstance(answer, NoFittingAnswer) and reader.best_so_far is not None:
-                    return FittingAnswer(reader.best_so_far, answer.model)
-                return answer
-            except ModelError as error:
-                if reader.best_so_far is not None:
-                    # What it has said counts, although it could not be asked once more.
-                    model = conversation.answers[-1].use.model
-                    return FittingAnswer(reader.best_so_far, model)
-                if error.kind not in _TOO_LARGE_KINDS:
-                    raise
-                smaller = await anyio.to_thread.run_sync(self._smaller_call, rung, call, tokens)
-                if smaller is None:
-                    raise
-                call, tokens = smaller
+
+        def smaller() -> ModelCall | None:
+            nonlocal tokens
+            tokens //= 2
+            while tokens >= _MIN_OUTPUT_TOKENS:
+                fewer = self._call(rung, tokens)
+                if len(fewer.prompt) < len(conversation.call.prompt):
+                    return fewer
+                tokens //= 2
+            return None
+
+        reader = ReviewReader(self._leads_somewhere)
+        conversation = Conversation(
+            self.asking,
+            replace(call, timeout=await rung_seconds(self.asking, rung, call)),
+            read_whole(reader.read),
+            repair_reply(self.asking.prompts, "reviewer/repair"),
+            smaller,
+            _TOO_LARGE,
+        )
+        try:
+            answer = await conversation.ask_all(rung.tries)
+        except ModelError:
+            if reader.best_so_far is None:
+                raise
+            # What it has said counts, although it could not be asked once more.
+            return FittingAnswer(reader.best_so_far, conversation.answers[-1].use.model)
+        if isinstance(answer, NoFittingAnswer) and reader.best_so_far is not None:
+            return FittingAnswer(reader.best_so_far, answer.model)
+        return answer
 
     def _leads_somewhere(self, answer: ReviewAnswer) -> bool:
         """Whether something follows from a review: nothing has to where no patch can be made, or
@@ -343,20 +348,6 @@ class _ReviewQuestion:
         if answer.goal_achieved or is_over or self.by_code.recovery_actions:
             return True
         return bool(answer.missing_data or accept_actions(answer, run.plan, run.goal)[0])
-
-    def _smaller_call(
-        self, rung: Rung, asked: ModelCall, tokens: int
-    ) -> tuple[ModelCall, int] | None:
-        """Return a question with fewer outputs and its token limit for them; None if it would be
-        the same.
-        """
-        tokens //= 2
-        while tokens >= _MIN_OUTPUT_TOKENS:
-            call = self._call(rung, tokens)
-            if len(call.prompt) < len(asked.prompt):
-                return call, tokens
-            tokens //= 2
-        return None
 
     def _call(self, rung: Rung, tokens: int) -> ModelCall:
         run = self.assessed.run
