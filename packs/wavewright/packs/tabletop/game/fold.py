@@ -61,21 +61,33 @@ def apply(state: GameState, event: GameEvent) -> GameState:
             return begin_state(seed, world)
         case happened.Rolled(faces=faces):
             return replace(state, dice=state.dice + len(faces))
-        case (
-            happened.Said()
-            | happened.DialogueBegan()
-            | happened.DialogueEnded()
-            | happened.Talked()
-        ):
-            return _with_words(state, event)
+        case happened.Said(speaker=speaker, text=text):
+            return state.with_said(speaker, text)
+        case happened.DialogueBegan(npcs=npcs):
+            return replace(state, dialogue=npcs)
+        case happened.DialogueEnded():
+            return replace(state, dialogue=())
+        case happened.Talked(npc=npc):
+            return replace(state, talks={**state.talks, npc: state.talks.get(npc, 0) + 1})
+        case happened.CombatBegan(order=order):
+            return replace(state, combat=Combat(order, current=order[0][0]), dialogue=())
+        case happened.CombatTurnBegan(who=who, round=number) if state.combat is not None:
+            return replace(state, combat=replace(state.combat, current=who, round=number))
+        case happened.CombatEnded():
+            return replace(state, combat=None)
         case happened.ExperienceGained(amount=amount):
             return replace(state, experience=state.experience + amount)
+        case _:
+            return _with_world(state, event)
+
+
+def _with_world(state: GameState, event: GameEvent) -> GameState:
+    """Return what an event makes of creatures and places."""
+    match event:
         case happened.LevelGained():
             return _with_level(state, event)
         case happened.PlaceAdded():
             return _with_place(state, event)
-        case happened.CombatBegan() | happened.CombatTurnBegan() | happened.CombatEnded():
-            return _in_combat(state, event)
         case happened.Given():
             return _with_given(state, event)
         case happened.Moved(who=who, place=place) if who == PLAYER:
@@ -111,35 +123,6 @@ def _changed(creature: Creature, event: GameEvent) -> Creature:
             return replace(creature, side="party")
         case _:
             return creature
-
-
-def _with_words(
-    state: GameState,
-    event: happened.Said | happened.DialogueBegan | happened.DialogueEnded | happened.Talked,
-) -> GameState:
-    match event:
-        case happened.Said(speaker=speaker, text=text):
-            return state.with_said(speaker, text)
-        case happened.DialogueBegan(npcs=npcs):
-            return replace(state, dialogue=npcs)
-        case happened.DialogueEnded():
-            return replace(state, dialogue=())
-        case happened.Talked(npc=npc):
-            return replace(state, talks={**state.talks, npc: state.talks.get(npc, 0) + 1})
-
-
-def _in_combat(
-    state: GameState, event: happened.CombatBegan | happened.CombatTurnBegan | happened.CombatEnded
-) -> GameState:
-    match event:
-        case happened.CombatBegan(order=order):
-            return replace(state, combat=Combat(order, current=order[0][0]), dialogue=())
-        case happened.CombatTurnBegan(who=who, round=number) if state.combat is not None:
-            return replace(state, combat=replace(state.combat, current=who, round=number))
-        case happened.CombatTurnBegan():
-            return state
-        case happened.CombatEnded():
-            return replace(state, combat=None)
 
 
 def _with_given(state: GameState, event: happened.Given) -> GameState:
