@@ -44,7 +44,7 @@ from wavewright.packs.tabletop.turn.header import (
     turn_pipeline,
     view_of_turn,
 )
-from wavewright.packs.tabletop.turn.table import TURN_KEY, Draft, GameLog, GameTable
+from wavewright.packs.tabletop.turn.table import TURN_KEY, GameLog, GameTable
 from wavewright.planner import NULL_REPLAY_CACHE, JsonObject, ReplayCache, RunId
 from wavewright.tools import Services, ToolError
 
@@ -185,7 +185,7 @@ class Game:
         return len(self._table.events)
 
     @property
-    def draft(self) -> Draft | None:
+    def draft(self) -> Said | None:
         """What an agent has said so far of an answer that is under way."""
         return self._table.draft
 

@@ -27,10 +27,10 @@ from starlette.types import ASGIApp
 
 from wavewright.config import WavewrightError, known_secrets_redactor, load_settings
 from wavewright.engine import PipelineMonitor, StructuredLog
+from wavewright.packs.tabletop.game.events import Said
 from wavewright.packs.tabletop.page.board import TalkLine, Transcript, board_of, speaker_name
 from wavewright.packs.tabletop.project import open_project_game, pack_settings
 from wavewright.packs.tabletop.session import Game, WaitingMessage
-from wavewright.packs.tabletop.turn.table import Draft
 from wavewright.planner import JsonObject
 from wavewright.prompts import page_environment
 from wavewright.tools import ToolError
@@ -75,7 +75,7 @@ class GamePage:
         self._monitor = monitor
         self._transcript = Transcript()
         self._changed = anyio.Event()
-        self._open: tuple[Draft | None, tuple[WaitingMessage, ...], str] = (None, (), "")
+        self._open: tuple[Said | None, tuple[WaitingMessage, ...], str] = (None, (), "")
         """The words that arrive, the messages that wait, and why the last turn failed."""
         self._open_number = 0
         """Grows with each change of these."""

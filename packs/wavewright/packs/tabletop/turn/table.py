@@ -90,15 +90,6 @@ class GameLog:
             ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """What an agent has said so far of an answer that is under way."""
-
-    speaker: str
-    text: str
-    speech: Speech = "narration"
-
-
 @dataclass(slots=True)
 class GameTable:
     """One game while it is played: its log, its state, and the events of the turn under way."""
@@ -114,7 +105,8 @@ class GameTable:
     """Id of the event with which the last turn began: no two turns have the same, also after an
     undo.
     """
-    draft: Draft | None = None
+    draft: Said | None = None
+    """What an agent has said so far of an answer that is under way."""
     _recorded: deque[Batch] = field(default_factory=deque[Batch])
     """Batches of an interrupted turn that are not played again yet; their events are among
     `events`.
@@ -226,7 +218,7 @@ class GameTable:
     def hear(self, speaker: str, text: str, speech: Speech) -> None:
         """Add the next words of an agent to the draft."""
         said = "" if self.draft is None else self.draft.text
-        self.draft = Draft(speaker, said + text, speech)
+        self.draft = Said(speaker, said + text, speech)
         self.wake()
 
     def drop_draft(self) -> None:
