@@ -250,6 +250,33 @@ def test_the_rows_of_a_wide_table_are_observations_of_what_they_name() -> None:
     assert records.observations[0].evidence[0].quote == "| Ann Holt | Captain | 1961 | Port Vell |"
 
 
+@pytest.mark.parametrize(
+    ("text", "observed"),
+    [
+        (
+            "| Ship name | Captain |\n|---|---|\n| Gull | Ann Holt |\n",
+            [("Gull", "Captain: Ann Holt")],
+        ),
+        ("| Flower | Colour |\n|---|---|\n| rose | red |\n", []),
+        ("| Item | Value |\n|---|---|\n| Draught | 3 m |\n", [("Harbour", "Draught 3 m")]),
+        ("| Draught | 3 m |\n\nPetrel lies in it.\n", []),
+        (
+            "- [ ] Petrel: paint the hull\n- [x] Petrel: sew sails\n",
+            [("Petrel", "Petrel: paint the hull"), ("Petrel", "Petrel: sew sails")],
+        ),
+        ("Depth\n:   3 m\n", [("Harbour", "Depth : 3 m")]),
+    ],
+)
+def test_headings_of_tables_and_boxes_of_tasks_are_no_facts(
+    text: str, observed: list[tuple[str, str]]
+) -> None:
+    title = {"title": "Harbour", "text": f"{text}\nThe Petrel.\n", "end": 200 + len(text)}
+    records = generate_records(CHUNK.model_copy(update=title), ProseReader(None))
+
+    assert records is not None
+    assert [(one.entity, one.text) for one in records.observations] == observed
+
+
 def test_nested_items_and_definitions_are_told_of_what_they_stand_under() -> None:
     text = (
         "- Petrel\n    - Built: 1904\n    - Captain Merrin\n        - Born: 1870\n    - Lost: 1931\n\n"

@@ -25,6 +25,10 @@ _ABBREVIATION: Final = re.compile(
 )
 
 
+TASK_BOX: Final = r"\[[ xX]\][ \t]+"
+"""Pattern of the box of a task, which stands between the mark of a list item and its words."""
+
+
 @dataclass(frozen=True, slots=True)
 class BlockLink:
     """A link in a block; `start` and `end` are the place of its words in the block's text."""

@@ -17,7 +17,13 @@ from urllib.parse import urldefrag, urljoin
 
 from pydantic import BaseModel, ConfigDict
 
-from wavewright.packs.extraction.blocks import Block, BlockKind, BlockLink, PageStructure
+from wavewright.packs.extraction.blocks import (
+    TASK_BOX,
+    Block,
+    BlockKind,
+    BlockLink,
+    PageStructure,
+)
 from wavewright.packs.web.pages import drop_hidden
 
 if TYPE_CHECKING:
@@ -59,6 +65,10 @@ _DEFINITION: Final = re.compile(
     re.MULTILINE,
 )
 """An entry of a list of definitions, which Markdown itself does not know."""
+_TASK: Final = re.compile(
+    rf"^(?P<mark>[ \t]*(?:[-*+]|\d{{1,9}}[.)])[ \t]+){TASK_BOX}", re.MULTILINE
+)
+"""The beginning of a list item that is a task; its box is no word of it."""
 
 
 class SourcePage(BaseModel):
@@ -102,7 +112,8 @@ def read_structure(page: SourcePage) -> PageStructure:
 
 
 def _html_of_markdown(text: str) -> str:
-    return str(_markdown_parser().render(_DEFINITION.sub(r"**\g<term>:** \g<value>\n", text)))
+    text = _TASK.sub(r"\g<mark>", _DEFINITION.sub(r"**\g<term>:** \g<value>\n", text))
+    return str(_markdown_parser().render(text))
 
 
 @cache
@@ -227,7 +238,7 @@ class _BlockReader:
         cells = self._cells_of(node)
         if len(cells) > 1 and all(cell.tag == "th" for cell in cells):
             columns = [self._line_of(cell).text.strip() for cell in cells]
-            is_fields = len(columns) == 2 and columns[0].casefold() in _FIELD_COLUMNS
+            is_fields = len(columns) == 2 and _are_fields(*map(str.casefold, columns))
             self._columns = [] if is_fields else columns
             return
         if len(cells) == 2 and not self._columns:
@@ -370,6 +381,13 @@ def _children(node: LexborNode) -> Iterator[LexborNode]:
 
 def _has_blocks(node: LexborNode) -> bool:
     return any(child.tag in _CONTAINERS or child.tag in _HEADINGS for child in _children(node))
+
+
+def _are_fields(first: str, second: str) -> bool:
+    """Whether the headings of two columns say that the table is an info box: `Property` and
+    anything, or anything and `Value`.
+    """
+    return first in _FIELD_COLUMNS or second in {"value", "values"}
 
 
 def _rows_of(cell: LexborNode) -> int:

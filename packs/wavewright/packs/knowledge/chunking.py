@@ -22,6 +22,7 @@ from typing import Final
 
 from wavewright.config import Span
 from wavewright.packs.extraction.blocks import (
+    TASK_BOX,
     clean_title,
     is_plural,
     listed_name,
@@ -217,7 +218,7 @@ THING: Final = "thing"
 _TOKEN: Final = re.compile(r"[^\W_]+")
 _LINK: Final = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)")
 _MARKS: Final = re.compile(
-    r"[*`|]+|^[ \t]*(?:#{1,6}|>|[-*+•])[ \t]+|(?<!\w)_+|_+(?!\w)", re.MULTILINE
+    rf"[*`|]+|^[ \t]*(?:#{{1,6}}|>|[-*+•])[ \t]+(?:{TASK_BOX})?|(?<!\w)_+|_+(?!\w)", re.MULTILINE
 )
 _CUT_WORD: Final = re.compile(r"(?P<begun>\w+)[-\u2010][ \t]*\n[ \t]*(?P<rest>\w+)")
 _COMPOUND_BEGINNINGS: Final = word_set(
@@ -225,7 +226,9 @@ _COMPOUND_BEGINNINGS: Final = word_set(
     "third one two three four five six seven eight nine ten twenty thirty forty fifty sixty seventy eighty ninety "
     "north south east west left right hard soft light heavy black white red blue green dark good bad great much"
 )
-_ITEM: Final = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+(?P<text>\S.*)", re.DOTALL)
+ITEM: Final = re.compile(
+    rf"[ \t]*(?:[-*+•]|\d{{1,3}}[.)])[ \t]+(?:{TASK_BOX})?(?P<text>\S.*)", re.DOTALL
+)
 DEFINITION: Final = re.compile(r"(?P<text>[^\n:]{2,80})\n[ \t]*:[ \t]+\S.*", re.DOTALL)
 """A term with what it means below it."""
 
@@ -332,7 +335,7 @@ def _listed(text: str) -> Iterator[tuple[str, str]]:
     for block in text_blocks(text):
         content = text[block.start : block.end]
         heading = _HEADING.fullmatch(content)
-        item = _ITEM.fullmatch(content) or DEFINITION.fullmatch(content)
+        item = ITEM.fullmatch(content) or DEFINITION.fullmatch(content)
         if heading is not None:
             title = plain_text(heading["text"])
             kind = _noun(title.split()[-1]) if is_plural(title) and title.isalpha() else ""

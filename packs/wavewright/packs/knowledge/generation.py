@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from wavewright.config import Span
-from wavewright.packs.extraction.blocks import PageStructure, is_name, singular
+from wavewright.packs.extraction.blocks import Block, PageStructure, is_name, words_of
 from wavewright.packs.extraction.entities import Gazetteer, NamedEntity
 from wavewright.packs.extraction.kinds import (
     KINDS,
@@ -37,6 +37,7 @@ from wavewright.packs.knowledge.chunking import (
     DEFINITION,
     DOCUMENT,
     FIELD,
+    ITEM,
     THING,
     FoundName,
     NameFinder,
@@ -61,16 +62,11 @@ MAX_QUOTE: Final = 600
 REMEMBERED: Final = 2
 """Sentences before a pronoun among whose names the one that it stands for is looked for."""
 
-_ROW: Final = re.compile(
-    r"\s*(?:[-*+]\s+)?(?:\*\*(?P<bold>[^*:|\n]{2,40})(?::\*\*|\*\*\s*:)|\|\s*\**(?P<cell>[^|:\n]{2,40}?):?\**\s*\|)\s*"
-    r"(?P<value>[^|]*[^|\s])\s*\|?\s*"
-)
 _IS_BARE: Final = re.compile(r"\s*(?:#|```|~~~|[\W_]*$)")
 """Of what is no sentence: a heading, a block of code, marks alone."""
 _IS_CODE: Final = re.compile(r"\s*(?:```|~~~)")
 _RULE: Final = re.compile(r"[\s|:-]+")
 _HEADING: Final = re.compile(r"\s*#{1,6}\s+(?P<text>.+)")
-_ITEM: Final = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+[\[*_`\"“]*")
 _COLUMNS: Final = re.compile(r"\S[ \t]{3,}\S")
 """Of lines that set texts beside each other, which is no prose."""
 _WORD: Final = re.compile(r"[^\W\d_]+")
@@ -210,6 +206,8 @@ class _ChunkReader:
             if not _IS_CODE.match(text[span.start : span.end])
             and not _RULE.fullmatch(text[span.start : span.end])
         ]
+        page = read_structure(SourcePage(url=self._chunk.document, text=_with_heading(self._chunk)))
+        rows = [block for block in page.blocks if block.kind == "row" or block.cells]
         names = NameFinder(self._chunk.names).find(text)
         for span in spans:
             heading = _HEADING.fullmatch(text[span.start : span.end])
@@ -219,31 +217,54 @@ class _ChunkReader:
                     self._add_entity(self._subject, (evidence_of(self._chunk, span),))
             else:
                 within = [one for one in names if span.start <= one.start and one.end <= span.end]
-                self._read_form(Span(span.start, min(span.end, span.start + MAX_QUOTE)), within)
-        self._relate_forms(spans)
+                self._read_form(_cut(span), within, _row_of(text[span.start : span.end], rows))
+        self._relate_forms(page, spans)
         self._read_prose(spans)
 
     # -- forms ------------------------------------------------------------------------------------
 
-    def _read_form(self, span: Span, found: Sequence[FoundName]) -> None:
+    def _read_form(self, span: Span, found: Sequence[FoundName], row: Block | None) -> None:
         """Read a row, an item that begins with a name, and the known names of any text."""
         content = self._chunk.text[span.start : span.end]
         found = [one for one in found if one.end <= span.end]
         evidence = (evidence_of(self._chunk, span),)
-        row, item = _ROW.fullmatch(content), _ITEM.match(content)
-        leading = self._leading(span, item, found) if row is None else None
-        parent = self._parent(span, leading) if item is not None else None
-        told = leading or parent
-        if row is not None:
-            label = plain_text(row["bold"] or row["cell"])
-            named = next((one.name for one in found if one.name.name == label), None)
+        item = ITEM.fullmatch(content)
+        if row is not None and row.cells:
+            self._read_table_row(row.cells, evidence)
+        elif row is not None:
+            named = next((one.name for one in found if one.name.name == row.label), None)
             self._observe(named or self._subject, content, evidence)
-        elif told is not None:
-            self._observe(told, content, evidence)
+        else:
+            leading = self._leading(span, item, found)
+            parent = self._parent(span, leading) if item is not None else None
+            told = leading or parent
+            if told is not None:
+                self._observe(told, content, evidence)
         for one in found:
             # A document that repeats its title names nothing by it.
             if one.name != self._subject or self._subject.type != DOCUMENT:
                 self._add_entity(one.name, evidence)
+
+    def _read_table_row(self, cells: Sequence[Block], evidence: tuple[QuotedEvidence, ...]) -> None:
+        """Observe what the row of a table says of what stands in its first column, where that is
+        one of names, of a kind of things, or of known names.
+        """
+        first, *others = cells
+        *kinds, noun = words_of(first.label) or [""]
+        if noun == "name" and kinds:
+            # "Ship name" is a column of ships.
+            noun = kinds[-1]
+        kind = kind_of_word(noun)
+        known = self._known(first.value)
+        if is_name(first.value) and (known or kind or noun == "name"):
+            named = known or KnownName(
+                name=first.value, type=THING if kind is None else type_of_kind(kind)
+            )
+            self._observe(named, "; ".join(cell.text for cell in others), evidence)
+
+    def _known(self, name: str) -> KnownName | None:
+        """Return what the chunk knows by a name."""
+        return next((one for one in (self._subject, *self._chunk.names) if one.name == name), None)
 
     def _leading(
         self, span: Span, item: re.Match[str] | None, found: Sequence[FoundName]
@@ -253,7 +274,7 @@ class _ChunkReader:
         if item is None and not DEFINITION.match(content):
             self._above = []
             return None
-        lead = _LEAD.match(content, 0 if item is None else item.end())
+        lead = _LEAD.match(content, 0 if item is None else item.start("text"))
         start = span.start + (lead.end() if lead else 0)
         return next((one.name for one in found if one.start == start), None)
 
@@ -266,10 +287,9 @@ class _ChunkReader:
             self._above.append((indent, leading))
         return parent
 
-    def _relate_forms(self, spans: Sequence[Span]) -> None:
+    def _relate_forms(self, page: PageStructure, spans: Sequence[Span]) -> None:
         """Add what rows and lists say of the names that this and the other documents know."""
         chunk = self._chunk
-        page = read_structure(SourcePage(url=chunk.document, text=_with_heading(chunk)))
         known = [
             NamedEntity(
                 one.name,
@@ -278,43 +298,17 @@ class _ChunkReader:
             )
             for one in dict.fromkeys((self._subject, *chunk.names))
         ]
-        types = {one.name: one for one in (*chunk.names, self._subject)}
         plain = [(span, plain_text(chunk.text[span.start : span.end])) for span in spans]
-        self._read_tables(page, plain, types)
         for found in relations(Gazetteer([page], KINDS, known=known), [page]):
             span = next(
                 (span for span, text in plain if _says(text, found, self._subject.name)), None
             )
             if span is not None:
-                ends = [
-                    types.get(one.name) or KnownName(name=one.name, type=type_of_kind(one.kind))
+                source, target = (
+                    self._known(one.name) or KnownName(name=one.name, type=type_of_kind(one.kind))
                     for one in (found.source, found.target)
-                ]
-                self._relate(ends[0], found.relation.replace("_", " "), ends[1], span)
-
-    def _read_tables(
-        self,
-        page: PageStructure,
-        plain: Sequence[tuple[Span, str]],
-        types: Mapping[str, KnownName],
-    ) -> None:
-        """Observe what the rows of tables say of what stands in their first column, where that is
-        one of names, of a kind of things, or of known names.
-        """
-        rows = {_words_alone(text): span for span, text in plain}
-        for block in (one for one in page.blocks if one.cells):
-            first, *others = block.cells
-            column, name = singular(first.label), first.value
-            kind = kind_of_word(column)
-            is_named = name in types or column == "name" or kind is not None
-            span = rows.get(_words_alone(block.text))
-            if span is None or not is_named or not is_name(name):
-                continue
-            named = types.get(name) or KnownName(
-                name=name, type=THING if kind is None else type_of_kind(kind)
-            )
-            said = "; ".join(cell.text for cell in others)
-            self._observe(named, said, (evidence_of(self._chunk, _cut(span)),))
+                )
+                self._relate(source, found.relation.replace("_", " "), target, span)
 
     # -- prose ------------------------------------------------------------------------------------
 
@@ -462,6 +456,20 @@ class _ChunkReader:
             self.entities[name.name] = known.model_copy(update={"type": name.type})
 
 
+def _row_of(content: str, rows: Sequence[Block]) -> Block | None:
+    """Return the row that a stretch of text is, or the first sentence of."""
+    said = _words_alone(plain_text(content))
+    whole = (one for one in rows if _words_alone(one.text) == said)
+    begun = (
+        one
+        for one in rows
+        if one.label
+        and said.startswith(f"{_words_alone(one.label)} ")
+        and _words_alone(one.text).startswith(f"{said} ")
+    )
+    return next(whole, None) or next(begun, None)
+
+
 def _may_be_surname(name: KnownName) -> bool:
     """Whether a name may be a person's, whom a model takes for something else: one word, that is
     neither an abbreviation nor a place.
@@ -488,8 +496,8 @@ def _may_name(text: str, small: set[str]) -> bool:
 
 def _prose_text(content: str) -> str:
     """Return a stretch of a document as a plain sentence."""
-    item = _ITEM.match(content)
-    return plain_text(content[item.end() :] if item else content)
+    item = ITEM.fullmatch(content)
+    return plain_text(item["text"] if item else content)
 
 
 # -- which names are one, and of what type --------------------------------------------------------
