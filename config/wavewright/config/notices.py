@@ -1,16 +1,17 @@
 """Settings of notices: what people are told of while nobody watches, and where.
 
 A secret, be it an address that holds one, is written `${env:NAME}` and is read from the environment
-when a notice is sent; a server or a webhook that holds one itself is refused.
+when a notice is sent; an address that holds one itself is refused.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self, TypeAlias
+import re
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from wavewright.config.redaction import is_literal_secret
+from wavewright.config.redaction import VARIABLE_PATTERN, is_literal_secret
 
 NoticeKind: TypeAlias = Literal[
     "decision_waits",
@@ -31,6 +32,35 @@ class _NoticeModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
+_KEY_OF_SERVICE: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{15,}"
+    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+)
+"""Letters and digits that are no name. The keys of services stand anywhere in their addresses
+(`slack://A/B/C`), without the words and prefixes that tell other secrets.
+"""
+
+
+# The address is not quoted, since it holds a secret.
+_MUST_BE_A_VARIABLE: Final = (
+    "a secret stands in this address: set it as a variable and write ${env:NAME} instead"
+)
+
+
+def _without_secret(address: str) -> str:
+    """Refuse an address that holds a secret itself."""
+    if is_literal_secret("", address):
+        raise ValueError(_MUST_BE_A_VARIABLE)
+    return address
+
+
+def _without_key(address: str) -> str:
+    """Refuse an address of a service that holds a key or another secret itself."""
+    if _KEY_OF_SERVICE.search(VARIABLE_PATTERN.sub("", address)) is not None:
+        raise ValueError(_MUST_BE_A_VARIABLE)
+    return _without_secret(address)
+
+
 def _begins_with(*schemes: str) -> AfterValidator:
     """Refuse an address to which no message can go, or that holds a secret itself; what a variable
     holds is seen when it is sent.
@@ -42,10 +72,7 @@ def _begins_with(*schemes: str) -> AfterValidator:
             ways = " or ".join(f"{scheme}HOST" for scheme in schemes)
             msg = f"nothing can be sent to this address: write {ways}"
             raise ValueError(msg)
-        if is_literal_secret("", address):
-            msg = "a secret stands in this address: set it as a variable and write ${env:NAME} instead"
-            raise ValueError(msg)
-        return address
+        return _without_secret(address)
 
     return AfterValidator(check)
 
@@ -74,8 +101,10 @@ class NoticeRule(_NoticeModel):
     """Address that a JSON object is posted to, signed with `WAVEWRIGHT_HMAC_KEY` where that is set."""
     mail: MailSettings | None = None
     """Mails that are sent, see below."""
-    apprise: Annotated[str, Field(min_length=1)] | None = None
-    """Address of a service that Apprise knows, such as Slack or Teams; needs the extra `notify`."""
+    apprise: Annotated[str, Field(min_length=1), AfterValidator(_without_key)] | None = None
+    """Address of a service that Apprise knows, such as Slack or Teams, with its keys as `${env:NAME}`;
+    needs the extra `notify`.
+    """
 
     @model_validator(mode="after")
     def _has_one_way(self) -> Self:
