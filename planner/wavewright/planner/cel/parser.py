@@ -323,9 +323,11 @@ class _ExpressionParser:
                 f"call the step s{number}, and write steps.s{number}",
             )
         message = f"'{text}' stands where {wanted} should"
+        before = self._tokens[self._at - 1][1] if self._at else ""
         following = self._tokens[min(self._at + 1, len(self._tokens) - 1)][1]
-        hint = _HINTS_BY_TEXT.get(text + following) or _HINTS_BY_TEXT.get(text)
-        hint = hint or _HINTS_AFTER.get(self._tokens[self._at - 1][1])
+        # An operator of two signs stands before the second one, or begins with the one that is odd.
+        hint = _HINTS_BY_TEXT.get(before + text) or _HINTS_BY_TEXT.get(text + following)
+        hint = hint or _HINTS_BY_TEXT.get(text) or _HINTS_AFTER.get(before)
         return ExpressionError("bad_expression", message, start, hint)
 
 
@@ -337,6 +339,8 @@ _HINTS_BY_TEXT = {
     "or": "write '||'",
     "not": "write '!'",
     "if": "write: condition ? value : other",
+    **dict.fromkeys(("<>", "!=="), "inequality is written '!='"),
+    **dict.fromkeys(("??", "?:"), "a default is written: has(x.name) ? x.name : other"),
 }
 """What other languages write, and what CEL has for it."""
 _HINTS_AFTER = {"not": _HINTS_BY_TEXT["not"], "lambda": _HINTS_BY_TEXT["=>"]}
