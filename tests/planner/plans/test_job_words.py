@@ -9,7 +9,10 @@ from wavewright.planner.plans.job_words import JobWords
 
 @pytest.mark.parametrize(
     "text",
-    ["sales in Q4 2023", "sales in 2023 Q4", "2023-Q4", "2023Q4", "the last quarter of 2023"],
+    [
+        *("sales in Q4 2023", "sales in 2023 Q4", "2023-Q4", "2023Q4", "the last quarter of 2023"),
+        *("sales in 4Q 2023", "4Q2023", "the 4th quarter, 2023"),
+    ],
 )
 def test_a_part_of_a_year_bounds_days_whichever_way_it_is_written(text: str) -> None:
     words = JobWords([text])
@@ -23,3 +26,44 @@ def test_a_part_of_a_year_bounds_days_whichever_way_it_is_written(text: str) -> 
 @pytest.mark.parametrize("text", ["the part 12023 Q4", "the model x-2023-q4-b", "2023 Q7"])
 def test_what_only_looks_like_a_part_of_a_year_bounds_no_days(text: str) -> None:
     assert not JobWords([text]).names_bound(">=", "2023-10-01")
+
+
+@pytest.mark.parametrize(
+    "text", ["in Mar 2022", "Mar. 2022", "in March of 2022", "Mar and Apr 2022"]
+)
+def test_a_month_bounds_days_by_its_name_or_the_beginning_of_it(text: str) -> None:
+    words = JobWords([text])
+
+    assert words.names_bound(">=", "2022-03-01")
+    assert words.names_bound("<", "2022-04-01")
+    assert not words.names_bound(">=", "2022-02-01")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_amount"),
+    [
+        ("values over 2000", True),
+        ("values > 2000", True),
+        ("up to 2000 items", True),
+        ("at most 2000", True),
+        ("the top 2000 towns", True),
+        ("sales in 2000", False),
+        ("the change over 2000 to 2010", False),
+        ("sales up to 2000 and later", False),
+        ("all sales since 2000", False),
+    ],
+)
+def test_a_figure_that_might_be_a_year_is_an_amount_by_what_stands_beside_it(
+    text: str, *, is_amount: bool
+) -> None:
+    assert JobWords([text]).names_figure(2000.0) is is_amount
+
+
+@pytest.mark.parametrize(
+    ("text", "is_amount"),
+    [("up to 2050 items", True), ("the first 2050 rows", True), ("up to 2050", False)],
+)
+def test_a_figure_that_is_not_round_is_an_amount_of_things_that_are_counted(
+    text: str, *, is_amount: bool
+) -> None:
+    assert JobWords([text]).names_figure(2050.0) is is_amount

@@ -201,7 +201,7 @@ def _periods(said: str) -> tuple[set[str], set[tuple[str, str]]]:
     for match in _PERIOD.finditer(_SHARED_YEAR.sub(r"\1 \3 \2", said)):
         month, day = match["iso_month"], match["iso_day"]
         if match["month"] is not None:
-            month = _MONTHS.index(match["month"]) + 1
+            month = _MONTHS.index(match["month"][:3]) + 1
             day = match["day"] or match["day_after"]
         try:
             first = dt.date(int(match["year"]), int(month or 1), int(day or 1))
@@ -231,7 +231,7 @@ def _parts_of_years(said: str) -> Iterator[tuple[str, str, str, str, str]]:
     """Yield the halves and quarters that a text names: the ordinal and the word, or the letter and
     the digit, and the year.
     """
-    yield from _PART.findall(said)
+    yield from _PART.findall(_TURNED_PART.sub(r"\2\1", said))
     for year, letter, digit in _PART_AFTER_YEAR.findall(said):
         yield "", "", letter, digit, year
 
@@ -258,6 +258,9 @@ _AMOUNT: Final = re.compile(
         |[€$£¥]\s?){_LIKE_A_YEAR}
     | {_LIKE_A_YEAR}(?=\s?[%‰€$£¥]|\s(?:percent|eur|usd|euros?|dollars?|pounds?|people)\b)
     | (?<!in\s)(?<!since\s)(?<!of\s)(?<![\w.,/-])((?:19|20|21)00)(?=\s\w+s\b)
+    | \b(?:over|up\sto|first|last|top|within|limited\sto|max|maximum(?:\sof)?)\s
+        {_LIKE_A_YEAR}(?=\s\w+s\b)
+    | (?:\b(?:over|up\sto)\s|[<>]=?\s?)((?:19|20|21)00)(?![\w/-]|[.,]\d|\s(?:and|to|until)\b)
     | (?<![\w.,/-])([12],\d\d\d)(?![\w/-]|[.,]\d)
     """,
     re.VERBOSE,
@@ -373,15 +376,19 @@ _CONVERSIONS: Final = (*_conversions_of(_CONVERSION_TABLE),)
 
 # Periods: a year, alone or after a month and a day.
 _MONTHS: Final = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
+    *("jan", "feb", "mar", "apr", "may", "jun"),
+    *("jul", "aug", "sep", "oct", "nov", "dec"),
 )
-_MONTH: Final = f"(?:{'|'.join(_MONTHS)})"
+"""How the names of months begin, which is what people write of them as well."""
+_MONTH: Final = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
 _NUMBERED: Final = r"(?:[12]\d|3[01]|[1-9])(?:st|nd|rd|th)?"
 _PERIOD: Final = re.compile(
     rf"""
     (?:(?:\b(?P<day>[12]\d|3[01]|[1-9])(?:st|nd|rd|th)?\s(?:of\s)?)?
-        \b(?P<month>{_MONTH})\s
+        \b(?P<month>{_MONTH})\.?\s
         (?:(?P<day_after>[12]\d|3[01]|[1-9])(?:st|nd|rd|th)?,?\s)?
         (?:of\s)?)?
     \b(?P<year>(?:19|20)\d\d)
@@ -399,8 +406,10 @@ _NUMBERS_OF_PARTS: Final = {
 }
 _PART: Final = re.compile(
     r"\b(?:(first|second|third|fourth|last|1st|2nd|3rd|4th)\s(half|quarter)|([hq])([1-4]))"
-    r"(?:\sof|\sin|/)?(?:\sthe\syear)?\s?((?:19|20)\d\d)(?!\d)"
+    r"(?:\sof|\sin|,|/)?(?:\sthe\syear)?\s?((?:19|20)\d\d)(?!\d)"
 )
+_TURNED_PART: Final = re.compile(r"\b([1-4])([hq])(?=(?:\sof|/|-)?\s?(?:19|20)\d\d)")
+"""`4Q 2022`, which is `Q4 2022`."""
 _PART_AFTER_YEAR: Final = re.compile(r"(?<![\w.,/-])((?:19|20)\d\d)[ /-]?([hq])([1-4])\b")
 """`2023 Q4`, `2023-Q4`, `2023H2`."""
 _SHARED_YEAR: Final = re.compile(
