@@ -88,6 +88,24 @@ PRIMARY = {"primary_params": {"price": "code"}}
             id="an item of a literal",
         ),
         pytest.param(
+            {
+                "for_each": ["SKS", "XJO"],
+                "when": "item != 'XJO'",
+                "params": {"code": "${item}"},
+            },
+            [],
+            id="an item that a condition leaves out",
+        ),
+        pytest.param(
+            {
+                "for_each": ["SKS", "XJO"],
+                "when": "item != 'SKS'",
+                "params": {"code": "${item}"},
+            },
+            ["E504"],
+            id="an item that a condition keeps",
+        ),
+        pytest.param(
             {"for_each": "${inputs.stocks}", "params": {"code": "${item.code}"}},
             [],
             id="an item of stocks",
@@ -334,6 +352,26 @@ def test_required_tools_have_to_be_called() -> None:
         ("E506", "/steps"),
         ("E506", "/steps"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("calls", "tools", "expected"),
+    [
+        ([{"tool": "price", "params": {"code": "SKS"}}], ["price", "index"], []),
+        ([{"tool": "index", "params": {"code": "SKS"}}], ["price", "index"], ["E506"]),
+        ("${steps.first.calls}", ["price"], []),
+        ("${steps.first.calls}", ["price", "index"], ["E506"]),
+    ],
+)
+def test_a_dispatch_calls_a_required_tool_where_its_calls_are_known_or_there_is_no_other(
+    calls: Json, tools: list[str], expected: list[str]
+) -> None:
+    steps: list[dict[str, Any]] = [
+        {"id": "first", "tool": "analyze", "params": {"documents": []}},
+        {"id": "calls", "dispatch": calls, "tools": tools},
+    ]
+
+    assert [code for code, _ in found({"required_tools": ["price"]}, *steps)] == expected
 
 
 def test_inputs_have_the_type_that_the_goal_declares() -> None:

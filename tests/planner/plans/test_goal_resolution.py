@@ -173,7 +173,10 @@ def test_whatever_a_template_names_has_to_exist() -> None:
             {"id": "g__1", "on_tool": "price", "check": "true"},
             {"id": "h", "on_tool": "index", "check": "true"},
         ],
-        recipes=[{"gate": "i", "reason": "because"}],
+        recipes=[
+            {"gate": "i", "reason": "because"},
+            {"gate": "h", "reason": "because", "add": [{"id": "a", "tool": "fetsch"}]},
+        ],
         targets={"visited": "sen"},
         inputs_schema={"type": "object", "properties": {"seen": {"type": "array"}}},
         output_schema={"type": "nonsense"},
@@ -186,6 +189,7 @@ def test_whatever_a_template_names_has_to_exist() -> None:
         ("E202", "/rules/data_tools"),
         ("E202", "/rules/terminal/0/tool"),
         ("E202", "/gates/1/on_tool"),
+        ("E202", "/recipes/1/add/0/tool"),
         ("E407", "/recipes/0/gate"),
         ("E123", "/gates/0/id"),
         ("E104", "/targets/visited"),
@@ -221,8 +225,12 @@ def test_a_template_names_parameters_that_its_tools_take() -> None:
             recipe("force", gate="fresh"),
             recipe("fource", gate="fresh"),
             recipe("codes", on="feedback", step="prices"),
+            recipe("forte", gate="whole"),
         ],
-        plan={"steps": [{"id": "prices", "tool": "price"}]},
+        plan={
+            "steps": [{"id": "prices", "tool": "price"}],
+            "gates": [{"id": "whole", "on": "prices", "check": "true"}],
+        },
     )
     price = ToolSignature(
         name="price",
@@ -240,6 +248,7 @@ def test_a_template_names_parameters_that_its_tools_take() -> None:
         ("E203", "/rules/terminal/0/params/farce", "did you mean 'force'?"),
         ("E203", "/recipes/1/set_params/fource", "did you mean 'force'?"),
         ("E203", "/recipes/2/set_params/codes", "did you mean 'code'?"),
+        ("E203", "/recipes/3/set_params/forte", "did you mean 'force'?"),
     ]
 
 

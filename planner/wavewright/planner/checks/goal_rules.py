@@ -16,7 +16,7 @@ from wavewright.planner.language.goals import Goal, TagRules, Targets
 from wavewright.planner.language.plan import DISPATCHED_CALL, Step, step_tools
 from wavewright.planner.plans.binding import mandatory_caps, template_gate_of
 from wavewright.planner.plans.estimates import known_values
-from wavewright.planner.types import Json, StepId, as_object
+from wavewright.planner.types import Json, JsonObject, StepId, as_object
 
 _PATH = re.compile(r"\$\{\s*(?P<root>item|inputs\.\w+)(?:\.\w+|\[\w+\])*\s*\}")
 
@@ -187,8 +187,17 @@ def _check_targets(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:
 
 def _written_arguments(subject: CheckContext, step: Step, tool: str, param: str) -> list[Json]:
     """Return the known arguments of one parameter in the calls of a tool that a `dispatch` makes."""
-    calls = map(as_object, known_values(subject.plan, step, step.params.get(DISPATCHED_CALL)))
-    return [as_object(call.get("params")).get(param) for call in calls if call.get("tool") == tool]
+    return [
+        as_object(call.get("params")).get(param)
+        for call in _written_calls(subject, step)
+        if call.get("tool") == tool
+    ]
+
+
+def _written_calls(subject: CheckContext, step: Step) -> list[JsonObject]:
+    """Return the calls of a `dispatch` that are known before the run."""
+    calls = known_values(subject.plan, step, step.params.get(DISPATCHED_CALL))
+    return [as_object(call) for call in calls]
 
 
 def _benchmarks_in(subject: CheckContext, names: Targets, step: Step, value: Json) -> str | None:
@@ -263,14 +272,27 @@ def _check_terminal_params(subject: CheckContext, goal: Goal) -> Iterator[Diagno
 
 
 def _check_required_tools(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:
-    called = {step.tool for step in subject.plan.steps}
-    for tool in sorted(goal.rules.required_tools - called - subject.likely_meant_tools):
+    required = goal.rules.required_tools
+    called = {
+        tool for tool in required for step in subject.plan.steps if _is_called(subject, step, tool)
+    }
+    for tool in sorted(required - called - subject.likely_meant_tools):
         yield make_diagnostic(
             "E506",
             "/steps",
             f"no step calls {tool!r}, which the goal requires",
             f"add a step that calls {tool!r}",
         )
+
+
+def _is_called(subject: CheckContext, step: Step, tool: str) -> bool:
+    """Whether a step calls a tool for sure: a `dispatch` does where it has no other choice, or where
+    its calls are known before the run.
+    """
+    tools = step_tools(step)
+    if tools == (tool,):
+        return True
+    return tool in tools and any(call.get("tool") == tool for call in _written_calls(subject, step))
 
 
 def _texts(value: Json) -> frozenset[str]:

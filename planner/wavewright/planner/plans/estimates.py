@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from wavewright.planner.cel.embedded import iterate_strings, reads
+from wavewright.planner.cel.embedded import bare_expression, iterate_strings, reads
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.plan import Limits, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
@@ -42,14 +42,30 @@ def known_items(plan: Plan, step: Step) -> list[Json] | None:
 
 
 def known_values(plan: Plan, step: Step, value: Json) -> Iterator[Json]:
-    """Yield what an argument is, once for each call of the step; nothing where it is not known."""
+    """Yield what an argument is, once for each call of the step; nothing where it is not known.
+
+    An item that the step's condition leaves out, such as `when: item != "XJO"`, is not called.
+    """
     variables = plan.scope({})
     once = value_if_known(value, variables, INPUT_ROOTS)
     if once:
         yield from once
         return
     for index, item in enumerate((known_items(plan, step) or [])[:MAX_ITEMS_INSPECTED]):
-        yield from value_if_known(value, {**variables, "item": item, "index": index}, ITEM_ROOTS)
+        scope: JsonObject = {**variables, "item": item, "index": index}
+        if not _is_left_out(step, scope):
+            yield from value_if_known(value, scope, ITEM_ROOTS)
+
+
+def _is_left_out(step: Step, scope: JsonObject) -> bool:
+    """Whether the condition of a step is known to be false for an item."""
+    if step.when is None:
+        return False
+    try:
+        condition = bare_expression(step.when).expression
+    except ExpressionError:
+        return False
+    return value_if_known(f"${{{condition}}}", scope, ITEM_ROOTS) == [False]
 
 
 def value_if_known(value: Json, variables: JsonObject, roots: frozenset[str]) -> list[Json]:

@@ -26,7 +26,15 @@ from wavewright.planner.diagnostics.diagnostic import (
     make_diagnostic,
     suggest_name,
 )
-from wavewright.planner.language.goals import Goal, GoalTemplate, GoalTerms, Job, Recipe
+from wavewright.planner.language.goals import (
+    AvailableTool,
+    Goal,
+    GoalTemplate,
+    GoalTerms,
+    Job,
+    Recipe,
+)
+from wavewright.planner.language.plan import Gate, step_tools
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.uses import ExpressionText
@@ -119,7 +127,7 @@ def goal_with_inputs(goal: Goal, text: str, inputs: JsonObject) -> Goal:
 def check_template(template: GoalTemplate, tools: Mapping[str, ToolSignature]) -> list[Diagnostic]:
     """Return what is wrong with a goal template, with places in it: whatever it names has to exist."""
     return [
-        *_template_tools(template, tools),
+        *unknown_tools(template.available_tools, tools),
         *unknown_names(template, tools),
         *_template_params(template, tools),
         *_template_gates(template),
@@ -306,15 +314,16 @@ def _plan_error(faults: Sequence[Diagnostic], document: Document | None) -> Plan
     return PlanError(locate_diagnostics(faults, document), document.source)
 
 
-def _template_tools(
-    template: GoalTemplate, tools: Mapping[str, ToolSignature]
+def unknown_tools(
+    allowed: Sequence[AvailableTool], tools: Mapping[str, ToolSignature]
 ) -> Iterator[Diagnostic]:
-    for number, tool in enumerate(template.available_tools):
+    """Yield the tools that a goal allows and that do not exist, with places in its template."""
+    for number, tool in enumerate(allowed):
         if tool.name not in tools:
             yield make_diagnostic(
                 "E201",
                 f"/available_tools/{number}/name",
-                f"the goal template allows {tool.name!r}, and there is no such tool",
+                f"the goal allows {tool.name!r}, and there is no such tool",
                 suggest_name(tool.name, tools, what="tools"),
             )
 
@@ -322,9 +331,9 @@ def _template_tools(
 def unknown_names(
     template: GoalTemplate, tools: Collection[str] | None = None
 ) -> Iterator[Diagnostic]:
-    """Yield the names in a template of what it does not have: tools in rules and gates that it does
-    not allow, gates of recipes, and fields of the result. What is said of them would hold of
-    nothing, in silence.
+    """Yield the names in a template of what it does not have: tools in rules, gates and steps of
+    recipes that it does not allow, gates of recipes, and fields of the result. What is said of them
+    would hold of nothing, in silence.
 
     Args:
         template: The template.
@@ -347,6 +356,14 @@ def unknown_names(
             (f"/gates/{number}/on_tool", gate.on_tool)
             for number, gate in enumerate(template.gates)
             if gate.on_tool
+        ),
+        *(
+            (f"/recipes/{number}/add/{place}/tool", tool)
+            for number, recipe in enumerate(template.recipes)
+            for place, step in enumerate(recipe.add)
+            # A step that runs a plan calls the tools of that plan.
+            if step.plan is None
+            for tool in step_tools(step)
         ),
     ]
     for pointer, name in named:
@@ -396,11 +413,14 @@ def _template_params(
 
 def _tool_of_recipe(recipe: Recipe, template: GoalTemplate) -> str:
     """Return the tool whose step a recipe calls again; an empty name where the plan decides it."""
-    for gate in template.gates:
+    step_id = recipe.step
+    for gate in _gates(template):
         if gate.id == recipe.gate:
-            return gate.on_tool or ""
+            if gate.on_tool is not None:
+                return gate.on_tool
+            step_id = gate.on
     steps = () if template.own_plan is None else template.own_plan.steps
-    return next((step.tool for step in steps if step.id == recipe.step), "")
+    return next((step.tool for step in steps if step.id == step_id), "")
 
 
 def _template_targets(template: GoalTemplate) -> Iterator[Diagnostic]:
@@ -442,8 +462,9 @@ def _template_recipes(template: GoalTemplate) -> Iterator[Diagnostic]:
     """Yield the gates and steps that recipes are for and that the template does not have: such a
     recipe would never be tried.
     """
-    gates = [gate.id for gate in template.gates]
-    steps = [] if template.own_plan is None else [step.id for step in template.own_plan.steps]
+    plan = template.own_plan
+    gates = [gate.id for gate in _gates(template)]
+    steps = [] if plan is None else [step.id for step in plan.steps]
     for number, recipe in enumerate(template.recipes):
         # As a recipe is looked for, so letters in another case are another name.
         if recipe.gate is not None and recipe.gate not in gates:
@@ -463,13 +484,19 @@ def _template_recipes(template: GoalTemplate) -> Iterator[Diagnostic]:
             )
 
 
+def _gates(template: GoalTemplate) -> tuple[Gate, ...]:
+    """Return the gates of a template with those of its own plan, for which recipes are as well."""
+    plan = template.own_plan
+    return template.gates if plan is None else (*template.gates, *plan.gates)
+
+
 def _template_may_drop(template: GoalTemplate) -> Iterator[Diagnostic]:
     """Yield the names in `may_drop` that are neither a gate, a tool nor a step: they permit nothing.
 
     A gate that stands for several steps may be named with one of them, as a report names it.
     """
     plan = template.own_plan
-    gates = [gate.id for gate in (*template.gates, *(() if plan is None else plan.gates))]
+    gates = [gate.id for gate in _gates(template)]
     steps = [] if plan is None else [step.id for step in plan.steps]
     known = {*gates, *steps, *(tool.name for tool in template.available_tools)}
     for name in sorted(template.may_drop):

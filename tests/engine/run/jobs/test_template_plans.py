@@ -93,11 +93,25 @@ def test_a_gate_or_a_rule_of_a_tool_that_the_template_does_not_allow_is_refused(
     assert (fault.pointer, fault.hint) == (pointer, "did you mean 'echo'?")
 
 
-def test_a_rule_of_a_tool_that_is_not_allowed_is_refused_in_overrides_too(tmp_path: Path) -> None:
-    settings = project(tmp_path, "plan", "overrides: {rules: {required_tools: [ecco]}}\n")
+@pytest.mark.parametrize(
+    ("overrides", "code", "pointer"),
+    [
+        ("{rules: {required_tools: [ecco]}}", "E202", "/overrides/rules/required_tools"),
+        (
+            "{available_tools: [{name: echo}, {name: ecco}]}",
+            "E201",
+            "/overrides/available_tools/1/name",
+        ),
+    ],
+)
+def test_a_tool_that_is_not_there_is_refused_in_overrides_too(
+    tmp_path: Path, overrides: str, code: str, pointer: str
+) -> None:
+    settings = project(tmp_path, "plan", f"overrides: {overrides}\n")
 
     with pytest.raises(PlanError) as raised:
         resolve_job_file(tmp_path / "it.job.yaml", None, settings)
 
     [fault] = raised.value.diagnostics
-    assert (fault.code, fault.pointer) == ("E202", "/overrides/rules/required_tools")
+    assert (fault.code, fault.pointer) == (code, pointer)
+    assert fault.hint == "did you mean 'echo'?"

@@ -57,7 +57,7 @@ from wavewright.planner.language.plan import (
     step_tools,
 )
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.plans.goal_resolution import resolve_goal, unknown_names
+from wavewright.planner.plans.goal_resolution import resolve_goal, unknown_names, unknown_tools
 from wavewright.planner.reading.reader import read_model
 from wavewright.planner.types import JsonObject, Schedule
 
@@ -181,6 +181,7 @@ def resolve_job(
         goal = _with_packs(goal, job, file, settings)
         goal = goal.model_copy(update={"sub_plans": sub_plans, "origin": _origin(file, settings)})
         goal = _with_engine_tools(goal, draft)
+        faults.add([*_unknown_overriding_tools(job, goal, settings)], document)
     if faults and goal is not None and draft is not None:
         # Faults of the plan are raised together with those of the documents, but for inputs that
         # are absent: they may stand in what could not be read.
@@ -339,6 +340,16 @@ def _job_targets(job: Job, template: GoalTemplate) -> JobTargets | None:
     if job.targets is None or job.targets.expand is not None:
         return job.targets
     return job.targets.model_copy(update={"expand": template.targets.expand})
+
+
+def _unknown_overriding_tools(job: Job, goal: Goal, settings: Settings) -> Iterator[Diagnostic]:
+    """Yield a fault for each tool that a job's own `available_tools` name and that does not exist."""
+    if "available_tools" not in job.overrides:
+        # Those of a goal template may be tools of an extra that is not installed here.
+        return
+    tools = signatures_to_check(Plan(steps=()), goal, settings)
+    for fault in unknown_tools(goal.tools, tools):
+        yield replace(fault, pointer="/overrides" + fault.pointer)
 
 
 def _inputs_in_vain(job: Job, template: GoalTemplate) -> Iterator[Diagnostic]:
