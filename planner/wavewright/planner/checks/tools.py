@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from wavewright.config.errors import NameHint, did_you_mean
 from wavewright.config.sources import pointer_keys, pointer_token
-from wavewright.planner.cel.embedded import bare_expression, split_references
+from wavewright.planner.cel.embedded import split_references
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext, value_of_item
 from wavewright.planner.diagnostics.diagnostic import (
@@ -44,7 +44,7 @@ from wavewright.planner.language.plan import ASK_MODEL, Step, dispatched_tools
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.answer_types import AnswerTypeError, answer_schema
 from wavewright.planner.plans.dispatch import undispatchable
-from wavewright.planner.plans.estimates import ITEM_ROOTS, value_if_known
+from wavewright.planner.plans.estimates import condition_if_known
 from wavewright.planner.plans.step_types import schema_fault
 from wavewright.planner.plans.uses import (
     ExpressionUse,
@@ -448,13 +448,11 @@ def _written_items(subject: CheckContext, step: Step) -> Iterator[tuple[int, Jso
     if step.when is None or not asks_each_item(step):
         yield from enumerate(items)
         return
-    condition = f"${{{bare_expression(step.when).expression}}}"
     variables = subject.plan.scope({})
     for number, item in enumerate(items):
         if holds_expression(item):
             continue  # what the condition says of it shows at the run
-        scope = {**variables, "item": item, "index": number}
-        if value_if_known(condition, scope, ITEM_ROOTS) == [True]:
+        if condition_if_known(step, {**variables, "item": item, "index": number}):
             yield number, item
 
 

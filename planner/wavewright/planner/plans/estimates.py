@@ -53,19 +53,20 @@ def known_values(plan: Plan, step: Step, value: Json) -> Iterator[Json]:
         return
     for index, item in enumerate((known_items(plan, step) or [])[:MAX_ITEMS_INSPECTED]):
         scope: JsonObject = {**variables, "item": item, "index": index}
-        if not _is_left_out(step, scope):
+        if condition_if_known(step, scope) is not False:
             yield from value_if_known(value, scope, ITEM_ROOTS)
 
 
-def _is_left_out(step: Step, scope: JsonObject) -> bool:
-    """Whether the condition of a step is known to be false for an item."""
+def condition_if_known(step: Step, scope: JsonObject) -> bool | None:
+    """Return whether a step runs for an item; None where it is not known before the run."""
     if step.when is None:
-        return False
+        return True
     try:
         condition = bare_expression(step.when).expression
     except ExpressionError:
-        return False
-    return value_if_known(f"${{{condition}}}", scope, ITEM_ROOTS) == [False]
+        return None
+    known = value_if_known(f"${{{condition}}}", scope, ITEM_ROOTS)
+    return known[0] if known and isinstance(known[0], bool) else None
 
 
 def value_if_known(value: Json, variables: JsonObject, roots: frozenset[str]) -> list[Json]:
