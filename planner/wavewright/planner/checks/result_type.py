@@ -12,7 +12,7 @@ from wavewright.config.sources import pointer_keys, pointer_token
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.types import incompatibility
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
-from wavewright.planner.plans.graph import superseded_by
+from wavewright.planner.plans.graph import last_steps
 from wavewright.planner.plans.uses import holds_expression
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.schemas.views import (
@@ -39,12 +39,10 @@ def check_result_type(subject: CheckContext, wanted: JsonSchema) -> Iterator[Dia
 
 
 def _misfits_of_last_steps(subject: CheckContext, wanted: JsonSchema) -> Iterator[Diagnostic]:
-    replaced = superseded_by(subject.plan)
-    for number, step in enumerate(subject.plan.steps):
-        if step.id in subject.graph.terminal and step.id not in replaced:
-            reason = misfit_of_type(subject.types.outputs.get(step.id, {}), wanted)
-            if reason is not None:
-                yield _diagnostic(f"/steps/{number}", f"the output of {step.id!r}", reason)
+    for name in last_steps(subject.plan):
+        reason = misfit_of_type(subject.types.outputs.get(name, {}), wanted)
+        if reason is not None:
+            yield _diagnostic(f"/steps/{subject.numbers[name]}", f"the output of {name!r}", reason)
 
 
 def _misfits(

@@ -24,7 +24,7 @@ from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import TypedEnvironment
-from wavewright.planner.plans.graph import PlanGraph, superseded_by
+from wavewright.planner.plans.graph import PlanGraph, last_steps
 from wavewright.planner.plans.previous_run import declared_results, reads_previous
 from wavewright.planner.plans.step_types import call_output_schema
 from wavewright.planner.plans.uses import (
@@ -500,9 +500,7 @@ class PlanTypes:
         return {"anyOf": [*results]}
 
     def _terminal_outputs(self) -> JsonSchema:
-        replaced = superseded_by(self._plan)
-        terminal = [step for step in PlanGraph.of(self._plan).terminal if step not in replaced]
-        outputs = {str(step): self.outputs.get(step, {}) for step in terminal}
+        outputs = {str(step): self.outputs.get(step, {}) for step in last_steps(self._plan)}
         if len(outputs) == 1:
             return next(iter(outputs.values()))
         if any(schema_definitions(output) for output in outputs.values()):

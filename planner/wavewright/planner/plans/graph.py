@@ -35,6 +35,19 @@ def superseded_by(plan: Plan) -> dict[StepId, StepId]:
     }
 
 
+def superseded_steps(plan: Plan) -> dict[StepId, StepId]:
+    """Return, for each step that was superseded, the step that stands for it now."""
+    return {old: new for new, line in superseded_before(plan).items() for old in line}
+
+
+def last_steps(plan: Plan) -> StepIds:
+    """Return the steps that no other step reads, without those that a patch replaced: their outputs
+    are the result of a plan that names none.
+    """
+    replaced = superseded_by(plan)
+    return tuple(name for name in PlanGraph.of(plan).terminal if name not in replaced)
+
+
 def superseding_origins(plan: Plan) -> dict[StepId, StepId]:
     """Return, for each step that supersedes another, the first step of that line."""
     return {new: older[-1] for new, older in superseded_before(plan).items()}

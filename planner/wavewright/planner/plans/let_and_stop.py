@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -32,7 +32,7 @@ from wavewright.planner.cel.embedded import (
     step_path,
 )
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.cel.plain_paths import is_plain_path
+from wavewright.planner.cel.plain_paths import Read, is_plain_path
 from wavewright.planner.cel.reads import root_mentions
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.plan import Cap, DocumentModel, Gate, Plan, PlanStop, Step
@@ -416,15 +416,12 @@ def asking_for(condition: str, absent: frozenset[StepId]) -> str:
 
 def unguarded(expression: str, absent: frozenset[StepId]) -> list[str]:
     """Return the questions for the absent steps that an expression reads without asking."""
-    asked = guarded_steps(expression)
-    return list(
-        dict.fromkeys(
-            f"has({step_path(read.name)})"
-            for read in reads(expression)
-            if read.root == "steps"
-            and read.name is not None
-            and read.name in absent
-            and not read.guarded
-            and read.name not in asked
-        )
-    )
+    names = dict.fromkeys(unguarded_steps(reads(expression), guarded_steps(expression)))
+    return [f"has({step_path(name)})" for name in names if name in absent]
+
+
+def unguarded_steps(read: Iterable[Read], asked: Collection[str]) -> Iterator[StepId]:
+    """Yield the steps that are read without asking for them, but for those that are asked elsewhere."""
+    for name in (part.name for part in read if part.root == "steps" and not part.guarded):
+        if name is not None and name not in asked:
+            yield StepId(name)

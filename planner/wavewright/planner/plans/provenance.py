@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from wavewright.planner.cel.embedded import EmbeddedExpression, bare_expression, split_references
 from wavewright.planner.cel.errors import ExpressionError
@@ -35,8 +35,7 @@ from wavewright.planner.language.plan import ASK_MODEL, SUB_PLAN, Gate, Plan, St
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature
 from wavewright.planner.plans.answer_types import only_answers
 from wavewright.planner.plans.figures import numbers_in
-from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.plans.job_words import JobWords
+from wavewright.planner.plans.graph import PlanGraph, last_steps
 from wavewright.planner.plans.origins import (
     FIELDS,
     NO_STEPS,
@@ -52,6 +51,9 @@ from wavewright.planner.plans.uses import gate_reads
 from wavewright.planner.schemas.validation import infer_schema
 from wavewright.planner.schemas.views import array_schema, scoped_schema, self_contained_schema
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_object
+
+if TYPE_CHECKING:
+    from wavewright.planner.plans.job_words import JobWords
 
 _SourceKind: TypeAlias = Literal["data", "model", "computed", "unknown"]
 
@@ -85,7 +87,11 @@ class PlanProvenance:
 
     @cached_property
     def said(self) -> JobWords:
-        """What the job names, read when it is first asked for: inputs may be long."""
+        """What the job names, read when it is first asked for: inputs may be long, and most plans are
+        made of plain paths, which need no word of it.
+        """
+        from wavewright.planner.plans.job_words import JobWords
+
         if self._goal is None:
             return JobWords([dict(self._plan.inputs)])
         fields = as_object((self._goal.output_schema or {}).get("properties"))
@@ -107,9 +113,7 @@ class PlanProvenance:
         if self._plan.result is not None:
             declared = self._of_leaves(self._plan.result)
         else:
-            replaced = {step.supersedes for step in self._plan.steps}
-            terminal = [name for name in PlanGraph.of(self._plan).terminal if name not in replaced]
-            declared = {name: self.steps.get(name, NOTHING) for name in terminal}
+            declared = {name: self.steps.get(name, NOTHING) for name in last_steps(self._plan)}
         for name, origins in declared.items():
             by_field[name] = by_field.get(name, NOTHING).joined(origins)
         return by_field
@@ -287,8 +291,8 @@ class PlanProvenance:
         for name, value in step.params.items():
             schema = as_object(parameters.get(name))
             is_default = "default" in schema and schema["default"] == value
-            is_named = all(map(self.said.names_figure, numbers_in(value)))
-            if not is_default and not is_named:
+            figures = [] if is_default else numbers_in(value)
+            if any(not self.said.names_figure(figure) for figure in figures):
                 options.add(f"{name} = {json.dumps(value)} of {step.id}")
         return frozenset(options)
 

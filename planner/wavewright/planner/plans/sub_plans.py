@@ -31,6 +31,7 @@ from wavewright.planner.plans.let_and_stop import (
     asking_for,
     list_where_there,
     reads_joined,
+    unguarded_steps,
     with_let,
     with_stop,
 )
@@ -349,17 +350,13 @@ def _unasked_reads(
     texts: Iterable[ExpressionText], asked: Collection[str] = ()
 ) -> frozenset[StepId]:
     """Return the steps that texts read without asking for them, but for those asked elsewhere."""
-    unasked: set[StepId] = set()
-    for text in texts:
-        for reads in text.reads.values():
-            if isinstance(reads, ExpressionError):
-                continue
-            for read in reads:
-                if read.root != "steps" or read.name is None:
-                    continue
-                if not read.guarded and read.name not in asked:
-                    unasked.add(StepId(read.name))
-    return frozenset(unasked)
+    return frozenset(
+        name
+        for text in texts
+        for reads in text.reads.values()
+        if not isinstance(reads, ExpressionError)
+        for name in unguarded_steps(reads, asked)
+    )
 
 
 def reading_faults(error: PlanError | DocumentError) -> Iterator[tuple[str, str | None]]:
