@@ -26,7 +26,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json, plan_hash
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.graph import PlanGraph, last_steps
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.package.artifacts import RedactedRun, collect_artifacts
@@ -52,11 +52,11 @@ from wavewright.reviewer.records import (
 )
 from wavewright.reviewer.review.caps import PLANNER, REVIEWER, cap_stated_confidence, patch_rungs
 from wavewright.reviewer.review.findings import item_labels
-from wavewright.reviewer.review.results import ReviewedRun, RunResult, read_result, terminal_steps
+from wavewright.reviewer.review.results import ReviewedRun, RunResult, read_result
 from wavewright.reviewer.review.rounds import (
     best_round,
     reviews_by_round,
-    state_as_of,
+    run_of_round,
     summarize_rounds,
 )
 from wavewright.reviewer.values import iso_of_epoch, shape, shorten
@@ -125,11 +125,11 @@ def build_package(
         # A later round may have lost what an earlier one had: the best one is packaged.
         number = best_round(state, reviews)
         review = reviews[number]
-    best = _run_of_round(run, number)
+    best = run_of_round(run, number)
     outputs = best.state.outputs()
     counted_steps = [step.id for step in best.plan.steps if step.id not in best.replaced]
     counted_outputs = [(name, outputs[name]) for name in counted_steps if name in outputs]
-    artifacts = collect_artifacts(counted_outputs, terminal_steps(best.plan))
+    artifacts = collect_artifacts(counted_outputs, last_steps(best.plan))
     caps = () if review is None else review.caps
     kept_plans = [note.body for note in state.notes if note.topic == "kept_plan"]
     orchestrator_tokens, worker_tokens = token_shares(state)
@@ -318,15 +318,6 @@ def _noted_before(state: RunState, at: float) -> bool:
     return all(note.at <= at for note in state.notes if note.topic == "review")
 
 
-def _run_of_round(run: ReviewedRun, number: int) -> ReviewedRun:
-    """Return a run as it was when a round was reviewed."""
-    if number == run.state.round:
-        return run
-    state = state_as_of(run.state, number)
-    plan = Plan.model_validate_json(json.dumps(state.plan))
-    return ReviewedRun(plan, run.goal, state, run.tools)
-
-
 def _warnings(run: ReviewedRun, now: RunNow | None) -> list[str]:
     texts: list[str] = []
     state, replaced = run.state, run.replaced
@@ -436,9 +427,7 @@ def _recovery_ended(state: RunState) -> str:
 
 def _diff(before: PlanAccepted, after: PlanAccepted, tools: Mapping[str, ToolSignature]) -> str:
     try:
-        old, new = (
-            Plan.model_validate_json(json.dumps(accepted.plan)) for accepted in (before, after)
-        )
+        old, new = Plan.model_validate(before.plan), Plan.model_validate(after.plan)
     except ValidationError:
         # Journaled by another version of the plan language: the patch itself still says what it
         # did.

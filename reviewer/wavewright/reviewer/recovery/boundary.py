@@ -12,7 +12,6 @@ reading.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -221,8 +220,7 @@ def _earlier_patches(plan: Plan, state: RunState) -> Iterator[EarlierPatchView]:
 
 
 def _step_ids(accepted: PlanAccepted) -> list[StepId]:
-    plan = Plan.model_validate_json(json.dumps(accepted.plan))
-    return [step.id for step in plan.steps]
+    return [step.id for step in Plan.model_validate(accepted.plan).steps]
 
 
 def _failed_items(state: RunState, step: StepId, gate: GateId) -> tuple[int, ...]:

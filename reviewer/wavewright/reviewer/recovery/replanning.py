@@ -140,16 +140,8 @@ async def replan(
     why_not = _no_patch_reason(goal, view, review)
     if why_not is not None:
         return ReplanResult(None, None, (why_not,), (), ())
-    checker = _PatchChecker(
-        plan,
-        goal,
-        view,
-        tools,
-        state.finished_steps(),
-        _partly_failed(state),
-        # Steps that are called again with other feedback are no repetition of an earlier patch.
-        frozenset(seen) if feedback is None else frozenset(),
-    )
+    # Steps that are called again with other feedback are no repetition of an earlier patch.
+    checker = _PatchChecker(run, view, seen if feedback is None else ())
     refused = checker.refused
 
     async def by_recipe(_rung: Rung) -> CheckedPatch | FallbackFailure:
@@ -327,13 +319,9 @@ class _PatchChecker:
     patches.
     """
 
-    plan: Plan
-    goal: Goal
+    run: ReviewedRun
     view: RecoveryView
-    tools: Mapping[str, ToolSignature]
-    finished: frozenset[StepId]
-    partly_failed: frozenset[StepId]
-    seen: frozenset[str]
+    seen: Collection[str]
     refused: list[Diagnostic] = field(default_factory=list[Diagnostic])
     """The faults of the last patch."""
 
@@ -341,12 +329,13 @@ class _PatchChecker:
         self, patch: PlanPatch, *, written_by_model: bool
     ) -> tuple[PatchCheck, tuple[Diagnostic, ...]]:
         """Return the check of a patch, with every error in it and in the plan that it makes."""
+        run = self.run
         checked = check_patch(
-            self.plan,
+            run.plan,
             patch,
-            finished=self.finished,
-            goal=self.goal,
-            tools=self.tools,
+            finished=run.state.finished_steps(),
+            goal=run.goal,
+            tools=run.tools,
             round_number=self.view.round + 1,
             failed_gates=[gate.gate for gate in self.view.failed_gates],
             tried=self.seen,
@@ -354,13 +343,13 @@ class _PatchChecker:
         )
         if checked.plan is None:
             return checked, checked.diagnostics
-        if idle := tuple(idle_step_faults(patch, self.partly_failed)):
+        if idle := tuple(idle_step_faults(patch, _partly_failed(run.state))):
             return replace(checked, plan=None, diagnostics=idle), idle
-        return checked, tuple(errors_in(checked.plan, self.goal, self.tools))
+        return checked, tuple(errors_in(checked.plan, run.goal, run.tools))
 
     def _without_absent_arguments(self, patch: PlanPatch) -> PlanPatch:
         ops = tuple(
-            op.model_copy(update={"step": without_absent_arguments(op.step, self.tools)})
+            op.model_copy(update={"step": without_absent_arguments(op.step, self.run.tools)})
             if isinstance(op, AddStep | ReplaceStep)
             else op
             for op in patch.ops
@@ -380,7 +369,7 @@ class _PatchChecker:
             reason = shorten(str(value["cannot_plan"]), 300)
             raise AnswerRefused([f"it says: {reason}"], then="end")
         try:
-            patch = self._without_absent_arguments(bind_patch(document, self.plan))
+            patch = self._without_absent_arguments(bind_patch(document, self.run.plan))
         except PlanError as error:
             raise self._misfit(error.diagnostics, "the patch") from error
         checked, faults = self.check(patch, written_by_model=True)

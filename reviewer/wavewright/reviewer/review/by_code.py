@@ -226,11 +226,10 @@ def _provenance(
                 factors=tuple(sorted(factors)),
                 choices=tuple(sorted(choices)),
                 computed=tuple(sorted(computed)),
-                is_by_planner=_is_by_planner(
-                    authored,
-                    has_literals=bool(literals or dictated),
-                    is_shaped=is_of_model and bool(shaped),
-                ),
+                # A patch of a person's plan may bring literals in; what shapes the result is then
+                # in the plan that the person wrote.
+                is_by_planner=bool(authored)
+                and bool(literals or dictated or (is_of_model and shaped)),
             )
         )
     is_empty = not any(
@@ -239,13 +238,6 @@ def _provenance(
     if authored and run.plan.result is not None and is_empty and not run.has_stopped:
         echoes.append("result: the planner wrote null, and nothing is read")
     return tuple(fields), tuple(echoes)
-
-
-def _is_by_planner(authored: Collection[StepId], *, has_literals: bool, is_shaped: bool) -> bool:
-    """Whether what stands in a field is a model's: a patch of a person's plan may bring literals in,
-    what shapes the result is in the plan that the person wrote.
-    """
-    return bool(authored) and (has_literals or is_shaped)
 
 
 def _steps_of_models(run: ReviewedRun) -> frozenset[StepId]:
@@ -488,13 +480,21 @@ def review_by_code(
 def _summary_sentences(
     assessment: Assessment, settled: SettledConfidences, goal: Goal
 ) -> Iterator[str]:
-    if assessment.is_achieved:
-        yield f"Goal achieved: {success_clause(assessment)}."
-    else:
-        yield "Goal not achieved."
-        yield from failure_sentences(assessment)
-    yield from remark_sentences(assessment)
     if not assessment.is_achieved:
+        yield "Goal not achieved."
+    yield from sentences_of_code(assessment, settled, goal, "Goal achieved")
+
+
+def sentences_of_code(
+    assessment: Assessment, settled: SettledConfidences, goal: Goal, success: str
+) -> Iterator[str]:
+    """Yield what code alone finds; `success` begins the sentence on a goal that it finds achieved."""
+    if assessment.is_achieved:
+        yield f"{success}: {success_clause(assessment)}."
+        yield from remark_sentences(assessment)
+    else:
+        yield from failure_sentences(assessment)
+        yield from remark_sentences(assessment)
         yield from fix_sentences(assessment, goal)
     yield confidence_sentence(settled.overall)
     yield "Reviewed by code from the gates and the steps' ends; no model read the result."

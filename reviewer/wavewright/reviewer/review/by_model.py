@@ -49,8 +49,8 @@ from wavewright.reviewer.review.by_code import (
     failure_sentences,
     fix_sentences,
     remark_sentences,
+    sentences_of_code,
     settle_confidences,
-    success_clause,
     with_full_stop,
 )
 from wavewright.reviewer.review.caps import CODE_REVIEW_CEILING, Ceiling, ceiling_of
@@ -249,15 +249,7 @@ class _AssessedRun:
         yield "Goal not achieved."
         why = missing.summary
         yield f"{why[0].upper()}{why[1:]}, so the goal does not count as achieved."
-        if self.assessment.is_achieved:
-            yield f"By the gates alone: {success_clause(self.assessment)}."
-        else:
-            yield from failure_sentences(self.assessment)
-        yield from remark_sentences(self.assessment)
-        if not self.assessment.is_achieved:
-            yield from fix_sentences(self.assessment, self.run.goal)
-        yield confidence_sentence(settled.overall)
-        yield "Reviewed by code from the gates and the steps' ends; no model read the result."
+        yield from sentences_of_code(self.assessment, settled, self.run.goal, "By the gates alone")
 
     def _verdict(self, by_code: ReviewResult, opinion: Opinion) -> Iterator[str]:
         if by_code.goal_achieved and opinion.goal_achieved:

@@ -185,12 +185,12 @@ def verdict_caps(standing: Standing, *, is_achieved: bool) -> Iterator[CapRecord
     """
     # The three are of the goal, not of the data: they lower `overall` and no field.
     if not standing.has_result:
-        yield _overall_cap(_NO_RESULT_MAX, "there is no result")
+        yield _cap_by_engine(OVERALL, _NO_RESULT_MAX, "there is no result")
     if standing.passed < standing.mandatory:
         because = f"{standing.passed} of {standing.mandatory} mandatory gates passed"
-        yield _overall_cap(round(standing.gate_share, 4), because)
+        yield _cap_by_engine(OVERALL, round(standing.gate_share, 4), because)
     if not is_achieved:
-        yield _overall_cap(_NOT_ACHIEVED_MAX, "the goal does not count as achieved")
+        yield _cap_by_engine(OVERALL, _NOT_ACHIEVED_MAX, "the goal does not count as achieved")
 
 
 def written_caps(provenance: Sequence[FieldProvenance], goal: Goal) -> Iterator[CapRecord]:
@@ -216,9 +216,7 @@ def written_caps(provenance: Sequence[FieldProvenance], goal: Goal) -> Iterator[
             # Another value than was read: whoever reads the result would take it for the data.
             fields = [written_field.field, OVERALL]
         for field in fields:
-            yield CapRecord(
-                field=field, max=_WRITTEN_MAX, because=because, applied=True, origin="engine"
-            )
+            yield _cap_by_engine(field, _WRITTEN_MAX, because)
 
 
 def is_written(provenance: FieldProvenance) -> bool:
@@ -236,8 +234,8 @@ def _writing(provenance: FieldProvenance) -> str:
     return f"chosen or worded ({what}, which neither the goal nor an input names)"
 
 
-def _overall_cap(most: float, because: str) -> CapRecord:
-    return CapRecord(field=OVERALL, max=most, because=because, applied=True, origin="engine")
+def _cap_by_engine(field: str, most: float, because: str) -> CapRecord:
+    return CapRecord(field=field, max=most, because=because, applied=True, origin="engine")
 
 
 def compute_confidences(
@@ -406,15 +404,8 @@ def _engine_cap(ceiling: Ceiling, feeders: Mapping[str, Feeders], made_of: _Made
             ways[field] = way_of(feeders_of_field, step)
     # A ceiling that is about one step spares the fields that it does not feed.
     spares = () if step is None else tuple(field for field in feeders if field not in ways)
-    return CapRecord(
-        field=EVERY_FIELD,
-        max=ceiling.max,
-        because=ceiling.because,
-        applied=True,
-        origin="engine",
-        ways=ways,
-        spares=spares,
-    )
+    cap = _cap_by_engine(EVERY_FIELD, ceiling.max, ceiling.because)
+    return cap.model_copy(update={"ways": ways, "spares": spares})
 
 
 def _is_of_other_data(

@@ -27,6 +27,7 @@ from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import GateRecord, StepFinished
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.plans.graph import last_steps
 from wavewright.planner.ports.asking import AnswerRefused
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 from wavewright.reviewer.asking_models import (
@@ -45,7 +46,7 @@ from wavewright.reviewer.records import (
     RefusedAction,
 )
 from wavewright.reviewer.review.findings import item_labels
-from wavewright.reviewer.review.results import ReviewedRun, RunResult, terminal_steps
+from wavewright.reviewer.review.results import ReviewedRun, RunResult
 from wavewright.reviewer.values import grouped, shape, shorten
 from wavewright.tools.models.pricing import CHARS_PER_TOKEN
 
@@ -120,7 +121,7 @@ def result_names(run: ReviewedRun, digest: Digest) -> tuple[str, ...]:
     shown = [output.name for output in digest.outputs]
     if "result" in shown:
         return ("result",)
-    return tuple(name for name in terminal_steps(run.plan) if name in shown)
+    return tuple(name for name in last_steps(run.plan) if name in shown)
 
 
 _JUDGED, _RESULT, _OTHER = range(3)

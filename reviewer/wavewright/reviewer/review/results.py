@@ -37,7 +37,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import evaluate, render
-from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.graph import last_steps, superseded_steps
 from wavewright.planner.plans.uses import condition_use
 from wavewright.planner.schemas.validation import InvalidSchemaError, Validator, validator_of
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
@@ -160,19 +160,6 @@ def raw_overall(evidence: tuple[StepEvidence, ...]) -> float:
     return sum(part.weight * part.share for part in evidence) / weights
 
 
-def superseded_steps(plan: Plan) -> dict[StepId, StepId]:
-    """Return, for each step that a patch superseded, the step that replaces it now."""
-    direct = {step.supersedes: step.id for step in plan.steps if step.supersedes is not None}
-    final: dict[StepId, StepId] = {}
-    for old, successor in direct.items():
-        newest, seen = successor, {old}
-        while newest in direct and newest not in seen:
-            seen.add(newest)
-            newest = direct[newest]
-        final[old] = newest
-    return final
-
-
 def _may_be_empty(end: StepFinished, signature: ToolSignature | None) -> bool:
     """Whether this step's output can only be empty."""
     if end.items is not None and end.items[1] == 0:
@@ -236,15 +223,9 @@ class RunResult:
     """Parts that are null because only optional or skipped steps would have produced them."""
 
 
-def terminal_steps(plan: Plan) -> tuple[StepId, ...]:
-    """Return the steps that no other step reads, without those that a patch replaced."""
-    replaced = superseded_steps(plan)
-    return tuple(step_id for step_id in PlanGraph.of(plan).terminal if step_id not in replaced)
-
-
 def read_result(run: ReviewedRun) -> RunResult:
     """Return the result of a run, with what is missing from it."""
-    terminal = terminal_steps(run.plan)
+    terminal = last_steps(run.plan)
     stop = run.plan.stop
     if stop is not None and run.has_stopped:
         return _declared_result(run, terminal, stop.result, may_be_empty=True)

@@ -8,7 +8,6 @@ loses an earlier result.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -30,7 +29,7 @@ def reviews_by_round(state: RunState, last: ReviewResult | None) -> dict[int, Re
         if note.topic != "review":
             continue
         try:
-            review = ReviewResult.model_validate_json(json.dumps(note.body))
+            review = ReviewResult.model_validate(note.body)
         except ValidationError:
             # Written by another version: the last review still stands, so the package is none the
             # worse.
@@ -70,6 +69,14 @@ def state_as_of(state: RunState, number: int) -> RunState:
     return replace(state, plans=plans, steps=Map(ended), items=Map(items), notes=notes)
 
 
+def run_of_round(run: ReviewedRun, number: int) -> ReviewedRun:
+    """Return a run as it was when a round was reviewed."""
+    if number == run.state.round or run.state.plan is None:
+        return run
+    state = state_as_of(run.state, number)
+    return ReviewedRun(Plan.model_validate(state.plan), run.goal, state, run.tools)
+
+
 def summarize_rounds(
     run: ReviewedRun, reviews: Mapping[int, ReviewResult], packaged: int
 ) -> tuple[RoundSummary, ...]:
@@ -78,9 +85,7 @@ def summarize_rounds(
         return ()
     summaries: list[RoundSummary] = []
     for number, review in reviews.items():
-        state = state_as_of(run.state, number)
-        plan = run.plan if state.plan is None else Plan.model_validate_json(json.dumps(state.plan))
-        result = read_result(ReviewedRun(plan, run.goal, state, run.tools))
+        result = read_result(run_of_round(run, number))
         summaries.append(
             RoundSummary(
                 round=number,
@@ -141,7 +146,7 @@ def _changes(state: RunState, number: int) -> list[str]:
 
 def _plan_of_round(state: RunState, number: int) -> Plan:
     of_round = [accepted for accepted in state.plans if accepted.round == number]
-    return Plan.model_validate_json(json.dumps(of_round[-1].plan))
+    return Plan.model_validate(of_round[-1].plan)
 
 
 def provenance_text(provenance: FieldProvenance) -> str:

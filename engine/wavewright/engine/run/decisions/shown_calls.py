@@ -25,8 +25,9 @@ from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.expressions import evaluate, render
+from wavewright.planner.plans.graph import superseded_steps
 from wavewright.planner.types import Json, JsonObject, StepId, as_object
-from wavewright.reviewer.review.results import plan_scope, superseded_steps
+from wavewright.reviewer.review.results import plan_scope
 
 FOLDED_CHARS: Final = 400
 """Characters of a line that a terminal shows before the line is folded."""
