@@ -15,8 +15,14 @@ import pytest
 
 from tests.local_model.conftest import LocalModel
 from tests.local_model.goals import FILES, GOALS
+from tests.reviewer.recovery.test_replanning import no_recipe
+from tests.reviewer.scripted_models import recovery_ladder
 from wavewright.engine import PlanRun, Wavewright
+from wavewright.executor.run.ports import GateView
+from wavewright.planner.checks.checker import errors_in
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.language.plan import Gate
+from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.model_port import (
     LoopLimits,
     LoopTool,
@@ -25,7 +31,11 @@ from wavewright.planner.ports.model_port import (
     ModelUse,
 )
 from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
+from wavewright.prompts import Prompts
+from wavewright.reviewer import ModelJudge, replan, review_by_code
+from wavewright.reviewer.review.results import ReviewedRun
+from wavewright.reviewer.values import QuoteSource
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(1_200)]
 
@@ -169,3 +179,50 @@ async def test_an_agent_comes_to_an_end_within_its_limits(
 
     assert len(calls) <= 2
     assert 1 <= len(uses) <= 3
+
+
+@whole
+async def test_a_verdict_has_quotes_that_stand_in_the_output_or_does_not_count(
+    local_model: LocalModel, tmp_path: Path
+) -> None:
+    rubric = {"rubric": "It names a reason for every forecast."}
+    gate = Gate.model_validate({"id": "reasons", "on": "report", "judge": rubric})
+    output: Json = {"text": "GNP will rise, because its orders doubled in March.", "trend": 0.7}
+    uses: list[ModelUse] = []
+    with anyio.fail_after(NEVER_LONGER):
+        async with local_model.opened(tmp_path) as models:
+            judge = ModelJudge(models, Prompts(), on_use=uses.append)
+            record = await judge.judge(gate, StepId("report"), output, GateView(), index=None)
+
+    print(f"a judge: {record.verdict}, {record.inspected} {record.message}")
+    assert record.severity == "warn"
+    assert record.verdict in {"pass", "fail", "error"}
+    assert 1 <= len(uses) <= 4
+    if record.verdict == "error":
+        assert record.message.startswith(("no verdict that counts: ", "the judge could not"))
+        return
+    assert "openai-chat:local" in record.inspected
+    quoted = record.inspected.partition("quoting ")[2].split("“")[1:]
+    assert not QuoteSource(output).missing([quote.partition("”")[0] for quote in quoted])
+    assert quoted or record.verdict == "fail"
+
+
+@whole
+async def test_a_patch_makes_a_plan_without_errors_or_is_refused_with_a_reason(
+    local_model: LocalModel, tmp_path: Path
+) -> None:
+    run = no_recipe()
+    reviewed = ReviewedRun(run.plan, run.goal, run.state, run.tools)
+    review = review_by_code(run.plan, run.goal, run.state, run.tools)
+    with anyio.fail_after(NEVER_LONGER):
+        async with local_model.opened(tmp_path) as models:
+            asking = Asking(models=models, prompts=Prompts(), ladder=recovery_ladder(tries=2))
+            result = await replan(reviewed, review, asking)
+
+    print(f"recovery: {result.patch or result.reasons}")
+    if result.patch is None:
+        assert result.reasons
+        return
+    assert result.checked is not None
+    assert result.checked.plan is not None
+    assert not [*errors_in(result.checked.plan, run.goal, run.tools)]

@@ -15,6 +15,7 @@ from wavewright.engine.rehearsal.fake_model.replies import (
     calling_tool,
     delayed,
     denied,
+    failing,
     many_calls,
     overloaded,
     with_usage,
@@ -23,6 +24,7 @@ from wavewright.engine.rehearsal.fake_model.request import WIRES, FakeModelReque
 from wavewright.engine.rehearsal.fake_model.server import API_KEY, FakeModelServer
 from wavewright.planner.ports.model_port import LoopLimits, LoopTool, LoopToolError, ModelError
 from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.tools.workers.conversation import usable_value
 
 pytestmark = pytest.mark.anyio
 
@@ -275,6 +277,36 @@ async def test_a_loop_ends_in_the_form_that_was_asked_for(
     assert recording_tool.called == [{"at": "tree"}]
     [offered] = [tool for tool in model_server.requests[0].tools if tool.name == "tree"]
     assert offered.schema["required"] == ["title"]
+
+
+PLACE: JsonSchema = {
+    "type": "object",
+    "anyOf": [{"required": ["town"]}, {"required": ["river"]}],
+    "properties": {"town": {"type": "string"}, "river": {"type": "string", "const": "Aare"}},
+    "additionalProperties": False,
+}
+"""A schema that no provider takes as it is."""
+
+
+@pytest.mark.parametrize(
+    ("wire", "refusals"), [("responses", 0), ("messages", 0), ("responses", 1)]
+)
+async def test_a_loop_s_answer_is_asked_for_in_the_provider_s_dialect_else_as_it_is(
+    wire: Wire, refusals: int, model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(failing(400), times=refusals)
+    model_server.answer(calling_tool("place", town="Bern", river=None))
+    async with models_over(model_server, tmp_path, wire) as asking:
+        answer = await asking.models.work(
+            question(schema=PLACE, schema_name="place"), [RecordingTool().tool()], LoopLimits()
+        )
+
+    assert usable_value(answer, PLACE) == {"town": "Bern"}
+    asked = [
+        {tool.name: tool.schema for tool in request.tools} for request in model_server.requests
+    ]
+    is_as_it_is = ["anyOf" in schemas["place"] for schemas in asked]
+    assert is_as_it_is == [False, True][: 1 + refusals]
 
 
 async def test_an_answer_that_is_no_object_is_asked_for_in_words(

@@ -14,7 +14,8 @@ import logging
 import math
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast
 
 import anyio
 import stamina
@@ -136,7 +137,7 @@ class RetryingModel(WrapperModel):
             RequestFailed: there is none.
         """
         if self._schema is None:
-            return await self._request_in_form(messages, model_settings, model_request_parameters)
+            return await self._request_of_loop(messages, model_settings, model_request_parameters)
         refusals: list[RequestFailed | CassetteMiss] = []
         for form, sent in await self._forms(self._schema):
             self._form = form
@@ -151,15 +152,56 @@ class RetryingModel(WrapperModel):
                 if error.fault.kind == "over_budget" and sent.goal_schema is not None:
                     # A budget that has no room for the goal's types may have some without them.
                     continue
-                # Refused as it is, by a server that answers: its form may be what it cannot take.
-                fault = error.fault
-                if not fault.may_be_of_form or (
-                    fault.is_of_provider and self._served.server is None
-                ):
-                    raise
-                _logger.info("%s refuses a form: %s", self._name, error.fault.message)
+                self._require_refused_form(error)
                 refusals.append(error)
         raise refusals[0]
+
+    def _require_refused_form(self, error: RequestFailed) -> None:
+        """Return where a request was refused as it is, by a server that answers: its form may be
+        what it cannot take.
+
+        Raises:
+            RequestFailed: it failed otherwise.
+        """
+        fault = error.fault
+        if not fault.may_be_of_form or (fault.is_of_provider and self._served.server is None):
+            raise error
+        _logger.info("%s refuses a form: %s", self._name, fault.message)
+
+    async def _request_of_loop(
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Return an answer in a loop of tools; the tool for its end is written in the provider's
+        dialect, or as it is where the provider has none or refuses it.
+        """
+        written = self._with_written_answer(parameters)
+        if written is not None:
+            try:
+                return await self._request_in_form(messages, settings, written)
+            except RequestFailed as error:
+                self._require_refused_form(error)
+        return await self._request_in_form(messages, settings, parameters)
+
+    def _with_written_answer(self, parameters: ModelRequestParameters) -> FormParameters | None:
+        """Return the parameters with the answer's schema in the provider's dialect; None where it
+        is sent as it is.
+        """
+        dialect = dialect_of(self._served.endpoint, "tool")
+        if dialect is None or not parameters.output_tools:
+            return None
+        [answer] = parameters.output_tools
+        schema = cast("JsonSchema", answer.parameters_json_schema)
+        written = own_schema(schema, dialect)
+        if written is None or isinstance(written, SchemaTooLarge):
+            return None
+        members: dict[str, Any] = {
+            field.name: getattr(parameters, field.name) for field in fields(parameters)
+        }
+        members["output_tools"] = structured_parameters(written, answer.name, "tool").output_tools
+        return FormParameters(**members, asked_schema=schema)
 
     async def _forms(self, schema: JsonSchema) -> list[tuple[FormParameters, ModelCall]]:
         """Return the ways to ask for a form, the best first, each with the question as it is sent.
