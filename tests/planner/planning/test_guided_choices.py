@@ -297,6 +297,30 @@ def test_an_object_is_written_out_with_references_as_its_members() -> None:
     assert put.steps[-1].params == {"row": {"title": "Words", "total": "${steps.count}"}}
 
 
+def test_a_list_of_objects_is_written_out_with_references_as_their_members() -> None:
+    rows: JsonSchema = {"type": "array", "items": ROW, "minItems": 1}
+    schema: JsonSchema = {"type": "object", "properties": {"rows": rows}, "required": ["rows"]}
+    tools = {"count": COUNT, "put": PUT.model_copy(update={"input_schema": schema})}
+    empty = GuidedPlan(goal_of(tools, set(), 3), tools)
+    counted = empty.with_step(choice_of(empty, "count"), {})
+    assert isinstance(counted, GuidedPlan)
+    choice = choice_of(counted, "put")
+    row: JsonObject = {"title": "Words", "total": "${steps.count}", "place": None}
+
+    accepts = validator_of(choice.arguments_schema()).accepts
+    assert accepts({"rows": [row, {**row, "total": 3}]})
+    assert choice.unoffered_references({"rows": [row]}) == ()
+    assert not accepts({"rows": []})
+    assert not accepts({"rows": [{**row, "total": "many"}]})
+    assert choice.unoffered_references({"rows": [row, {**row, "title": "${steps.count}"}]}) == (
+        "rows",
+    )
+
+    put = counted.with_step(choice, {"rows": [row]})
+    assert isinstance(put, GuidedPlan)
+    assert put.steps[-1].params == {"rows": [{"title": "Words", "total": "${steps.count}"}]}
+
+
 # --- questions to a model, and calls that data chooses
 
 MAIL = ToolSignature(

@@ -510,14 +510,16 @@ class _Parameter:
 
     tool: str
     for_each: str | None
-    path: tuple[str, ...]
-    """Its name; of a member of an object, the names from the outermost."""
+    path: tuple[str | int, ...]
+    """Its name; of a part of it, the names of members from the outermost, and 0 for the elements of
+    a list.
+    """
     is_required: bool
     wanted: JsonSchema
     references: tuple[str, ...] = ()
     """Those whose type fits."""
     members: tuple[_Parameter, ...] = ()
-    """Of an object that can be written out."""
+    """Of an object that can be written out; of a list of such objects, its element."""
 
     def with_members(self) -> Iterator[_Parameter]:
         """Yield it and everything that it has members of."""
@@ -529,22 +531,32 @@ class _Parameter:
         """Return arguments of a call of which only this is given."""
         value: Json = text
         for name in reversed(self.path):
-            value = {name: value}
+            value = [value] if isinstance(name, int) else {name: value}
         return as_object(value)
 
 
 def _members_of(slot: _Parameter) -> Iterator[_Parameter]:
-    """Yield the members of an object that can be written out: one of which nothing is said but
-    which members it has.
+    """Yield the members of an object that can be written out, or the element of a list of such
+    objects.
     """
     view = view_schema(scoped_schema(slot.wanted))
-    if view.kind != "object" or not view.schema.keys() <= _WORDS_OF_OBJECT:
+    if view.kind == "array":
+        element = element_schema(view)
+        if element is not None and _is_writable(view_schema(element)):
+            wanted = self_contained_schema(element)
+            yield _Parameter(slot.tool, slot.for_each, (*slot.path, 0), True, wanted)
+    if not _is_writable(view):
         return
     required = required_fields(view)
     for name in as_object(view.schema.get("properties")):
         place = field_schema(view, name)
         wanted = {} if place is None else self_contained_schema(place)
         yield _Parameter(slot.tool, slot.for_each, (*slot.path, name), name in required, wanted)
+
+
+def _is_writable(view: SchemaView) -> bool:
+    """Whether a type is that of an object of which nothing is said but which members it has."""
+    return view.kind == "object" and view.schema.keys() <= _WORDS_OF_OBJECT
 
 
 _WORDS_OF_OBJECT: Final = frozenset(
@@ -591,7 +603,7 @@ def _choice(
             optional += 1
             values.insert(0, {"type": "null"})
         reads_item = reads_item or _may_read_item(slot, refused)
-        params[slot.path[0]] = _any_of(values)
+        params[str(slot.path[0])] = _any_of(values)
     return Choice(tool, for_each, params) if reads_item else None
 
 
@@ -634,14 +646,24 @@ def _values_of(slot: _Parameter, refused: Container[tuple[_Parameter, str]]) -> 
         return [slot.wanted]
     texts: list[Json] = [text for text in slot.references if (slot, text) not in refused]
     choices: list[JsonSchema] = [{"enum": texts}] if texts else []
-    literal = (
-        _written_object(slot, refused)
-        if slot.members
-        else _literal_schema(view_schema(scoped_schema(slot.wanted)))
-    )
+    view = view_schema(scoped_schema(slot.wanted))
+    if not slot.members:
+        literal = _literal_schema(view)
+    elif view.kind == "array":
+        literal = _written_list(view, slot.members[0], refused)
+    else:
+        literal = _written_object(slot, refused)
     if literal is not None:
         choices.append(literal)
     return choices
+
+
+def _written_list(
+    view: SchemaView, element: _Parameter, refused: Container[tuple[_Parameter, str]]
+) -> JsonSchema | None:
+    """Return the schema of a list that is written out; None where its element has no value."""
+    values = _values_of(element, refused)
+    return _list_of(_any_of(values), view) if values else None
 
 
 def _written_object(
@@ -657,7 +679,7 @@ def _written_object(
             return None
         if values:
             absent: list[JsonSchema] = [] if member.is_required else [{"type": "null"}]
-            members[member.path[-1]] = _any_of([*absent, *values])
+            members[str(member.path[-1])] = _any_of([*absent, *values])
     return closed_object(members)
 
 
@@ -671,14 +693,14 @@ def _literal_schema(view: SchemaView) -> JsonSchema | None:
     for keyword in ("enum", "const"):
         if keyword in schema:
             return {keyword: schema[keyword]}
-    bounds: JsonSchema = {word: schema[word] for word in _BOUNDS if word in schema}
+    bounds = _bounds_of(view)
     match view.kind:
         case "string":
             return {"type": "string", "maxLength": MAX_TEXT, **bounds}
         case "boolean" | "integer" | "number":
             return {"type": view.kind, **bounds}
         case "array":
-            return _literal_list(view, bounds)
+            return _literal_list(view)
         case "union":
             return _literal_of_kinds(view.branches)
         case _:
@@ -695,7 +717,7 @@ def _literal_of_kinds(branches: Sequence[SchemaView]) -> JsonSchema | None:
     return _any_of(written) if written and len({*kinds}) == len(kinds) else None
 
 
-def _literal_list(view: SchemaView, bounds: JsonSchema) -> JsonSchema | None:
+def _literal_list(view: SchemaView) -> JsonSchema | None:
     place = element_schema(view)
     if place is None:
         return None
@@ -703,7 +725,15 @@ def _literal_list(view: SchemaView, bounds: JsonSchema) -> JsonSchema | None:
     literal = _literal_schema(element)
     if literal is None or element.kind == "array":
         return None
-    return {"type": "array", "items": literal, "maxItems": MAX_LIST, **bounds}
+    return _list_of(literal, view)
+
+
+def _list_of(items: JsonSchema, view: SchemaView) -> JsonSchema:
+    return {"type": "array", "items": items, "maxItems": MAX_LIST, **_bounds_of(view)}
+
+
+def _bounds_of(view: SchemaView) -> JsonSchema:
+    return {word: view.schema[word] for word in _BOUNDS if word in view.schema}
 
 
 def _alternatives(values: JsonSchema) -> float:
@@ -731,12 +761,14 @@ def _is_offered(value: Json, values: JsonSchema) -> bool:
     branches = [as_object(branch) for branch in as_list(values.get("anyOf"))] or [values]
     if any(value in as_list(branch.get("enum")) for branch in branches):
         return True
-    objects = [as_object(branch["properties"]) for branch in branches if "properties" in branch]
-    return (
-        isinstance(value, dict)
-        and len(objects) == 1
-        and all(_is_offered(member, as_object(objects[0][name])) for name, member in value.items())
-    )
+    # There is one branch at most for an object that is written out, and one for a list.
+    for branch in branches:
+        if isinstance(value, dict) and "properties" in branch:
+            members = as_object(branch["properties"])
+            return all(_is_offered(part, as_object(members[name])) for name, part in value.items())
+        if isinstance(value, list) and "items" in branch:
+            return all(_is_offered(part, as_object(branch["items"])) for part in value)
+    return False
 
 
 def _is_same_call(step: Step, other: Step) -> bool:
