@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from tests.reviewer.scripted_runs import ScriptedRun, goal_for, plan_of, run_plan
+from wavewright.planner.ports.truncation import OMITTED_KEY, prompt_size
 from wavewright.planner.types import Json, JsonObject
-from wavewright.reviewer.asking_models import OMITTED_KEY, prompt_size
 from wavewright.reviewer.review.dialogue import Digest, digest_run
 from wavewright.reviewer.review.results import ReviewedRun, read_result
 

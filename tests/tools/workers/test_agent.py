@@ -258,7 +258,7 @@ def test_a_large_output_is_shown_short_and_kept_whole(tmp_path: Path) -> None:
 
     assert view["handle"] == "@call_1"
     assert len(str(view)) < 900
-    assert "items left out" in str(view)
+    assert "'…left out': '" in str(view)
     whole = collected["call_1"]
     assert isinstance(whole, list)
     assert len(whole) == 500

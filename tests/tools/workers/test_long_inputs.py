@@ -16,17 +16,11 @@ from hypothesis import given, strategies as st
 from tests.tools.calling import request
 from tests.tools.scripted_models import Script, serving
 from wavewright.planner.ports.model_port import ModelCall, ModelError
+from wavewright.planner.ports.truncation import prompt_size
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools import ToolError
 from wavewright.tools.workers import Worker, WorkerSpec, make_worker
-from wavewright.tools.workers.long_inputs import (
-    allot_chars,
-    cut_text,
-    prompt_size,
-    shorten,
-    shorten_inputs,
-    split_text,
-)
+from wavewright.tools.workers.long_inputs import cut_text, shorten_inputs, split_text
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=300),
@@ -238,15 +232,6 @@ def test_what_a_draft_computed_is_shown_and_only_declared_fields_are_written_ove
     assert anyio.run(tool.call, request({"page": "A page"})) == {"title": "B", "length": "6"}
 
 
-@given(JSON, st.integers(80, 2000))
-def test_a_shortened_value_is_of_the_length_that_was_asked_for(value: Json, limit: int) -> None:
-    shorter = shorten(value, limit)
-
-    assert prompt_size(shorter) <= max(limit, 60)
-    assert shorter == value or prompt_size(value) > limit
-    assert type(shorter) is type(value) or isinstance(shorter, str)
-
-
 @given(st.text(min_size=1), st.integers(60, 500))
 def test_a_cut_text_keeps_its_beginning_and_says_what_is_missing(text: str, limit: int) -> None:
     shorter = cut_text(text * 20, limit)
@@ -261,18 +246,6 @@ def test_the_parts_of_a_text_are_the_text(text: str, limit: int) -> None:
 
     assert all(len(part) <= limit for part in parts)
     assert "".join("".join(parts).split()) == "".join(text.split())
-
-
-@given(
-    st.dictionaries(st.text(max_size=5), st.integers(0, 5000), max_size=8), st.integers(10, 5000)
-)
-def test_characters_are_shared_out_and_what_fits_stays_whole(
-    sizes: dict[str, int], limit: int
-) -> None:
-    rooms = allot_chars(sizes, limit)
-
-    assert sum(rooms.values()) <= max(limit, len(sizes))
-    assert sum(sizes.values()) > limit or rooms == sizes
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=5), JSON, max_size=4), st.integers(400, 3000))

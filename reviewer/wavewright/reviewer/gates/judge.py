@@ -39,6 +39,7 @@ from wavewright.planner.ports.model_port import (
     ModelError,
     OnUse,
 )
+from wavewright.planner.ports.truncation import prompt_size, truncate
 from wavewright.planner.reading.reader import read_model_file
 from wavewright.planner.types import (
     GATE_ID_PATTERN,
@@ -53,11 +54,9 @@ from wavewright.planner.types import (
 from wavewright.prompts import PromptError, Prompts
 from wavewright.reviewer.asking_models import (
     AnswerModel,
-    prompt_size,
     read_answer,
     read_whole,
     repair_reply,
-    truncate,
 )
 from wavewright.reviewer.values import QuoteSource, listing, shorten
 from wavewright.tools.models.pricing import CHARS_PER_TOKEN

@@ -38,14 +38,13 @@ from wavewright.planner.ports.model_port import (
     ModelCall,
     ModelError,
 )
+from wavewright.planner.ports.truncation import prompt_size, truncate
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.prompts import PromptError, Prompts
 from wavewright.reviewer.asking_models import (
     find_object,
-    prompt_size,
     read_whole,
     repair_reply,
-    truncate,
 )
 from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.recovery.boundary import (

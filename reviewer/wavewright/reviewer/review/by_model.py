@@ -33,12 +33,12 @@ from wavewright.planner.ports.fallback_ladder import (
     run_ladder,
 )
 from wavewright.planner.ports.model_port import ModelCall, ModelError, ModelErrorKind
+from wavewright.planner.ports.truncation import truncate
 from wavewright.planner.types import Json
 from wavewright.prompts import PromptError
 from wavewright.reviewer.asking_models import (
     read_whole,
     repair_reply,
-    truncate,
 )
 from wavewright.reviewer.records import Opinion, RecoveryAction, ReviewResult
 from wavewright.reviewer.review.by_code import (

@@ -29,14 +29,12 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.graph import last_steps
 from wavewright.planner.ports.asking import AnswerRefused
+from wavewright.planner.ports.truncation import allot_chars, prompt_size, truncate
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 from wavewright.reviewer.asking_models import (
     AnswerModel,
-    allot_chars,
     find_object,
-    prompt_size,
     read_as_answer,
-    truncate,
 )
 from wavewright.reviewer.records import (
     Action,

@@ -32,6 +32,7 @@ from wavewright.planner.ports.model_port import (
     OnText,
     Role,
 )
+from wavewright.planner.ports.truncation import truncate
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError, data_block
 from wavewright.tools.functions.errors import ToolError
@@ -46,7 +47,6 @@ from wavewright.tools.workers.conversation import (
     read_text,
     usable_value,
 )
-from wavewright.tools.workers.long_inputs import prompt_size, shorten
 from wavewright.tools.workers.services import WORKER_LADDER, Services
 
 _CONTEXT_CHARS = 60_000
@@ -258,8 +258,8 @@ class AgentRun:
         self, rung: str, *, collected: JsonObject | None = None, said: str = ""
     ) -> ModelCall:
         task, call, context = self.task, self.calls.call, self.task.context
-        if context is not None and prompt_size(context) > _CONTEXT_CHARS:
-            context = shorten(context, _CONTEXT_CHARS)
+        if context is not None:
+            context = truncate(context, _CONTEXT_CHARS)
         asks_again = collected is not None
         return ModelCall(
             role=task.role,
@@ -272,7 +272,7 @@ class AgentRun:
                 task=task.text,
                 context=None if context is None else data_block(context, "context"),
                 collected=data_block(collected, "collected") if collected else None,
-                said=data_block(shorten(said, _CONTEXT_CHARS), "said") if said else None,
+                said=data_block(truncate(said, _CONTEXT_CHARS), "said") if said else None,
                 has_schema=self.task.schema is not None,
             ),
             schema=(self.task.schema or _WRAPPED_ANSWER_SCHEMA) if asks_again else self.task.schema,

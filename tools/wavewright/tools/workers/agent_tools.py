@@ -28,12 +28,12 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import LoopTool, LoopToolError
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
+from wavewright.planner.ports.truncation import prompt_size, truncate
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, StepKey
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import AgentToolCall, Emission, Tool, ToolCall
-from wavewright.tools.workers.long_inputs import prompt_size, shorten
 
 _HANDLE = re.compile(r"@(call_[0-9]+)((?:/[^/]*)*)")
 _HANDLE_PATTERN = r"^@call_[0-9]+(/.*)?$"
@@ -191,7 +191,7 @@ class AgentCalls:
         return {
             "handle": f"@{handle}",
             "shortened": f"from {size:,} characters; pass the handle on where a tool needs all of it",
-            "output": shorten(output, self.limits.view_chars),
+            "output": truncate(output, self.limits.view_chars),
         }
 
     def _request(

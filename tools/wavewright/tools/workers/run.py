@@ -26,6 +26,7 @@ from wavewright.planner.ports.fallback_ladder import (
     rung_timeout,
 )
 from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelError
+from wavewright.planner.ports.truncation import prompt_size, truncate
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError, data_block
 from wavewright.tools.functions.errors import ToolError
@@ -43,8 +44,6 @@ from wavewright.tools.workers.long_inputs import (
     SUMMARIZER_SPEC,
     UNCHANGED,
     overlong_inputs,
-    prompt_size,
-    shorten,
     shorten_inputs,
     shortened_note,
     split_text,
@@ -308,7 +307,7 @@ class WorkerRun:
         for name, room in overlong_inputs(inputs, self.spec.max_input_chars).items():
             value = inputs[name]
             if not isinstance(value, str):
-                shorter[name] = shorten(value, room)
+                shorter[name] = truncate(value, room)
                 notes.append(shortened_note(name, value, shorter[name]))
                 continue
             call = replace(self.call, tool=spec.name, params={"content": value})
