@@ -59,11 +59,12 @@ BROAD_EXCEPT_ALLOWED = {
     "wavewright.engine.service.job_store.store": (
         "the call of a caller's projection: what it raises is raised to that caller"
     ),
-    "wavewright.executor.run.failures": (
+    "wavewright.executor.run.exceptions": (
         "the text and properties of an exception: its class may be a tool's own"
     ),
-    "wavewright.executor.run.calls": "the call of a tool",
-    "wavewright.executor.run.step_gates": "the evaluation of gates: those that raise have failed",
+    "wavewright.executor.run.calls": (
+        "the call of a tool, and the evaluation of gates: those that raise have failed"
+    ),
     "wavewright.executor.fleet.remote_calls": (
         "the import of a project's modules, and the call of a tool"
     ),

@@ -5,10 +5,17 @@ from __future__ import annotations
 import asyncio
 import email.message
 import email.utils
+import enum
+import ftplib
 import http.client
+import imaplib
+import json
+import smtplib
 import socket
 import sqlite3
 import subprocess
+import sys
+import sysconfig
 import urllib.error
 from collections.abc import Awaitable, Callable
 from concurrent.futures.process import BrokenProcessPool
@@ -16,6 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import anyio
+import anyio.to_thread
 import httpx
 import pytest
 from hypothesis import given, strategies as st
@@ -33,12 +41,8 @@ from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import ErrorKind, StepFinished
 from wavewright.executor.run import deadlines
 from wavewright.executor.run.deadlines import GRACE_SECONDS
-from wavewright.executor.run.failures import (
-    AttemptFailure,
-    describe_failure,
-    may_retry,
-    seconds_before_retry,
-)
+from wavewright.executor.run.exceptions import describe_failure
+from wavewright.executor.run.failures import AttemptFailure, may_retry, seconds_before_retry
 from wavewright.planner.language.plan import Limits, Retry
 from wavewright.planner.types import Json, StepId
 from wavewright.tools.functions.errors import ResultRefused, ToolError
@@ -145,6 +149,61 @@ class DeadlockDetected(OperationalError):
     sqlstate = "40P01"
 
 
+def database_error(sqlstate: str, name: str = "sqlstate") -> Exception:
+    """Return an exception as one of psycopg and asyncpg, or of psycopg2 (`pgcode`)."""
+    kind: type[Exception] = type("DatabaseError", (Exception,), {name: sqlstate})
+    return kind("the server says why")
+
+
+def of_package(package: str, name: str, base: type[Exception] = Exception) -> type[Exception]:
+    """Return a class of exceptions as a library has it."""
+    return type(name, (base,), {"__module__": f"{package}.exceptions"})
+
+
+class GrpcStatus(enum.Enum):
+    """Codes as those of `grpc.StatusCode`."""
+
+    UNAVAILABLE = 14
+    DEADLINE_EXCEEDED = 4
+    INTERNAL = 13
+    UNKNOWN = 2
+    CANCELLED = 1
+    ABORTED = 10
+    INVALID_ARGUMENT = 3
+    RESOURCE_EXHAUSTED = 8
+
+
+class RpcError(Exception):
+    """An exception as one of `grpc`."""
+
+    def __init__(self, status: GrpcStatus, details: str = "") -> None:
+        super().__init__(status, details)
+        self._status = status
+        self._details = details
+
+    def code(self) -> GrpcStatus:
+        return self._status
+
+    def details(self) -> str:
+        return self._details
+
+
+class FtpReply(ftplib.error_temp):
+    """A reply of a server that may do otherwise another time."""
+
+
+class FtpRefusal(ftplib.error_perm):
+    """A reply of a server that refuses."""
+
+
+class ClientError(Exception):
+    """An exception as one of `botocore`."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__("An error occurred")
+        self.response = {"ResponseMetadata": {"HTTPStatusCode": status}}
+
+
 class Timeout(OSError):
     """An exception as one of `requests`."""
 
@@ -195,6 +254,48 @@ class ConnectTimeout(ConnectionError, Timeout):
         (raised_from(ConnectionRefusedError(), TimeoutError("gave up")), True),
         (raised_handling(TimeoutError()), True),
         (raised_handling(http_error(500)), True),
+        (imaplib.IMAP4.abort("socket error: EOF"), True),
+        (FtpReply("426 Connection closed; transfer aborted."), True),
+        (smtplib.SMTPServerDisconnected("Connection unexpectedly closed"), True),
+        (http.client.BadStatusLine("?"), True),
+        (subprocess.CalledProcessError(137, "pay"), True),
+        (database_error("08006"), True),
+        (database_error("57P01"), True),
+        (database_error("57P02", "pgcode"), True),
+        (database_error("40003"), True),
+        (of_package("psycopg", "AdminShutdown")("terminating connection"), True),
+        (of_package("psycopg", "TransactionResolutionUnknown")(), True),
+        (of_package("pyodbc", "OperationalError")("HYT00", "time is up"), True),
+        (of_package("psycopg2", "InterfaceError")("connection already closed"), True),
+        (of_package("pymongo", "AutoReconnect")("connection closed"), True),
+        (of_package("pymongo", "BulkWriteError")("batch op errors occurred"), True),
+        (of_package("redis", "ConnectionError")("Connection closed by server."), True),
+        (of_package("websockets", "ConnectionClosed")(), True),
+        (ClientError(500), True),
+        (RpcError(GrpcStatus.UNAVAILABLE), True),
+        (RpcError(GrpcStatus.DEADLINE_EXCEEDED), True),
+        (RpcError(GrpcStatus.INTERNAL), True),
+        (RpcError(GrpcStatus.UNKNOWN), True),
+        (RpcError(GrpcStatus.CANCELLED), True),
+        (RpcError(GrpcStatus.RESOURCE_EXHAUSTED, "Received message larger than max"), True),
+        (RpcError(GrpcStatus.RESOURCE_EXHAUSTED, "out of quota"), False),
+        (RpcError(GrpcStatus.ABORTED), False),
+        (RpcError(GrpcStatus.INVALID_ARGUMENT), False),
+        (ClientError(400), False),
+        (imaplib.IMAP4.error("NO"), False),
+        (FtpReply("450 File busy"), False),
+        (FtpRefusal("550 No such file"), False),
+        (smtplib.SMTPRecipientsRefused({}), False),
+        (smtplib.SMTPDataError(554, b"spam"), False),
+        (database_error("23505"), False),
+        (database_error("40001", "pgcode"), False),
+        (of_package("psycopg", "IntegrityError")("duplicate key"), False),
+        (of_package("pyodbc", "OperationalError")("42000", "syntax error"), False),
+        (of_package("redis", "ResponseError")("WRONGTYPE"), False),
+        (of_package("redis", "BusyLoadingError", ConnectionError)("loading"), False),
+        (of_package("pymongo", "ServerSelectionTimeoutError")("no servers"), False),
+        (of_package("pymongo", "WriteError")("E11000 duplicate key"), False),
+        (raised_from(httpx.ConnectError(""), of_package("openai", "APIConnectionError")()), False),
         (ConnectionRefusedError(), False),
         (socket.gaierror(), False),
         (FileExistsError("paid.txt"), False),
@@ -234,6 +335,94 @@ def test_it_is_known_of_a_failure_whether_the_call_may_have_taken_effect(
     error: BaseException, is_unclear: object
 ) -> None:
     assert describe_failure(error, wall=0.0).is_unclear is is_unclear
+
+
+def read_answer() -> None:
+    answer: dict[str, str] = {}
+    answer["id"]
+
+
+def read_text() -> None:
+    json.loads("<html>")
+
+
+def refuse() -> None:
+    raise ValueError("no such account")
+
+
+def refuse_after_look_up() -> None:
+    try:
+        read_answer()
+    except KeyError as error:
+        raise ValueError("no such account") from error
+
+
+def refuse_by_assertion() -> None:
+    assert not GrpcStatus.ABORTED.value, "nothing is to be paid"
+
+
+async def refuse_in_group() -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(anyio.to_thread.run_sync, refuse)
+
+
+def refuse_connection() -> None:
+    raise ConnectionRefusedError
+
+
+def pay_elsewhere() -> None:
+    try:
+        refuse_connection()
+    except ConnectionRefusedError:
+        read_answer()
+
+
+def raised_by_library(package: str) -> Callable[[], None]:
+    """Return a function of an installed package that raises."""
+    where: dict[str, Callable[[], None]] = {}
+    code = "def send():\n    raise ValueError('no answer')\n"
+    path = f"{sysconfig.get_path('purelib')}/{package}/client.py"
+    exec(compile(code, path, "exec"), {"__name__": f"{package}.client"}, where)  # noqa: S102
+    return where["send"]
+
+
+def call_library() -> None:
+    raised_by_library("bank")()
+
+
+@pytest.mark.parametrize(
+    ("work", "is_unclear"),
+    [
+        (refuse, False),
+        (refuse_after_look_up, False),
+        (refuse_by_assertion, False),
+        (refuse_in_group, False),
+        (sys.exit, False),
+        (raised_by_library("an_installed_tool"), False),
+        (read_answer, True),
+        (read_text, True),
+        (pay_elsewhere, True),
+        (call_library, True),
+    ],
+)
+async def test_only_what_a_tool_raises_itself_is_its_word_that_it_failed(
+    work: Callable[[], Awaitable[None] | None], is_unclear: object
+) -> None:
+    error = await raised_by(work)
+
+    assert describe_failure(error, wall=0.0).is_unclear is is_unclear
+
+
+async def raised_by(work: Callable[[], Awaitable[None] | None]) -> BaseException:
+    """Return what a tool raises; its traceback begins with the tool's own frame."""
+    try:
+        awaited = work()
+        if awaited is not None:
+            await awaited
+    except BaseException as error:  # noqa: BLE001 - as the engine takes whatever a tool raises
+        below_this = None if error.__traceback__ is None else error.__traceback__.tb_next
+        return error.with_traceback(below_this)
+    return pytest.fail("it raised nothing")
 
 
 def test_an_exception_that_passes_on_itself_is_judged_by_its_own_name() -> None:

@@ -26,8 +26,9 @@ from tests.executor.execution_harness import (
 )
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import PlanAccepted
+from wavewright.executor.run.exceptions import describe_failure
 from wavewright.executor.run.execution import Execution, execute
-from wavewright.executor.run.failures import ReportedFailure, describe_failure
+from wavewright.executor.run.failures import ReportedFailure
 from wavewright.executor.run.ports import PersonReply, ReadyCalls
 from wavewright.executor.run.rules import ReuseSource, RunSoFar
 from wavewright.executor.store.journal import MemoryJournal

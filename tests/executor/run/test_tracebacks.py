@@ -12,7 +12,7 @@ import pytest
 from tests.executor.execution_harness import ExecutionHarness, plan_of
 from wavewright.config.redaction import Redactor
 from wavewright.executor.events.types import StepError
-from wavewright.executor.run.failures import (
+from wavewright.executor.run.exceptions import (
     MAX_FRAMES,
     MAX_TRACEBACK_CHARS,
     last_frames,

@@ -6,8 +6,7 @@ import pytest
 
 from wavewright.planner.checks.checker import check
 from wavewright.planner.language.call_outcomes import (
-    is_before_any_effect,
-    is_broken_off,
+    is_unknown_by_class,
     is_unknown_by_status,
 )
 from wavewright.planner.language.plan import Plan
@@ -25,23 +24,42 @@ _BROKEN_OFF = [
     "concurrent.futures.BrokenExecutor",
     "concurrent.futures.process.BrokenProcessPool",
     "EOFError",
+    "imaplib.IMAP4.abort",
+    "smtplib.SMTPServerDisconnected",
+    "pymongo.errors.BulkWriteError",
+    "websockets.exceptions.ConnectionClosed",
 ]
 _BEFORE_ANY_EFFECT = ["ConnectionRefusedError", "httpx.ConnectTimeout", "httpx.PoolTimeout"]
-_EITHER = ["ConnectionError", "OSError", "httpx.HTTPStatusError"]
+_REFUSED = ["redis.exceptions.ResponseError", "pymongo.errors.WriteError", "ftplib.error_perm"]
+_EITHER = [
+    "ConnectionError",
+    "OSError",
+    "httpx.HTTPStatusError",
+    "urllib3.exceptions.ResponseError",
+]
 
 
 @pytest.mark.parametrize("name", _BROKEN_OFF)
 def test_a_timeout_or_a_broken_connection_is_of_a_call_under_way(name: str) -> None:
-    assert is_broken_off([name])
-    assert not is_before_any_effect([name])
+    assert is_unknown_by_class([name]) is True
+
+
+@pytest.mark.parametrize("name", _REFUSED)
+def test_a_class_is_an_answer_in_its_own_package(name: str) -> None:
+    assert is_unknown_by_class([name]) is False
+    assert is_unknown_by_class([name.rpartition(".")[2]]) is not False
+
+
+@pytest.mark.parametrize("name", _EITHER)
+def test_a_class_that_may_stand_for_either_says_nothing(name: str) -> None:
+    assert is_unknown_by_class([name]) is None
 
 
 @pytest.mark.parametrize("name", _BEFORE_ANY_EFFECT)
 def test_what_was_never_sent_had_no_effect_whatever_else_the_exception_is(name: str) -> None:
     names = [name, "TimeoutException", "TransportError"]
 
-    assert is_before_any_effect(names)
-    assert not is_broken_off(names)
+    assert is_unknown_by_class(names) is False
 
 
 @pytest.mark.parametrize(
@@ -77,6 +95,6 @@ def test_rules_of_retries_that_can_only_repeat_what_may_have_taken_effect_are_re
     assert codes(kind, idempotent=True) == codes(kind, effect="read") == []
 
 
-@pytest.mark.parametrize("kind", ["transient", *_BEFORE_ANY_EFFECT, *_EITHER])
+@pytest.mark.parametrize("kind", ["transient", *_BEFORE_ANY_EFFECT, *_REFUSED, *_EITHER])
 def test_rules_of_retries_that_may_repeat_what_had_no_effect_are_not(kind: str) -> None:
     assert codes(kind) == []

@@ -48,12 +48,8 @@ from wavewright.executor.fleet.call_messages import (
 )
 from wavewright.executor.run.deadlines import is_process_exception
 from wavewright.executor.run.emissions import CURRENT_CAPTURE, MAX_LOGGED_CHARS, OutputCapture
-from wavewright.executor.run.failures import (
-    AttemptFailure,
-    ReportedFailure,
-    describe_failure,
-    timeout_failure,
-)
+from wavewright.executor.run.exceptions import describe_failure
+from wavewright.executor.run.failures import AttemptFailure, ReportedFailure, timeout_failure
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import Json, RunId
 from wavewright.tools.functions.tool import Emission, Tool, ToolCall, can_be_called_elsewhere

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
@@ -20,6 +20,7 @@ from wavewright.config.redaction import Redactor
 from wavewright.executor.events.json_values import NotJsonError, clean_json, copy_json, is_empty
 from wavewright.executor.events.state import SUCCESSES
 from wavewright.executor.events.types import (
+    GateRecord,
     ItemFinished,
     StepError,
     StepFinished,
@@ -41,12 +42,18 @@ from wavewright.executor.run.failures import (
     WITHHELD,
     AttemptFailure,
     blocked_failure,
-    describe_failure,
     may_retry,
     seconds_before_retry,
     timeout_failure,
 )
-from wavewright.executor.run.ports import Clock, PersonReply, ReadyCalls
+from wavewright.executor.run.ports import (
+    Clock,
+    GateRecords,
+    GateView,
+    PersonReply,
+    ReadyCalls,
+    Verify,
+)
 from wavewright.executor.run.program import CompiledPlan, CompiledStep, CompiledTool
 from wavewright.executor.run.recording import (
     EventRecorder,
@@ -87,16 +94,16 @@ from wavewright.executor.run.scheduled_calls import (
     PendingQuestion,
     ScheduledCall,
 )
-from wavewright.executor.run.step_gates import StepGates
 from wavewright.executor.store.journal import Journal, StoredOutput
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.evaluator import Evaluator
 from wavewright.planner.cel.paths import kind_name
 from wavewright.planner.language.hashing import cache_key, call_content, content_of, placed_key
+from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.uses import asks_each_item
 from wavewright.planner.schemas.validation import Validator
-from wavewright.planner.types import CallContent, Json, JsonObject, RunId
+from wavewright.planner.types import CallContent, Json, JsonObject, RunId, StepId
 from wavewright.tools.functions.injected import MemoryRunData
 from wavewright.tools.functions.tool import ToolCall
 
@@ -451,6 +458,8 @@ class CallRunner:
             # A tool may raise anything, and each exception is a failure of its step.
             if is_process_exception(error, asyncio.current_task()):
                 raise
+            from wavewright.executor.run.exceptions import describe_failure
+
             failure = describe_failure(error, self._clock.wall(), self._redactor)
         finally:
             CURRENT_CAPTURE.reset(token)
@@ -697,6 +706,64 @@ class CallRunner:
             head.withheld = (WHOLE_OUTPUT,)
         reason = "all of its calls were made before" if status == "reused" else None
         self._finish_step(head, status, output, outcome, error=error, reason=reason, fan_out=fan)
+
+
+# -- the gates of a step, asked through the port `Verify`, which may fail or be slow
+
+_JUDGE_SECONDS = 86_400.0
+"""Far longer than any judge: its own timeout and the run's apply first."""
+
+
+class StepGates:
+    """The gates of one plan. Gates that cannot be evaluated have failed, with the verdict `error`."""
+
+    def __init__(self, plan: Plan, verify: Verify, deadlines: Deadlines) -> None:
+        self._plan = plan
+        self._verify = verify
+        self._deadlines = deadlines
+
+    def ask(
+        self, call: ScheduledCall, output: Json, items: Sequence[tuple[int, Json]] | None
+    ) -> GateRecords | Awaitable[GateRecords]:
+        """Return the records of a step's gates for its output, or an awaitable of them."""
+        step = call.step.id
+        view = GateView(
+            self._plan.inputs, {**call.visible, step: output}, items, self._plan.previous
+        )
+        try:
+            return self._verify(step, output, view)
+        except Exception as error:  # noqa: BLE001 - a port's implementation
+            return self._not_evaluated(step, f"{type(error).__name__}: {error}")
+
+    async def await_records(self, step: StepId, asked: Awaitable[GateRecords]) -> GateRecords:
+        """Wait for the records of a step's gates."""
+        try:
+            with self._deadlines.limit(_JUDGE_SECONDS) as timed:
+                return await timed.drive(asked)
+        except CallCancelledItself:
+            return self._not_evaluated(step, "it was cancelled")
+        except Exception as error:  # noqa: BLE001 - a port's implementation
+            return self._not_evaluated(step, f"{type(error).__name__}: {error}")
+
+    def _not_evaluated(self, step: StepId, reason: str) -> GateRecords:
+        """Return records with the verdict `error` for all gates of a step."""
+        return tuple(
+            GateRecord(
+                gate=gate.id,
+                step=step,
+                kind=gate.kind,
+                severity=gate.severity,
+                verdict="error",
+                inspected=gate.check or gate.kind,
+                message=f"the gate could not be evaluated: {reason}",
+                hint=gate.hint,
+            )
+            for gate in self._plan.gates
+            if gate.on == step
+        )
+
+
+# -- what a tool returns and takes
 
 
 def checked_output(output: object, tool: CompiledTool) -> Json | AttemptFailure:

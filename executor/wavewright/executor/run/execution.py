@@ -22,7 +22,7 @@ from wavewright.config.errors import single_exception
 from wavewright.config.redaction import Redactor, known_secrets_redactor
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, GateRecord, RunFinished, RunStarted
-from wavewright.executor.run.calls import CallRunner, RunFacts
+from wavewright.executor.run.calls import CallRunner, RunFacts, StepGates
 from wavewright.executor.run.deadlines import Deadlines
 from wavewright.executor.run.emissions import Emissions, capture_suspended, capturing
 from wavewright.executor.run.ports import AskPerson, Clock, DrainSignal, GateView, LoopClock, Verify
@@ -31,7 +31,6 @@ from wavewright.executor.run.recording import EventRecorder
 from wavewright.executor.run.redacted_events import EventRedactor
 from wavewright.executor.run.rules import CallRules, ReuseSource, gates_by_step
 from wavewright.executor.run.scheduler import Scheduler
-from wavewright.executor.run.step_gates import StepGates
 from wavewright.executor.store.journal import Journal
 from wavewright.planner.language.goals import AvailableTool
 from wavewright.planner.language.plan import Limits, Plan

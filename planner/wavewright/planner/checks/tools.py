@@ -38,7 +38,7 @@ from wavewright.planner.diagnostics.diagnostic import (
     type_name,
     value_text,
 )
-from wavewright.planner.language.call_outcomes import is_broken_off
+from wavewright.planner.language.call_outcomes import is_unknown_by_class
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.plan import ASK_MODEL, Step, dispatched_tools
 from wavewright.planner.language.signatures import ToolSignature
@@ -565,7 +565,7 @@ def _check_retry(step: Step, tool: ToolSignature, pointer: str) -> Iterator[Diag
         return
     for kind in retry.on:
         # `transient` repeats what is known to have had no effect, such as a refused connection.
-        if kind in ("any", "output") or is_broken_off([kind]):
+        if kind in ("any", "output") or is_unknown_by_class([kind]):
             place = f"{pointer}/retry" if step.retry is not None else f"{pointer}/tool"
             yield make_diagnostic(
                 "E209",

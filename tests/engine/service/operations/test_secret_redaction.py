@@ -14,7 +14,7 @@ from wavewright.config.sections import DaemonSection
 from wavewright.engine.service.daemon.reports import Reporter
 from wavewright.engine.service.job_store.records import JobId, JobRow
 from wavewright.engine.service.operations.logs import StructuredLog
-from wavewright.executor.run.failures import describe_failure
+from wavewright.executor.run.exceptions import describe_failure
 from wavewright.planner.types import JsonObject, RunId
 
 SHARED_CASES = Path(__file__).parents[5] / "shared" / "cases" / "secret_cases.jsonl"

@@ -69,7 +69,9 @@ def _call(
         return function(**arguments), None
     except (GeneratorExit, KeyboardInterrupt, StopIteration) as error:
         text = str(error)
-        foreign = ToolError(f"{type(error).__name__}: {text}" if text else type(error).__name__)
+        message = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        # It is no word of the tool that it failed: all may have been done before.
+        foreign = ToolError(message, is_unclear=True)
         foreign.__cause__ = error
         return None, foreign.with_traceback(error.__traceback__)
     except BaseException as error:  # noqa: BLE001 - raised again in the task of the call
