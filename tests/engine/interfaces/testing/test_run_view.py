@@ -25,6 +25,10 @@ def by_name(name: str) -> dict[str, str]:
     return {"name": name, "text": "plan"}
 
 
+def count_down(text: str) -> int:
+    return -len(text)
+
+
 def test_a_run_with_the_real_tools(run_plan: PlanRunner) -> None:
     run = run_plan(JOB)
 
@@ -209,6 +213,58 @@ def test_a_name_that_is_not_there_fails_the_test(run_plan: PlanRunner, kind: str
 
     with pytest.raises(pytest.fail.Exception, match=r"has no .* 'nobody'"):
         getattr(run, kind)("nobody")
+
+
+LETTERS = """\
+steps:
+  - id: sent
+    dispatch: [{tool: count, params: {text: ab}}, {tool: count, params: {text: cde}}]
+    tools: [count]
+  - {id: one, tool: count, params: {text: a}}
+  - {id: same, tool: count, params: {text: a}}
+"""
+
+
+@pytest.fixture
+def letters(suite: Suite) -> str:
+    """A plan that dispatches calls, and makes two that are equal."""
+    (suite.folder / "tools" / "notes.py").write_text(
+        "def count(text: str) -> int: return len(text)"
+    )
+    suite.write(
+        "wavewright.yaml",
+        "tools: [{path: tools/notes.py, functions: {count: {deterministic: true}}}]",
+    )
+    (suite.folder / "plans" / "letters.yaml").write_text(LETTERS)
+    return "plans/letters.yaml"
+
+
+@pytest.mark.parametrize(
+    ("stubs", "counts"),
+    [
+        pytest.param({}, [2, 3], id="none"),
+        pytest.param({"count": count_down}, [-2, -3], id="tool"),
+        pytest.param({"sent": 9}, [9, 9], id="step"),
+    ],
+)
+def test_each_dispatched_call_is_one_of_its_tool(
+    run_plan: PlanRunner, letters: str, stubs: dict[str, object], counts: list[int]
+) -> None:
+    run = run_plan(letters, stubs=stubs)
+
+    assert [call.output for call in run.calls("sent")] == counts
+    assert [call.params for call in run.calls("sent")] == [{"text": "ab"}, {"text": "cde"}]
+    assert run.output("sent") == [{"tool": "count", "output": count} for count in counts]
+
+
+def test_a_stub_that_an_equal_call_stands_for_fails_the_test(
+    run_plan: PlanRunner, letters: str
+) -> None:
+    assert run_plan(letters, stubs={"one": 7}).output("same") == 7
+    with pytest.raises(
+        pytest.fail.Exception, match=r"stub of 'same' was not asked, since .* made by 'one'"
+    ):
+        run_plan(letters, stubs={"same": 7})
 
 
 def test_a_tool_with_an_effect_is_never_called_without_a_word(

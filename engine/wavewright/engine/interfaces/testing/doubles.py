@@ -91,7 +91,8 @@ class CallRecorder(Runtime):
     def routed(self, tool: Tool, goal: Goal) -> Tool:
         """Return a tool as the run is to call it; one with a stub asks no person."""
         if tool.parts:
-            return super().routed(tool, goal)
+            # Of `dispatch` each call is one of a tool of its own, which is stubbed and recorded.
+            return Runtime.routed(self, tool, goal)
         asks = tool.asks_person and tool.signature.name not in self.stubs
         return replace(tool, call=partial(self.call, tool, goal), asks_person=asks)
 

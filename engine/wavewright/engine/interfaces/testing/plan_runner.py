@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -124,8 +124,8 @@ class PlanRunner:
                 if self.project.is_live or not _is_answer_unrecorded(error, settings):
                     raise
                 raise CassetteError(str(getattr(error, "message", error)), _RECORD_HINT) from None
-        if calls.faults:
-            raise assertion_failure("\n".join(calls.faults))
+        if faults := [*calls.faults, *_unasked_stubs(self.last, stubs or {})]:
+            raise assertion_failure("\n".join(faults))
         return self.last
 
     def latest(self) -> RunView:
@@ -175,6 +175,17 @@ class PlanRunner:
             # A step that recovery adds is called after the one that it replaces: `prices_2`.
             if name not in known and _RECOVERY_SUFFIX.sub("", name) not in known:
                 raise unknown_name(name, known, what="step or tool", of=f"job {order.goal.job!r}")
+
+
+def _unasked_stubs(run: RunView, stubs: Mapping[str, Stub]) -> Iterator[str]:
+    """Yield what is wrong with the stubs of steps that took the output of an equal call instead."""
+    called = {call.step for call in run.recorded_calls}
+    for step, ended in run.context.state.steps.items():
+        if step in stubs and step not in called and ended.status == "reused":
+            yield (
+                f"the stub of {step!r} was not asked, since {ended.reason}: "
+                "equal calls of its tool are made once; give that one the stub"
+            )
 
 
 def settings_in(folder: Path, given: Settings) -> Settings:
