@@ -210,7 +210,7 @@ class CallRunner:
                         at=self._clock.wall(),
                         step=step.id,
                         status="skipped",
-                        reason=f"its condition is false: {step.when}",
+                        reason=self._program.in_words(f"its condition is false: {step.when}"),
                     )
                 if holds is not True:
                     return _condition_error(holds)

@@ -26,6 +26,7 @@ from wavewright.planner.language.signatures import (
 )
 from wavewright.planner.plans.expressions import Renderer, compile_render
 from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.let_and_stop import in_authors_words
 from wavewright.planner.plans.uses import step_reads
 from wavewright.planner.schemas.validation import Validator, validator_of
 from wavewright.planner.types import Json, JsonObject, StepId
@@ -126,6 +127,8 @@ class CompiledPlan:
         asks_people: bool = False,
     ) -> None:
         self.plan = plan
+        self.in_words = in_authors_words(plan)
+        """Puts the names of `let` back into a text that quotes an expression."""
         # A tool is given feedback by its parameter, and other calls are not made again because of
         # it.
         self._data_inputs = {

@@ -33,7 +33,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Limits, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.plans.let_and_stop import JOINED_PLACE, let_values, texts_of_names
+from wavewright.planner.plans.let_and_stop import JOINED_PLACE, in_authors_words, let_values
 from wavewright.planner.plans.uses import plan_texts
 from wavewright.planner.types import StepId
 
@@ -193,20 +193,17 @@ def _as_written(diagnostics: Iterable[Diagnostic], plan: Plan) -> Iterable[Diagn
                 return True
         return False
 
-    words = texts_of_names(plan)
-    return [_in_words(diagnostic, words) for diagnostic in listed if not is_of_a_name(diagnostic)]
-
-
-def _in_words(diagnostic: Diagnostic, words: Mapping[str, str]) -> Diagnostic:
-    """Return a diagnostic without its place inside a text, and with the names of `let` in place of
-    what they stand for.
-    """
-    message, hint = diagnostic.message, diagnostic.hint
-    for text, name in words.items():
-        message = message.replace(text, name)
-        if hint is not None and text in hint:
-            hint = hint.replace(text, name)
-    return replace(diagnostic, within=None, message=message, hint=hint)
+    in_words = in_authors_words(plan)
+    return [
+        replace(
+            diagnostic,
+            within=None,
+            message=in_words(diagnostic.message),
+            hint=None if diagnostic.hint is None else in_words(diagnostic.hint),
+        )
+        for diagnostic in listed
+        if not is_of_a_name(diagnostic)
+    ]
 
 
 def _holds_joined(plan: Plan) -> bool:

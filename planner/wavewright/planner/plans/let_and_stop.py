@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -78,20 +78,31 @@ def let_values(plan: Plan) -> dict[str, Json]:
     return _Names(plan.let, plan.steps).values if plan.let else {}
 
 
-def texts_of_names(plan: Plan) -> dict[str, str]:
-    """Return the expressions that stand for the names of `let`, with these, the longest first: what
-    is said of an expression is said in its author's words. A plain path is as plain as a name.
+def in_authors_words(plan: Plan) -> Callable[[str], str]:
+    """Return what puts the names of `let` back into a text that quotes an expression of the plan, in
+    place of what they stand for: what is said of an expression is said in its author's words. A
+    plain path is as plain as a name.
     """
-    texts = dict[str, str]()
+    names = dict[str, str]()
     for name, value in let_values(plan).items():
         expression = as_expression(value)
         if not expression.startswith("("):
             continue
-        texts[expression] = name
-        texts[expression[1:-1]] = name
+        names[expression] = name
+        names[expression[1:-1]] = name
         # Messages cut long expressions off.
-        texts[f"{' '.join(expression.split())[:39]}…"] = f"{name}…"
-    return dict(sorted(texts.items(), key=lambda pair: -len(pair[0])))
+        names[f"{' '.join(expression.split())[:39]}…"] = f"{name}…"
+    # The longest first: what stands for one name may hold what stands for another.
+    ordered = sorted(names.items(), key=lambda pair: -len(pair[0]))
+
+    def put_back(text: str) -> str:
+        for expression, name in ordered:
+            # A hint stays the object that it is where there is nothing to replace.
+            if expression in text:
+                text = text.replace(expression, name)
+        return text
+
+    return put_back
 
 
 def reads_item(value: Json) -> bool:

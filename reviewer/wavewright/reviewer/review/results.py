@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -38,6 +38,7 @@ from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.graph import last_steps, superseded_steps
+from wavewright.planner.plans.let_and_stop import in_authors_words
 from wavewright.planner.plans.uses import condition_use
 from wavewright.planner.schemas.validation import InvalidSchemaError, Validator, validator_of
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
@@ -339,19 +340,10 @@ class _ResultFields:
         lacking.append(LackingPart(place, why))
         return None
 
-    def _in_words(self, expression: str) -> str:
-        """Return an expression with the names of `let` in place of what they stand for."""
-        for text, name in self._names.items():
-            expression = expression.replace(text, name)
-        return expression
-
     @cached_property
-    def _names(self) -> Mapping[str, str]:
-        if not self._run.plan.let:
-            return {}
-        from wavewright.planner.plans.let_and_stop import texts_of_names  # few plans have names
-
-        return texts_of_names(self._run.plan)
+    def _in_words(self) -> Callable[[str], str]:
+        """Puts the names of `let` in place of what they stand for."""
+        return in_authors_words(self._run.plan)
 
 
 _SHOWN_CHARACTERS: Final = 80
