@@ -12,7 +12,6 @@ over), `unknown` (no price is known, so models refuse calls under a budget of mo
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,57 +19,11 @@ from typing import Final, Literal, TypeAlias
 
 from wavewright.engine.rehearsal.dry_run.history import NO_HISTORY, History, PastCalls
 from wavewright.engine.rehearsal.dry_run.kept_results import BegunRunForecast, SavedCalls
-from wavewright.planner.cel.embedded import reads, split_references
-from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.cel.plain_paths import Read
 from wavewright.planner.checks.feasibility import Obstacle
-from wavewright.planner.language.plan import Budget, Plan, Step
+from wavewright.planner.language.plan import Budget
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.ports.budgets import Allowance
-from wavewright.planner.types import Json, JsonObject, StepId
-
-
-def count_calls(
-    step: Step, plan: Plan, now: dt.datetime, outputs: Mapping[StepId, Json]
-) -> int | None:
-    """Return the number of calls of a step; None if it depends on an unknown output."""
-    if step.for_each is None:
-        return 1
-    if isinstance(step.for_each, list):
-        return len(step.for_each)
-    items = known_value(step.for_each, plan, now, outputs)
-    return len(items) if isinstance(items, list) else None
-
-
-def known_value(text: str, plan: Plan, now: dt.datetime, outputs: Mapping[StepId, Json]) -> Json:
-    """Return the value of a condition or a `${…}` text that reads only inputs, the previous run and known outputs,
-    else None.
-    """
-    parts = split_references(text)
-    embedded = [part.expression for part in parts if not isinstance(part, str)]
-    expressions = embedded or [text]
-    for expression in expressions:
-        if any(
-            not (read.root in {"inputs", "previous"} or _is_known_output(read, outputs))
-            for read in reads(expression)
-        ):
-            return None
-    steps: JsonObject = {str(step): output for step, output in outputs.items()}
-    variables = plan.scope(steps)
-
-    def value_of(expression: str) -> Json:
-        return evaluate(expression, variables, now)
-
-    try:
-        return render(text, value_of) if embedded else value_of(text)
-    except ExpressionError:
-        return None
-
-
-def _is_known_output(read: Read, outputs: Mapping[StepId, Json]) -> bool:
-    return read.root == "steps" and read.name is not None and read.name in outputs
-
+from wavewright.planner.types import StepId
 
 EstimateSource: TypeAlias = Literal["history", "default"]
 

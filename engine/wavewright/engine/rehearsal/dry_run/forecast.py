@@ -20,12 +20,10 @@ from wavewright.engine.rehearsal.dry_run.estimates import (
     EstimateRange,
     ForecastInputs,
     ModelDemand,
-    count_calls,
     estimate_call,
     judge_budget,
-    known_value,
 )
-from wavewright.engine.rehearsal.dry_run.kept_results import CALLING
+from wavewright.engine.rehearsal.dry_run.kept_results import known_values
 from wavewright.engine.rehearsal.dry_run.records import PlanFacts, PlanForecast, StepForecast
 from wavewright.engine.rehearsal.dry_run.text import dry_run_text
 from wavewright.engine.rehearsal.dry_run.trust import judge_trust
@@ -43,10 +41,10 @@ from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.estimates import max_parallel_calls
 from wavewright.planner.plans.gate_questions import gate_consequence
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.plans.let_and_stop import let_values
+from wavewright.planner.plans.let_and_stop import in_authors_words, let_values
 from wavewright.planner.schemas.operator_types import describe_kind
 from wavewright.planner.schemas.views import scoped_schema, view_schema
-from wavewright.planner.types import Json, StepId
+from wavewright.planner.types import StepId
 
 _OVER_BUDGET_CODES = frozenset({"E701", "E702", "E703", "E704"})
 """Errors of the checker on budgets; in a dry run they are part of the budget verdict."""
@@ -145,7 +143,8 @@ class _Forecaster:
         self._goal = goal
         self._tools = tools
         self._inputs = outlook
-        self._now = now
+        self._known = known_values(plan, now, outlook.rerun)
+        self._in_words = in_authors_words(plan)
         self._graph = PlanGraph.of(plan)
         self._waves = self._graph.wave_of()
         self._place = {step.id: number for number, step in enumerate(plan.steps)}
@@ -177,13 +176,13 @@ class _Forecaster:
             critical_seconds=path.seconds,
             total_seconds=math.fsum(_sequential_seconds(step).expected for step in steps),
             names=tuple(_name_texts(CheckContext(plan, goal, tools, goal.limits))),
-            stop=None if plan.stop is None else f"when {plan.stop.when}",
+            stop=None if plan.stop is None else self._in_words(f"when {plan.stop.when}"),
             gates=tuple(
                 f"{gate.id} on {gate.on}: {gate.kind}, {gate_consequence(gate)}"
                 for gate in plan.gates
             ),
-            caps=tuple(_cap_text(cap) for cap in plan.caps),
-            approvals=self._approvals(),
+            caps=tuple(self._in_words(_cap_text(cap)) for cap in plan.caps),
+            approvals=self._approvals(steps),
             warnings=tuple(
                 diagnostic for diagnostic in diagnostics if diagnostic.severity != "error"
             ),
@@ -201,30 +200,22 @@ class _Forecaster:
             notes=self._inputs.notes,
         )
 
-    def _approvals(self) -> tuple[str, ...]:
+    def _approvals(self, steps: Sequence[StepForecast]) -> tuple[str, ...]:
+        """Return what a person will be asked to approve: of a patch, and of each step that calls."""
+        rerun = self._inputs.rerun
+        answered = None if rerun is None else rerun.answered
         asked = [
             f"step {step.id!r} calls {step.tool!r}, which needs approval"
-            for step in self._plan.steps
-            if asks_approval(step, self._tools[step.tool]) and self._may_ask(step.id)
+            for step in steps
+            if step.needs_approval and not step.makes_no_call and step.id != answered
         ]
-        rerun = self._inputs.rerun
         of_patch = () if rerun is None else rerun.approvals
         # Of a step that the patch brings both may speak.
         return tuple(dict.fromkeys([*of_patch, *asked]))
 
-    def _may_ask(self, step: StepId) -> bool:
-        """Whether the calls of a step are yet to be made and allowed."""
-        rerun = self._inputs.rerun
-        if rerun is None:
-            return True
-        return rerun.statuses[step].kind in CALLING and step != rerun.answered
-
     def _step(self, step: Step) -> StepForecast:
         tool, call, rerun = self._tools[step.tool], self._calls[step.tool], self._inputs.rerun
-        known = rerun.outputs if rerun is not None else dict[StepId, Json]()
-        is_skipped = (
-            step.when is not None and known_value(step.when, self._plan, self._now, known) is False
-        )
+        is_skipped = self._known.is_skipped(step)
         bare = StepForecast(
             id=step.id,
             tool=step.tool,
@@ -234,9 +225,9 @@ class _Forecaster:
                 sorted(self._graph.dependencies[step.id], key=self._place.__getitem__)
             ),
             for_each=step.for_each is not None,
-            calls=0 if is_skipped else count_calls(step, self._plan, self._now, known),
+            calls=0 if is_skipped else self._known.count_calls(step),
             is_skipped=is_skipped,
-            when=step.when,
+            when=None if step.when is None else self._in_words(step.when),
             optional=step.optional,
             effects=tuple(sorted(tool.effects - {"read"})),
             seconds=0.0,

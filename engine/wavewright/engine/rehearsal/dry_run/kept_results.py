@@ -19,8 +19,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.engine.rehearsal.dry_run.known_values import KnownValues
+from wavewright.executor.events.state import SUCCESSES, RunState, blocking_gate
 from wavewright.executor.events.types import StepFinished
+from wavewright.executor.run.rules import kept_items
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.goals import Goal, config_of
@@ -31,9 +33,8 @@ from wavewright.planner.language.signatures import (
     asks_approval,
     may_share_call,
 )
-from wavewright.planner.plans.estimates import known_items
 from wavewright.planner.plans.expressions import compile_render
-from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.graph import PlanGraph, superseded_by
 from wavewright.planner.plans.uses import step_texts
 from wavewright.planner.types import CallContent, Json, RunId, StepId, StepKey
 
@@ -85,6 +86,23 @@ class BegunRunForecast:
             step for step, standing in self.statuses.items() if standing.kind in {"kept", "failed"}
         )
 
+    @property
+    def absent(self) -> frozenset[StepId]:
+        """Steps that are left without an output."""
+        return frozenset(
+            step
+            for step, standing in self.statuses.items()
+            if standing.kind in {"failed", "blocked", "skipped"}
+        )
+
+
+def known_values(plan: Plan, now: dt.datetime, rerun: BegunRunForecast | None) -> KnownValues:
+    """Return what is known of a run of a bound plan, also of one that has begun."""
+    known = KnownValues(plan, now)
+    if rerun is not None:
+        known = KnownValues(plan, now, rerun.outputs, rerun.absent)
+    return known.with_skipped_steps()
+
 
 def rerun_statuses(plan: Plan, state: RunState) -> dict[StepId, RerunStatus]:
     """Return the status of each step of a plan: the run's own plan, or the patched one.
@@ -92,11 +110,29 @@ def rerun_statuses(plan: Plan, state: RunState) -> dict[StepId, RerunStatus]:
     What has ended is kept, also where the code of its tool has changed since.
     """
     graph = PlanGraph.of(plan)
+    successors = superseded_by(plan)
+    items_done = _items_done(plan, state)
     statuses: dict[StepId, RerunStatus] = {}
     for step_id in graph.order():
         step = graph.steps[step_id]
-        statuses[step_id] = _rerun_status(step, graph, state, statuses)
+        done = frozenset(items_done.get(step_id, ()))
+        status = _rerun_status(step, graph, state, statuses, done)
+        if status.kind == "failed" and step_id in successors:
+            status = RerunStatus("failed", f"{successors[step_id]} stands for it from now on")
+        statuses[step_id] = status
     return statuses
+
+
+def _items_done(plan: Plan, state: RunState) -> dict[StepId, set[int]]:
+    """Return the items of each step that are not called again: its own that have succeeded, and
+    those that it takes over from the step that it supersedes.
+    """
+    done: dict[StepId, set[int]] = {}
+    for step, items in state.items.items():
+        done[step] = {index for index, item in items.items() if item.status in SUCCESSES}
+    for item in kept_items(plan, state, at=0.0):
+        done.setdefault(item.step, set()).add(item.index)
+    return done
 
 
 def _rerun_status(
@@ -104,6 +140,7 @@ def _rerun_status(
     graph: PlanGraph,
     state: RunState,
     statuses: Mapping[StepId, RerunStatus],
+    done: frozenset[int],
 ) -> RerunStatus:
     again = next(
         (
@@ -121,8 +158,6 @@ def _rerun_status(
         return RerunStatus("blocked", stopped)
     if ended is not None and ended.status == "skipped" and again is None:
         return RerunStatus("skipped", "its condition was false")
-    items = state.items.get(step.id)
-    done = frozenset(index for index, item in (items or {}).items() if item.status in SUCCESSES)
     if ended is not None and again is not None and ended.status in SUCCESSES:
         return RerunStatus(
             "runs", f"it reads {again}, which runs again and may give another output"
@@ -145,9 +180,7 @@ _RERUN_REASONS = {
 def _kept_status(ended: StepFinished) -> RerunStatus:
     if ended.status == "failed":
         return RerunStatus("failed", "its failure stands until a patch replaces it")
-    failed = next(
-        (gate for gate in ended.gates if gate.has_failed and gate.severity == "block"), None
-    )
+    failed = blocking_gate(ended.gates)
     return RerunStatus(
         "kept", "it is done" if failed is None else f"it is done; gate {failed.gate!r} on it failed"
     )
@@ -202,11 +235,10 @@ FindStored = Callable[[set[StepKey]], Mapping[StepKey, StoredCall]]
 
 
 def find_saved_calls(
-    plan: Plan,
+    known: KnownValues,
     goal: Goal,
     tools: Mapping[str, ToolSignature],
     *,
-    now: dt.datetime,
     wall: float,
     find: FindStored,
     rerun: BegunRunForecast | None = None,
@@ -215,10 +247,9 @@ def find_saved_calls(
     the run comes first, then one of another run.
 
     Args:
-        plan: The plan, bound to the goal.
+        known: The bound plan, with what is known of its run.
         goal: The goal; its configuration of tools is part of the keys.
         tools: Signatures, which say whether and how long a result may be reused.
-        now: What `now()` gives in the run.
         wall: The wall-clock time in seconds since the epoch, by which outputs age.
         find: Looks up keys.
         rerun: The run, if it has begun: what it keeps is not made again, and its own results are
@@ -226,9 +257,9 @@ def find_saved_calls(
     """
     calls = [
         call
-        for step in plan.steps
-        if (tool := tools.get(step.tool)) is not None
-        for call in _known_calls(step, plan, goal, tool, now)
+        for step in known.plan.steps
+        if (tool := tools.get(step.tool)) is not None and step.id not in known.absent
+        for call in _known_calls(step, known, goal, tool)
         if not _is_kept(call, rerun)
     ]
     keys = {call.key for call in calls if call.key is not None}
@@ -244,12 +275,12 @@ def find_saved_calls(
         # A step with a condition may not run, and then serves no other.
         if call.is_shareable and call.step.when is None:
             made.add(call.content)
-        known = None if call.key is None else stored.get(call.key)
+        earlier = None if call.key is None else stored.get(call.key)
         kept_for = tools[call.step.tool].cache_for
-        if known is None or kept_for is None or known.run == own:
+        if earlier is None or kept_for is None or earlier.run == own:
             continue
-        if wall - known.at <= kept_for:
-            reused.setdefault(call.step.id, []).append(known)
+        if wall - earlier.at <= kept_for:
+            reused.setdefault(call.step.id, []).append(earlier)
     return SavedCalls({step: _reuse_of(found) for step, found in reused.items()}, dict(shared))
 
 
@@ -279,28 +310,28 @@ class _KnownCall:
 
 
 def _known_calls(
-    step: Step, plan: Plan, goal: Goal, tool: ToolSignature, now: dt.datetime
+    step: Step, known: KnownValues, goal: Goal, tool: ToolSignature
 ) -> Iterator[_KnownCall]:
     is_shareable = may_share_call(step, tool, asks_person=asks_approval(step, tool))
     # A step that supersedes another was added because the earlier result was not good enough.
     may_reuse = tool.cache_for is not None and tool.only_reads and step.supersedes is None
     if not (is_shareable or may_reuse) or not _has_known_params(step, goal):
         return
-    items = [None] if step.for_each is None else known_items(plan, step)
+    items = known.chosen_items(step) or {}
     config = config_of(tool.name, goal.tools)
     params_of = compile_render(step.params)
-    for index, item in enumerate(items or ()):
-        variables = plan.scope({})
+    for index, item in items.items():
+        variables = known.plan.scope({})
         if step.for_each is not None:
             variables |= {"item": item, "index": index}
         try:
-            params: Json = params_of(variables, now)
+            params: Json = params_of(variables, known.now)
             if not isinstance(params, dict):
                 continue
             content = call_content(tool.name, params, config=config)
             key = None
             if may_reuse and tool.cache_for is not None:
-                key = cache_key(tool, content, now=now.timestamp(), cache_for=tool.cache_for)
+                key = cache_key(tool, content, now=known.now.timestamp(), cache_for=tool.cache_for)
         except (ExpressionError, ValueError):
             continue  # the run reports the fault
         yield _KnownCall(step, index, content, is_shareable, key)

@@ -24,7 +24,11 @@ from wavewright.config.settings import Settings
 from wavewright.engine.rehearsal.dry_run.estimates import ForecastInputs, ModelPrice
 from wavewright.engine.rehearsal.dry_run.forecast import DryRun, forecast
 from wavewright.engine.rehearsal.dry_run.history import find_stored, read_history
-from wavewright.engine.rehearsal.dry_run.kept_results import BegunRunForecast, find_saved_calls
+from wavewright.engine.rehearsal.dry_run.kept_results import (
+    BegunRunForecast,
+    find_saved_calls,
+    known_values,
+)
 from wavewright.engine.run.found_targets import require_valid_expansion
 from wavewright.engine.run.jobs.documents import no_plan_error
 from wavewright.engine.run.jobs.resolving import ResolvedJob
@@ -168,10 +172,9 @@ def gather_forecast_inputs(
     journal = settings.journal_url or settings.journal
     history, find = read_history(journal, called), partial(find_stored, journal)
     saved = find_saved_calls(
-        bind_plan(plan, goal),
+        known_values(bind_plan(plan, goal), now, rerun),
         goal,
         tools,
-        now=now,
         wall=time.time(),
         find=find,
         rerun=rerun,

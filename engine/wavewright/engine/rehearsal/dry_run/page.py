@@ -29,6 +29,7 @@ from wavewright.engine.rehearsal.dry_run.text import (
 )
 from wavewright.planner.language.plan import Gate
 from wavewright.planner.plans.gate_questions import gate_consequence, gate_question
+from wavewright.planner.plans.let_and_stop import in_authors_words
 from wavewright.planner.types import GATE_ID_SEPARATOR, StepId
 from wavewright.prompts.environments import page_environment
 from wavewright.reviewer.records import StepReport
@@ -49,7 +50,8 @@ def dry_run_page(dry_run: PlanFacts) -> str:
     """Return the page."""
     log = step_reports(dry_run)
     critical = set(pairwise(dry_run.critical_path))
-    gates = {str(gate.id): gate for gate in dry_run.plan.gates}
+    in_words = in_authors_words(dry_run.plan)
+    gates = {str(gate.id): in_words(_gate_text(gate)) for gate in dry_run.plan.gates}
     style = style_sheet() + _own_style()
     return (
         _pages()
@@ -85,7 +87,7 @@ def step_reports(dry_run: PlanFacts) -> list[StepReport]:
     ]
 
 
-def _details(step: StepForecast, gates: Mapping[str, Gate]) -> list[tuple[str, str]]:
+def _details(step: StepForecast, gates: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return names and texts of what the list of steps does not say of a step."""
     params = json.dumps(dict(step.params), ensure_ascii=False, indent=2) if step.params else ""
     approval = "a person is asked when it is ready" if step.needs_approval else ""
@@ -95,7 +97,7 @@ def _details(step: StepForecast, gates: Mapping[str, Gate]) -> list[tuple[str, s
         ("when", step.when or ""),
         ("approval", approval),
         ("parameters", params),
-        *(("gate", _gate_text(gates[name])) for name in step.gates),
+        *(("gate", gates[name]) for name in step.gates),
     ]
     return [(name, text) for name, text in details if text]
 

@@ -63,10 +63,12 @@ class StepForecast:
 
     @property
     def makes_no_call(self) -> bool:
-        """Whether it calls nothing: skipped for these inputs, done already, or blocked."""
-        return self.is_skipped or (
-            self.rerun_status is not None and self.rerun_status.kind not in CALLING
-        )
+        """Whether it calls nothing: skipped or without items for these inputs, done already, or
+        blocked.
+        """
+        if self.rerun_status is not None and self.rerun_status.kind not in CALLING:
+            return True
+        return self.calls == 0
 
     @property
     def calls_made(self) -> int:

@@ -159,10 +159,8 @@ def _summary_lines(dry_run: PlanFacts) -> Iterator[tuple[str, str]]:
         "time",
         f"{_seconds_text(estimate.seconds, least)}; sequential {duration_text(dry_run.total_seconds)}",
     )
-    yield (
-        "longest",
-        f"{duration_text(dry_run.critical_seconds)}: {' → '.join(_first_names(dry_run.critical_path))}",
-    )
+    longest = " → ".join(_first_names(dry_run.critical_path)) or "nothing is called"
+    yield "longest", f"{duration_text(dry_run.critical_seconds)}: {longest}"
     if dry_run.rerun is not None:
         yield from _rerun_text(dry_run)
     yield "estimates", _estimate_sources_text(dry_run)
