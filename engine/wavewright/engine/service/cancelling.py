@@ -23,7 +23,7 @@ from wavewright.engine.service.daemon.reports import Reporter
 from wavewright.engine.service.job_store.records import JobRow
 from wavewright.engine.service.job_store.rules import OPEN_STATES
 from wavewright.engine.service.job_store.stores import Stores, open_stores
-from wavewright.engine.service.requested_jobs import job_of_run
+from wavewright.engine.service.requested_jobs import job_of_run, named_job
 from wavewright.executor.events.state import fold
 from wavewright.executor.store.errors import RunBusy, RunNotFound
 from wavewright.executor.store.journal import CancelRequest
@@ -90,10 +90,10 @@ async def _find_run_to_cancel(stores: Stores, wanted: str) -> tuple[RunId, JobRo
         run = await find_run(stores.journal, wanted)
     except RunNotFound:
         # Whoever names a job that has ended is told how, not that there is no such run.
-        ended = [row for row in await stores.jobs.list_jobs() if row.job.startswith(wanted)]
-        if not wanted or len(ended) != 1:
+        ended = await named_job(stores.jobs, wanted)
+        if ended is None:
             raise
-        return ended[0].run, ended[0]
+        return ended.run, ended
     job = await job_of_run(stores.journal, stores.jobs, run)
     root = await root_run_of(stores.journal, run) if job is None else job.run
     if root != run:

@@ -113,6 +113,16 @@ async def job_of_run(journal: Journal, jobs: JobStore, run: RunId) -> JobRow | N
     return None
 
 
+async def named_job(jobs: JobStore, prefix: str) -> JobRow | None:
+    """Return the one job whose id begins so, whatever has become of it; None where there is none, or
+    several.
+    """
+    if not prefix:
+        return None
+    named = [row for row in await jobs.list_jobs() if row.job.startswith(prefix)]
+    return named[0] if len(named) == 1 else None
+
+
 def _may_have_targets(request: JsonObject) -> bool:
     job = request.get("job")
     return "targets" in job if isinstance(job, dict) else True

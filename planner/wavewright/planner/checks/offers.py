@@ -59,7 +59,8 @@ def expression_offers(place: ExpressionPlace, asked: NameAsked) -> Iterator[Expr
             yield _typed(step_id, "name", outputs.get(step_id, {}), wanted, why)
     elif asked.owner is not None:
         yield from fields_of(asked.owner, wanted)
-        yield from _methods(asked.owner)
+        if not asked.is_key:
+            yield from _methods(asked.owner)
     else:
         for name, schema in asked.names.items():
             if pointer_keys(place.pointer)[:2] == ["let", name]:

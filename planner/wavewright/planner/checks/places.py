@@ -6,9 +6,10 @@ that is a partial one, so a plan is understood while it is being written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wavewright.config.sources import pointer_keys
 from wavewright.planner.cel.embedded import bare_expression, split_references
@@ -187,13 +188,23 @@ class NameAsked:
     """Whether it names a step."""
     names: dict[str, JsonSchema]
     """Names that may stand here without a dot, with their types."""
+    is_key: bool = False
+    """Whether it stands in quotes, as in `x["name"]`: a field, and no method."""
 
 
 def name_asked(place: ExpressionPlace) -> NameAsked | None:
     """Return which name is being written, if any, and what it is a field of."""
-    written = _trailing_name(place.before)
-    head = place.before[: len(place.before) - len(written)]
-    rest = place.after[_leading_name(place.after) :]
+    quoted = _QUOTED_KEY.search(place.before)
+    # A bracket in a text opens nothing.
+    if quoted is None or not _open_brackets(place.before[: quoted.start() + 1]):
+        quoted = None
+        written = _trailing_name(place.before)
+        head = place.before[: len(place.before) - len(written)]
+        rest = place.after[_leading_name(place.after) :]
+    else:
+        # `x["na` asks for what `x.na` asks for.
+        written, head = quoted["key"], f"{place.before[: quoted.start()]}."
+        rest = _REST_OF_KEY.sub("", place.after, count=1)
     for expression in _complete(head + _POINT, rest):
         try:
             tree = parse_expression(expression)
@@ -209,8 +220,15 @@ def name_asked(place: ExpressionPlace) -> NameAsked | None:
             if isinstance(owner, Identifier) and owner.name == "steps":
                 return NameAsked(written, None, is_step=True, names={})
             known = types.type_of(owner.start, owner.end)
-            return NameAsked(written, known or {}, is_step=False, names={})
+            return NameAsked(
+                written, known or {}, is_step=False, names={}, is_key=quoted is not None
+            )
     return None
+
+
+_QUOTED_KEY: Final = re.compile(r"""\[\s*(["'])(?P<key>(?:(?!\1)[^\\])*)\Z""")
+"""A key in quotes that is being written."""
+_REST_OF_KEY: Final = re.compile(r"""[^"'\]]*["']?\s*\]?""")
 
 
 def _owner(node: ExpressionNode) -> ExpressionNode | None:

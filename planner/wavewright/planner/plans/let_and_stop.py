@@ -261,7 +261,7 @@ class _Names:
 
 
 def _roots(value: Json) -> Iterator[str]:
-    """Yield the roots that a value's references name."""
+    """Yield the roots that a value's references name; a text that cannot be read names none."""
     for _, text in iterate_strings(value):
         try:
             parts = split_references(text) if "${" in text else ()

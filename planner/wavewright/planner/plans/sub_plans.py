@@ -30,6 +30,7 @@ from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.let_and_stop import (
     asking_for,
     list_where_there,
+    reads_item,
     reads_joined,
     unguarded_steps,
     with_let,
@@ -44,7 +45,7 @@ from wavewright.planner.plans.sub_plan_call import (
     fields_set,
 )
 from wavewright.planner.plans.uses import ExpressionText, asks_each_item, step_texts, value_reads
-from wavewright.planner.types import GateId, Json, JsonObject, StepId
+from wavewright.planner.types import GateId, JsonObject, StepId
 
 _UNFIT: Final = (
     "supersedes",
@@ -392,7 +393,7 @@ def _misuses(step: Step, pointer: str) -> Iterator[Diagnostic]:
     if step.repeat is not None:
         arguments["repeat"] = step.repeat.params
     for name, value in arguments.items():
-        if _reads_item(value, pointer) and step.for_each is None:
+        if reads_item(value) and step.for_each is None:
             message = f"step {step.id!r} reads the item of a `for_each` that it does not have"
             yield make_diagnostic(
                 "E305", f"{pointer}/{name}", message, "give the step a `for_each`"
@@ -410,17 +411,6 @@ def loop_faults(step: Step, pointer: str) -> Iterator[Diagnostic]:
             " a call that fails is tried again by `retry`"
         )
         yield make_diagnostic("E411", f"{pointer}/repeat", message, hint)
-
-
-def _reads_item(value: Json, pointer: str) -> bool:
-    for place, text in iterate_strings(value, pointer):
-        for reads in ExpressionText(place, text, "result").reads.values():
-            if isinstance(reads, ExpressionError):
-                # The expression's own fault is reported where it stands.
-                continue
-            if any(read.root in ("item", "index") for read in reads):
-                return True
-    return False
 
 
 def _repointed_params(params: JsonObject, old: StepId, new: StepId) -> JsonObject:

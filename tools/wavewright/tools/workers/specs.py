@@ -347,7 +347,7 @@ def load_specs(
     """
     files: dict[str, Path] = {}
     specs: dict[Path, NamedSpecT] = {}
-    for file in _spec_files(places):
+    for file in spec_files(places):
         spec = read(file)
         if spec.name in files:
             raise ToolDefinitionError(
@@ -405,7 +405,7 @@ def _fault_hint(error: DocumentError, kind: str) -> str:
     return next(iter([*misspelt, *hints]), otherwise)
 
 
-def _spec_files(places: Sequence[Path]) -> Iterator[Path]:
+def spec_files(places: Sequence[Path]) -> Iterator[Path]:
     """Yield the files of declarations: those that are named, and those in folders by name."""
     for place in places:
         if place.suffix.lower() in _FILE_SUFFIXES:

@@ -63,7 +63,7 @@ def plan_over_items(
     plan = new_plan({"items": listed})
     named = named_values(params, "`params`")
     shared = as_object(written_as_json(dict(named), "`params`"))
-    if not any(_reads_item(text) for _, text in iterate_strings(shared)):
+    if not any(_may_read_item(text) for _, text in iterate_strings(shared)):
         shared = {_item_parameter(plan, tool, params): "${item}", **shared}
     # Whoever gives the list has chosen its length, and a retry may give a longer one.
     fields: dict[str, object] = {
@@ -77,7 +77,10 @@ def plan_over_items(
     return plan.step(STEP, tool, shared, **fields).returns(f"${{steps.{STEP}}}")
 
 
-def _reads_item(text: str) -> bool:
+def _may_read_item(text: str) -> bool:
+    """Whether a text says where an item goes; one that cannot be read may have meant to, and its
+    index alone says nothing.
+    """
     try:
         return any(
             read.root == "item"

@@ -50,7 +50,11 @@ def message_contract(settings: Settings) -> MessageContract:
             hint="name a pack in daemon.pack, or leave the role out",
             place=str(settings.file),
         )
-    pack = load_pack(name, as_object(settings.packs.get(name)), settings.root)
+    try:
+        pack = load_pack(name, as_object(settings.packs.get(name)), settings.root)
+    except PackError as error:
+        place = error.place or str(settings.file)
+        raise PackError(f"daemon.pack: {error.message}", hint=error.hint, place=place) from error
     if pack.messages is None:
         raise PackError(
             f"daemon.pack: pack {name!r} defines no messages",

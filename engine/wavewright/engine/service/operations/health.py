@@ -10,11 +10,13 @@ loopback by default.
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
 import uvicorn
@@ -116,6 +118,22 @@ def open_listener(place: str, what: str, setting: str) -> socket.socket:
         PortTakenError: the port is in use, or the address is not this machine's; says what cannot
             be served, and which setting names the address.
     """
+    try:
+        return listening_socket(place)
+    except OSError as error:
+        raise PortTakenError(
+            f"{what} cannot be served at {place}: {error.strerror}",
+            f"set `{setting}` to another place",
+        ) from error
+
+
+def listening_socket(place: str) -> socket.socket:
+    """Return a socket that listens at `HOST:PORT`; port 0 takes a free one.
+
+    Raises:
+        OSError: it cannot listen there; the reason names the process that has the port, where that
+            is known.
+    """
     host, _, port = place.rpartition(":")
     host = host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -128,10 +146,30 @@ def open_listener(place: str, what: str, setting: str) -> socket.socket:
     except OSError as error:
         listener.close()
         reason = error.strerror or str(error)
-        raise PortTakenError(
-            f"{what} cannot be served at {place}: {reason}", f"set `{setting}` to another place"
-        ) from error
+        holder = _process_at(int(port)) if error.errno == errno.EADDRINUSE else None
+        raise OSError(error.errno, f"{reason} by {holder}" if holder else reason) from error
     return listener
+
+
+def _process_at(port: int) -> str | None:
+    """Return the process that listens on a port of this machine, where Linux shows it to this user."""
+    sockets = set[str]()
+    for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
+        for row in table.read_text().splitlines()[1:] if table.exists() else ():
+            _, local, _, state, *others = row.split()
+            if state == _LISTENING and int(local.rpartition(":")[2], 16) == port:
+                sockets.add(f"socket:[{others[5]}]")
+    for opened in Path("/proc").glob("[0-9]*/fd/*") if sockets else ():
+        with suppress(OSError):  # of another user, or closed meanwhile
+            if str(opened.readlink()) in sockets:
+                process = opened.parent.parent
+                name = process.joinpath("comm").read_text().strip()
+                return f"{name}, process {process.name}"
+    return None
+
+
+_LISTENING: Final = "0A"
+"""State of a listening socket in the kernel's tables."""
 
 
 @asynccontextmanager

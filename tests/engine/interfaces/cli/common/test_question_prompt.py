@@ -14,6 +14,7 @@ from tests.engine.unplanned_project import PLAN, REVIEW, write_job
 from wavewright.engine.interfaces.cli.common.terminal import (
     CommandLineAsker,
     chosen_option,
+    named_steps,
     question_lines,
 )
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
@@ -139,3 +140,22 @@ async def test_given_answers_come_first_and_then_nobody_where_nobody_is_there() 
     assert await asker.ask(QUESTION) is None
     assert said[0] == "the planner asks: Which notes? (--answer 'the newest')"
     assert said[1:] == question_lines(QUESTION)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ("zone=Duskwood", ["zone"]),
+        ("inner.zone=a=b", ["inner.zone"]),
+        ("zone[0]=Duskwood", ["zone[0]"]),
+        ("the newest", []),
+        ("a note = the newest", []),
+    ],
+)
+def test_an_answer_names_a_step_or_an_item_of_one(given: str, named: list[str]) -> None:
+    def free_terminal() -> AbstractContextManager[None]:
+        raise AssertionError("nobody sits there")
+
+    asker = CommandLineAsker([given], print, free_terminal, is_attended=False)
+
+    assert named_steps(asker) == named

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,16 @@ async def test_fields_are_offered_in_a_gate_that_is_being_written(
     )
 
     assert labels(items)[:2] == ["text", "words"]
+
+
+@pytest.mark.parametrize("written", ["inputs['|", "inputs['|']}", "size('[' + inputs['a b|"])
+async def test_fields_are_offered_in_quotes_and_brackets(
+    editor: Editor, project: Path, written: str
+) -> None:
+    head = "inputs: {a b c: 1, a b d: x}\n" + HEAD
+    items = await offered(editor, project, f"{head}result: {json.dumps('${' + written)}\n")
+
+    assert labels(items) == ["a b c", "a b d"]
 
 
 async def test_steps_that_are_being_written_are_offered_by_their_names_alone(

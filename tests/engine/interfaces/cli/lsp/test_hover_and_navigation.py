@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
 from tests.engine.interfaces.cli.lsp.editor import Editor
+from wavewright.engine.interfaces.cli.lsp.server import build_server
 from wavewright.tools.mcp.lock import ListedTool, ServerListing, ToolsLock, lock_server
 
 pytestmark = pytest.mark.anyio
@@ -518,6 +520,16 @@ async def test_a_renaming_that_is_refused_is_no_fault_of_the_server(
             await renamed(editor, file, "id: ne", new)
 
     assert [one.message for one in editor.client.messages] == []
+
+
+def test_a_request_that_is_refused_leaves_nothing_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    build_server()
+    for error in (JsonRpcInvalidParams("'total' is taken"), ValueError("a fault")):
+        logging.getLogger("pygls.protocol.json_rpc").error("it ended", exc_info=error)
+
+    assert [record.exc_info and record.exc_info[0] for record in caplog.records] == [ValueError]
 
 
 async def test_files_of_two_projects_have_the_tools_of_their_own(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 from collections.abc import Iterator
@@ -87,8 +88,9 @@ def test_an_address_and_a_token_that_cannot_be_used_are_named(
     assert "--http '8000': a place is HOST:PORT" in answer.err
     with socket.create_server(("127.0.0.1", 0)) as taken:
         answer = wavewright("mcp", "--http", f"127.0.0.1:{taken.getsockname()[1]}")
-        assert (answer.code, answer.out) == (3, "")
+        assert (answer.code, answer.out) == (2, "")
         assert "cannot be used" in answer.err
+        assert f", process {os.getpid()}" in answer.err
         assert "port 0 takes a free one" in answer.err
     monkeypatch.setenv("WAVEWRIGHT_MCP_TOKEN", "short")
     answer = wavewright("mcp", "--http", "127.0.0.1:0")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.conftest import CommandLine
 from tests.engine.normalized_output import worded
+from wavewright.engine.interfaces.cli.project import doctor_command
 from wavewright.engine.rehearsal.fake_model.replies import AnswerLike, denied, failing, filtered
 from wavewright.engine.rehearsal.fake_model.server import API_KEY, FakeModelServer
 
@@ -66,6 +69,7 @@ def test_runs_are_counted(wavewright: CommandLine, project: Path) -> None:
         ("wavewright.yaml", "packs: {equitis: {}}\n", "tools"),
         ("wavewright.yaml", "packs: {equities: {prizes: here}}\n", "tools"),
         ("tools/notes.py", "raise RuntimeError('no database')\n", "tools"),
+        ("wavewright.yaml", "daemon: {pack: equitis}\n", "settings"),
         (".wavewright", "a file\n", "journal"),
     ],
 )
@@ -79,6 +83,40 @@ def test_a_fault_exits_1_and_names_the_fix(
     assert code == 1
     assert found[subject]["state"] == "fault"
     assert found[subject]["hint"]
+
+
+@pytest.mark.parametrize("has_run", [False, True])
+def test_a_full_disk_is_a_fault_of_the_journal(
+    wavewright: CommandLine, project: Path, monkeypatch: pytest.MonkeyPatch, *, has_run: bool
+) -> None:
+    if has_run:
+        assert wavewright("run", "plans/words.job.yaml").code == 0
+
+    def full(**_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(doctor_command, "TemporaryFile", full)
+    code, found = findings(wavewright)
+
+    assert code == 1
+    assert found["journal"]["state"] == "fault"
+    assert str(project / ".wavewright" / "journal.sqlite") in found["journal"]["detail"]
+    assert "No space left on device" in found["journal"]["detail"]
+
+
+def test_a_faulty_file_hides_no_other_tool(wavewright: CommandLine, project: Path) -> None:
+    file = project / "config" / "workers" / "torn.yaml"
+    file.parent.mkdir()
+    file.write_text("name: torn\n")
+
+    answer, listed = wavewright("doctor"), wavewright("tools")
+
+    assert answer.code == 1
+    assert re.search(r"^fault tools .*torn\.yaml:1: ", answer.out, re.MULTILINE)
+    assert re.search(r"^ok    tools .*read_note", answer.out, re.MULTILINE)
+    assert listed.code == 2
+    assert "torn.yaml:1: " in listed.err
+    assert "read_note(path: string)" in listed.out
 
 
 def test_a_misspelt_setting_is_told_with_its_line_and_the_word_that_was_meant(
@@ -475,6 +513,7 @@ def test_what_would_fail_only_when_it_is_used_is_a_fault(
         ("fleet: {tools: ['*', read_notes]}", "2:22", "fleet.tools: there is no tool 'read_notes'"),
         ("daemon: {goal_template: nowhere}", "2:25", "there is no goal template"),
         ("daemon: {standing: {start: a}}", "2:20", "a standing job needs a goal template"),
+        ("daemon: {pack: nowhere}", "2:9", "daemon.pack: no pack is called 'nowhere'"),
         (
             "daemon: {identities: {ui: {may_send: [job_requests]}}}",
             "2:38",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -147,6 +150,24 @@ def test_a_run_is_known_by_the_beginning_of_its_id_or_of_its_tail(
     wavewright: CommandLine, run: str, part: slice
 ) -> None:
     assert wavewright("show", run[part]).code == 0
+
+
+def test_a_run_is_known_by_the_beginning_of_its_jobs_id(
+    wavewright: CommandLine, project: Path, run: str
+) -> None:
+    job_file = project / "plans" / "words.job.yaml"
+    job_file.write_text(job_file.read_text() + "schedule: {every: 1h}\n")
+    [job] = re.findall(r"[0-9a-f-]{36}", wavewright("schedules", "run", "plans/words.job.yaml").out)
+
+    waiting = wavewright("show", job)
+    with closing(sqlite3.connect(project / ".wavewright" / "journal.sqlite")) as journal, journal:
+        journal.execute("UPDATE job SET run = ? WHERE job = ?", (run, job))
+    shown = [wavewright(*command, job[:8]) for command in (("show",), ("verify",), ("logs",))]
+
+    assert (waiting.code, waiting.out) == (2, "")
+    assert "has not begun: its job waits for a daemon" in waiting.err
+    assert [answer.code for answer in shown] == [0, 0, 0]
+    assert f"run {run}: intact" in shown[1].out
 
 
 def test_a_beginning_that_fits_several_runs_is_never_guessed(

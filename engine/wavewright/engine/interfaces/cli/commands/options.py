@@ -220,7 +220,7 @@ RunArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="RUN",
-        help="A run's id or its beginning; default: the newest run.",
+        help="The id of a run or of its job, or its beginning; default: the newest run.",
         autocompletion=run_ids,
         show_default=False,
     ),

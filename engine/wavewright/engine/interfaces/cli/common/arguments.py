@@ -1,5 +1,4 @@
-"""The project that a command works in, its arguments (instants, durations, inputs), and the run
-that it names.
+"""The project that a command works in, and its arguments (instants, durations, inputs).
 
 The project is that of the working directory, or else that of the job's file. Tools run in the
 project's root. Without a project they run in the working directory and runs are kept in the user's
@@ -19,10 +18,8 @@ from wavewright.config.settings import Settings, find_settings_file, load_settin
 from wavewright.config.value_types import parse_duration
 from wavewright.engine.interfaces.cli.common.output import CommandError, print_aside
 from wavewright.engine.run.jobs.inputs import InputOverrides
-from wavewright.planner.types import RunId
 
 if TYPE_CHECKING:
-    from wavewright.executor.events.types import Event
     from wavewright.executor.store.stored_journal import StoredJournal
 
 
@@ -176,18 +173,3 @@ def input_overrides(single: Sequence[str] | None, file: Path | None) -> InputOve
         message = "inputs are a mapping of names to values"
         raise CommandError(message, place=str(file), hint="write one 'name: value' per line")
     return InputOverrides(given, tuple(single or ()), may_add=True)
-
-
-async def load_run(settings: Settings, prefix: str | None) -> tuple[RunId, list[Event]]:
-    """Return a run of the project's journal, found as by `find_run`, and its events.
-
-    Raises:
-        CommandError: there are no runs yet.
-        RunNotFound: there is no such run.
-    """
-    # Not above: a check of a job loads nothing of the executor.
-    from wavewright.engine.run.find_run import find_run
-
-    async with open_journal(require_journal(settings)) as journal:
-        run = await find_run(journal, prefix)
-        return run, await journal.load(run)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import socket
 
-from wavewright.config import exit_codes
 from wavewright.config.sections import valid_host_port
 from wavewright.engine.interfaces.cli.common.output import CommandError
+from wavewright.engine.service.operations.health import listening_socket
 
 
 def listener_at(place: str, option: str) -> socket.socket:
@@ -16,15 +16,13 @@ def listener_at(place: str, option: str) -> socket.socket:
         CommandError: the address is not HOST:PORT, or cannot be used; names the option.
     """
     try:
-        host, _, port = valid_host_port(place).rpartition(":")
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host.strip("[]"), int(port)), family=family)
+        return listening_socket(valid_host_port(place))
     except ValueError as error:
         raise CommandError(f"{option} {place!r}: {error}") from error
     except OSError as error:
         message = f"{option} {place!r} cannot be used: {error.strerror}"
         hint = "name another address; port 0 takes a free one"
-        raise CommandError(message, hint=hint, exit_code=exit_codes.ENVIRONMENT) from error
+        raise CommandError(message, hint=hint) from error
 
 
 def listener_address(listener: socket.socket) -> str:

@@ -154,9 +154,14 @@ class CommandLineAsker:
 
 
 def _step_named(answer: str) -> str | None:
-    """Return the step that an answer of the form `STEP=TEXT` names."""
+    """Return what an answer of the form `STEP=TEXT` names.
+
+    An item, as in `STEP[0]=TEXT`, is named too, so that a run refuses it: items have no names of
+    their own, and its text is no answer to whatever else is asked.
+    """
     name, equals, _ = answer.partition("=")
-    is_step = all(re.fullmatch(ID_PATTERN, part) for part in name.split("."))
+    step = re.sub(r"\[\d+\]\Z", "", name)
+    is_step = all(re.fullmatch(ID_PATTERN, part) for part in step.split("."))
     return name if equals and is_step else None
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 
 from lsprotocol import types
 
 from wavewright.config.sources import Span
+from wavewright.engine.interfaces.cli.planning.broken_texts import line_starts
 
-_LINE_BREAK = re.compile(r"\r\n|\n|\r")
 _BYTES_OF_UNIT = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
 
 
@@ -21,7 +20,7 @@ class TextPositions:
         self.encoding = encoding
         self._codec = "utf-8" if encoding == "utf-8" else f"{encoding}-le"
         self._unit = _BYTES_OF_UNIT[encoding]
-        self._starts = [0, *(found.end() for found in _LINE_BREAK.finditer(text))]
+        self._starts = line_starts(text)
         self._is_ascii = text.isascii()
 
     def range(self, span: Span) -> types.Range:

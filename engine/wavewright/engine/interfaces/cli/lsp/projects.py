@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import find_settings_file, load_valid_settings
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
+from wavewright.engine.run.project.sound_part import sound_part
 from wavewright.engine.run.project.tools import all_tools
 from wavewright.tools.functions.registry import Registry
 
@@ -32,11 +33,13 @@ class OpenProject:
     _tools: Registry | None = None
 
     def tools(self) -> Registry:
-        """Return every tool of the project; none where they cannot be imported."""
+        """Return every tool of the project that can be imported."""
         with self._lock:
             if self._tools is None:
                 try:
-                    self._tools = all_tools(self.settings)
+                    settings, faults = sound_part(self.settings)
+                    self.fault = self.fault or next(iter(faults), None)
+                    self._tools = all_tools(settings)
                 except WavewrightError as error:
                     self._tools = Registry()
                     self.fault = self.fault or error

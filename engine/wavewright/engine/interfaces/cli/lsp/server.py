@@ -22,7 +22,7 @@ import anyio.to_thread
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
-from pygls.protocol import LanguageServerProtocol, lsp_method
+from pygls.protocol import LanguageServerProtocol, json_rpc, lsp_method
 from pygls.uris import to_fs_path
 
 from wavewright.config import exit_codes
@@ -315,8 +315,14 @@ async def _dry_run(server: PlanServer, uri: str) -> str | None:
     return text
 
 
+def _is_fault(record: logging.LogRecord) -> bool:
+    """Whether what pygls logs is a fault: a request that is refused is none."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], JsonRpcInvalidParams)
+
+
 def build_server() -> PlanServer:
     """Return the server with everything that it answers."""
+    logging.getLogger(json_rpc.__name__).addFilter(_is_fault)
     server = PlanServer()
     server.follow(types.TEXT_DOCUMENT_DID_OPEN, _opened)
     server.follow(types.TEXT_DOCUMENT_DID_CHANGE, _changed)

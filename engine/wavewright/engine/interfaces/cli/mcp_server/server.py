@@ -42,12 +42,12 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import (
     has_journal,
-    load_run,
     open_journal,
     project_settings,
 )
 from wavewright.engine.interfaces.cli.common.error_text import error_text
 from wavewright.engine.interfaces.cli.common.http_serving import listener_address, listener_at
+from wavewright.engine.interfaces.cli.common.named_runs import load_run
 from wavewright.engine.interfaces.cli.common.output import (
     CommandError,
     print_line,

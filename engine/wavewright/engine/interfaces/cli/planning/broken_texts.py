@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
 from wavewright.config.sources import Span
@@ -107,12 +107,19 @@ _COMPARED = 100_000
 """Pairs of lines; where there are more, all that was changed counts as one change."""
 
 
-_LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+\Z")
+def line_starts(text: str) -> list[int]:
+    """Return where the lines of a text begin, as editors break them."""
+    return [0, *(found.end() for found in _LINE_BREAK.finditer(text))]
+
+
+_LINE_BREAK: Final = re.compile(r"\r\n|\n|\r")
 
 
 def _lines_of(text: str) -> list[str]:
-    """Return the lines of a text with their line breaks, which are those of an editor."""
-    return _LINE.findall(text)
+    """Return the lines of a text with their line breaks; none behind the last break."""
+    starts = line_starts(text)
+    lines = [text[start:end] for start, end in pairwise([*starts, len(text)])]
+    return lines if lines[-1] else lines[:-1]
 
 
 def _common(first: Sequence[str], second: Sequence[str]) -> int:

@@ -21,12 +21,8 @@ from wavewright.config import exit_codes
 from wavewright.config.documents import Document, read_document_file
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, Source
-from wavewright.engine.interfaces.cli.common.arguments import (
-    open_journal,
-    project_settings,
-    require_journal,
-    warn_of_foreign_job,
-)
+from wavewright.engine.interfaces.cli.common.arguments import project_settings, warn_of_foreign_job
+from wavewright.engine.interfaces.cli.common.named_runs import load_run, not_begun
 from wavewright.engine.interfaces.cli.common.output import CommandError, write_file
 from wavewright.engine.interfaces.cli.common.terminal import may_ask
 from wavewright.engine.rehearsal.dry_run.exports import (
@@ -40,7 +36,6 @@ from wavewright.engine.rehearsal.dry_run.outlook import forecast_job, gather_for
 from wavewright.engine.rehearsal.dry_run.text import dry_run_text
 from wavewright.engine.run.context import goal_with_feedback
 from wavewright.engine.run.decisions.approvals import asking_step, open_question, recorded_answer
-from wavewright.engine.run.find_run import find_run
 from wavewright.engine.run.jobs.documents import is_saved_plan, no_plan_error
 from wavewright.engine.run.jobs.inputs import TARGET, InputOverrides
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
@@ -49,7 +44,6 @@ from wavewright.engine.run.jobs.saved_plan import save_plan
 from wavewright.engine.run.project.tools import signatures_to_check
 from wavewright.engine.run.target_waves import no_plan_reason
 from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import Event
 from wavewright.planner.diagnostics.diagnostic import PlanError, counted, locate_diagnostics
 from wavewright.planner.diagnostics.rendering import printable_json
 from wavewright.planner.language.goals import Goal, JobTargets
@@ -57,7 +51,7 @@ from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.language.signatures import ToolSignature, asks_approval
 from wavewright.planner.plans.patches import PatchCheck, check_patch
 from wavewright.planner.reading.reader import read_model
-from wavewright.planner.types import RunId, Schedule, StepId, read_run_id
+from wavewright.planner.types import Schedule, StepId
 from wavewright.reviewer.values import duration_text
 
 
@@ -397,30 +391,11 @@ def _answered_step(state: RunState) -> StepId | None:
 
 
 def _load_state(prefix: str, settings: Settings) -> RunState:
-    run, events = _load_events(prefix, require_journal(settings))
+    run, events = anyio.run(load_run, settings, prefix)
     state = fold(events)
     if state.started is None:
-        message = f"run {run!r} has not begun"
-        raise CommandError(message, exit_code=exit_codes.MISUSE)
+        raise not_begun(run)
     return state
-
-
-def _load_events(prefix: str, settings: Settings) -> tuple[RunId, list[Event]]:
-    """Return a run and its events, without writing to the journal."""
-    if settings.journal_url is not None:
-        return anyio.run(_load_from_database, prefix, settings)
-    # A dry run of a job reads no run.
-    from wavewright.executor.sqlite.transaction import JournalReader
-
-    with JournalReader.open(settings.journal) as reader:
-        run = read_run_id(reader.find_run(prefix))
-        return run, reader.load(run)
-
-
-async def _load_from_database(prefix: str, settings: Settings) -> tuple[RunId, list[Event]]:
-    async with open_journal(settings) as journal:
-        run = await find_run(journal, prefix)
-        return run, await journal.load(run)
 
 
 def _patched(

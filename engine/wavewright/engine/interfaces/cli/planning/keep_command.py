@@ -12,7 +12,8 @@ import anyio
 from wavewright.config import exit_codes
 from wavewright.config.documents import read_document
 from wavewright.config.settings import Settings
-from wavewright.engine.interfaces.cli.common.arguments import load_run, project_settings
+from wavewright.engine.interfaces.cli.common.arguments import project_settings
+from wavewright.engine.interfaces.cli.common.named_runs import load_run
 from wavewright.engine.interfaces.cli.common.output import CommandError, print_aside, unwritable
 from wavewright.engine.interfaces.cli.common.terminal import confirm, is_attended
 from wavewright.engine.interfaces.cli.planning.plan_report import as_yaml, plan_as_yaml

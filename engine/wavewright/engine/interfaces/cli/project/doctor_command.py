@@ -12,7 +12,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, get_args
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Final, get_args
 
 import anyio
 
@@ -38,6 +40,7 @@ from wavewright.engine.interfaces.cli.project.project_checks import (
     schedule_findings,
     service_findings,
 )
+from wavewright.engine.run.project.sound_part import sound_part
 from wavewright.engine.run.project.templates import template_names
 from wavewright.engine.run.project.tools import all_tools
 from wavewright.engine.run.project.used_packs import PackUse, pack_use
@@ -139,6 +142,8 @@ def _model_examination() -> Iterator[DoctorFinding]:
         yield from anyio.run(examine_model, replace(settings, cassette=None))
     except (DocumentError, PlanError) as error:
         yield finding_of_faulty_file("settings", error, "fix the file")
+    except PackError as error:
+        yield DoctorFinding.of_error("settings", error)
     except ModelConfigError as error:
         yield DoctorFinding.of_error("model", error)
 
@@ -159,6 +164,9 @@ def _findings(*, is_offline: bool) -> Iterator[DoctorFinding]:
             "settings", error, "fix the file; `wavewright schema settings` prints its schema"
         )
         return
+    except PackError as error:
+        yield DoctorFinding.of_error("settings", error)
+        return
     origin = (
         str(settings.file)
         if settings.file is not None
@@ -171,8 +179,11 @@ def _findings(*, is_offline: bool) -> Iterator[DoctorFinding]:
         )
         return
     yield _journal(settings)
-    packs = pack_use(settings)
-    yield _tools(settings, packs)
+    sound, faults = sound_part(settings)
+    packs = pack_use(sound)
+    yield _tools(sound, packs)
+    for fault in faults:
+        yield DoctorFinding.of_error("tools", fault)
     yield from _mcp_servers(settings)
     yield _packs(packs)
     yield from _templates(settings, packs)
@@ -204,8 +215,11 @@ def _broker_findings(settings: Settings, *, is_offline: bool) -> Iterator[Doctor
 
 
 def _journal(settings: Settings) -> DoctorFinding:
+    if settings.journal_url is None and (fault := _fault_of_folder(settings.journal)) is not None:
+        return fault
     if not has_journal(settings):
-        return _place_of_journal(settings)
+        detail = f"{settings.journal} (none yet; the first run creates it)"
+        return DoctorFinding("journal", "ok", detail)
     try:
         count, pooled = anyio.run(_look_into_journal, settings)
     except JournalError as error:
@@ -226,19 +240,30 @@ def _journal(settings: Settings) -> DoctorFinding:
     )
 
 
-def _place_of_journal(settings: Settings) -> DoctorFinding:
-    """Return whether the first run can create its journal."""
-    existing = next(place for place in settings.journal.parents if place.exists())
-    if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
-        return DoctorFinding(
-            "journal", "ok", f"{settings.journal} (none yet; the first run creates it)"
-        )
+def _fault_of_folder(journal: Path) -> DoctorFinding | None:
+    """Return why a run could not write its events into a file; None where it could."""
+    existing = next(place for place in journal.parents if place.exists())
+    hint = "set 'state_dir' in wavewright.yaml, or WAVEWRIGHT_STATE, to a folder that can be written to"
+    if not existing.is_dir():
+        reason = "no folder"
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        reason = "read-only"
+    else:
+        try:
+            # Whether a disk is full is seen by writing alone; the file has no name.
+            with TemporaryFile(dir=existing) as file:
+                file.write(bytes(_BYTES_OF_RUN))
+        except OSError as error:
+            reason, hint = f"not writable: {error.strerror}", "make room there"
+        else:
+            return None
     return DoctorFinding(
-        "journal",
-        "fault",
-        f"{settings.journal} cannot be written: {existing} is {'read-only' if existing.is_dir() else 'no folder'}",
-        "set 'state_dir' in wavewright.yaml, or WAVEWRIGHT_STATE, to a folder that can be written to",
+        "journal", "fault", f"{journal} cannot be written: {existing} is {reason}", hint
     )
+
+
+_BYTES_OF_RUN: Final = 1 << 16
+"""That a small run adds to the journal."""
 
 
 async def _look_into_journal(settings: Settings) -> tuple[int, bool]:
@@ -252,11 +277,12 @@ async def _look_into_journal(settings: Settings) -> tuple[int, bool]:
         return len(await journal.list_runs()), await journal.is_pooled()
 
 
-def _tools(settings: Settings, packs: PackUse) -> DoctorFinding:
+def _tools(sound: Settings, packs: PackUse) -> DoctorFinding:
+    """Return the tools of the sound part of a project."""
     try:
-        registry = all_tools(settings)
+        registry = all_tools(sound)
     except (ToolDefinitionError, PackError) as error:
-        return DoctorFinding("tools", "fault", str(error), error.hint or "")
+        return DoctorFinding.of_error("tools", error)
     hidden = packs.tools_of_unused()
     shown = sorted(name for name in registry if name not in hidden)
     return DoctorFinding("tools", "ok", ", ".join(shown) or "none")

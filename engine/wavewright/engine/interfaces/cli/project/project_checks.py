@@ -106,7 +106,11 @@ def check_settings(document: Document, load: Callable[[], Settings]) -> tuple[Di
         read_settings(document)
     except DocumentError as error:
         return tuple(diagnostic_from_fault(fault) for fault in error.faults)
-    settings = load()
+    try:
+        settings = load()
+    except PackError as error:
+        found = Diagnostic("E107", error.message, "/daemon", error.hint)
+        return tuple(locate_diagnostics([found], document))
     if settings.file is None or settings.file != Path(document.source.name).absolute():
         return ()
     return tuple(locate_diagnostics(_settings_diagnostics(settings), document))

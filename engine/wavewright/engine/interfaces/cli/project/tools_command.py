@@ -15,6 +15,7 @@ from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import has_journal, project_settings
 from wavewright.engine.interfaces.cli.common.output import print_aside, print_json, print_line
+from wavewright.engine.run.project.sound_part import sound_part
 from wavewright.engine.run.project.tools import all_tools, tools_of_goal
 from wavewright.engine.run.project.used_packs import pack_use
 from wavewright.planner.diagnostics.diagnostic import counted, type_name
@@ -43,10 +44,14 @@ WIDTH = 80
 def list_tools(job: Path | None, *, output_format: str, lists_all: bool = False) -> int:
     """Print each tool as `name(params) -> result`, or all signatures as JSON (which `check --tools`
     reads). Text leaves out tools of packs that the project does not use, unless all are wanted.
+
+    Raises:
+        ExceptionGroup: functions or files of the project are no tools; the others are printed.
     """
-    settings = project_settings(job)
+    settings, faults = project_settings(job), tuple[ToolDefinitionError, ...]()
     hidden, unused = frozenset[str](), tuple[str, ...]()
     if job is None:
+        settings, faults = sound_part(settings)
         registry = all_tools(settings)
         if output_format == "text" and not lists_all:
             packs = pack_use(settings)
@@ -67,6 +72,8 @@ def list_tools(job: Path | None, *, output_format: str, lists_all: bool = False)
                 "`--all` lists their tools, too."
             )
             print_line("\n" + "\n".join(wrap_line(told)))
+    if faults:
+        raise ExceptionGroup("these are no tools", faults)
     return exit_codes.OK
 
 

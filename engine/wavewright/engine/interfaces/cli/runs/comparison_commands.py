@@ -25,9 +25,9 @@ from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import (
     from_root,
     has_journal,
-    load_run,
     project_settings,
 )
+from wavewright.engine.interfaces.cli.common.named_runs import load_run
 from wavewright.engine.interfaces.cli.common.output import (
     CommandError,
     print_aside,

@@ -10,11 +10,11 @@ import anyio
 from wavewright.config import exit_codes
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import (
-    load_run,
     open_journal,
     project_settings,
     require_journal,
 )
+from wavewright.engine.interfaces.cli.common.named_runs import find_named_run, load_run
 from wavewright.engine.interfaces.cli.common.output import (
     CommandError,
     print_aside,
@@ -23,7 +23,6 @@ from wavewright.engine.interfaces.cli.common.output import (
 from wavewright.engine.interfaces.cli.common.terminal import local_user
 from wavewright.engine.interfaces.cli.runs.run_command import require_tools_here
 from wavewright.engine.run.context import RunRequest
-from wavewright.engine.run.find_run import find_run
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.permits import read_permits
 from wavewright.engine.run.project.tools import tools_of_plan
@@ -40,7 +39,7 @@ from wavewright.tools.functions.tool import Tool
 def resume_request(
     run: str | None, *, concurrency: int | None, output: Path | None, by: str | None
 ) -> RunRequest:
-    """Return the request of the options of `resume`; `run` is found as by `find_run`.
+    """Return the request of the options of `resume`; `run` is found as by `find_named_run`.
 
     Raises:
         CommandError: there are no runs yet, or the run belongs to a job of a daemon.
@@ -51,7 +50,7 @@ def resume_request(
 
 
 async def find_resumable_run(prefix: str | None, settings: Settings) -> RunId:
-    """Return a run, found as by `find_run`, that belongs to no daemon's job.
+    """Return a run, found as by `find_named_run`, that belongs to no daemon's job.
 
     The daemon would not know that such a run continues.
 
@@ -60,7 +59,7 @@ async def find_resumable_run(prefix: str | None, settings: Settings) -> RunId:
         RunNotFound: there is no such run.
     """
     async with open_stores(require_journal(settings)) as stores:
-        run = await find_run(stores.journal, prefix)
+        run = await find_named_run(stores.journal, prefix)
         job = await job_of_run(stores.journal, stores.jobs, run)
     if job is not None:
         msg = f"run {run!r} belongs to a job of a daemon, {job.job}, which is {job.state}"
@@ -86,7 +85,7 @@ def retry_request(
     only_failed: bool = False,
     permits: Path | None = None,
 ) -> RunRequest:
-    """Return the request of the options of `retry`; `run` is found as by `find_run`.
+    """Return the request of the options of `retry`; `run` is found as by `find_named_run`.
 
     Raises:
         RetryRefused: the run has not ended, it has several targets, or it has no step of that name.

@@ -193,7 +193,11 @@ async def run_in_project(
         _check_output_folder(request.output_dir or settings.output_dir)
         if request.run is not None:
             events = await journal.load(request.run)
-            _check_started(request.run, events)
+            if not events:
+                # Only of a run that is resumed.
+                from wavewright.engine.interfaces.cli.common.named_runs import not_begun
+
+                raise not_begun(request.run)
             _check_unfinished(request.run, events)
             on_earlier(events)
             require_tools_here(fold(events), settings)
@@ -215,12 +219,6 @@ async def run_in_project(
             )
             with traced(ports) as ports:
                 return await run_job(request, ports)
-
-
-def _check_started(run_id: RunId, events: Sequence[Event]) -> None:
-    if not events:
-        msg = f"run {run_id!r} has not begun; it belongs to a job that waits for a daemon"
-        raise CommandError(msg, hint="`wavewright daemon` executes it")
 
 
 def _check_unfinished(run_id: RunId, events: Sequence[Event]) -> None:

@@ -16,13 +16,13 @@ from wavewright.config import exit_codes
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import (
     has_journal,
-    load_run,
     open_journal,
     parse_past_instant,
     parse_seconds,
     project_settings,
     require_journal,
 )
+from wavewright.engine.interfaces.cli.common.named_runs import find_named_run, load_run, not_begun
 from wavewright.engine.interfaces.cli.common.output import (
     CommandError,
     instant_text,
@@ -35,7 +35,6 @@ from wavewright.engine.interfaces.cli.common.run_text import (
     summary_text,
 )
 from wavewright.engine.run.decisions.questions import mark_waiting_runs, run_now
-from wavewright.engine.run.find_run import find_run
 from wavewright.engine.run.model_phases import refused_answers
 from wavewright.engine.run.package import remove_run_files
 from wavewright.engine.run.recording import faults_of_plan
@@ -46,7 +45,6 @@ from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event
 from wavewright.executor.run.redacted_events import redacted_events
 from wavewright.executor.store import run_queries
-from wavewright.executor.store.errors import RunNotFound
 from wavewright.executor.store.journal import RunRow
 from wavewright.executor.store.retention import RunRemoval, find_groups, remove_groups
 from wavewright.planner.diagnostics.diagnostic import counted, suggest_name
@@ -177,17 +175,17 @@ def _show_targets(state: RunState, waves: TargetWaves, output_format: str) -> in
 
 
 async def load_listed_run(settings: Settings, prefix: str | None) -> tuple[RunRow, list[Event]]:
-    """Return a run, found as by `find_run`, as the list of runs has it, and its events.
+    """Return a run, found as by `find_named_run`, as the list of runs has it, and its events.
 
     Raises:
         CommandError: there are no runs yet.
         RunNotFound: there is no such run.
     """
     async with open_journal(require_journal(settings)) as journal:
-        run = await find_run(journal, prefix)
+        run = await find_named_run(journal, prefix)
         found = await journal.read(partial(run_queries.find_row, run=run))
         if found is None:
-            raise RunNotFound(f"run {run!r} was removed just now")
+            raise not_begun(run)
         [row] = await mark_waiting_runs(journal, [found[0]], time.time())
         return row, await journal.load(run)
 

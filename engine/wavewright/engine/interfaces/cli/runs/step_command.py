@@ -13,11 +13,11 @@ from wavewright.config import exit_codes
 from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import (
-    load_run,
     open_journal,
     project_settings,
     require_journal,
 )
+from wavewright.engine.interfaces.cli.common.named_runs import find_named_run, load_run
 from wavewright.engine.interfaces.cli.common.output import (
     CommandError,
     print_json,
@@ -25,7 +25,6 @@ from wavewright.engine.interfaces.cli.common.output import (
     print_lines,
 )
 from wavewright.engine.interfaces.cli.common.run_text import use_line
-from wavewright.engine.run.find_run import find_run
 from wavewright.executor.events.codec import to_json
 from wavewright.executor.events.state import SUCCESSES, RunState, fold
 from wavewright.executor.events.types import AttemptLogged, Event, OutputLogged, StepFinished
@@ -147,7 +146,7 @@ async def _follow_logs(
 ) -> int:
     """Print the lines of a run, and those that come until nobody executes it any more."""
     async with open_journal(require_journal(settings)) as journal:
-        run = await find_run(journal, prefix)
+        run = await find_named_run(journal, prefix)
         read, shown = 0, NOTHING_SHOWN
         while True:
             found = await journal.read(partial(run_queries.find_row, run=run))

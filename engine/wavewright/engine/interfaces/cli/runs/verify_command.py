@@ -19,6 +19,7 @@ from wavewright.engine.interfaces.cli.common.arguments import (
     project_settings,
     require_journal,
 )
+from wavewright.engine.interfaces.cli.common.named_runs import find_named_run
 from wavewright.engine.interfaces.cli.common.output import (
     CommandError,
     instant_text,
@@ -27,7 +28,6 @@ from wavewright.engine.interfaces.cli.common.output import (
     unwritable,
     write_file,
 )
-from wavewright.engine.run.find_run import find_run
 from wavewright.engine.run.package import run_folder
 from wavewright.engine.run.receipts import (
     FORMAT,
@@ -110,7 +110,7 @@ def write_receipt(run: str | None, *, out: Path | None, key: Path | None) -> int
 
 async def _make_receipt(settings: Settings, run: str | None) -> RunReceipt:
     async with open_journal(require_journal(settings)) as journal:
-        known = await find_run(journal, run)
+        known = await find_named_run(journal, run)
         verified = await journal.read(partial(verify_run, run=known))
         if verified.breach is not None:
             raise CommandError(
@@ -122,9 +122,12 @@ async def _make_receipt(settings: Settings, run: str | None) -> RunReceipt:
 
 async def _verify_run(settings: Settings, prefix: str | None, output_format: str) -> int:
     async with open_journal(require_journal(settings)) as journal:
-        if prefix is None:
-            run = await find_run(journal, None)
-        else:
+        try:
+            run = await find_named_run(journal, prefix)
+        except RunNotFound:
+            if prefix is None:
+                raise
+            # It may have been removed; its head is kept.
             run = await journal.read(partial(find_verifiable_run, prefix=prefix))
         verified = await journal.read(partial(verify_run, run=run))
     heads = [("its package", head) for head in (_head_of_package(settings, run),) if head]

@@ -43,6 +43,7 @@ from wavewright.engine.interfaces.cli.project.project_checks import (
     settings_error,
 )
 from wavewright.engine.interfaces.view.people import TOKEN_VARIABLE, PageAccess
+from wavewright.engine.run.project.sound_part import sound_part
 from wavewright.engine.run.project.tools import all_tools, load_named_pack
 from wavewright.engine.service.bus.connection import read_address
 from wavewright.engine.service.bus.faults import BusError, BusMisconfigured
@@ -65,11 +66,8 @@ from wavewright.planner.ports.fallback_ladder import read_ladders
 from wavewright.planner.ports.model_port import ModelError
 from wavewright.reviewer.gates.judge import read_calibration
 from wavewright.tools.functions.errors import ToolDefinitionError
-from wavewright.tools.functions.user_tools import load_user_tools
 from wavewright.tools.models import check_models, model_configured
 from wavewright.tools.packs import PackError, pack_names
-from wavewright.tools.workers.named_agents import load_agents
-from wavewright.tools.workers.specs import load_workers
 
 _SETTINGS_ERRORS = (DocumentError, PlanError, ToolDefinitionError, PackError, TracingError)
 _NOT_STARTED = "the daemon cannot start"
@@ -159,7 +157,7 @@ def _settings_faults(
     yield from _errors_of(
         partial(check_daemon_settings, settings, is_address_reported=is_address_reported)
     )
-    tools = [*_tool_errors(settings), *_pack_errors(settings)]
+    tools = [*sound_part(settings)[1], *_pack_errors(settings)]
     # Each is valid by itself, but two may have the same name.
     yield from tools or _errors_of(partial(all_tools, settings))
     yield from _errors_of(partial(read_ladders, settings.ladders, settings.document))
@@ -193,16 +191,6 @@ def _with_start_code(error: WavewrightError) -> WavewrightError:
     if isinstance(error, JournalNotOpened) and not isinstance(error, JournalLocked):
         error.exit_code = exit_codes.MISUSE
     return error
-
-
-def _tool_errors(settings: Settings) -> Iterator[WavewrightError]:
-    for position, entry in enumerate(settings.tools):
-        yield from _errors_of(partial(load_user_tools, (entry,), settings.root, first=position))
-    for place in settings.workers:
-        if place.suffix or place.exists():
-            yield from _errors_of(partial(load_workers, (place,)))
-    for place in settings.agents:
-        yield from _errors_of(partial(load_agents, (place,)))
 
 
 def _pack_errors(settings: Settings) -> Iterator[WavewrightError]:
