@@ -1,4 +1,4 @@
-"""A pgbouncer of the tests' own in front of a database, which pools by transaction."""
+"""A pgbouncer of the tests' own in front of a database."""
 
 from __future__ import annotations
 
@@ -26,20 +26,24 @@ listen_addr = 127.0.0.1
 listen_port = {port}
 unix_socket_dir =
 auth_type = any
-pool_mode = transaction
+pool_mode = {mode}
 default_pool_size = {size}
 logfile = {home}/log
 """
 
 
 @contextmanager
-def pgbouncer(home: Path, database: str, *, size: int = 3) -> Generator[str]:
-    """Pool the connections to a database by transaction; yield its address through the pooler.
+def pgbouncer(
+    home: Path, database: str, *, size: int = 3, mode: str = "transaction"
+) -> Generator[str]:
+    """Pool the connections to a database, by transaction unless another mode is named; yield its
+    address through the pooler.
 
     Args:
         home: An empty folder.
         database: The database's address.
         size: Connections to the server, which all clients share.
+        mode: `session`, `transaction` or `statement`.
     """
     assert PROGRAM is not None
     parts, port = urlsplit(database), free_port()
@@ -50,6 +54,7 @@ def pgbouncer(home: Path, database: str, *, size: int = 3) -> Generator[str]:
             user=parts.username,
             port=port,
             size=size,
+            mode=mode,
             home=home,
         )
     )

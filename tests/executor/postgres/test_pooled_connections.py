@@ -13,7 +13,10 @@ from tests.support.pgbouncer import PROGRAM, pgbouncer
 from tests.support.postgres import PostgresServer
 from wavewright.engine.main import main
 from wavewright.executor.events.types import Noted, RunStarted
+from wavewright.executor.fleet.tables import LIVE_WORKERS, open_fleet_database
+from wavewright.executor.postgres.driver import display_url
 from wavewright.executor.postgres.journal import PostgresBudgetStore, PostgresJournal
+from wavewright.executor.store.errors import JournalNotOpened
 from wavewright.planner.ports.budgets import BudgetScope
 from wavewright.planner.types import RunId
 
@@ -74,6 +77,26 @@ async def test_nothing_that_was_set_is_left_behind_for_others(
 
     ((path,),) = postgres.fetch("SHOW search_path", pooled)
     assert path == '"$user", public'
+
+
+async def test_a_fleet_is_refused_where_the_pooler_shares_its_sessions(pooled: str) -> None:
+    with pytest.raises(JournalNotOpened, match="over which no fleet can listen") as refused:
+        async with open_fleet_database(pooled):
+            pass
+
+    assert refused.value.place == display_url(pooled)
+    assert "`pool_mode = session`" in str(refused.value.hint)
+
+
+async def test_a_fleet_works_through_a_pooler_that_gives_each_a_session(
+    postgres: PostgresServer,
+) -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="wavewright-pgbouncer-") as home,
+        pgbouncer(Path(home), postgres.database(), size=5, mode="session") as url,
+    ):
+        async with open_fleet_database(url) as database:
+            assert await database.fetch(LIVE_WORKERS, 10.0) == []
 
 
 async def test_a_direct_connection_keeps_its_prepared_statements(

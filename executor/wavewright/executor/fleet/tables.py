@@ -13,6 +13,7 @@ Writes wait for a database that is away, and what comes while one is under way i
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -338,11 +339,36 @@ async def open_fleet_database(url: str) -> AsyncGenerator[FleetDatabase]:
             unreachable_error(error, place) if lost else explain_opening(error, place)
         ) from error
     try:
+        await _refuse_shared_sessions(pool, display_url(url))
         async with pool.acquire() as connection:
             await _prepare_tables(connection, display_url(url))
         yield FleetDatabase(pool, url)
     finally:
         pool.terminate()
+
+
+async def _refuse_shared_sessions(pool: Pool, place: str) -> None:
+    """Refuse a pooler that gives each transaction another connection: no notice comes over one, and
+    calls would fail by what others have prepared there.
+
+    It shows by a setting of one connection that another one has.
+    """
+    token = secrets.token_hex(8)
+    try:
+        async with pool.acquire() as one, pool.acquire() as another:
+            await one.execute(f"SET wavewright.session TO '{token}'")
+            told = await another.execute(
+                f"SELECT 1 WHERE current_setting('wavewright.session', true) = '{token}'"
+            )
+    except DRIVER_ERRORS as error:
+        raise explain_opening(error, place) from error
+    if told == "SELECT 1":
+        raise JournalNotOpened(
+            "a connection pooler shares its sessions, over which no fleet can listen",
+            place=place,
+            hint="have the pooler give each connection a session of its own (pgbouncer:"
+            " `pool_mode = session`), or name the server's own address",
+        )
 
 
 async def _use_indexes(connection: AnyConnection) -> None:
