@@ -29,7 +29,7 @@ from benchmarks.engine import NOW
 from benchmarks.measure import show_table
 from wavewright.config.sections import ModelsSection
 from wavewright.config.settings import Settings, load_settings
-from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.executor.run.execution import Execution, execute
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Limits, Plan

@@ -17,7 +17,7 @@ from urllib.request import urlopen
 import pytest
 
 from wavewright.config.settings import load_settings
-from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.planner.ports.model_port import ModelClient
 from wavewright.tools.models import open_models
 

@@ -12,7 +12,7 @@ from wavewright.config.sections import BudgetsSection, ModelsSection
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.rehearsal.fake_model.request import Wire
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
-from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.planner.ports.budgets import BudgetScope, Spend
 from wavewright.planner.ports.model_port import ModelCall, ModelClient, ModelUse
 from wavewright.planner.types import RunId

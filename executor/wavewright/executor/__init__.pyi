@@ -1,4 +1,4 @@
-from .budgets.stores import (
+from .budgets.memory import (
     MemoryBudgetStore as MemoryBudgetStore,
 )
 from .events.codec import (

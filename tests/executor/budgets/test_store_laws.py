@@ -26,7 +26,7 @@ from tests.crash.run_size import volume
 from tests.support.postgres import PostgresServer
 from wavewright.config.sections import BudgetSettings, BudgetsSection
 from wavewright.executor.budgets.limits import FINISHING_ROLES, BudgetLimits, Reserve, Settle
-from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.executor.budgets.tables import BudgetTables
 from wavewright.executor.postgres.journal import PostgresBudgetDatabase
 from wavewright.executor.sqlite.journal import SqliteBudgetDatabase

@@ -19,7 +19,7 @@ from anyio import wait_all_tasks_blocked
 from tests.support.postgres import PostgresServer
 from wavewright.config.sections import BudgetSettings, BudgetsSection
 from wavewright.executor.budgets.limits import CALL_HISTORY_SIZE
-from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.executor.postgres.journal import PostgresBudgetStore
 from wavewright.executor.sqlite.journal import SqliteBudgetStore
 from wavewright.executor.store.errors import JournalError

@@ -22,9 +22,8 @@ from wavewright.executor.events.codec import encode
 from wavewright.executor.events.types import Event, Noted
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.sqlite.journal import SqliteJournal
-from wavewright.executor.store.chain import first_hash, next_hash
 from wavewright.executor.store.errors import EventDamaged
-from wavewright.executor.store.journal import Journal, MemoryJournal, RunHead
+from wavewright.executor.store.journal import Journal, MemoryJournal, RunHead, first_hash, next_hash
 from wavewright.executor.store.retention import RunRemoval, remove_groups
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.store.verification import Breach, VerifiedRun, verify_run

@@ -21,7 +21,7 @@ from wavewright.config.sections import CassetteMode
 from wavewright.engine.rehearsal.fake_model.replies import failing, structured
 from wavewright.engine.rehearsal.fake_model.request import WIRES, Wire
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
-from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.goal_schema import goal_patch_schema, goal_plan_schema
 from wavewright.planner.planning.prompt import emit_schema

@@ -12,7 +12,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from tests.support.served_models import question
 from wavewright.config.sections import ModelsSection
 from wavewright.config.settings import Settings
-from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.planner.ports.model_port import ModelError
 from wavewright.tools.models import ModelConfigError, check_models, open_models
 from wavewright.tools.models.endpoints import NO_KEY, find_endpoint

@@ -11,7 +11,7 @@ import pytest
 from tests.support.served_models import RUN, Asking, question, settings_for
 from wavewright.engine.rehearsal.fake_model.replies import calling_tool
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
-from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.executor.events.types import AnswerKept
 from wavewright.executor.run.kept_answers import JournalReplayCache
 from wavewright.executor.store.journal import MemoryJournal

@@ -26,7 +26,7 @@ from wavewright.engine.rehearsal.fake_model.replies import (
     with_usage,
 )
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
-from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import BudgetScope, Spend
 from wavewright.planner.ports.model_port import LoopLimits, ModelError, ModelUse

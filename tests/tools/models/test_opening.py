@@ -12,7 +12,7 @@ from wavewright.config.settings import load_settings
 from wavewright.engine.rehearsal.fake_model.replies import structured
 from wavewright.engine.rehearsal.fake_model.request import WIRES, Wire
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
-from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelError
 from wavewright.planner.types import JsonSchema
 from wavewright.tools.models import ModelConfigError, open_models

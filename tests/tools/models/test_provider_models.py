@@ -22,7 +22,7 @@ from wavewright.engine.rehearsal.fake_model.replies import (
 )
 from wavewright.engine.rehearsal.fake_model.request import WIRES, Wire
 from wavewright.engine.rehearsal.fake_model.server import API_KEY, FakeModelServer
-from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.planner.ports.model_port import ModelError, ModelUse, NamedCall, Turn
 from wavewright.planner.types import Json, JsonSchema
 from wavewright.tools.models import open_models

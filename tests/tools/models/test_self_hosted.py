@@ -10,7 +10,7 @@ from tests.support.served_models import question
 from wavewright.config.settings import load_settings
 from wavewright.engine.rehearsal.fake_model.replies import Reply
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
-from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelError
 from wavewright.tools.models import open_models
 from wavewright.tools.models.endpoints import SELF_HOSTED

@@ -14,7 +14,7 @@ import pytest
 
 from tests.tools.calling import request
 from tests.tools.scripted_models import MODEL, Script, ScriptedModels, answer_of, project, serving
-from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.fallback_ladder import (
     FallbackFailure,

@@ -18,9 +18,9 @@ from wavewright.executor.events.types import RunStarted
 from wavewright.executor.postgres.driver import Connection, PostgresTransaction
 from wavewright.executor.postgres.session import AlreadyCommitted
 from wavewright.executor.postgres.transaction import PostgresStoreTransaction
-from wavewright.executor.store.chain import next_hash
 from wavewright.executor.store.entries import AppendEntry
 from wavewright.executor.store.errors import JournalError
+from wavewright.executor.store.journal import next_hash
 from wavewright.executor.store.leases import HeldLease
 from wavewright.executor.store.transaction import (
     Alongside,

@@ -15,8 +15,8 @@ from typing import ClassVar, Final, cast
 
 from wavewright.executor.events.json_values import storable_text, storable_value
 from wavewright.executor.postgres.driver import Connection, is_pooled
-from wavewright.executor.store.chain import first_hash
 from wavewright.executor.store.errors import RunLost
+from wavewright.executor.store.journal import first_hash
 from wavewright.executor.store.leases import (
     HeldLease,
     LeaseProbe,

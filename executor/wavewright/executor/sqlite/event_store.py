@@ -27,9 +27,9 @@ from wavewright.executor.sqlite.transaction import (
     SqliteStoreTransaction,
 )
 from wavewright.executor.store import run_queries
-from wavewright.executor.store.chain import next_hash
 from wavewright.executor.store.entries import AppendEntry
 from wavewright.executor.store.errors import JournalError, JournalNotWritten
+from wavewright.executor.store.journal import next_hash
 from wavewright.executor.store.leases import (
     LEASE_SECONDS,
     HeldLease,

@@ -21,9 +21,8 @@ from wavewright.executor.events.types import Event
 from wavewright.executor.sqlite.database import SqliteTransaction, open_journal_file
 from wavewright.executor.sqlite.errors import explained
 from wavewright.executor.store import run_queries
-from wavewright.executor.store.chain import first_hash
 from wavewright.executor.store.errors import JournalError
-from wavewright.executor.store.journal import RunRow, StoredOutput
+from wavewright.executor.store.journal import RunRow, StoredOutput, first_hash
 from wavewright.executor.store.leases import (
     LEASE_SECONDS,
     HeldLease,

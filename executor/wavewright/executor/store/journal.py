@@ -1,8 +1,15 @@
-"""The journal's port, an implementation in memory, and run ids.
+"""The journal's port, an implementation in memory, the hash chain of events, and run ids.
 
 A *journal* keeps the events of every run in the order of their appends. `load` always returns a
 prefix of what was appended: after a failed append every later append to that run fails, until the
 run is opened again. `MemoryJournal` gives the same guarantees for as long as the process lives.
+
+The *hash chain* shows what was changed or cut afterwards. The hash of an event is the SHA-256 of the
+hash before it, the event's kind and its text, as both stand in the journal; before the first event
+stands the hash of the run's id. The hash of the last event, with the number of events, is the run's
+*head*. It is stored apart from the events, so that a cut is seen as well, and goes into packages and
+receipts, so that a journal which was rewritten as a whole is seen by who has one of these.
+`docs/explanation/trust.md` says what this shows, and what it does not.
 
 A *run id* is the time of creation and six random characters, `20261121-231907-3f2a7c`: ids sort by
 time, and the tail is enough to name a run. A prefix of either part that fits several runs is
@@ -16,6 +23,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, TypeAlias
 
@@ -30,7 +38,6 @@ from wavewright.executor.events.types import (
     RunStarted,
     StepFinished,
 )
-from wavewright.executor.store.chain import first_hash, next_hash
 from wavewright.executor.store.errors import RunBusy, RunNotFound
 from wavewright.planner.types import Json, RunId, StepId, StepKey
 
@@ -81,6 +88,17 @@ class RunRow:
     """
     usd: float = 0.0
     """What they cost, as far as prices are known."""
+
+
+def first_hash(run: RunId) -> bytes:
+    """Return what stands before the first event of a run in its hash chain."""
+    return sha256(run.encode("utf-8", "surrogatepass")).digest()
+
+
+def next_hash(before: bytes, kind: str, body: str) -> bytes:
+    """Return the hash of an event, given the hash before it, its kind and its text in ASCII."""
+    # A kind holds no line break, so no two pairs of kind and text give the same bytes.
+    return sha256(b"%b%b\n%b" % (before, kind.encode(), body.encode("ascii"))).digest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from typing import Final
 
 from wavewright.executor.events.state import step_ids
 from wavewright.executor.events.types import Event
-from wavewright.executor.store.chain import first_hash
 from wavewright.executor.store.entries import goal_label
 from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.journal import (
@@ -25,6 +24,7 @@ from wavewright.executor.store.journal import (
     RunHead,
     RunRow,
     StoredOutput,
+    first_hash,
     match_run,
     reusable_output,
     run_status,

@@ -14,13 +14,14 @@ from typing import Final, Literal, TypeAlias
 from wavewright.executor.events.codec import CodecError, decode
 from wavewright.executor.events.json_values import storable_text
 from wavewright.executor.events.types import Event, RunStarted
-from wavewright.executor.store.chain import first_hash, next_hash
 from wavewright.executor.store.entries import EventRow, event_row
 from wavewright.executor.store.errors import RunNotFound
 from wavewright.executor.store.journal import (
     ENDED_STATUSES,
     RunHead,
+    first_hash,
     match_run,
+    next_hash,
     summarize_run,
 )
 from wavewright.executor.store.transaction import Row, StoreTransaction

@@ -11,7 +11,7 @@ reservation does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -152,6 +152,15 @@ class RemainingBudget:
     """Time of model calls."""
     spent: Spend = field(default_factory=Spend)
     """What was spent of it or is reserved."""
+
+    def bounds(self) -> Iterator[tuple[str, float, float]]:
+        """Yield each measure that the budget bounds (`calls`, `tokens`, `usd`, `seconds`), what is
+        left of it and what was spent.
+        """
+        for measure in ("calls", "tokens", "usd", "seconds"):
+            left: float | None = getattr(self, measure)
+            if left is not None:
+                yield measure, left, getattr(self.spent, measure)
 
 
 @dataclass(frozen=True, slots=True)

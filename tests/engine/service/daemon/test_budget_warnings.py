@@ -15,7 +15,7 @@ from wavewright.engine.service.daemon.budgets import (
     DailyBudget,
 )
 from wavewright.engine.service.operations.logs import StructuredLog
-from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import BudgetScope, Spend
 from wavewright.planner.ports.model_port import ModelUse

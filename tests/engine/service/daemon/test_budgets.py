@@ -24,7 +24,7 @@ from wavewright.engine.service.daemon.budgets import (
 )
 from wavewright.engine.service.messages.models import JobRequest
 from wavewright.engine.service.operations.logs import StructuredLog
-from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.executor.run.ports import DrainSignal
 from wavewright.planner.ports.budgets import BudgetExceeded, BudgetScope, CallDeferred, Spend
 from wavewright.planner.ports.model_port import ModelUse

@@ -16,7 +16,7 @@ make another job. Its state is that of any job: the job store and the journal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -147,10 +147,7 @@ class DailyBudget:
 async def is_daily_budget_spent(budget_store: InspectableBudgetStore) -> bool:
     """Whether the day's budget is spent already, by daemons and runs before this one."""
     left = (await budget_store.left(BudgetScope())).day
-    return any(
-        bound is not None and bound <= 0
-        for bound in (left.calls, left.tokens, left.usd, left.seconds)
-    )
+    return any(remaining <= 0 for _, remaining, _ in left.bounds())
 
 
 def format_instant(at: float) -> str:
@@ -287,17 +284,12 @@ def _unspent(left: RemainingBudget) -> RemainingBudget:
 
 
 def _has_room(left: RemainingBudget, amount: Spend) -> bool:
-    bounds = (
-        (left.calls, amount.calls),
-        (left.tokens, amount.tokens),
-        (left.usd, amount.usd),
-        (left.seconds, amount.seconds),
-    )
-    # An unknown price is not finite.
-    return all(
-        bound is None or (isfinite(asked) and asked <= bound + _ROUNDING_TOLERANCE)
-        for bound, asked in bounds
-    )
+    for measure, remaining, _ in left.bounds():
+        asked: float = getattr(amount, measure)
+        # An unknown price is not finite.
+        if not isfinite(asked) or asked > remaining + _ROUNDING_TOLERANCE:
+            return False
+    return True
 
 
 NEARLY_SPENT_SHARE: Final = 0.1
@@ -323,8 +315,10 @@ class BudgetWarnings:
             ("job", scope.job or "", allowance.job),
             ("day", today, allowance.day),
         ):
-            for unit, used, remaining in _nearly_spent(left):
-                budget = (f"{kind} {unit}", owner)
+            for measure, remaining, used in left.bounds():
+                if remaining > NEARLY_SPENT_SHARE * (used + remaining):
+                    continue
+                budget = (f"{kind} {measure}", owner)
                 if budget not in self._warned:
                     self._log.write(
                         "budget_warning",
@@ -341,20 +335,6 @@ class BudgetWarnings:
         self._warned[budget] = None
         if len(self._warned) > MAX_WARNED:
             del self._warned[next(iter(self._warned))]
-
-
-def _nearly_spent(left: RemainingBudget) -> Iterator[tuple[str, float, float]]:
-    """Yield unit, used amount and remaining amount of every limit that is nearly reached."""
-    spent = left.spent
-    bounds: tuple[tuple[str, float, float | None], ...] = (
-        ("calls", spent.calls, left.calls),
-        ("tokens", spent.tokens, left.tokens),
-        ("usd", spent.usd, left.usd),
-        ("seconds", spent.seconds, left.seconds),
-    )
-    for unit, used, remaining in bounds:
-        if remaining is not None and remaining <= NEARLY_SPENT_SHARE * (used + remaining):
-            yield unit, used, remaining
 
 
 STANDING: Final = "standing_job"

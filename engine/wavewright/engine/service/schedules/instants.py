@@ -47,8 +47,6 @@ def _each_instant(cron: str, after: float, place: zoneinfo.ZoneInfo) -> Iterator
 
     Between two changes of the clocks time is even, so it is looked for in one stretch after another.
     """
-    from cronsim import CronSim
-
     first = math.floor(after) + 1
     while True:
         offset, last = _offset(place, first), first

@@ -45,7 +45,7 @@ from wavewright.engine.run.project.templates import template_names
 from wavewright.engine.run.project.tools import all_tools
 from wavewright.engine.run.project.used_packs import PackUse, pack_use
 from wavewright.engine.run.version import __version__
-from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.executor.store.errors import JournalError
 from wavewright.executor.stores import budget_store_of, place_of_journal
 from wavewright.planner.diagnostics.diagnostic import PlanError, counted

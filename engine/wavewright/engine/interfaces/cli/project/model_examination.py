@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.project.project_checks import DoctorFinding
-from wavewright.executor.budgets.stores import MemoryBudgetStore
+from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.planner import make_plan
