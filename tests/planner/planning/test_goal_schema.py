@@ -16,10 +16,9 @@ from wavewright.planner.planning.goal_schema import (
     without_absent_arguments,
 )
 from wavewright.planner.planning.plan_stream import PlanStream, startable_steps
-from wavewright.planner.planning.prompt import emit_schema
+from wavewright.planner.planning.prompt import emit_schema, patch_schema
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
-from wavewright.reviewer.recovery.boundary import patch_schema
 
 pytestmark = pytest.mark.anyio
 

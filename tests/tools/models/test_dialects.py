@@ -24,11 +24,10 @@ from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.goal_schema import goal_patch_schema, goal_plan_schema
-from wavewright.planner.planning.prompt import emit_schema
+from wavewright.planner.planning.prompt import emit_schema, patch_schema
 from wavewright.planner.ports.model_port import ModelCall, ModelClient
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonSchema, StepId, as_list, as_object
-from wavewright.reviewer.recovery.boundary import patch_schema
 from wavewright.tools.models import open_models
 from wavewright.tools.models.cassette.errors import CassetteMiss
 from wavewright.tools.models.dialects import (

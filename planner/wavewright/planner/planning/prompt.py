@@ -1,4 +1,4 @@
-"""The prompts of the planner, and the JSON Schema of its answer.
+"""The prompts of the planner, and the JSON Schemas of its answer and of a recovery planner's.
 
 Prompts are templates that a project can replace. Data from outside (inputs, answers) is passed as
 values, and long values are shortened, because a plan refers to them.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, get_args
 
@@ -98,6 +98,46 @@ def emit_schema(
     return _object_schema(properties)
 
 
+def patch_schema(tools: Sequence[str], steps: Iterable[StepId]) -> JsonSchema:
+    """Return the schema of a recovery planner's answer.
+
+    Args:
+        tools: Names of the tools that the goal allows, in the order of the prompt.
+        steps: Ids of the plan's steps.
+    """
+    superseding: JsonObject = {
+        "id": _text_schema("A new id; for replace the id of the replaced step."),
+        "supersedes": {
+            "type": "string",
+            "enum": [*steps],
+            "description": "For add: the finished step whose readers read this one instead.",
+        },
+        "only": {
+            "type": "string",
+            "enum": ["failed"],
+            "description": "With supersedes of a for_each step: only its failed items are called again.",
+        },
+    }
+    step = _object_schema({**_step_fields(tools), **superseding}, "id", "tool", "params")
+    op = _object_schema(
+        {
+            "op": {"type": "string", "enum": ["add", "replace", "remove", "rewire"]},
+            "step": step,
+            "id": _text_schema("For remove and rewire: the id of the step."),
+            "depends_on": _list_schema({"type": "string"}, "For rewire."),
+        },
+        "op",
+    )
+    return _object_schema(
+        {
+            "reason": _text_schema("Why the plan should change, shown when the patch is approved."),
+            "ops": {"type": "array", "items": op},
+            "expect": _list_schema({"type": "string"}, "Gates that should pass then."),
+            "cannot_plan": _text_schema("Instead of ops: why no change of the plan would fix it."),
+        }
+    )
+
+
 def _step_schema(
     tools: Sequence[str], sub_plans: Sequence[str], dispatched: Sequence[str]
 ) -> JsonSchema:
@@ -125,33 +165,36 @@ def _step_schema(
             description="With a sub-plan: runs it again until its result is good enough.",
         )
     return _object_schema(
-        {
-            "why": _text_schema("One line: what the goal needs this step for."),
-            "id": _text_schema("A short word, such as prices: letters, digits and underscores."),
-            "tool": {"type": "string", "enum": [*tools], "description": "The tool to call."},
-            "params": {
-                "type": "object",
-                "description": "Arguments; strings may hold ${…} references.",
-            },
-            "for_each": {
-                "description": "A ${…} reference to a list, or a list: the step runs once an item.",
-                "anyOf": [{"type": "string"}, {"type": "array", "items": {}}],
-            },
-            "when": _text_schema("A condition (CEL); where it is false the step is skipped."),
-            "depends_on": _list_schema(
-                {"type": "string"}, "Ids of steps to wait for that no reference names."
-            ),
-            "optional": {
-                "type": "boolean",
-                "description": "Whether the plan may go on if the step fails.",
-            },
-            **calls_plans,
-            **asks_data,
-        },
+        {**_step_fields(tools), **calls_plans, **asks_data},
         "id",
         *(() if sub_plans or asks_data else ("tool",)),
         *(() if asks_data else ("params",)),
     )
+
+
+def _step_fields(tools: Sequence[str]) -> JsonObject:
+    """Return the fields of a step that calls a tool."""
+    return {
+        "why": _text_schema("One line: what the goal needs this step for."),
+        "id": _text_schema("A short word, such as prices: letters, digits and underscores."),
+        "tool": {"type": "string", "enum": [*tools], "description": "The tool to call."},
+        "params": {
+            "type": "object",
+            "description": "Arguments; strings may hold ${…} references.",
+        },
+        "for_each": {
+            "description": "A ${…} reference to a list, or a list: the step runs once an item.",
+            "anyOf": [{"type": "string"}, {"type": "array", "items": {}}],
+        },
+        "when": _text_schema("A condition (CEL); where it is false the step is skipped."),
+        "depends_on": _list_schema(
+            {"type": "string"}, "Ids of steps to wait for that no reference names."
+        ),
+        "optional": {
+            "type": "boolean",
+            "description": "Whether the plan may go on if the step fails.",
+        },
+    }
 
 
 def _ask_schema() -> JsonObject:

@@ -13,7 +13,7 @@ reading.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Literal, TypeAlias
@@ -46,7 +46,6 @@ from wavewright.planner.types import (
     GateKind,
     Json,
     JsonObject,
-    JsonSchema,
     StepId,
 )
 from wavewright.reviewer.records import Action, DemandKind, ReviewResult
@@ -325,68 +324,6 @@ def bind_patch(document: Document, plan: Plan) -> PlanPatch:
     )
 
 
-def patch_schema(tools: Sequence[str], steps: Collection[StepId]) -> JsonSchema:
-    """Return the JSON Schema of a recovery planner's answer: tools of the goal only, and no field
-    for policy.
-    """
-    step = _object_schema(
-        {
-            "why": _text_schema("One line: why this step is needed."),
-            "id": _text_schema("A new id; for replace the id of the replaced step."),
-            "tool": {"type": "string", "enum": [*tools]},
-            "params": {
-                "type": "object",
-                "description": "Arguments; strings may hold ${…} references.",
-            },
-            "for_each": {
-                "description": "A ${…} reference to a list, or a list: the step runs once per item.",
-                "anyOf": [{"type": "string"}, {"type": "array", "items": {}}],
-            },
-            "when": _text_schema("A condition (CEL)."),
-            "depends_on": {"type": "array", "items": {"type": "string"}},
-            "optional": {"type": "boolean"},
-            "supersedes": {
-                "type": "string",
-                "enum": [*steps],
-                "description": "For add: the finished step whose readers read this one instead.",
-            },
-            "only": {
-                "type": "string",
-                "enum": ["failed"],
-                "description": "With supersedes of a for_each step: only its failed items are called again.",
-            },
-        },
-        "id",
-        "tool",
-        "params",
-    )
-    op = _object_schema(
-        {
-            "op": {"type": "string", "enum": ["add", "replace", "remove", "rewire"]},
-            "step": step,
-            "id": _text_schema("For remove and rewire: the id of the step."),
-            "depends_on": {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "For rewire.",
-            },
-        },
-        "op",
-    )
-    return _object_schema(
-        {
-            "reason": _text_schema("Why the plan should change, shown when the patch is approved."),
-            "ops": {"type": "array", "items": op},
-            "expect": {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "Gates that should pass then.",
-            },
-            "cannot_plan": _text_schema("Instead of ops: why no change of the plan would fix it."),
-        }
-    )
-
-
 def _patch_op(op: _EmittedOp, plan: Plan) -> PatchOp:
     if not isinstance(op, _StepOp):
         return op
@@ -473,12 +410,3 @@ def _canonical_names(step: JsonObject) -> JsonObject:
     if len(set(names.values())) < len(names):
         return step
     return {names[name]: entry for name, entry in step.items()}
-
-
-def _object_schema(properties: JsonObject, *required: str) -> JsonSchema:
-    schema: JsonSchema = {"type": "object", "properties": properties, "additionalProperties": False}
-    return {**schema, "required": [*required]} if required else schema
-
-
-def _text_schema(description: str) -> JsonSchema:
-    return {"type": "string", "description": description}

@@ -22,6 +22,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import ASK_MODEL, AddStep, Plan, PlanPatch, ReplaceStep
 from wavewright.planner.language.signatures import ToolSignature, is_feedback_input
 from wavewright.planner.planning.goal_schema import goal_patch_schema, without_absent_arguments
+from wavewright.planner.planning.prompt import patch_schema
 from wavewright.planner.planning.tool_descriptions import tool_entries
 from wavewright.planner.plans.patch_evidence import idle_step_faults
 from wavewright.planner.plans.patches import PatchCheck, check_patch
@@ -51,7 +52,6 @@ from wavewright.reviewer.recovery.boundary import (
     FeedbackView,
     RecoveryView,
     bind_patch,
-    patch_schema,
     view_for_recovery,
 )
 from wavewright.reviewer.recovery.feedback import feedback_input
