@@ -261,8 +261,9 @@ def _prompt_length(call: ModelCall) -> int:
     return len(call.prompt) + sum(len(turn.answer) + len(turn.reply) for turn in call.turns)
 
 
-async def rung_seconds(asking: Asking, rung: Rung, call: ModelCall) -> float | None:
-    """Return the seconds that a rung may take for a question; None if the rung has no clock.
+async def rung_seconds(asking: Asking, rung: Rung, *calls: ModelCall) -> float | None:
+    """Return the seconds that a rung may take for questions to one model, asked side by side; None
+    if the rung has no clock.
 
     Raises:
         ModelError: the call's preference names no model.
@@ -271,6 +272,8 @@ async def rung_seconds(asking: Asking, rung: Rung, call: ModelCall) -> float | N
         return None
     past: Sequence[float] = ()
     if asking.history is not None and asking.models is not None:
-        model = asking.models.choose(call.preference, call.role).model
-        past = await asking.history.past_seconds(model, call.role)
-    return rung_timeout(rung.clock, len(call.instructions) + _prompt_length(call), past)
+        first = calls[0]
+        model = asking.models.choose(first.preference, first.role).model
+        past = await asking.history.past_seconds(model, first.role)
+    chars = sum(len(call.instructions) + _prompt_length(call) for call in calls)
+    return rung_timeout(rung.clock, chars, past)

@@ -119,9 +119,8 @@ class ServerKnowledge:
             found = await probe(self.endpoint, self.model)
             if found is None:
                 return "native"
-            self._keep(
-                replace_known(known, mode=found.mode, has_failed=found.has_failed, at=time.time())
-            )
+            mode = {"mode": found.mode, "has_failed": found.has_failed, "at": time.time()}
+            self._keep(known.model_copy(update=mode))
             return found.mode
 
     def measure(self, read: int, read_seconds: float, written: int, written_seconds: float) -> None:
@@ -131,12 +130,11 @@ class ServerKnowledge:
         reading, writing = read / read_seconds, (written - 1) / written_seconds
         known = self.known
         is_new = known.read_per_second is None
-        # A question of which a part was read before is no measure of a slower one.
-        self._known = replace_known(
-            known,
-            read_per_second=reading if is_new else min(reading, 1.2 * (known.read_per_second or 1)),
-            written_per_second=writing,
-        )
+        if known.read_per_second is not None:
+            # A question of which a part was read before is no measure of a slower one.
+            reading = min(reading, 1.2 * known.read_per_second)
+        pace = {"read_per_second": reading, "written_per_second": writing}
+        self._known = known.model_copy(update=pace)
         if is_new:
             self._keep(self._known)
 
@@ -146,11 +144,6 @@ class ServerKnowledge:
         servers.pop(_key(self.endpoint), None)
         servers[_key(self.endpoint)] = known
         _write(dict([*servers.items()][-MAX_KEPT:]))
-
-
-def replace_known(known: KnownServer, **changes: object) -> KnownServer:
-    """Return what is known with changes."""
-    return known.model_copy(update=changes)
 
 
 class ProbedMode(NamedTuple):

@@ -232,7 +232,6 @@ class NamedAgent:
             text = services.prompts.render(spec.prompt, inputs=values)
         except PromptError as error:
             raise ToolError(f"agent {spec.name!r}: {error}", hint=error.hint) from error
-        is_auto = spec.model_preference == "auto"
         return AgentTask(
             text,
             name=spec.name,
@@ -240,8 +239,8 @@ class NamedAgent:
             schema=spec.output_schema,
             retries=spec.retries,
             max_tokens=spec.answer_tokens(services),
-            preference=services.preference if is_auto else spec.model_preference,
-            thinking=spec.thinking_level or services.thinking,
+            preference=services.preference_of(spec),
+            thinking=services.thinking_of(spec),
         )
 
 

@@ -16,14 +16,13 @@ import anyio
 import anyio.to_thread
 
 from wavewright.planner.planning.non_plan_answers import read_whole_calls
+from wavewright.planner.ports.conversation import rung_seconds
 from wavewright.planner.ports.fallback_ladder import (
     FallbackFailure,
     FallbackResult,
     FallbackStrategy,
     Rung,
-    RungTimeout,
     run_ladder,
-    rung_timeout,
 )
 from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelError
 from wavewright.planner.ports.truncation import prompt_size, truncate
@@ -69,9 +68,6 @@ class CallsNotRead(LogEvent):
 
     calls: str
     """Their names, by commas."""
-
-
-_CLOCK = RungTimeout()
 
 
 @dataclass(slots=True)
@@ -124,7 +120,10 @@ class WorkerRun:
         try:
             inputs, notes = await self._shown_inputs()
             questions = self._calls(inputs, notes, self.spec.max_input_chars)
-            ending = await self._model_deadline(rung, questions)
+            # Its time is up before the step's is, so that the next rung has its turn.
+            seconds = await rung_seconds(self.services.asking(WORKER_LADDER), rung, *questions)
+            most = 0.9 * self.spec.timeout
+            ending = Deadline(most if seconds is None else min(seconds, most))
         except ModelError as error:
             self.error = error
             return FallbackFailure(str(error), is_outage=True)
@@ -362,8 +361,8 @@ class WorkerRun:
             ),
             schema=schema,
             schema_name=spec.name,
-            preference=preference_of(spec, services),
-            thinking=spec.thinking_level or services.thinking,
+            preference=services.preference_of(spec),
+            thinking=services.thinking_of(spec),
             max_tokens=services.answer_tokens(spec.token_share),
             rung="agent",
             run=call.run,
@@ -371,19 +370,6 @@ class WorkerRun:
             step=call.step,
             index=call.index,
             budget=call.budget,
-        )
-
-    async def _model_deadline(self, rung: Rung, questions: Sequence[ModelCall]) -> Deadline:
-        """Return when the model's time is up: before the step's is, so that the next rung has its
-        turn.
-        """
-        models, history = self.services.models, self.services.budget_store
-        assert models is not None
-        model = models.choose(preference_of(self.spec, self.services), "worker").model
-        past = () if history is None else await history.past_seconds(model, "worker")
-        chars = sum(len(call.prompt) for call in questions)
-        return Deadline(
-            min(rung_timeout(rung.clock or _CLOCK, chars, past), 0.9 * self.spec.timeout)
         )
 
     def _answer_schema(self) -> JsonSchema | None:
@@ -395,11 +381,6 @@ class WorkerRun:
         if self.spec.writes:
             return only_fields(self.spec.output_schema, self.spec.writes, all_required=True)
         return without_method(self.spec.output_schema)
-
-
-def preference_of(spec: WorkerSpec, services: Services) -> str:
-    """Return the worker's own model preference, or the goal's."""
-    return services.preference if spec.model_preference == "auto" else spec.model_preference
 
 
 def prompt_value(value: Json, name: str) -> object:

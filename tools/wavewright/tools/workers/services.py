@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wavewright.planner.ports.fallback_ladder import Ladder, RungRecord
     from wavewright.planner.ports.model_port import ModelClient, ModelError
     from wavewright.prompts import Prompts
+    from wavewright.tools.workers.specs import PromptedSpec
 
 
 WORKER_LADDER = "worker"
@@ -102,6 +103,14 @@ class Services:
             ladder=self.ladder(ladder),
             history=self.budget_store,
         )
+
+    def preference_of(self, spec: PromptedSpec) -> str:
+        """Return the model preference of a worker or an agent, or else the goal's."""
+        return self.preference if spec.model_preference == "auto" else spec.model_preference
+
+    def thinking_of(self, spec: PromptedSpec) -> ThinkingLevel:
+        """Return the thinking level of a worker or an agent, or else the goal's."""
+        return spec.thinking_level or self.thinking
 
     def answer_tokens(self, share: float) -> int:
         """Return the ceiling of an answer that may take this share of the workers' tokens."""
