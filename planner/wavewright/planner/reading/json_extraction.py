@@ -90,6 +90,7 @@ class JsonMatch:
 class BrokenJson:
     """Text that begins like a JSON value and is none."""
 
+    start: int
     fault: DocumentFault
     faults: tuple[DocumentFault, ...]
     """Faults before that place."""
@@ -107,8 +108,6 @@ class AnswerJson:
     """Where reasoning begins."""
     broken: DocumentFault | None = None
     """Why the last broken value could not be read; it holds no part of a plan."""
-    read_until: int = 0
-    """How far that value was read."""
 
 
 def parse_answer(source: Source, max_depth: int) -> AnswerJson:
@@ -119,36 +118,54 @@ def parse_answer(source: Source, max_depth: int) -> AnswerJson:
             deeply.
     """
     answer = AnswerJson([], [])
-    for attempt, start in enumerate(_value_starts(source, answer)):
-        if attempt == MAX_VALUES:
+    values = _values_in(source, max_depth, answer.reasoning_starts, looks_inside_broken=False)
+    for number, read in enumerate(values):
+        if number == MAX_VALUES:
             message = f"the answer holds more than {MAX_VALUES} pieces of JSON"
-            raise DocumentError(
-                source, (DocumentFault("not_json", message, Span(start, start + 1)),)
-            )
-        _read_next(source, start, max_depth, answer)
+            place = Span(read.start, read.start + 1)
+            raise DocumentError(source, (DocumentFault("not_json", message, place),))
+        if isinstance(read, BrokenJson):
+            if read.fault.kind == "too_deep" or _is_broken_plan(source.text, read):
+                raise DocumentError(source, (*read.faults, read.fault))
+            answer.broken = read.fault
+            continue
+        if read.resembles_plan:
+            _check_surroundings(source, read)
+        answer.matches.append(read)
     return answer
 
 
-def _value_starts(source: Source, answer: AnswerJson) -> Iterator[int]:
-    """Yield where values may begin, after what was read already and outside of reasoning."""
-    first = first_start(source.text)
-    if first is not None:
-        yield first
-    position = _next_position(answer)
-    while (start := next_start(source, position, answer.reasoning_starts)) is not None:
-        yield start
-        position = max(start + 1, _next_position(answer))
+def _values_in(
+    source: Source, max_depth: int, thoughts: list[int], *, looks_inside_broken: bool
+) -> Iterator[JsonMatch | BrokenJson]:
+    """Yield what begins like a value, outside of reasoning, whose places are added to `thoughts`.
 
+    Behind a broken value comes what is inside of it, or what follows it.
 
-def first_start(text: str) -> int | None:
-    """Return the position of a value at the start of the answer; it is read whatever its first key
-    is.
+    Raises:
+        DocumentError: the text ends inside its reasoning.
     """
-    first = _FIRST.match(text)
-    return None if first is None else first.end()
+    # What stands at the very beginning is read whatever its first key is.
+    first = _FIRST.match(source.text)
+    start = None if first is None else first.end()
+    position = 0
+    while True:
+        if start is None:
+            start = _next_start(source, position, thoughts)
+        if start is None:
+            return
+        read = read_value(source, start, max_depth)
+        yield read
+        if isinstance(read, JsonMatch):
+            position = read.end
+        elif looks_inside_broken:
+            position = start + 1
+        else:
+            position = max(start + 1, read.read_until)
+        start = None
 
 
-def next_start(source: Source, position: int, thoughts: list[int]) -> int | None:
+def _next_start(source: Source, position: int, thoughts: list[int]) -> int | None:
     """Return where the next value may begin, passing over reasoning, whose places are added to
     `thoughts`.
 
@@ -169,26 +186,6 @@ def next_start(source: Source, position: int, thoughts: list[int]) -> int | None
     return None
 
 
-def _next_position(answer: AnswerJson) -> int:
-    """Return where the search continues: after the last value, or where the last attempt failed."""
-    return max(answer.read_until, answer.matches[-1].end if answer.matches else 0)
-
-
-def _read_next(source: Source, start: int, max_depth: int, answer: AnswerJson) -> None:
-    read = read_value(source, start, max_depth)
-    if isinstance(read, BrokenJson):
-        fault = read.fault
-        if fault.kind == "too_deep" or _is_broken_plan(
-            source.text, start, read.read_until, read.broken_at
-        ):
-            raise DocumentError(source, (*read.faults, fault))
-        answer.broken, answer.read_until = fault, read.read_until
-        return
-    if read.resembles_plan:
-        _check_surroundings(source, read)
-    answer.matches.append(read)
-
-
 def read_value(source: Source, start: int, max_depth: int) -> JsonMatch | BrokenJson:
     """Read the one value that begins at a place of an answer, with the closing brackets behind it."""
     scanner = JsonScanner(source.text, start=start, max_depth=max_depth, lenient=True)
@@ -196,7 +193,7 @@ def read_value(source: Source, start: int, max_depth: int) -> JsonMatch | Broken
         node = scanner.value()
     except ScanError as error:
         reached = max(error.offset, scanner.position)
-        return BrokenJson(error.fault, tuple(scanner.faults), error.offset, reached)
+        return BrokenJson(start, error.fault, tuple(scanner.faults), error.offset, reached)
     surplus = _SURPLUS.match(source.text, scanner.position)
     return JsonMatch(
         node,
@@ -209,12 +206,12 @@ def read_value(source: Source, start: int, max_depth: int) -> JsonMatch | Broken
     )
 
 
-def _is_broken_plan(text: str, start: int, end: int, broken_at: int) -> bool:
-    if _PLAN_WORD.search(text, start, end) is None:
+def _is_broken_plan(text: str, broken: BrokenJson) -> bool:
+    if _PLAN_WORD.search(text, broken.start, broken.read_until) is None:
         return False
     # `{"steps": [...]}` only shows the shape of a plan; it holds no step.
-    before = text[start:broken_at].rstrip()[-1:]
-    is_outline = _ELIDED.match(text, broken_at) is not None and before in {"[", "{", ":"}
+    before = text[broken.start : broken.broken_at].rstrip()[-1:]
+    is_outline = _ELIDED.match(text, broken.broken_at) is not None and before in {"[", "{", ":"}
     return not is_outline
 
 
@@ -350,49 +347,41 @@ class _JsonSearch:
         Raises:
             DocumentError: the text ends inside its reasoning.
         """
-        start = first_start(self._source.text)
-        position = 0
-        while True:
-            if start is None:
-                start = next_start(self._source, position, [])
-            if start is None:
-                return
+        for read in _values_in(self._source, self._max_depth, [], looks_inside_broken=True):
             if self._effort > _MAX_REREAD or len(self.values) + len(self.unread) >= MAX_VALUES:
                 message = (
                     "the rest of the text was not searched: too much of it is broken, or too small"
                 )
-                self.unread.append(DocumentFault("too_large", message, Span(start, start + 1)))
+                place = Span(read.start, read.start + 1)
+                self.unread.append(DocumentFault("too_large", message, place))
                 return
-            position = self._take(start)
-            start = None
+            self._take(read)
 
-    def _take(self, start: int) -> int:
-        """Read the value at a place and return where the search continues."""
-        read = read_value(self._source, start, self._max_depth)
-        is_inside = start < self._broken_until
+    def _take(self, read: JsonMatch | BrokenJson) -> None:
+        is_inside = read.start < self._broken_until
         if isinstance(read, BrokenJson):
             if not is_inside:
                 self.unread.append(read.fault)
             self._broken_until = max(self._broken_until, read.read_until)
-            self._effort += max(read.read_until - start, _MIN_REREAD)
-            return start + 1
+            self._effort += max(read.read_until - read.start, _MIN_REREAD)
+            return
         if is_inside:
-            self._effort += max(read.end - start, _MIN_REREAD)
+            self._effort += max(read.end - read.start, _MIN_REREAD)
         found = self._inside_string(read) or read
         is_certain = all(
-            not one.faults and not one.unclosed and one.surplus is None for one in (read, found)
+            not match.faults and not match.unclosed and match.surplus is None
+            for match in (read, found)
         )
         value = plain_value(found.node)
         if isinstance(value, list | dict):
-            place = Span(start, read.end)
+            place = Span(read.start, read.end)
             self.values.append(FoundValue(value, place, is_inside, is_certain))
-        return read.end
 
     def _inside_string(self, read: JsonMatch) -> JsonMatch | None:
         """Return the value that a string holds as JSON, where it does."""
         text = read.node.value if isinstance(read.node, ScalarNode) else None
-        start = first_start(text) if isinstance(text, str) else None
-        if not isinstance(text, str) or start is None:
+        first = _FIRST.match(text) if isinstance(text, str) else None
+        if not isinstance(text, str) or first is None:
             return None
-        inner = read_value(Source(self._source.name, text), start, self._max_depth)
+        inner = read_value(Source(self._source.name, text), first.end(), self._max_depth)
         return inner if isinstance(inner, JsonMatch) else None
