@@ -211,15 +211,15 @@ async def _of_targets(journal: Journal, job: JobRow) -> list[UnjudgedPackage]:
     return [named(sent) for sent in job.sent]
 
 
-def choose_unjudged(unjudged: Sequence[UnjudgedPackage], prefix: str) -> UnjudgedPackage:
-    """Return the package whose id, job or run starts with a prefix.
+async def find_unjudged(journal: Journal, jobs: JobStore, prefix: str) -> UnjudgedPackage:
+    """Return the package that waits for a verdict and whose id, job or run starts with a prefix.
 
     Raises:
-        AnswerRejected: there is none, or there are several.
+        AnswerRejected: there is none, or there are several; where it has its verdict, names that.
     """
     fitting = [
         package
-        for package in unjudged
+        for package in await list_unjudged(journal, jobs)
         if any(name.startswith(prefix) for name in (package.id, package.job, package.run))
     ]
     if len(fitting) == 1:
@@ -228,6 +228,12 @@ def choose_unjudged(unjudged: Sequence[UnjudgedPackage], prefix: str) -> Unjudge
     if fitting:
         listed = ", ".join(f"{package.id} ({package.about})" for package in fitting)
         told = f"{len(fitting)} packages that wait for a verdict begin with {prefix!r}: {listed}"
+    else:
+        for job in await jobs.list_jobs():
+            for verdict in job.feedback:
+                if verdict.package and verdict.package.startswith(prefix):
+                    said = "accepted" if verdict.accepted else "rejected"
+                    told = f"package {verdict.package} was {said}, and the first verdict stands"
     raise AnswerRejected(told, "`wavewright decisions` lists them")
 
 

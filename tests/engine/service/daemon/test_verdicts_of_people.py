@@ -68,6 +68,7 @@ async def test_a_package_is_listed_rejected_with_remarks_made_again_and_accepted
 
     assert f"judge with: wavewright verdict {first[:8]} --accept" in shown
     assert (neither.code, again.code) == (2, 1)
+    assert f"package {first} was rejected, and the first verdict stands" in again.err
     assert (rejected.code, accepted.code) == (0, 0)
     assert accepted.out.startswith("accepted package 2 about Harrow Fen; ")
     packages = [json.loads(message.body)["payload"] for message in client.packages]

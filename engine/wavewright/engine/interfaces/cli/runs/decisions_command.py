@@ -181,8 +181,7 @@ async def _give(
 ) -> answering.UnjudgedPackage:
     reporter = Reporter.of(settings)
     async with open_stores(settings) as stores:
-        found = await answering.list_unjudged(stores.journal, stores.jobs)
-        package = answering.choose_unjudged(found, wanted)
+        package = await answering.find_unjudged(stores.journal, stores.jobs, wanted)
         await answering.give_verdict(
             stores.jobs, package, feedback, by=local_user(), project=reporter.state_reports
         )
