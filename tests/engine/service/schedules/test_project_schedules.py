@@ -74,3 +74,17 @@ def test_a_file_that_cannot_be_read_is_a_fault_of_a_schedule_of_the_settings(
     found = faults(tmp_path, "schedules: {morning: {job: broken.yaml, every: 1h}}")
 
     assert "did not find expected" in found["morning"]
+
+
+def test_a_schedule_is_placed_where_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "news.job.yaml").write_text(
+        "name: news\nplan: news.plan.yaml\nschedule: {every: 1h}\n"
+    )
+    faults(tmp_path, "schedules: {morning: {job: news.plan.yaml, every: 1h}}")
+
+    found = project_schedules(load_settings(tmp_path, {}))
+
+    assert [schedule.place for schedule in found] == [
+        "schedules.morning of the settings",
+        "news.job.yaml",
+    ]

@@ -46,6 +46,11 @@ class ProjectSchedule:
     fault: str = ""
     """Why it begins nothing: what is wrong with the file of its job, or with its inputs."""
 
+    @property
+    def place(self) -> str:
+        """Where it is written: the file of its job, or the settings, which name it."""
+        return self.job if self.name == self.job else f"schedules.{self.name} of the settings"
+
 
 def inputs_at(terms: ScheduleTerms, instant: float) -> JsonObject:
     """Return the inputs of the job that a schedule begins at an instant.

@@ -113,7 +113,7 @@ async def steer_schedule(
             if schedule.terms is not None and schedule.terms.paused:
                 raise ScheduleUnknown(
                     f"schedule {schedule.name!r} is paused where it is written",
-                    place=schedule.job,
+                    place=schedule.place,
                     hint="take `paused: true` out of it",
                 )
             await store.resume(schedule.name, now)
