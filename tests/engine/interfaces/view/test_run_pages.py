@@ -162,7 +162,13 @@ async def refusal_of(
     return answer
 
 
-@pytest.mark.parametrize("path", ["/nowhere", "/runs/none", "/jobs/x/y", "/submit/none", "/cancel"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/nowhere", "/jobs/x/y", "/submit/none", "/cancel", "/compare?run=none&run=no-other"),
+        *("/runs/none", "/runs/none/logs", "/runs/none/events", "/runs/none/retry"),
+    ],
+)
 async def test_an_address_that_leads_nowhere_is_a_page_that_leads_back(
     path: str, tmp_path: Path
 ) -> None:

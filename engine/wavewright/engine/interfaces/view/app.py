@@ -7,7 +7,7 @@ seconds.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +33,7 @@ from wavewright.engine.interfaces.view.input_fields import INPUT, fields_of
 from wavewright.engine.interfaces.view.run_pages import (
     RunPages,
     StepPages,
+    answer_missing,
     render_fragment,
     run_of_address,
 )
@@ -45,6 +46,7 @@ from wavewright.engine.interfaces.view.served_pages import (
     refusal,
     refusal_of,
     signature,
+    steered,
 )
 from wavewright.engine.interfaces.view.stored_runs import RunSnapshot, RunWatches
 from wavewright.engine.interfaces.view.viewed_jobs import (
@@ -191,24 +193,9 @@ def _pages_of(
         *_DecisionPages(project).routes(),
     ]
     routes = [*pages, *Api(project, jobs).routes()]
-    return Starlette(routes=routes, exception_handlers={HTTPException: refusal})
-
-
-async def _steered(
-    request: Request,
-    act: Callable[[str], Awaitable[object]],
-    refused: Callable[[Request, str, int], Awaitable[Response]],
-    place: str,
-) -> Response:
-    """Do what a form asks for, in the name of the person that it gives, and lead to a place; a
-    refusal is shown on the page.
-    """
-    form = await request.form()
-    try:
-        await act(signature(request, form.get("by")))
-    except (WavewrightError, ValidationError) as error:
-        return await refused(request, *refusal_of(error))
-    return lead_to(request, place)
+    return Starlette(
+        routes=routes, exception_handlers={HTTPException: refusal, RunNotFound: answer_missing}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,13 +216,13 @@ class _JobPages:
         """End the job of a run for good, and lead back to the jobs."""
         run = run_of_address(request.path_params["run"])
         act = partial(self.jobs.project.cancel, run)
-        return await _steered(request, act, self._page, "/jobs")
+        return await steered(request, act, self._page, "/jobs")
 
     async def _send_again(self, request: Request) -> Response:
         """Queue the request of a job that was given up, and lead back to the jobs."""
         job = JobId(request.path_params["job"])
         act = partial(self.jobs.send_again, job)
-        return await _steered(request, act, self._page, "/jobs")
+        return await steered(request, act, self._page, "/jobs")
 
     async def _page(self, request: Request, error: str = "", code: int = 200) -> Response:
         """Answer with how the jobs stand."""
@@ -264,7 +251,7 @@ class _SchedulePages:
     async def _steer(self, act: ScheduleAct, request: Request) -> Response:
         """Begin, pause or resume what a form asks for, and lead back to the schedules."""
         steer = partial(self.project.steer_schedule, request.path_params["name"], act)
-        return await _steered(request, steer, self._page, "/schedules")
+        return await steered(request, steer, self._page, "/schedules")
 
     async def _page(self, request: Request, error: str = "", code: int = 200) -> Response:
         """Answer with the schedules of the project."""

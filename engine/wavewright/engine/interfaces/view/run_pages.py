@@ -30,6 +30,7 @@ from wavewright.engine.interfaces.view.served_pages import (
     refusal_of,
     render,
     signature,
+    steered,
 )
 from wavewright.engine.interfaces.view.stored_runs import (
     LABEL_KINDS,
@@ -203,16 +204,11 @@ class RunPages:
         if len(runs) != 2:
             error = f"two runs are compared, not {len(runs)}: choose two in the list of runs"
             return await self._runs_page(request, RunQuery(), error, 400)
-        try:
-            # The older one first.
-            sides = sorted(
-                [await self.project.find_run(run) for run in runs],
-                key=lambda side: side.row.started,
-            )
-        except RunNotFound as error:
-            raise HTTPException(404, str(error)) from error
+        found = [await self.project.find_run(run) for run in runs]
+        # The older one first.
+        sides = sorted(found, key=lambda side: side.row.started)
         before, after = (ComparedRun(side.state, side.package) for side in sides)
-        found = compare(before, after, {})
+        difference = compare(before, after, {})
         return page(
             request,
             "compare.html.j2",
@@ -220,7 +216,7 @@ class RunPages:
             sides=sides,
             before=before,
             after=after,
-            found=found,
+            found=difference,
         )
 
     async def _run(self, request: Request) -> Response:
@@ -230,11 +226,7 @@ class RunPages:
     async def _run_page(
         self, request: Request, error: str = "", code: int = 200, drawings: Drawings = "folded"
     ) -> Response:
-        run = _run_of(request)
-        try:
-            snapshot = await self.project.find_run(run)
-        except RunNotFound:
-            return _missing(request, run)
+        snapshot = await self.project.find_run(_run_of(request))
         redact = known_secrets_redactor(self.project.settings).redact_json
         html = await anyio.to_thread.run_sync(
             render_fragment, base_of(request), redact, snapshot, drawings
@@ -295,9 +287,7 @@ class RunPages:
                 400, f"`from` is the number of an event, such as 500, not {asked[:40]!r}"
             )
         first = int(asked)
-        loaded = await self.project.journal.load(run)
-        if not loaded:
-            return _missing(request, run)
+        loaded = await events_of_run(self.project, run)
         shown = [encode(event) for event in redacted_events(loaded[first : first + _MAX_EVENTS])]
         rows = [
             (first + place, iso_of_epoch(event.at), kind, _cut(body))
@@ -317,14 +307,9 @@ class RunPages:
         """Do something with a run in a person's name, and redirect to the run; a refusal is shown
         on its page.
         """
-        run, form = _run_of(request), await request.form()
-        try:
-            led_to = await act(run, signature(request, form.get("by")))
-        except RunNotFound:
-            return _missing(request, run)
-        except (CommandRefused, ValidationError) as error:
-            return await self._run_page(request, *refusal_of(error))
-        return lead_to(request, f"/runs/{led_to}")
+        run = _run_of(request)
+        await self.project.find_run(run)  # the page of one that is not there shows no refusal
+        return await steered(request, partial(act, run), self._run_page, f"/runs/{run}")
 
     async def _retry_form(self, request: Request) -> Response:
         """Answer with the form that repeats a run, with its inputs."""
@@ -340,10 +325,7 @@ class RunPages:
         outlook: str = "",
     ) -> Response:
         run = _run_of(request)
-        try:
-            snapshot = await self.project.find_run(run)
-        except RunNotFound:
-            return _missing(request, run)
+        snapshot = await self.project.find_run(run)
         started = snapshot.state.started
         goal = Goal.model_validate({} if started is None else started.goal)
         return page(
@@ -371,8 +353,6 @@ class RunPages:
                 outlook = await self.project.retry_outlook(run, options)
                 return await self._retry_page(request, asked, outlook=outlook)
             led_to = await self.project.retry(run, signature(request, form.get("by")), options)
-        except RunNotFound:
-            return _missing(request, run)
         except (CommandRefused, ValidationError) as error:
             reason, code = refusal_of(error)
             return await self._retry_page(request, asked, error=reason, code=code)
@@ -392,8 +372,6 @@ class RunPages:
         run = _run_of(request)
         try:
             printed = await self.project.replay(run)
-        except RunNotFound:
-            return _missing(request, run)
         except CommandRefused as error:
             return await self._run_page(request, *refusal_of(error))
         return page(request, "replay.html.j2", title=f"Replay of {run}", run=run, printed=printed)
@@ -428,9 +406,22 @@ def _drawings_of(request: Request) -> Drawings:
     return "open" if request.query_params.get("sub-plans") == "open" else "folded"
 
 
-def _missing(request: Request, run: RunId) -> Response:
-    reason = f"The journal has no run {run}, or it cannot be resumed now."
-    return page(request, "missing.html.j2", 404, title="No such run", error=reason)
+async def events_of_run(project: ViewedProject, run: RunId) -> list[Event]:
+    """Return the events of a run as they are journaled.
+
+    Raises:
+        RunNotFound: it has none.
+    """
+    events = await project.journal.load(run)
+    if not events:
+        raise RunNotFound(f"there is no run {run!r}")
+    return events
+
+
+def answer_missing(request: Request, error: Exception) -> Response:
+    """Return the answer for a run that is not there, whatever page of it is asked for."""
+    assert isinstance(error, RunNotFound)
+    return page(request, "missing.html.j2", 404, title="No such run", error=f"{error.message}.")
 
 
 def _cut(body: str) -> str:
@@ -538,7 +529,4 @@ class StepPages:
         )
 
     async def _events(self, run: RunId) -> list[Event]:
-        events = await self.project.journal.load(run)
-        if not events:
-            raise HTTPException(404, f"there is no run {run!r}")
-        return [*redacted_events(events)]
+        return [*redacted_events(await events_of_run(self.project, run))]

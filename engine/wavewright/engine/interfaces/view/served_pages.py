@@ -6,7 +6,7 @@ with the prefix at which a proxy offers it, and it shows who looks at it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import cache, partial
 from http import HTTPStatus
 from importlib.resources import files
@@ -96,6 +96,23 @@ def signature(request: Request, typed: object) -> str:
     """
     claimed = Person(by=str(typed or "view"))
     return viewer_of(request).identity(claimed.by)
+
+
+async def steered(
+    request: Request,
+    act: Callable[[str], Awaitable[object]],
+    refused: Callable[[Request, str, int], Awaitable[Response]],
+    place: str,
+) -> Response:
+    """Do what a form asks for, in the name of the person that it gives, and lead to a place; a
+    refusal is shown on the page.
+    """
+    form = await request.form()
+    try:
+        await act(signature(request, form.get("by")))
+    except (WavewrightError, ValidationError) as error:
+        return await refused(request, *refusal_of(error))
+    return lead_to(request, place)
 
 
 def render(template: str, /, **values: object) -> str:
