@@ -343,8 +343,7 @@ class Wavewright:
                 `fail`.
             JournalError: the run cannot be journaled.
         """
-        loaded = plan if isinstance(plan, LoadedPlan) else self.load(plan)
-        request = RunRequest(resolved_job=loaded.job, run=None if run is None else read_run_id(run))
+        loaded, request = self._request(plan, run)
         with shown_progress() if progress else nullcontext(ignore_event) as listen:
             ended = await self._execute(
                 request,
@@ -576,8 +575,7 @@ class Wavewright:
                 are.
         """
         _ = self._open  # refused here, and not at the first event
-        loaded = plan if isinstance(plan, LoadedPlan) else self.load(plan)
-        request = RunRequest(resolved_job=loaded.job, run=None if run is None else read_run_id(run))
+        loaded, request = self._request(plan, run)
         return RunStream(
             lambda listen: self._execute(
                 request, listen, after, settings=loaded.settings, if_exists=if_exists
@@ -648,6 +646,11 @@ class Wavewright:
         except RuntimeError:
             return None
         return self._openings.get(loop)
+
+    def _request(self, plan: PlanSource, run: RunName) -> tuple[LoadedPlan, RunRequest]:
+        loaded = plan if isinstance(plan, LoadedPlan) else self.load(plan)
+        known = None if run is None else read_run_id(run)
+        return loaded, RunRequest(resolved_job=loaded.job, run=known)
 
     def _plan_from(self, file: Path) -> LoadedPlan:
         return LoadedPlan(

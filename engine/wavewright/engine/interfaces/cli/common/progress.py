@@ -18,7 +18,6 @@ from contextlib import (
     suppress,
 )
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self, TextIO, cast
 
 from wavewright.engine.interfaces.cli.common.run_text import (
@@ -54,12 +53,7 @@ class Progress(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
     def replay(self, events: Sequence[Event]) -> None:
         """Take the events of earlier attempts at a run that is resumed."""
@@ -97,12 +91,7 @@ class PlainProgress:
         self._redirection.enter_context(redirect_stdout(sys.stderr))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._redirection.close()
 
     def replay(self, events: Sequence[Event]) -> None:

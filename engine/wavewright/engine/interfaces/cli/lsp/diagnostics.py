@@ -92,8 +92,7 @@ def code_actions(
     document: OpenDocument, params: types.CodeActionParams, around: Surroundings
 ) -> list[types.CodeAction]:
     """Return the mends of the diagnostics in a range."""
-    checked = None if around.outcome is None else around.outcome.checked
-    read = document.read
+    checked, read = around.checked, document.read
     if checked is None or read is None or checked.text.source.text != document.text:
         return []
     start, end = map(document.places.offset, (params.range.start, params.range.end))

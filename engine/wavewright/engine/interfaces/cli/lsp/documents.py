@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from wavewright.config.settings import Settings
     from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
     from wavewright.engine.interfaces.cli.lsp.projects import OpenProject
+    from wavewright.engine.interfaces.cli.planning.plan_check import CheckedDocument
     from wavewright.engine.interfaces.cli.planning.text_check import CheckOutcome, GoodText
     from wavewright.planner.checks.context import CheckContext
     from wavewright.planner.language.goals import Goal
@@ -46,6 +47,11 @@ class Surroundings:
         """Every tool of the project."""
         return self.project.tools().signatures
 
+    @property
+    def checked(self) -> CheckedDocument | None:
+        """What the last check has found the document to be."""
+        return None if self.outcome is None else self.outcome.checked
+
     def subject(self, read: ReadText) -> CheckContext | None:
         """Return the plan of a document with what it may use; None where there is none to be read."""
         if read.plan is None:
@@ -55,15 +61,14 @@ class Surroundings:
     @property
     def goal(self) -> Goal | None:
         """What the plan of a job is for, as the last check had it."""
-        checked = None if self.outcome is None else self.outcome.checked
-        basis = None if checked is None else checked.basis
+        basis = None if self.checked is None else self.checked.basis
         return None if basis is None else basis.goal
 
     @property
     def inputs(self) -> Mapping[str, Json]:
         """The inputs of the plan that a job names, as the last check had it."""
-        checked = None if self.outcome is None else self.outcome.checked
-        return {} if checked is None or checked.plan is None else checked.plan.inputs
+        plan = None if self.checked is None else self.checked.plan
+        return {} if plan is None else plan.inputs
 
 
 @dataclass(frozen=True)
