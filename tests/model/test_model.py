@@ -62,11 +62,33 @@ _SKIPPED_AT_ITS_END = DrawnCase(
 )
 """The last step of an optional sub-plan is skipped by its own condition: so is the sub-plan."""
 
+_UNREADABLE_IN_A_PATCH = DrawnCase(
+    ModelPlan((ModelStep("a", "fetch", items=(1,)),)),
+    (),
+    (
+        DrawnPart(version=2, takes_stored=False),
+        DrawnPart(
+            kind="recover",
+            version=1,
+            unreadable=frozenset(["fetch"]),
+            named="a",
+            only_failed=True,
+            takes_stored=False,
+        ),
+        DrawnPart(kind="retry", version=2, takes_stored=False),
+    ),
+    schedule="waves",
+)
+"""A patch took an output over that other code could not read: a retry by the code that made it reads
+the output, and calls nothing.
+"""
+
 
 @settings(max_examples=volume(140, 14_000), deadline=None, suppress_health_check=_SLOW)
 @given(case=cases())
 @example(case=_STOPPED_IN_A_PATCH)
 @example(case=_SKIPPED_AT_ITS_END)
+@example(case=_UNREADABLE_IN_A_PATCH)
 def test_the_engine_does_what_the_model_allows_in_memory(case: DrawnCase) -> None:
     anyio.run(hold_against_model, case)
 

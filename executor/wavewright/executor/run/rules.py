@@ -257,6 +257,12 @@ def _was_refused(past: PastCall) -> bool:
     return ending is not None and ending.error is not None and ending.error.kind == "refused"
 
 
+def _was_unreadable(ending: FinishedCall) -> bool:
+    """Whether nothing was called: an output of before was read again, and other code could not."""
+    error = ending.error
+    return error is not None and error.kind == "output" and not error.attempts
+
+
 def _past_call(
     past: RunSoFar, call: ScheduledCall, step: StepId, runs: Iterable[RunId]
 ) -> Iterator[PastCall]:
@@ -281,15 +287,20 @@ def _last_of(calls: Iterable[PastCall], *, writes: bool) -> PastCall | None:
     or else the newest.
     """
     newest: PastCall | None = None
+    unreadable: PastCall | None = None
     for past in calls:
         if _was_refused(past):
             continue
         if past.ending is not None and past.ending.status in SUCCESSES:
             return past
+        if past.ending is not None and _was_unreadable(past.ending):
+            # Whose output it was stands before it: see "Undone" in docs/explanation/semantics.md.
+            unreadable = unreadable or past
+            continue
         newest = newest or past
         if not writes:
             return newest
-    return newest
+    return newest or unreadable
 
 
 class CallRules:
@@ -518,16 +529,17 @@ class CallRules:
 
 
 def _is_unclear_past(past: PastCall | None) -> bool:
-    return past is not None and (past.ending is None or is_unclear(past.ending))
+    if past is None:
+        return False
+    # An output that could not be read, and that nobody has any more, may be that of a write.
+    return past.ending is None or is_unclear(past.ending) or _was_unreadable(past.ending)
 
 
 def is_unclear(ending: FinishedCall) -> bool:
     """Whether a call that failed may have taken effect."""
     error = ending.error
-    if error is None or error.kind not in UNCLEAR_KINDS:
-        return False
     # An output that was only read again is of no call.
-    return error.kind != "output" or error.attempts > 0
+    return error is not None and error.kind in UNCLEAR_KINDS and not _was_unreadable(ending)
 
 
 class PastEndings:
