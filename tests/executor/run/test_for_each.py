@@ -98,6 +98,25 @@ async def test_without_min_ok_every_item_must_succeed_and_the_others_still_run()
     assert len(bench.calls) == 4
 
 
+async def test_failures_of_several_kinds_are_told_with_what_may_have_taken_effect() -> None:
+    def charge(call: ToolCall) -> Json:
+        if call.params["n"] == 1:
+            raise ToolError("declined", hint="use another card")
+        raise ConnectionResetError
+
+    bench = ExecutionHarness().add(charge, effects=frozenset({"write"}), idempotent=False)
+    state = await bench.run(plan_of(fan(), inputs={"list": [1, 2, 2]}))
+    error = ending(state).error
+
+    assert error is not None
+    assert (error.kind, error.message) == (
+        "items",
+        "0 of 3 items succeeded; item 0: declined; item 1: ConnectionResetError",
+    )
+    assert error.hint is not None
+    assert error.hint.startswith("it may have taken effect")
+
+
 @pytest.mark.parametrize(
     ("min_ok", "status", "output"),
     [(0, "ok", [2, 6]), (2, "ok", [2, 6]), (3, "failed", None)],

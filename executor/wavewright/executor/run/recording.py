@@ -18,6 +18,7 @@ import anyio
 
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import (
+    ErrorKind,
     Event,
     ItemFinished,
     StepError,
@@ -25,6 +26,7 @@ from wavewright.executor.events.types import (
     StepStarted,
     StepStatus,
 )
+from wavewright.executor.run.failures import UNCLEAR_KINDS
 from wavewright.executor.run.ports import Clock
 from wavewright.executor.run.rules import FromEqualCall, FromRetriedRun, OutputSource
 from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall
@@ -305,14 +307,24 @@ def fan_out_key(keys: Sequence[StepKey | None]) -> StepKey:
 
 
 def _fan_out_error(ended: list[ItemFinished], succeeded: int) -> StepError:
-    failed = [ending for ending in ended if ending.error is not None]
-    first = failed[0]
-    assert first.error is not None
-    kinds = {ending.error.kind for ending in failed if ending.error is not None}
+    """Return the error of a `for_each` step: how many items succeeded, and the first failure of each
+    kind.
+
+    Of several kinds the step has none of them, and the hint is that of a call which may have taken
+    effect: it is the one that asks something of a person.
+    """
+    first_of_kind = dict[ErrorKind, tuple[int, StepError]]()
+    for ending in ended:
+        if ending.error is not None:
+            first_of_kind.setdefault(ending.error.kind, (ending.index, ending.error))
+    failures = [f"item {index}: {error.message}" for index, error in first_of_kind.values()]
+    errors = [error for _, error in first_of_kind.values()]
+    unclear = [error for error in errors if error.kind in UNCLEAR_KINDS]
+    told = [*unclear, *errors][0]
     return StepError(
-        kind=first.error.kind if len(kinds) == 1 else "items",
-        message=f"{succeeded:,} of {counted(len(ended), 'item')} succeeded; item {first.index}: {first.error.message}",
+        kind=errors[0].kind if len(errors) == 1 else "items",
+        message=f"{succeeded:,} of {counted(len(ended), 'item')} succeeded; {'; '.join(failures)}",
         attempts=sum(ending.attempts for ending in ended),
-        hint=first.error.hint,
-        frames=first.error.frames,
+        hint=told.hint,
+        frames=told.frames,
     )
