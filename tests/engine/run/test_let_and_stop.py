@@ -71,6 +71,22 @@ def test_a_stop_ends_the_run_early_and_well(app: Wavewright) -> None:
     assert SENT == []
 
 
+def test_a_plan_that_stops_before_its_first_step_is_achieved_in_full(app: Wavewright) -> None:
+    plan = (
+        app.new_plan(inputs={"count": 0})
+        .step("all", "rows", {"count": "${inputs.count}"})
+        .stop("inputs.count == 0", {"said": "nothing to do"})
+    )
+
+    ended = app.run_sync(plan)
+
+    review = ended.package.review
+    assert (ended.status, statuses(ended)) == ("achieved", {"all": "skipped"})
+    assert review is not None
+    overall = review.confidences[0]
+    assert (overall.field, overall.raw, overall.capped) == ("overall", 1.0, 0.8)
+
+
 @pytest.mark.parametrize(("since", "fields"), [(1, {"sent", "count"}), (9, {"said"})])
 def test_a_review_says_where_the_result_that_there_is_comes_from(
     app: Wavewright, since: int, fields: set[str]

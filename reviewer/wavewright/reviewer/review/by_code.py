@@ -185,10 +185,6 @@ def _standing(
     return Standing(passed, len(mandatory), coverage, has_result(run, result))
 
 
-_MODEL_RUNGS = frozenset({"llm", "repaired", "guided", "suggested"})
-"""Rungs of the planner on which a model wrote the plan."""
-
-
 def _provenance(
     run: ReviewedRun, result: RunResult
 ) -> tuple[tuple[FieldProvenance, ...], tuple[str, ...]]:
@@ -197,7 +193,7 @@ def _provenance(
     """
     # What people write is theirs: only what a model wrote lowers a field or fails the goal.
     authored = _steps_of_models(run)
-    is_of_model = run.state.rung in _MODEL_RUNGS
+    is_of_model = run.is_planned_by_model
     provenance = PlanProvenance(run.plan, run.tools, run.goal)
     written = WrittenParts(run, provenance, authored)
     fields: list[FieldProvenance] = []
@@ -243,7 +239,7 @@ def _provenance(
 def _steps_of_models(run: ReviewedRun) -> frozenset[StepId]:
     """Return the steps that a model has written: those of its plan, or of its patches."""
     steps = frozenset(step.id for step in run.plan.steps)
-    if run.state.rung in _MODEL_RUNGS:
+    if run.is_planned_by_model:
         return steps
     if not run.state.plans:
         return frozenset()

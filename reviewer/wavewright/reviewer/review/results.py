@@ -81,6 +81,11 @@ class ReviewedRun:
             # What it reads is not there, so the steps that depend on that were not skipped by it.
             return False
 
+    @property
+    def is_planned_by_model(self) -> bool:
+        """Whether a model wrote the plan that the run began with."""
+        return self.state.rung in _MODEL_RUNGS
+
     @cached_property
     def replaced(self) -> dict[StepId, StepId]:
         """For each step that a patch superseded, the step that replaces it now."""
@@ -90,6 +95,10 @@ class ReviewedRun:
     def scope(self) -> JsonObject:
         """The variables of caps and of the plan's result."""
         return plan_scope(self.plan, self.state)
+
+
+_MODEL_RUNGS: Final = frozenset({"llm", "repaired", "guided", "suggested"})
+"""Rungs of the planner on which a model wrote the plan."""
 
 
 def plan_scope(plan: Plan, state: RunState) -> JsonObject:
@@ -150,6 +159,13 @@ def measure_evidence(run: ReviewedRun) -> tuple[StepEvidence, ...]:
         weight = _OPTIONAL_WEIGHT if step.optional else 1.0
         share, why = _present_share(end, run.tools.get(step.tool))
         evidence.append(StepEvidence(step.id, weight, share, why))
+    if not evidence and not run.is_planned_by_model:
+        # A person's plan says when there is nothing to do, so that it is done in full. A model
+        # would say so to be spared the work: of its plan nothing counts.
+        return tuple(
+            StepEvidence(step.id, 1.0, 1.0, "skipped, as all steps of the plan")
+            for step in run.plan.steps
+        )
     return tuple(evidence)
 
 
