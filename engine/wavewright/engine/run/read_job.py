@@ -132,13 +132,14 @@ async def _retried(
 
 
 def _with_inputs(goal: Goal, changed: JsonObject, donor: RunState) -> Goal:
-    """Return the goal of a run with other inputs; its text reads them, where it is the plan's own
-    and not that of a job or a template, which is journaled as it was read.
+    """Return the goal of a run with other inputs, which its text reads: that of its job or template,
+    or of a plan that is its own goal.
     """
     inputs, text = {**goal.inputs, **changed}, goal.text
-    written = as_object(donor.plan).get("goal")
-    if isinstance(written, str) and rendered_goal(written, goal.inputs) == text:
-        text = rendered_goal(written, inputs) or text
+    of_plan = as_object(donor.plan).get("goal")
+    written = goal.written or (of_plan if isinstance(of_plan, str) else "")
+    if rendered_goal(written, goal.inputs, goal.as_of) == text:
+        text = rendered_goal(written, inputs, goal.as_of) or text
     return goal.model_copy(update={"inputs": inputs, "text": text})
 
 

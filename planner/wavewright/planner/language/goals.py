@@ -427,6 +427,8 @@ class Goal(GoalTerms):
     inputs: JsonObject
     tools: Annotated[tuple[AvailableTool, ...], Field(strict=False)]
     """The allow-list."""
+    written: Annotated[str, Field(exclude_if=lambda value: not value)] = ""
+    """The text as it was written, where it reads inputs: a retry with others puts them in."""
     sub_plans: Annotated[dict[str, Plan], Field(exclude_if=lambda value: not value)] = {}
     """Plans that a planner may call, without sub-plans of their own."""
     as_of: Instant | None = None

@@ -86,11 +86,14 @@ def resolve_goal(
     faults += [] if inputs_follow else _input_faults(inputs, places, template)
     if faults:
         raise _plan_error(faults, document)
+    written = template.goal if job.goal is None else job.goal
+    text = _goal_text(written, job, template, inputs, document, inputs_follow=inputs_follow)
     return Goal(
         **{name: getattr(template, name) for name in GoalTerms.model_fields},
         name=template.name,
         job=job.name or template.name,
-        text=_goal_text(job, template, inputs, document, inputs_follow=inputs_follow),
+        text=text,
+        written=written if written != text else "",
         inputs=inputs,
         tools=template.available_tools,
         as_of=job.as_of,
@@ -121,7 +124,8 @@ def goal_with_inputs(goal: Goal, text: str, inputs: JsonObject) -> Goal:
     except ExpressionError as error:
         fault = make_diagnostic("E303", "/goal", f"the goal's text: {error.message}", error.hint)
         raise _plan_error([fault], None) from error
-    return goal.model_copy(update={"inputs": inputs, "text": rendered})
+    written = text if text != rendered else ""
+    return goal.model_copy(update={"inputs": inputs, "text": rendered, "written": written})
 
 
 def check_template(template: GoalTemplate, tools: Mapping[str, ToolSignature]) -> list[Diagnostic]:
@@ -259,6 +263,7 @@ def _input_fault(
 
 
 def _goal_text(
+    text: str,
     job: Job,
     template: GoalTemplate,
     inputs: JsonObject,
@@ -266,7 +271,6 @@ def _goal_text(
     *,
     inputs_follow: bool,
 ) -> str:
-    text = template.goal if job.goal is None else job.goal
     try:
         return _rendered(text, inputs, job.as_of)
     except ExpressionError as error:
@@ -281,10 +285,10 @@ def _goal_text(
         ) from error
 
 
-def rendered_goal(text: str, inputs: JsonObject) -> str:
+def rendered_goal(text: str, inputs: JsonObject, now: dt.datetime | None = None) -> str:
     """Return the text of a goal for other inputs; empty if it reads one that they lack."""
     try:
-        return _rendered(text, inputs, None)
+        return _rendered(text, inputs, now)
     except ExpressionError:
         return ""
 

@@ -96,15 +96,20 @@ def test_another_input_calls_what_reads_it(
     assert json.loads(wavewright("show", "--format", "json").out)["result"] == 1
 
 
-def test_the_goal_of_a_plan_reads_the_input_that_a_retry_changes(
-    wavewright: CommandLine, project: Path
+@pytest.mark.parametrize("of", ["plan", "job"])
+def test_the_goal_reads_the_input_that_a_retry_changes(
+    wavewright: CommandLine, project: Path, of: str
 ) -> None:
+    goal = "goal: Read the notes in ${inputs.folder}\n"
     (project / "own.plan.yaml").write_text(
-        "goal: Read the notes in ${inputs.folder}\n"
-        "inputs: {folder: notes}\n"
+        f"{goal if of == 'plan' else ''}"
+        "inputs: {folder: notes, top: 5}\n"
         "steps: [{id: files, tool: list_notes, params: {folder: '${inputs.folder}'}}]\n"
     )
-    assert wavewright("run", "own.plan.yaml").code == 0
+    (project / "own.job.yaml").write_text(
+        f"{goal}goal_template: word_ranking\ninputs: {{folder: notes, top: 5}}\nplan: own.plan.yaml\n"
+    )
+    wavewright("run", f"own.{of}.yaml")
 
     wavewright("retry", "--set", "folder=pages")
 
