@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from pathlib import Path
@@ -16,7 +17,7 @@ import anyio
 import pytest
 
 from wavewright.config.errors import WavewrightError
-from wavewright.engine import LoadedPlan, Wavewright
+from wavewright.engine import LoadedPlan, NotOpen, Wavewright
 from wavewright.executor import Event, RunFinished
 from wavewright.executor.store.errors import JournalError
 from wavewright.planner import Json
@@ -89,6 +90,24 @@ async def test_who_leaves_first_takes_nothing_from_those_who_stay(
         group.start_soon(long)
 
     assert results == ["open"]
+
+
+@pytest.mark.parametrize(
+    ("call", "instead"),
+    [
+        (lambda ww: ww.run_sync(doubled(ww)), "run"),
+        (lambda ww: ww.map_sync("double", [1]), "map"),
+        (lambda ww: ww.plan_sync("double 1"), "plan"),
+    ],
+)
+async def test_calls_of_plain_programs_are_refused_inside(
+    ww: Wavewright, call: Callable[[Wavewright], object], instead: str
+) -> None:
+    async with ww:
+        with pytest.raises(NotOpen, match="plain programs") as refused:
+            call(ww)
+
+    assert refused.value.hint == f"write `await ww.{instead}(…)`"
 
 
 async def test_who_enters_while_the_last_one_leaves_opens_anew(ww: Wavewright) -> None:

@@ -73,6 +73,7 @@ from wavewright.planner.language.hashing import canonical_json, plan_hash
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import Json, JsonObject, RunId, read_run_id
 from wavewright.reviewer.package.builder import stored_package
+from wavewright.reviewer.records import Package
 from wavewright.tools.functions.contracts import UserFunction
 from wavewright.tools.functions.registry import name_of
 from wavewright.tools.functions.tool import OpenRuntime, Tool
@@ -417,6 +418,7 @@ class Wavewright:
                     tool, items, params, min_ok=min_ok, concurrency=concurrency, progress=progress
                 )
 
+        self._refuse_inside("map_sync", "map")
         return run_to_end(work)
 
     async def do(
@@ -540,7 +542,7 @@ class Wavewright:
         request = CancelRequest(by or getpass.getuser(), time.time())
         await cancel_run(self._settings, known, request)
         state = fold(await self._open.journal.load(known))
-        return PlanRun(state, None, stored_package(state))
+        return PlanRun(state)
 
     async def _events_of(self, run: str | uuid.UUID | int) -> tuple[RunId, list[Event]]:
         known = read_run_id(run)
@@ -617,17 +619,27 @@ class Wavewright:
             async with self:
                 return await self.run(plan, run=run, if_exists=if_exists, progress=progress)
 
-        if self._opening_here() is not None:
-            raise NotOpen(
-                "`run_sync` is for plain programs, and this one is inside `async with`",
-                "write `await ww.run(…)`",
-            )
+        self._refuse_inside("run_sync", "run")
         ended = run_to_end(work)
         return ended if result_type is None else _typed(ended, result_type)
 
     def plan_sync(self, goal: str | Path, inputs: Mapping[str, object] | None = None) -> LoadedPlan:
         """Return the plan that the model makes, outside `async with`; otherwise as `plan`."""
+        self._refuse_inside("plan_sync", "plan")
         return run_to_end(lambda: self.plan(goal, inputs))
+
+    def _refuse_inside(self, called: str, instead: str) -> None:
+        """Refuse a call for plain programs where the journal is open: it would wait for the loop
+        that waits for it.
+
+        Raises:
+            NotOpen: the caller is inside `async with`.
+        """
+        if self._opening_here() is not None:
+            raise NotOpen(
+                f"`{called}` is for plain programs, and this one is inside `async with`",
+                f"write `await ww.{instead}(…)`",
+            )
 
     @property
     def _open(self) -> Opened:
@@ -687,7 +699,7 @@ class Wavewright:
             for event in () if after is None else events[after:]:
                 on_event(event)
             if state.has_ended or (state.started is not None and if_exists == "return"):
-                return PlanRun(state, None, stored_package(state) if state.has_ended else None)
+                return PlanRun(state, None, _published_package(state))
         ports = Ports(
             attempt=Attempt(journal=opened.journal, on_event=on_event),
             means=Means(settings=settings or self._settings, services=opened.services),
@@ -746,6 +758,14 @@ def _is_called_again(end: StepFinished | None, *, is_retry: bool) -> bool:
         return True
     has_failed_items = end.items is not None and end.items[0] < end.items[1]
     return is_retry and (has_failed_items or end.status not in SUCCESSES)
+
+
+def _published_package(state: RunState) -> Package | None:
+    """Return the package of a run that came to the end of its plan; None of one that was cancelled,
+    or failed before: what there is of it is no result.
+    """
+    end = None if state.finished is None else state.finished.status
+    return stored_package(state) if end in ("achieved", "not_achieved") else None
 
 
 def _typed(run: PlanRun[Json], result_type: type[R]) -> PlanRun[R]:
