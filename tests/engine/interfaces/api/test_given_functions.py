@@ -54,6 +54,18 @@ def test_a_function_that_was_made_anew_is_called_and_not_the_old_one(journal: Pa
     assert result_of(app, plan) == 1008
 
 
+@pytest.mark.parametrize("name", ["cross_reference", "ask_person"])
+def test_a_function_with_the_name_of_something_else_is_called_all_the_same(
+    journal: Path, name: str
+) -> None:
+    own = times(7)
+    own.__name__ = name
+    app = Wavewright(journal=journal)
+    plan = app.new_plan().step("a", own, {"number": 2}).returns("${steps.a}")
+
+    assert result_of(app, plan) == 14
+
+
 def test_two_functions_of_one_name_are_two_tools_of_a_plan(journal: Path) -> None:
     first, second = times(1), times(100)
     app = Wavewright(tools=[first], journal=journal)

@@ -10,11 +10,14 @@ from typing import cast
 
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
+from wavewright.planner.language.signatures import ASK_PERSON
+from wavewright.planner.types import as_object
 from wavewright.tools.functions.code import code_hash
 from wavewright.tools.functions.contracts import UserFunction
 from wavewright.tools.functions.registry import make_tool, name_of
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.functions.user_tools import load_user_tools
+from wavewright.tools.packs import is_listed, pack_names, pack_tool_names
 
 
 def with_function(settings: Settings, given: object) -> tuple[Settings, str]:
@@ -31,6 +34,8 @@ def with_function(settings: Settings, given: object) -> tuple[Settings, str]:
         if known is given or _is_same(function, given):
             return settings, name
         taken[name] = known
+    # A plan finds a tool by its name alone: what means another thing in it is taken, too.
+    taken = {**dict.fromkeys((ASK_PERSON, *_names_of_packs(settings))), **taken}
     name = name_of(given)
     if name not in taken:
         return replace(settings, functions=(*settings.functions, given)), name
@@ -48,6 +53,13 @@ def with_function(settings: Settings, given: object) -> tuple[Settings, str]:
     free = next(free for n in count(2) if (free := f"{name}_{n}") not in taken)
     tool = make_tool(cast("UserFunction", given), name=free)
     return replace(settings, functions=(*settings.functions, tool)), free
+
+
+def _names_of_packs(settings: Settings) -> Iterator[str]:
+    """Yield the names of the tools that packs bring."""
+    for pack in pack_names():
+        if is_listed(pack, settings.packs):
+            yield from pack_tool_names(pack, as_object(settings.packs.get(pack)), settings.root)
 
 
 def _registered(settings: Settings) -> Iterator[tuple[str, object, object]]:
