@@ -167,7 +167,6 @@ SUB_PLAN_SIGNATURE: Final = ToolSignature(
         "additionalProperties": False,
     },
     effects=frozenset(),
-    deterministic=True,
     expected_seconds=0.001,
 )
 """What the checker knows of the steps that give results of sub-plans."""
