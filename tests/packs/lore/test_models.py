@@ -30,6 +30,8 @@ from wavewright.tools.packs import PackError
         ("Elwynn Forest", "elwynn_forest"),
         ("elwynn_forest", "elwynn_forest"),
         ("The Barrens", "barrens"),
+        ("The A Team", "team"),
+        ("a_team", "team"),
         ("Eagle's Rest", "eagles_rest"),
         ("Eagle’s Rest", "eagles_rest"),
         ("Thûl-Gar  Deep", "thul_gar_deep"),

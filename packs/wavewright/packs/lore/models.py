@@ -11,7 +11,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from wavewright.packs.text.cross_reference import normal_name
 from wavewright.planner import JsonObject
@@ -31,10 +31,18 @@ Stance: TypeAlias = Literal["allied", "hostile", "neutral"]
 
 def slug(name: str) -> str:
     """Return the identity of a name: lower case, no accents, no leading article, words joined by
-    `_`.
+    `_`; that of an identity is itself.
     """
     bare = name.replace("'", "").replace("’", "").replace("_", " ")
-    return normal_name(bare).replace(" ", "_") or bare.strip().casefold()
+    words = normal_name(bare)
+    # "The A Team": what is left without an article may begin with one.
+    while (shorter := normal_name(words)) != words:
+        words = shorter
+    return words.replace(" ", "_") or bare.strip().casefold()
+
+
+Slug: TypeAlias = Annotated[str, AfterValidator(slug)]
+"""The identity of a thing, which is taken from its name where that is given."""
 
 
 class LoreModel(BaseModel):
@@ -116,15 +124,14 @@ class ZoneData(LoreRecord):
     access_gating: list[str] = []
     """What a character needs before entering."""
     phase_states: list[PhaseState] = []
-    connected_zones: list[str] = []
-    """Slugs."""
+    connected_zones: list[Slug] = []
     era: str = ""
 
 
 class NPCRelationship(LoreModel):
     """What one character is to another."""
 
-    npc_id: str
+    npc_id: Slug
     type: str
     """Such as ally, rival, mentor."""
     description: str = ""
@@ -134,8 +141,8 @@ class NPCData(LoreRecord):
     """A character of the world that no player plays."""
 
     name: Annotated[str, Field(min_length=1)]
-    zone_id: str = ""
-    faction_ids: list[str] = []
+    zone_id: Slug = ""
+    faction_ids: list[Slug] = []
     personality: str = ""
     motivations: list[str] = []
     relationships: list[NPCRelationship] = []
@@ -148,7 +155,7 @@ class NPCData(LoreRecord):
 class FactionRelation(LoreModel):
     """How one faction stands to another."""
 
-    faction_id: str
+    faction_id: Slug
     stance: Stance
 
 
@@ -156,12 +163,12 @@ class FactionData(LoreRecord):
     """A group of the world."""
 
     name: Annotated[str, Field(min_length=1)]
-    parent_faction_id: str = ""
+    parent_faction_id: Slug = ""
     level: str = ""
     """Such as guild, order, major faction."""
     inter_faction: list[FactionRelation] = []
-    exclusive_with: list[str] = []
-    """Slugs of factions that exclude one another: no character belongs to two of them."""
+    exclusive_with: list[Slug] = []
+    """Factions that exclude one another: no character belongs to two of them."""
     ideology: str = ""
     goals: list[str] = []
 
@@ -172,7 +179,7 @@ class LoreData(LoreRecord):
     name_field: ClassVar[str] = "title"
 
     title: Annotated[str, Field(min_length=1)]
-    zone_id: str = ""
+    zone_id: Slug = ""
     """Empty where it is not about one zone."""
     category: LoreCategory = ""
     content: str = ""
@@ -183,7 +190,7 @@ class NarrativeItemData(LoreRecord):
     """A thing with a story."""
 
     name: Annotated[str, Field(min_length=1)]
-    zone_id: str = ""
+    zone_id: Slug = ""
     story_arc: str = ""
     wielder_lineage: list[str] = []
     power_description: str = ""

@@ -35,8 +35,6 @@ MAX_CONTENT: Final = 300_000
 
 _STORE_FIELDS: Final = frozenset({"id", "sources", "confidence", "updated_at"})
 """Fields of a record that no page says."""
-_NAME_FIELDS: Final = frozenset({"faction_ids", "exclusive_with", "connected_zones"})
-_NAME_MEMBERS: Final = {"relationships": "npc_id", "inter_faction": "faction_id"}
 
 
 def records_name(category: Category) -> str:
@@ -162,24 +160,12 @@ def _stands_in(evidence: Evidence, texts: Mapping[str, str]) -> bool:
 
 
 def _record(category: Category, entry: Json, zone: str) -> LoreRecord | None:
-    """Return a record of an agent's answer, with slugs in place of names; None where it is none."""
+    """Return a record of an agent's answer; None where it is none."""
     if not isinstance(entry, dict):
         return None
     fields = {name: value for name, value in entry.items() if name not in _STORE_FIELDS}
-    for name in _NAME_FIELDS & fields.keys():
-        names = fields[name]
-        fields[name] = [slug(str(one)) for one in names] if isinstance(names, list) else names
-    for name, member in _NAME_MEMBERS.items():
-        listed = fields.get(name)
-        if isinstance(listed, list):
-            fields[name] = [
-                {**one, member: slug(str(one.get(member)))} if isinstance(one, dict) else one
-                for one in listed
-            ]
-    if parent := fields.get("parent_faction_id"):
-        fields["parent_faction_id"] = slug(str(parent))
     if "zone_id" in RECORD_TYPES[category].model_fields:
-        fields["zone_id"] = slug(zone)
+        fields["zone_id"] = zone
     try:
         return RECORD_TYPES[category].model_validate(fields)
     except ValidationError:

@@ -218,7 +218,7 @@ def _zone(view: ZoneView) -> ZoneData:
         political_climate=" ".join(dict.fromkeys(_political(found))),
         access_gating=found.many("access_gating"),
         phase_states=phases,
-        connected_zones=[slug(name) for name in connected],
+        connected_zones=[*connected],
         era=found.one("era"),
         evidence=[  # last: what is read above keeps it
             *found.evidence,

@@ -19,7 +19,6 @@ from wavewright.packs.lore.models import (
     LoreData,
     LoreRecord,
     ResearchCheckpoint,
-    slug,
 )
 from wavewright.packs.surreal import Row
 from wavewright.planner import Json
@@ -47,13 +46,6 @@ _IDENTITY: Final[Mapping[str, tuple[str, ...]]] = {
     "phase_states": ("name",),
 }
 """What tells the entries of a list apart; the whole entry where a field is not named."""
-_REFERENCES: Final = (
-    "connected_zones",
-    "zone_id",
-    "faction_ids",
-    "parent_faction_id",
-    "exclusive_with",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +154,7 @@ def _field(table: str, name: str, kind: Any) -> Iterator[str]:
     start = f"DEFINE FIELD IF NOT EXISTS {name} ON {table}"
     if name == "confidence":
         yield f"{start} TYPE number ASSERT $value >= 0 AND $value <= 1;"
-    elif get_origin(kind) is list and get_args(kind)[0] is not str:
+    elif get_origin(kind) is list and _type(get_args(kind)[0]) != "TYPE string":
         # Of an array with a type its items are defined along with it, and cannot be flexible any
         # more.
         yield f"{start} TYPE array;"
@@ -202,28 +194,13 @@ def _record_key(record: LoreRecord) -> str:
     """Return the key of a record in its table: its slug; of a piece of lore about a zone, after the
     zone's.
     """
-    about = slug(record.zone_id) if isinstance(record, LoreData) and record.zone_id else ""
+    about = record.zone_id if isinstance(record, LoreData) else ""
     return f"{about}:{record.id}" if about else record.id
 
 
 def _row(record: LoreRecord, zone: str, now: dt.datetime) -> Row:
     row = cast("Row", _storable(record.model_dump(exclude={"id", "updated_at"}, exclude_none=True)))
-    for name in _REFERENCES:
-        if name in row:
-            row[name] = (
-                [slug(one) for one in row[name]]
-                if isinstance(row[name], list)
-                else _slug(row[name])
-            )
-    for entry in row.get("relationships", []):
-        entry["npc_id"] = slug(entry["npc_id"])
-    for entry in row.get("inter_faction", []):
-        entry["faction_id"] = slug(entry["faction_id"])
     return {**row, "zones": [zone], "updated_at": now}
-
-
-def _slug(name: str) -> str:
-    return slug(name) if name else ""
 
 
 def _storable(value: Any) -> Any:
