@@ -127,7 +127,6 @@ class Clause:
     """Adjectives that the subject is said to be."""
     preposition: str = ""
     """The first one after the verb."""
-    is_passive: bool = False
     has_somebody: bool = False
     """Whether the noun is somebody `who` does something."""
 
@@ -427,7 +426,6 @@ class _SentenceReader:
             phrase=_NOWHERE if noun is None else _noun_phrase(noun),
             words=words,
             preposition=preposition,
-            is_passive=_is_passive(verb),
             has_somebody=noun is not None and _does_something(noun),
         )
 
@@ -483,105 +481,15 @@ class _SentenceReader:
 
     def _of_verb(self, verb: Token) -> Iterator[Statement]:
         subjects = [one for token in self._subjects(verb) for one in _same_as(token)]
+        words = _verb_words(verb)
         for child in verb.children if subjects else ():
             if child.dep_ in {"prep", "agent"}:
-                yield from self._of_preposition(verb, child, subjects)
+                yield from _of_preposition(verb, child, subjects, words)
             elif child.dep_ in {"dobj", "attr", "oprd"}:
-                yield from self._of_object(verb, child, subjects)
+                yield from _of_object(verb, child, subjects, words)
             elif child.dep_ == "acomp":
-                yield from self._of_adjective(child, subjects)
-
-    def _of_preposition(
-        self, verb: Token, preposition: Token, subjects: Sequence[Token]
-    ) -> Iterator[Statement]:
-        """Yield what a verb says with a preposition: `born in`, `led by`."""
-        words = _verb_words(verb)
-        if preposition.lower_ in {"after", "as"}:
-            yield from self._of_as(verb, preposition, subjects, words)
-        elif preposition.lower_ not in _NO_RELATIONS:
-            # "She is in Paris": being somewhere needs no verb to say it.
-            is_being = verb.lemma_ == "be" and not _is_passive(verb)
-            relation = preposition.lower_ if is_being else f"{words} {preposition.lower_}"
-            things = [one for one in verb.children if one.dep_ == "dobj" and one.pos_ == "NOUN"]
-            if things:
-                # "She opened a bank in Halifax": what she opened is part of what is said.
-                relation = f"{words} {things[0].lower_} {preposition.lower_}"
-            yield from _pairs(
-                subjects, relation, _objects(preposition), verb.lemma_, "", preposition.lower_
-            )
-
-    def _of_object(
-        self, verb: Token, child: Token, subjects: Sequence[Token]
-    ) -> Iterator[Statement]:
-        """Yield what a verb says of its object, and of what the object is of."""
-        words = _verb_words(verb)
-        is_description = child.dep_ == "attr" and verb.lemma_ in _COPULAS
-        if child.dep_ == "dobj" and _is_passive(verb):
-            return
-        for noun in _all_of(child):
-            if child.dep_ == "dobj":
-                yield from _pairs(subjects, words, _same_as(noun), verb.lemma_)
-            if not is_description:
-                yield from self._beyond(subjects, words, noun, verb.lemma_)
-            elif noun.pos_ == "NOUN":
-                for source in subjects:
-                    yield from self._of_description(source, noun, verb.lemma_)
-
-    def _of_adjective(self, adjective: Token, subjects: Sequence[Token]) -> Iterator[Statement]:
-        """Yield what an adjective with a preposition says: `responsible for`."""
-        for preposition in (one for one in adjective.children if one.dep_ == "prep"):
-            relation = f"{adjective.lower_} {preposition.lower_}"
-            yield from _pairs(
-                subjects,
-                relation,
-                _objects(preposition),
-                "be",
-                adjective.lemma_.lower(),
-                preposition.lower_,
-            )
-
-    def _of_as(
-        self, verb: Token, preposition: Token, subjects: Sequence[Token], words: str
-    ) -> Iterator[Statement]:
-        """Yield what `named after` and `worked as a chemist at` say."""
-        for noun in _objects(preposition):
-            if preposition.lower_ == "after" and verb.lemma_ in {"name", "call"}:
-                yield from _pairs(subjects, f"{words} after", [noun], verb.lemma_, "", "after")
-            elif preposition.lower_ == "as":
-                yield from self._beyond(subjects, f"{words} as", noun, verb.lemma_)
-
-    def _beyond(
-        self, subjects: Sequence[Token], words: str, noun: Token, verb: str
-    ) -> Iterator[Statement]:
-        """Yield what is said by a verb with a noun: `opened a school in`, `is appointed head of`."""
-        if noun.pos_ != "NOUN":
-            return
-        for preposition in (one for one in noun.children if one.dep_ == "prep"):
-            if preposition.lower_ in _NO_RELATIONS:
-                continue
-            relation = f"{words} {noun.lower_} {preposition.lower_}"
-            for target in _objects(preposition):
-                yield from _pairs(
-                    subjects, relation, [target], verb, noun.lemma_.lower(), preposition.lower_
-                )
-
-    def _of_description(self, source: Token, noun: Token, verb: str) -> Iterator[Statement]:
-        """Yield whose or where somebody is what a noun says: `captain of`."""
-        lemma = noun.lemma_.lower()
-        for child in noun.children:
-            if child.dep_ == "prep" and child.lower_ not in _NO_RELATIONS:
-                for target in _objects(child):
-                    yield from _pairs(
-                        [source],
-                        f"{noun.lower_} {child.lower_}",
-                        [target],
-                        verb,
-                        lemma,
-                        child.lower_,
-                    )
-            elif child.dep_ == "poss":
-                for owner in _all_of(child):
-                    yield from _pairs([source], f"{noun.lower_} of", [owner], verb, lemma, "of")
+                # "She is responsible for", "older than": the adjective says it, comparing or not.
+                yield from _with_prepositions(subjects, child.lower_, child, "be", frozenset())
 
     def _of_noun(self, token: Token) -> Iterator[Statement]:
         """Yield what names say that stand beside each other or beside a noun."""
@@ -590,19 +498,89 @@ class _SentenceReader:
         if token.dep_ == "appos":
             for name, noun in ((token.head, token), (token, token.head)):
                 if name.pos_ == "PROPN" and noun.pos_ == "NOUN":
-                    yield from self._of_description(name, noun, "")
+                    yield from _of_description(name, noun, "")
         elif token.pos_ == "PROPN":
-            # "Her daughter Irène": the noun before the name says whose she is.
             for child in token.children:
                 if child.dep_ == "compound" and child.pos_ == "NOUN" and child.i < token.i:
-                    for owner in (one for one in token.children if one.dep_ == "poss"):
-                        relation = f"{child.lower_} of"
-                        yield from _pairs(
-                            [token], relation, [owner], "", child.lemma_.lower(), "of"
-                        )
+                    # "Her daughter Irène": the noun before the name says whose she is.
+                    owners = [one for one in token.children if one.dep_ == "poss"]
+                    yield from _of_owners(token, child, owners, "")
                 if child.dep_ == "prep" and child.lower_ in _OF_NAMES:
-                    for target in _objects(child):
-                        yield from _pairs([token], child.lower_, [target], "", "", child.lower_)
+                    yield from _pairs([token], child.lower_, _objects(child), "", "", child.lower_)
+
+
+def _of_preposition(
+    verb: Token, preposition: Token, subjects: Sequence[Token], words: str
+) -> Iterator[Statement]:
+    """Yield what a verb says with a preposition: `born in`, `led by`."""
+    word = preposition.lower_
+    targets = _objects(preposition)
+    if word == "after" and verb.lemma_ in {"name", "call"}:
+        yield from _pairs(subjects, f"{words} after", targets, verb.lemma_, "", word)
+    elif word == "as":
+        for noun in (one for one in targets if one.pos_ == "NOUN"):
+            # "She worked as a chemist at": where she did it is said of the chemist.
+            yield from _with_prepositions(subjects, f"{words} as {noun.lower_}", noun, verb.lemma_)
+    elif word not in _NO_RELATIONS:
+        # "She is in Paris": being somewhere needs no verb to say it.
+        is_being = verb.lemma_ == "be" and not _is_passive(verb)
+        relation = word if is_being else f"{words} {word}"
+        things = [one for one in verb.children if one.dep_ == "dobj" and one.pos_ == "NOUN"]
+        if things:
+            # "She opened a bank in Halifax": what she opened is part of what is said.
+            relation = f"{words} {things[0].lower_} {word}"
+        yield from _pairs(subjects, relation, targets, verb.lemma_, "", word)
+
+
+def _of_object(
+    verb: Token, child: Token, subjects: Sequence[Token], words: str
+) -> Iterator[Statement]:
+    """Yield what a verb says of its object, and of what the object is of."""
+    is_description = child.dep_ == "attr" and verb.lemma_ in _COPULAS
+    if child.dep_ == "dobj" and _is_passive(verb):
+        return
+    for noun in _all_of(child):
+        if child.dep_ == "dobj":
+            yield from _pairs(subjects, words, _same_as(noun), verb.lemma_)
+        if noun.pos_ != "NOUN":
+            continue
+        if is_description:
+            for source in subjects:
+                yield from _of_description(source, noun, verb.lemma_)
+        else:
+            # "She opened a school in", "he is appointed head of".
+            yield from _with_prepositions(subjects, f"{words} {noun.lower_}", noun, verb.lemma_)
+
+
+def _of_description(source: Token, noun: Token, verb: str) -> Iterator[Statement]:
+    """Yield whose or where somebody is what a noun says: `captain of`."""
+    yield from _with_prepositions([source], noun.lower_, noun, verb)
+    owners = [one for child in noun.children if child.dep_ == "poss" for one in _all_of(child)]
+    yield from _of_owners(source, noun, owners, verb)
+
+
+def _of_owners(
+    source: Token, noun: Token, owners: Sequence[Token], verb: str
+) -> Iterator[Statement]:
+    """Yield whose a noun says that somebody is: `the town's captain` is the captain of the town."""
+    yield from _pairs([source], f"{noun.lower_} of", owners, verb, noun.lemma_.lower(), "of")
+
+
+def _with_prepositions(
+    sources: Sequence[Token],
+    words: str,
+    word: Token,
+    verb: str,
+    others: frozenset[str] = _NO_RELATIONS,
+) -> Iterator[Statement]:
+    """Yield what is said in some words with each preposition behind the last of them, but for
+    `others`.
+    """
+    for child in word.children:
+        if child.dep_ == "prep" and child.lower_ not in others:
+            relation = f"{words} {child.lower_}"
+            noun = word.lemma_.lower()
+            yield from _pairs(sources, relation, _objects(child), verb, noun, child.lower_)
 
 
 def _pairs(
