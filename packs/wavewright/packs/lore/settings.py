@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Annotated, ClassVar, Final, Literal, TypeVar, get_args
+from typing import Annotated, ClassVar, Final, Literal, get_args
 from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import BaseModel, Field, ValidationError
 
 from wavewright.packs.extraction.prose import ProseSettings
 from wavewright.packs.lore.models import Category, PageReference, Tier
@@ -27,11 +27,6 @@ from wavewright.packs.surreal import DatabaseName, SurrealSettings
 from wavewright.packs.web.settings import WebSettings
 from wavewright.planner import ID_PATTERN, DocumentModel, JsonObject, as_object
 from wavewright.tools import MessageContract, PackError, read_pack_file, validated_settings
-
-_VARIABLES: Final = ("CRAWL_CONTENT_TRUNCATE_CHARS", "RATE_LIMIT_REQUESTS_PER_MINUTE")
-"""Environment variables that stand for `crawl_content_truncate_chars` and
-`web.requests_per_minute`.
-"""
 
 DIRECT: Final = "_direct"
 """The topic of pages that no research of a topic has opened; they are extracted with every
@@ -167,43 +162,62 @@ class LoreSettings(DocumentModel):
 
 
 def read_settings(settings: JsonObject) -> LoreSettings:
-    """Return the settings of the pack.
+    """Return the settings of the pack; environment variables count where they say nothing.
 
     Raises:
         PackError: fields are unknown or have wrong values, or a variable is not a number.
     """
-    truncate, rate = (number_from(os.environ, name, int) for name in _VARIABLES)
+    variables = _read_variables(os.environ)
     given = dict(settings)
-    if truncate is not None:
-        given.setdefault("crawl_content_truncate_chars", truncate)
-    if topics := os.environ.get(TOPICS):
-        given.setdefault("topics", topics)
+    if variables.truncate is not None:
+        given.setdefault("crawl_content_truncate_chars", variables.truncate)
+    if variables.topics is not None:
+        given.setdefault("topics", variables.topics)
     web = given.get("web", {})
-    if rate is not None and isinstance(web, dict):
-        given["web"] = {"requests_per_minute": rate, **web}
+    if variables.rate is not None and isinstance(web, dict):
+        given["web"] = {"requests_per_minute": variables.rate, **web}
     return validated_settings("lore", LoreSettings, given)
 
 
-_N = TypeVar("_N", int, float)
+class _Variables(BaseModel):
+    """The environment variables that the pack reads; one that is empty is not set."""
 
-STARTING_ZONE: Final = "STARTING_ZONE"
-"""First zone of the standing job."""
-CYCLE_DELAY: Final = "RESEARCH_CYCLE_DELAY_MINUTES"
-"""Minutes between two cycles."""
-CYCLE_TOKENS: Final = "PER_CYCLE_TOKEN_BUDGET"
-ZONE_TOKENS: Final = "PER_ZONE_TOKEN_BUDGET"
-"""The same by another name: a cycle is one zone."""
-GAME: Final = "GAME_NAME"
-"""Game that the zones of the standing job are of."""
-BROKER: Final = "RABBITMQ_URL"
-AGENT: Final = "AGENT_ID"
-"""Name of the daemon in messages."""
-MODEL: Final = "LLM_MODEL"
-TOPICS: Final = "TOPICS_CONFIG"
-"""File with the topics of research."""
-DAY_TOKENS: Final = "DAILY_TOKEN_BUDGET"
-ITERATIONS: Final = "MAX_RESEARCH_VALIDATE_ITERATIONS"
-"""Packages of one zone that the validator may reject or accept."""
+    start: str | None = Field(None, alias="STARTING_ZONE")
+    """First zone of the standing job."""
+    game: str | None = Field(None, alias="GAME_NAME")
+    """Game that the zones of the standing job are of."""
+    pause_minutes: float | None = Field(None, alias="RESEARCH_CYCLE_DELAY_MINUTES")
+    """Between two cycles."""
+    cycle_tokens: int | None = Field(None, alias="PER_CYCLE_TOKEN_BUDGET")
+    zone_tokens: int | None = Field(None, alias="PER_ZONE_TOKEN_BUDGET")
+    """The same by another name: a cycle is one zone."""
+    day_tokens: int | None = Field(None, alias="DAILY_TOKEN_BUDGET")
+    iterations: int | None = Field(None, alias="MAX_RESEARCH_VALIDATE_ITERATIONS")
+    """Packages of one zone that the validator may reject or accept."""
+    amqp_url: str | None = Field(None, alias="RABBITMQ_URL")
+    agent: str | None = Field(None, alias="AGENT_ID")
+    """Name of the daemon in messages."""
+    model: str | None = Field(None, alias="LLM_MODEL")
+    topics: str | None = Field(None, alias="TOPICS_CONFIG")
+    """File with the topics of research."""
+    truncate: int | None = Field(None, alias="CRAWL_CONTENT_TRUNCATE_CHARS")
+    rate: int | None = Field(None, alias="RATE_LIMIT_REQUESTS_PER_MINUTE")
+    """The setting `web.requests_per_minute`."""
+
+
+def _read_variables(environment: Mapping[str, str]) -> _Variables:
+    """Return what the environment states.
+
+    Raises:
+        PackError: a variable is not a number.
+    """
+    try:
+        return _Variables.model_validate({name: text for name, text in environment.items() if text})
+    except ValidationError as error:
+        name = str(error.errors(include_url=False)[0]["loc"][0])
+        raise PackError(
+            f"{name} is no number", hint="set a number, or unset it", place=name
+        ) from error
 
 
 def with_environment(contract: MessageContract, environment: Mapping[str, str]) -> MessageContract:
@@ -212,47 +226,29 @@ def with_environment(contract: MessageContract, environment: Mapping[str, str]) 
     Raises:
         PackError: a variable is not a number.
     """
+    variables = _read_variables(environment)
+    shared = variables.model_dump(include={"amqp_url", "agent"}, exclude_none=True)
     daemon: JsonObject = {**contract.daemon}
-    if start := environment.get(STARTING_ZONE):
-        standing: JsonObject = {"start": start}
-        if (minutes := number_from(environment, CYCLE_DELAY, float)) is not None:
-            standing["pause"] = 60 * minutes
-        of_zone = number_from(environment, ZONE_TOKENS, int)
-        tokens = number_from(environment, CYCLE_TOKENS, int) or of_zone
+    if variables.start is not None:
+        standing: JsonObject = {"start": variables.start}
+        if variables.pause_minutes is not None:
+            standing["pause"] = 60 * variables.pause_minutes
+        tokens = variables.cycle_tokens or variables.zone_tokens
         if tokens is not None:
             standing["tokens_per_cycle"] = tokens
-        if game := environment.get(GAME):
-            standing["inputs"] = {"game": game}
+        if variables.game is not None:
+            standing["inputs"] = {"game": variables.game}
         daemon["standing"] = standing
-    if (most := number_from(environment, ITERATIONS, int)) is not None:
-        daemon["validation"] = {**as_object(daemon.get("validation")), "iterations": most}
-    shared: JsonObject = {
-        field: value
-        for field, name in (("amqp_url", BROKER), ("agent", AGENT))
-        if (value := environment.get(name))
-    }
-    model = environment.get(MODEL) or None
+    if variables.iterations is not None:
+        validation = as_object(daemon.get("validation"))
+        daemon["validation"] = {**validation, "iterations": variables.iterations}
     roles = {
-        name: replace(role, daemon={**role.daemon, **shared}, model=model)
+        name: replace(role, daemon={**role.daemon, **shared}, model=variables.model)
         for name, role in contract.roles.items()
     }
-    of_day = number_from(environment, DAY_TOKENS, int)
-    budgets: JsonObject = contract.budgets if of_day is None else {"day": {"tokens": of_day}}
-    return replace(contract, daemon={**daemon, **shared}, budgets=budgets, model=model, roles=roles)
-
-
-def number_from(environment: Mapping[str, str], name: str, read: Callable[[str], _N]) -> _N | None:
-    """Return what a variable states; `None` where it is not set.
-
-    Raises:
-        PackError: it is not a number.
-    """
-    text = environment.get(name, "")
-    if not text:
-        return None
-    try:
-        return read(text)
-    except ValueError as error:
-        raise PackError(
-            f"{name} is no number", hint="set a number, or unset it", place=name
-        ) from error
+    budgets = contract.budgets
+    if variables.day_tokens is not None:
+        budgets = {"day": {"tokens": variables.day_tokens}}
+    return replace(
+        contract, daemon={**daemon, **shared}, budgets=budgets, model=variables.model, roles=roles
+    )
