@@ -46,6 +46,18 @@ class SourceNote(FrozenRecord):
     as_of: dt.date | None
 
 
+class _Document(FrozenRecord):
+    """What every document of this pack has."""
+
+    id: str
+    kind: str
+    title: str
+    tags: list[str]
+    content: str
+    sources: list[SourceNote]
+    warnings: list[str]
+
+
 class Drawdown(FrozenRecord):
     """The deepest fall from a peak: `depth` is a fraction of the peak, zero or negative."""
 
@@ -69,13 +81,10 @@ class Trend(FrozenRecord):
     """Average over the average of about one month before, less one."""
 
 
-class Figures(FrozenRecord):
-    """What one price series says; fractions, not percent; null where the series is too short."""
+class SharedFigures(FrozenRecord):
+    """Figures of a series that a summary shows, too."""
 
     since: dt.date
-    until: dt.date
-    observations: int
-    frequency: Frequency
     period_return: float
     return_1y: float | None
     annual_growth: float | None
@@ -83,6 +92,14 @@ class Figures(FrozenRecord):
     volatility: float | None
     """Annualised standard deviation of log returns."""
     max_drawdown: Drawdown
+
+
+class Figures(SharedFigures):
+    """What one price series says; fractions, not percent; null where the series is too short."""
+
+    until: dt.date
+    observations: int
+    frequency: Frequency
     trend: Trend
 
 
@@ -113,11 +130,7 @@ class Oddity(FrozenRecord):
     text: str
 
 
-class _SeriesDocument(FrozenRecord):
-    id: str
-    title: str
-    tags: list[str]
-    content: str
+class _SeriesDocument(_Document):
     code: str
     currency: str | None
     as_of: dt.date
@@ -138,8 +151,6 @@ class _SeriesDocument(FrozenRecord):
     """Days on which a price jumps as by a split or by another unit: no figure holds then."""
     gaps: list[str]
     """Days before which prices are missing."""
-    sources: list[SourceNote]
-    warnings: list[str]
 
 
 class StockDocument(_SeriesDocument):
@@ -167,20 +178,14 @@ class Announcement(FrozenRecord):
     source: str
 
 
-class AnnouncementsDocument(FrozenRecord):
+class AnnouncementsDocument(_Document):
     """A company's announcements, latest first."""
 
-    id: str
     kind: Literal["announcements"]
-    title: str
-    tags: list[str]
-    content: str
     code: str
     as_of: dt.date | None
     """Date of the latest announcement."""
     items: list[Announcement]
-    sources: list[SourceNote]
-    warnings: list[str]
 
 
 class SearchHit(FrozenRecord):
@@ -191,35 +196,32 @@ class SearchHit(FrozenRecord):
     text: str
 
 
-class SearchDocument(FrozenRecord):
+class SearchDocument(_Document):
     """Results of one web search."""
 
-    id: str
     kind: Literal["web-search"]
-    title: str
-    tags: list[str]
-    content: str
     query: str
     items: list[SearchHit]
-    sources: list[SourceNote]
-    warnings: list[str]
 
 
-class StockResult(FrozenRecord):
-    """One stock in a summary."""
-
+class _SeriesName(FrozenRecord):
     code: str
-    name: str | None
-    """The company's name, where the job gives it."""
     currency: str | None
     as_of: dt.date
-    current_price: float
-    period_return: float
-    return_1y: float | None
-    annual_growth: float | None
-    volatility: float | None
-    max_drawdown: Drawdown
+
+
+class _SeriesResult(SharedFigures, _SeriesName):  # the name stands first: last bases come first
+    """One series in a summary."""
+
     trend_signal: TrendSignal
+
+
+class StockResult(_SeriesResult):
+    """One stock in a summary."""
+
+    name: str | None
+    """The company's name, where the job gives it."""
+    current_price: float
     trend: Trend
     comparison: BenchmarkComparison | None
     """Against the first benchmark."""
@@ -229,28 +231,17 @@ class StockResult(FrozenRecord):
     confidence: dict[str, float]
     """By field: how far the number of prices and their completeness carry it, from 0 to 1."""
     observations: int
-    since: dt.date
     frequency: Frequency
     evidence: list[str]
     """Ids of the documents that the figures were computed from."""
     sources: list[SourceNote]
 
 
-class BenchmarkResult(FrozenRecord):
+class BenchmarkResult(_SeriesResult):
     """The benchmark in a summary."""
 
-    code: str
-    currency: str | None
     index_kind: Literal["series", "equal_weight_basket"]
     constituents: list[str]
-    since: dt.date
-    as_of: dt.date
-    period_return: float
-    return_1y: float | None
-    annual_growth: float | None
-    volatility: float | None
-    max_drawdown: Drawdown
-    trend_signal: TrendSignal
 
 
 class NewsLine(FrozenRecord):
@@ -277,15 +268,10 @@ class PriceChart(FrozenRecord):
     normalise: Literal[True] = True
 
 
-class SummaryDocument(FrozenRecord):
+class SummaryDocument(_Document):
     """What code, and no model, computed from the documents."""
 
-    id: str
     kind: Literal["summary"]
-    title: str
-    tags: list[str]
-    content: str
-    """Markdown."""
     method: Literal["computed"]
     """Code computed every figure; no model was asked."""
     as_of: dt.date | None
@@ -302,8 +288,6 @@ class SummaryDocument(FrozenRecord):
     """What a model thinks besides; empty where code wrote all of it."""
     chart: PriceChart | None
     """Null where no document holds prices."""
-    sources: list[SourceNote]
-    warnings: list[str]
 
 
 NOT_AVAILABLE = "n/a"

@@ -26,6 +26,7 @@ from wavewright.packs.equities.documents import (
     NewsLine,
     PriceChart,
     PriceLine,
+    SharedFigures,
     SourceNote,
     StockDocument,
     StockResult,
@@ -377,13 +378,10 @@ def _benchmark_result(index: IndexDocument) -> BenchmarkResult:
 
 def _shown_figures(document: StockDocument | IndexDocument, figures: Figures) -> dict[str, Any]:
     """Return the fields that stocks and benchmarks have in a summary."""
-    shared = {"period_return", "return_1y", "annual_growth", "volatility", "max_drawdown"}
-    shown = figures.model_dump(include=shared)
     return {
-        **shown,
+        **figures.model_dump(include={*SharedFigures.model_fields}),
         "code": document.code,
         "currency": document.currency,
-        "since": figures.since,
         "as_of": document.as_of,
         "trend_signal": figures.trend.signal,
     }
