@@ -50,7 +50,6 @@ class _Document(FrozenRecord):
     """What every document of this pack has."""
 
     id: str
-    kind: str
     title: str
     tags: list[str]
     content: str

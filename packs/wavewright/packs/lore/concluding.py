@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypedDict
 
-from pydantic import ValidationError
-
 from wavewright.packs.extraction.prose import ProseSettings
 from wavewright.packs.lore.extraction.records import METHOD, ZonePages, connected_zones, read_apart
 from wavewright.packs.lore.models import (
@@ -33,6 +31,7 @@ from wavewright.packs.lore.recording import (
     EXTRACTED,
     MAX_CONTENT,
     SUMMARY,
+    answer_of,
     found_records,
     topic_texts,
 )
@@ -201,26 +200,16 @@ class ResearchConclusion:
         if len(missing) == len(CATEGORIES):
             return f"Extract first: {', '.join(missing)}"
         found = found_records(data)
-        result, method, note = cross_reference(found)[0], METHOD, ""
-        if agents.is_available:
-            records = found.model_dump(mode="json", exclude_defaults=True)
-            shown: JsonObject = {
-                "npcs": [],
-                "factions": [],
-                "lore": [],
-                "narrative_items": [],
-                **records,
-            }
-            try:
-                asked: JsonObject = {
-                    "zone": zone_of(data),
-                    "records": shown,
-                    "feedback": [*feedback],
-                }
-                answer = await agents.run("agreement", asked)
-                result, method = CrossReferenceResult.model_validate(answer), "agent"
-            except (ToolError, ValidationError) as error:
-                note = f"; {error}"
+        shown: JsonObject = {
+            **{category: [] for category in CATEGORIES[1:]},
+            **found.model_dump(mode="json", exclude_defaults=True),
+        }
+        asked: JsonObject = {"zone": zone_of(data), "records": shown, "feedback": [*feedback]}
+        result, note = await answer_of(
+            agents, "agreement", asked, CrossReferenceResult.model_validate
+        )
+        method = METHOD if result is None else "agent"
+        result = result or cross_reference(found)[0]
         data.write(CROSS_REFERENCE, "result", result.model_dump(mode="json"))
         for one in result.conflicts:
             emit(ConflictDetected(one.data_point, one.source_a, one.source_b))
@@ -240,20 +229,20 @@ class ResearchConclusion:
             feedback: Why the last package was rejected; a model considers what is about connected
                 zones.
         """
-        zone, note = zone_of(data), ""
+        zone = zone_of(data)
         pages = stored_pages(data, [*self.topics, DIRECT])
         if not pages:
             return {"message": "Research first: there is no content", "names": []}
-        found: ConnectedZonesResult | None = None
-        if agents.is_available:
-            overview = [name for name, topic in self.topics.items() if topic.category == "zone"]
-            texts = topic_texts(data, [*overview, DIRECT], self.topics)
-            try:
-                asked: JsonObject = {"zone": zone, "game": game_of(data), "content": texts}
-                answer = await agents.run("discovery", {**asked, "feedback": [*feedback]})
-                found = ConnectedZonesResult.model_validate(answer)
-            except (ToolError, ValidationError) as error:
-                note = f"; {error}"
+        overview = [name for name, topic in self.topics.items() if topic.category == "zone"]
+        asked: JsonObject = {
+            "zone": zone,
+            "game": game_of(data),
+            "content": topic_texts(data, [*overview, DIRECT], self.topics),
+            "feedback": [*feedback],
+        }
+        found, note = await answer_of(
+            agents, "discovery", asked, ConnectedZonesResult.model_validate
+        )
         method = METHOD if found is None else "agent"
         if found is None:
             found = await read_apart(connected_zones, ZonePages(pages, zone, model=self.model))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from pydantic import ValidationError
 
@@ -35,6 +35,8 @@ MAX_CONTENT: Final = 300_000
 
 _STORE_FIELDS: Final = frozenset({"id", "sources", "confidence", "updated_at"})
 """Fields of a record that no page says."""
+
+_T = TypeVar("_T")
 
 
 def records_name(category: Category) -> str:
@@ -92,25 +94,23 @@ class RecordExtraction:
         pages = stored_pages(data, [*own, DIRECT])
         if not pages:
             return f"Research first: there is no content for {category}; call research_topic({own[0]!r})"
-        method, left_out, note = "agent", 0, ""
-        found: list[LoreRecord] = []
-        if agents.is_available:
-            values: JsonObject = {
-                "zone": zone,
-                "content": topic_texts(data, [*own, DIRECT], self.topics),
-                "sources": [one.model_dump(mode="json") for one in references(data)],
-                "feedback": [*feedback],
-            }
-            try:
-                answer = await agents.run(f"extract_{category}", values)
-                found, left_out = read_records(category, answer, zone, pages)
-            except ToolError as error:
-                method, note = METHOD, f"; {error}"
-        else:
-            method = METHOD
-        if method == METHOD:
+        values: JsonObject = {
+            "zone": zone,
+            "content": topic_texts(data, [*own, DIRECT], self.topics),
+            "sources": [one.model_dump(mode="json") for one in references(data)],
+            "feedback": [*feedback],
+        }
+        answered, note = await answer_of(
+            agents,
+            f"extract_{category}",
+            values,
+            lambda answer: read_records(category, answer, zone, pages),
+        )
+        method, (found, left_out) = "agent", answered or ([], 0)
+        if answered is None:
             # The more pages there are, the more names are known.
             read = stored_pages(data, [*self.topics, DIRECT])
+            method = METHOD
             found = await read_apart(extract, ZonePages(read, zone, category, self.model))
             unread = prose_note(self.model)
             note += f"; {unread}" if unread else ""
@@ -129,6 +129,20 @@ class RecordExtraction:
         data.write(EXTRACTED, category, done)
         dropped = f", {left_out} left out without evidence" if left_out else ""
         return f"Extracted {category}: {len(known) + new} records, {new} new{dropped} (method: {method}{note})"
+
+
+async def answer_of(
+    agents: Agents, name: str, values: JsonObject, read: Callable[[Json], _T]
+) -> tuple[_T | None, str]:
+    """Return what an agent answers, as `read` takes it; nothing where there is no model or it gives
+    no such answer, and then why, for the line that a tool gives.
+    """
+    if not agents.is_available:
+        return None, ""
+    try:
+        return read(await agents.run(name, values)), ""
+    except (ToolError, ValidationError) as error:
+        return None, f"; {error}"
 
 
 def read_records(
