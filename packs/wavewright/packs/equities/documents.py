@@ -46,7 +46,7 @@ class SourceNote(FrozenRecord):
     as_of: dt.date | None
 
 
-class _Document(FrozenRecord):
+class _TaggedDocument(FrozenRecord):
     """What every document of this pack has."""
 
     id: str
@@ -129,7 +129,7 @@ class Oddity(FrozenRecord):
     text: str
 
 
-class _SeriesDocument(_Document):
+class _SeriesDocument(_TaggedDocument):
     code: str
     currency: str | None
     as_of: dt.date
@@ -177,7 +177,7 @@ class Announcement(FrozenRecord):
     source: str
 
 
-class AnnouncementsDocument(_Document):
+class AnnouncementsDocument(_TaggedDocument):
     """A company's announcements, latest first."""
 
     kind: Literal["announcements"]
@@ -195,7 +195,7 @@ class SearchHit(FrozenRecord):
     text: str
 
 
-class SearchDocument(_Document):
+class SearchDocument(_TaggedDocument):
     """Results of one web search."""
 
     kind: Literal["web-search"]
@@ -267,7 +267,7 @@ class PriceChart(FrozenRecord):
     normalise: Literal[True] = True
 
 
-class SummaryDocument(_Document):
+class SummaryDocument(_TaggedDocument):
     """What code, and no model, computed from the documents."""
 
     kind: Literal["summary"]
