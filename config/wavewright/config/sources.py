@@ -9,7 +9,7 @@ of its keys.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -203,6 +203,12 @@ def pointer_token(key: str | int) -> str:
 def pointer_keys(pointer: str) -> list[str]:
     """Return the keys of a pointer."""
     return [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
+
+
+def path_of_keys(keys: Iterable[str]) -> str:
+    """Return keys that lead to a part of a value as a program writes them: `filters[0].tag`."""
+    path = "".join(f"[{key}]" if key.isdecimal() else f".{key}" for key in keys)
+    return path.removeprefix(".")
 
 
 Scalar: TypeAlias = str | int | float | bool | None

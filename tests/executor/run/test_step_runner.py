@@ -271,7 +271,7 @@ async def test_parameters_are_validated_before_the_call() -> None:
 
     assert error is not None
     assert error.kind == "params"
-    assert error.message == "the parameters at /n is 'three', but must be an integer"
+    assert error.message == "argument 'n' is 'three', but must be an integer"
     assert tools.calls == []
 
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from collections import Counter
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
 from wavewright.config.redaction import Redactor
+from wavewright.config.sources import path_of_keys, pointer_keys
 from wavewright.executor.events.json_values import NotJsonError, clean_json, copy_json, is_empty
 from wavewright.executor.events.state import SUCCESSES
 from wavewright.executor.events.types import (
@@ -294,7 +295,7 @@ class CallRunner:
             # What ended is not called again, so it is no matter what the tool takes by now.
             return None
         call.key = None
-        return StepError("params", f"the parameters {_mismatch_text(accepts, params)}", attempts=0)
+        return StepError("params", _mismatch_text(accepts, params, _argument_name), attempts=0)
 
     def _set_keys(
         self, call: ScheduledCall, signature: ToolSignature, content: CallContent
@@ -773,7 +774,7 @@ def checked_output(output: object, tool: CompiledTool) -> Json | AttemptFailure:
     except NotJsonError as error:
         return AttemptFailure("output", str(error), hint="return plain JSON values")
     if tool.returns is not None and not tool.returns.accepts(clean):
-        return AttemptFailure("output", f"the output {_mismatch_text(tool.returns, clean)}")
+        return AttemptFailure("output", _mismatch_text(tool.returns, clean, _output_name))
     return clean
 
 
@@ -794,16 +795,18 @@ def _expression_error(fault: ExpressionError) -> StepError:
     return StepError("expression", fault.message, attempts=0, hint=fault.hint)
 
 
-def _mismatch_text(validator: Validator, value: Json) -> str:
-    return "; ".join(_mismatch_lines(validator, value))
-
-
-def _mismatch_lines(validator: Validator, value: Json) -> Iterator[str]:
+def _mismatch_text(validator: Validator, value: Json, name: Callable[[str], str]) -> str:
+    """Return why a value does not fit, each part of it as `name` calls it by its pointer."""
     violations = validator.violations(value)
-    for violation in violations[:_MAX_MISMATCHES]:
-        if violation.pointer:
-            yield f"at {violation.pointer} {violation.message}"
-        else:
-            yield violation.message
+    lines = [f"{name(one.pointer)} {one.message}" for one in violations[:_MAX_MISMATCHES]]
     if len(violations) > _MAX_MISMATCHES:
-        yield f"and {len(violations) - _MAX_MISMATCHES} more"
+        lines.append(f"and {len(violations) - _MAX_MISMATCHES} more")
+    return "; ".join(lines)
+
+
+def _argument_name(pointer: str) -> str:
+    return f"argument {path_of_keys(pointer_keys(pointer))!r}" if pointer else "the call"
+
+
+def _output_name(pointer: str) -> str:
+    return f"the output at {pointer}" if pointer else "the output"

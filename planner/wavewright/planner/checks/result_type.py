@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wavewright.config.sources import pointer_keys, pointer_token
+from wavewright.config.sources import path_of_keys, pointer_keys, pointer_token
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.types import incompatibility
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
@@ -96,9 +96,7 @@ def _misfit_of_value(value: Json, wanted: JsonSchema) -> str | None:
         return None  # the review says what is wrong with the goal's schema
     if not misfits:
         return None
-    at = "".join(
-        f"[{key}]" if key.isdecimal() else f".{key}" for key in pointer_keys(misfits[0].pointer)
-    )
+    at = path_of_keys(pointer_keys(misfits[0].pointer))
     return f"{at or 'it'} {misfits[0].message}"
 
 

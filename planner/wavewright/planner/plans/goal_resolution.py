@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from wavewright.config.documents import Document
 from wavewright.config.model_validation import model_faults
-from wavewright.config.sources import Source, pointer_keys, pointer_token
+from wavewright.config.sources import Source, path_of_keys, pointer_keys, pointer_token
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
@@ -253,11 +253,10 @@ def _input_fault(
     pointer = places.get(where[0], "/inputs" + pointer_token(where[0]))
     for key in where[1:]:
         pointer += pointer_token(key)
-    path = "".join(f"[{key}]" if key.isdecimal() else f".{key}" for key in where).removeprefix(".")
     return make_diagnostic(
         code,
         pointer,
-        f"the input {path!r} {misfit.message}",
+        f"the input {path_of_keys(where)!r} {misfit.message}",
         f"see the inputs of {template.name!r}",
     )
 
