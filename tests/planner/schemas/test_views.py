@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from wavewright.planner.schemas.views import field_schema, field_schemas, scoped_schema, view_schema
+from wavewright.planner.schemas.operator_types import describe_kind
+from wavewright.planner.schemas.views import (
+    element_schema,
+    field_schema,
+    field_schemas,
+    scoped_schema,
+    view_schema,
+)
 from wavewright.planner.types import JsonSchema
 
 NAMED: JsonSchema = {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -37,3 +44,30 @@ def test_an_object_whose_parts_leave_it_open_may_have_any_field() -> None:
     other = field_schema(view, "c")
     assert other is not None
     assert view_schema(other).kind == "open"
+
+
+PAIR: JsonSchema = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "place", "kind"),
+    [
+        (PAIR, 1, "string"),
+        (PAIR, 2, "any"),
+        (PAIR, None, "any"),
+        ({**PAIR, "items": {"type": "boolean"}}, 2, "boolean"),
+        ({**PAIR, "items": {"type": "string"}}, None, "integer or string"),
+        ({**PAIR, "items": False}, None, "integer or string"),
+        ({**PAIR, "items": False}, 2, None),
+        ({**PAIR, "maxItems": 2}, None, "integer or string"),
+        ({**PAIR, "maxItems": 2}, 2, None),
+        ({"type": "array", "items": False}, None, "any"),
+        ({"type": "string"}, 0, None),
+    ],
+)
+def test_the_elements_behind_the_first_ones_have_a_type_of_their_own(
+    schema: JsonSchema, place: int | None, kind: str | None
+) -> None:
+    element = element_schema(view_schema(scoped_schema(schema)), place)
+
+    assert (None if element is None else describe_kind(view_schema(element))) == kind

@@ -265,7 +265,15 @@ class TypeInference:
         if "open" in kinds or ("open" in keys and kinds & {"array", "object"}):
             return s.OPEN if kinds != {"array"} else s.element_schema(asked) or s.OPEN
         if "array" in kinds and keys & NUMERIC:
-            return s.element_schema(asked, place) or s.OPEN
+            element = s.element_schema(asked, place)
+            if element is not None:
+                return element
+            raise ExpressionError(
+                "no_overload",
+                f"{self._called(node.operand, scope)} never has an element [{place}]",
+                node.key.start,
+                "the first element is [0]",
+            )
         if "object" in kinds and "string" in keys:
             return self._any_field(asked)
         raise ExpressionError(

@@ -451,18 +451,13 @@ def field_schemas(owner: SchemaView) -> dict[str, Json]:
 
 def element_schema(owner: SchemaView, place: int | None = None) -> ScopedSchema | None:
     """Return the schema of a list's elements, or of the one at a place; None where the value is no
-    list.
+    list, or has no such place.
     """
     match owner.kind:
         case "open":
             return OPEN
         case "array":
-            first = owner.schema.get("prefixItems")
-            if isinstance(first, list):
-                if place is not None and place < len(first):
-                    return subschema(first[place], owner.root)
-                return OPEN
-            return subschema(owner.schema.get("items", {}), owner.root)
+            return _element_of_list(owner, place)
         case "union":
             elements = [
                 place_
@@ -472,6 +467,22 @@ def element_schema(owner: SchemaView, place: int | None = None) -> ScopedSchema 
             return reduce(union_schema, elements) if elements else None
         case _:
             return None
+
+
+def _element_of_list(owner: SchemaView, place: int | None) -> ScopedSchema | None:
+    """Return the schema of the element at a place, or of any element: the first ones may have types
+    of their own (`prefixItems`), and those behind them another one, or none.
+    """
+    first = [subschema(part, owner.root) for part in as_list(owner.schema.get("prefixItems"))]
+    if place is not None and place < len(first):
+        return first[place]
+    others, most = owner.schema.get("items", {}), owner.schema.get("maxItems")
+    is_closed = isinstance(most, int) and 0 < most <= len(first)
+    rest = None if others is False or is_closed else subschema(others, owner.root)
+    if place is not None:
+        return rest
+    elements = first if rest is None else [*first, rest]
+    return reduce(union_schema, elements) if elements else OPEN
 
 
 def entry_view(place: ScopedSchema) -> SchemaView:
