@@ -63,6 +63,36 @@ BOOKED: JsonObject = {"day": "${item.day}", "room": "${item.room}"}
             },
             [("E205", "/for_each/0")],
         ),
+        # Where all are wrong, each is told, and not once more what stands for all of them.
+        (
+            {"tool": "count", "for_each": ["1", "2"], "params": {"n": "${item}"}},
+            [("E205", "/for_each/0"), ("E205", "/for_each/1")],
+        ),
+        # An item that is a `${…}` has the type of what it gives, and so has a part of one.
+        (
+            {
+                "tool": "send",
+                "for_each": ["a", "${steps.c}", "${string(steps.c)}"],
+                "params": {"to": "${item}"},
+            },
+            [("E304", "/for_each/1")],
+        ),
+        (
+            {
+                "tool": "send",
+                "for_each": [{"to": "${steps.c}"}, "${{'to': steps.c}}", {"to": "${steps.c} a"}],
+                "params": {"to": "${item.to}"},
+            },
+            [("E304", "/for_each/0"), ("E304", "/for_each/1")],
+        ),
+        (
+            {"tool": "send", "for_each": ["${steps.c}", 2], "params": {"to": "${item.name}"}},
+            [("E303", "/params/to")],
+        ),
+        (
+            {"tool": "count", "for_each": ["${steps.c}", "b"], "params": {"n": "${item + 1}"}},
+            [],
+        ),
         (
             {
                 "tool": "count",
@@ -86,6 +116,8 @@ def test_an_item_that_is_written_out_is_checked_as_an_argument(
         ({"tool": "count", "params": {"n": 3}}, []),
         ({"tool": "count", "params": {"n": "${steps.c}"}}, []),
         ("${{'tool': 'count', 'params': {'n': steps.c}}}", []),
+        ("${{'tool': 'call'}}", [("E304", "")]),
+        ({"tool": "count", "params": "${{'n': 'a'}}"}, [("E304", "/params")]),
         ({"tool": "send", "params": {"to": "${steps.c}"}}, [("E304", "/params/to")]),
         ({"tool": "count", "params": {"m": 3}}, [("E204", "/params"), ("E203", "/params/m")]),
         ({"tool": "count"}, [("E204", "/params")]),
@@ -116,15 +148,52 @@ def test_a_call_that_the_condition_leaves_out_need_not_be_one() -> None:
     ]
 
 
-def test_calls_of_different_tools_among_the_inputs_are_no_warning() -> None:
-    calls: Json = [
-        {"tool": "send", "params": {"to": "bob"}},
-        {"tool": "count", "params": {"n": 3}},
-    ]
+@pytest.mark.parametrize(
+    ("items", "step", "warning"),
+    [
+        (
+            [{"tool": "send", "params": {"to": "bob"}}, {"tool": "count", "params": {"n": 3}}],
+            {"dispatch": "${inputs.items}", "tools": ["count", "send"]},
+            None,
+        ),
+        (
+            [{"tool": "send", "params": {"to": "bob"}}, {"tool": "pay", "params": {}}],
+            {"dispatch": "${inputs.items}", "tools": ["count", "send"]},
+            "argument 'call' of step 's': for item 1, it has 'tool' 'pay', which must be one of"
+            " 'count', 'send'",
+        ),
+        (
+            [{"tool": "send", "params": {"to": "bob"}}, {"tool": "count", "params": {"n": "3"}}],
+            {"dispatch": "${inputs.items}", "tools": ["count", "send"]},
+            "argument 'call' of step 's': for item 1, params.n is '3', but must be an integer",
+        ),
+        (
+            [1, "2"],
+            {"tool": "count", "for_each": "${inputs.items}", "params": {"n": "${item}"}},
+            "argument 'n' of step 's': for item 1, it is '2', but must be an integer",
+        ),
+        (
+            [1, "2"],
+            {
+                "tool": "count",
+                "for_each": "${inputs.items}",
+                "params": {"n": "${item}"},
+                "when": "index == 0",
+            },
+            None,
+        ),
+    ],
+)
+def test_an_item_of_the_inputs_that_does_not_fit_is_named(
+    items: Json, step: JsonObject, warning: str | None
+) -> None:
     plan: JsonObject = {
-        "inputs": {"calls": calls},
-        "steps": [{"id": "s", "dispatch": "${inputs.calls}", "tools": ["count", "send"]}],
+        "inputs": {"items": items},
+        "steps": [{"id": "s", **step}],
         "result": "${steps.s}",
     }
+    found = check(Plan.model_validate(plan), None, TOOLS)
 
-    assert check(Plan.model_validate(plan), None, TOOLS) == []
+    assert [(fault.code, fault.message) for fault in found] == (
+        [] if warning is None else [("W812", warning)]
+    )

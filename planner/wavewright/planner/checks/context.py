@@ -13,6 +13,8 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Final, TypeVar, cast
 
+from wavewright.planner.cel.embedded import bare_expression
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.types import PlanTypes
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import SUB_PLAN, Gate, Limits, Plan, Step, dispatched_tools
@@ -170,18 +172,28 @@ class CheckContext:
         return step_signature(step, self.tools)
 
 
+def path_in_item(value: Json) -> re.Match[str] | None:
+    """Return the path of a value that is `${item}`, or a path in it, as its group 1; None where it
+    is anything else.
+    """
+    return _ITEM_PATH.fullmatch(value) if isinstance(value, str) else None
+
+
 def value_of_item(value: Json, item: Json) -> list[Json]:
     """Return what `${item}`, or a path in it, gives for an item; nothing for any other value, and
-    where the item has no such field.
+    where the item has no such field. Of an item that is itself a `${…}` it is one, too.
     """
-    path = _ITEM_PATH.fullmatch(value) if isinstance(value, str) else None
-    return [] if path is None else value_below(item, path[1])
-
-
-def value_below(value: Json, path: str) -> list[Json]:
-    """Return the part of a value that a path such as `.owner.name` leads to, where there is one."""
-    for field_ in path.split(".")[1:]:
-        if not isinstance(value, dict) or field_ not in value:
+    path = path_in_item(value)
+    if path is None:
+        return []
+    if path[1] and isinstance(item, str) and item.startswith("${"):
+        try:
+            return [f"${{({bare_expression(item).expression}){path[1]}}}"]
+        except ExpressionError:
+            return []  # it is not closed, which is told where it stands
+    part = item
+    for name in path[1].split(".")[1:]:
+        if not isinstance(part, dict) or name not in part:
             return []
-        value = value[field_]
-    return [value]
+        part = part[name]
+    return [part]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from wavewright.config.sources import pointer_keys
+from wavewright.config.sources import path_of_keys, pointer_keys
 from wavewright.planner.cel.embedded import (
     bare_expression,
     field_name,
@@ -21,7 +21,7 @@ from wavewright.planner.cel.embedded import (
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.plain_paths import is_plain_path
-from wavewright.planner.checks.context import CheckContext, value_of_item
+from wavewright.planner.checks.context import CheckContext, path_in_item, value_of_item
 from wavewright.planner.checks.nulls import (
     Misuse,
     facts_of,
@@ -33,7 +33,7 @@ from wavewright.planner.checks.nulls import (
 from wavewright.planner.checks.types import Fit, fit_of
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.plan import Step
-from wavewright.planner.plans.estimates import known_items
+from wavewright.planner.plans.estimates import MAX_ITEMS_INSPECTED, items_to_run, known_items
 from wavewright.planner.plans.uses import (
     ExpressionRole,
     ExpressionText,
@@ -300,38 +300,47 @@ def _fits(subject: CheckContext) -> Iterator[tuple[Step, ExpressionUse, Fit]]:
                 elif use.is_whole and use.pointer == f"/steps/{number}/for_each":
                     target = _LIST
                 source = None if target is None else subject.types.result(use, step)
-                if (
-                    source is None
-                    or target is None
-                    or _is_known_to_fit(subject, step, text, target)
-                ):
-                    continue
-                yield step, use, fit_of(source, target)
+                if source is not None and target is not None:
+                    known = _fit_of_items(subject, step, text, target)
+                    yield step, use, known or fit_of(source, target)
 
 
-def _is_known_to_fit(
+def _fit_of_items(
     subject: CheckContext, step: Step, text: ExpressionText, target: JsonSchema
-) -> bool:
-    """Whether the values of a parameter are known, as its items are, and all of them fit."""
-    items = known_items(subject.plan, step) if text.role == "params" else None
-    if items is None:
-        return False
+) -> Fit | None:
+    """Return how the values of a parameter fit that are known before the run, as those are that the
+    items of an input give; None where they are not all known.
+    """
+    if text.role != "params" or path_in_item(text.text) is None:
+        return None
+    items = known_items(subject.plan, step)
+    if items is None or len(items) > MAX_ITEMS_INSPECTED:
+        return None
+    running = items_to_run(subject.plan, step, items)
+    values = {number: value_of_item(text.text, item) for number, item in running}
+    if not all(values.values()):
+        return None
     validator = validator_of(target)
-    values = [value_of_item(text.text, item) for item in items]
-    return all(value and validator.accepts(value[0]) for value in values)
+    for number, [value] in values.items():
+        for misfit in validator.violations(value):
+            part = path_of_keys(pointer_keys(misfit.pointer)) or "it"
+            reason = f"for item {number}, {part} {misfit.message}"
+            return Fit("member", reason, "kind", "item")
+    return Fit("always")
 
 
 def _message(step: Step, use: ExpressionUse, fit: Fit) -> str:
-    place = "the list" if use.role == "for_each" else f"argument {_argument(use)!r}"
+    place = (
+        "the list"
+        if use.role == "for_each"
+        else f"argument {path_of_keys(pointer_keys(use.pointer)[3:])!r}"
+    )
     return f"{place} of step {step.id!r}: {fit.reason}"
 
 
-def _argument(use: ExpressionUse) -> str:
-    keys = pointer_keys(use.pointer)[3:]
-    return "".join(f"[{key}]" if key.isdecimal() else f".{key}" for key in keys).lstrip(".")
-
-
 def _mend(expression: str, fit: Fit, use: ExpressionUse) -> str:
+    if fit.where == "item":
+        return "give that item another value, or leave it out by a `when` that reads the item"
     if fit.misfit == "null" and fit.where == "elements":
         return f"leave it out: ${{{expression}.filter(x, x != null)}}"
     if fit.misfit == "absent":

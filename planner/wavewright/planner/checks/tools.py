@@ -21,7 +21,7 @@ from uuid import UUID
 from pydantic import TypeAdapter, ValidationError
 
 from wavewright.config.errors import NameHint, did_you_mean
-from wavewright.config.sources import pointer_keys, pointer_token
+from wavewright.config.sources import path_of_keys, pointer_keys, pointer_token
 from wavewright.planner.cel.embedded import split_references
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext, value_of_item
@@ -40,15 +40,19 @@ from wavewright.planner.diagnostics.diagnostic import (
 )
 from wavewright.planner.language.call_outcomes import is_unknown_by_class
 from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.language.plan import ASK_MODEL, Step, dispatched_tools
+from wavewright.planner.language.plan import (
+    ASK_MODEL,
+    DISPATCHED_CALL,
+    Step,
+    dispatched_tools,
+)
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.answer_types import AnswerTypeError, answer_schema
 from wavewright.planner.plans.dispatch import undispatchable
-from wavewright.planner.plans.estimates import condition_if_known
+from wavewright.planner.plans.estimates import items_to_run
 from wavewright.planner.plans.step_types import schema_fault
 from wavewright.planner.plans.uses import (
     ExpressionUse,
-    asks_each_item,
     embedded_uses,
     holds_expression,
 )
@@ -105,11 +109,11 @@ class InputSchema:
         """Return why parameters do not fit, in their order."""
         return list(self._violations(params, self.schema, pointer, types))
 
-    def violations_of(self, name: str, value: Json, pointer: str) -> list[SchemaViolation]:
-        """Return why a literal value does not fit one parameter."""
-        if name not in self.properties:
-            return []
-        return list(self._validator(self.properties[name]).violations(value, pointer))
+    def violations_of(
+        self, name: str, value: Json, pointer: str, types: StepTypes
+    ) -> list[SchemaViolation]:
+        """Return why a value does not fit one parameter."""
+        return list(self._violations(value, self.properties.get(name, True), pointer, types))
 
     def _violations(
         self, value: Json, schema: Json, pointer: str, types: StepTypes
@@ -351,19 +355,22 @@ def check_tools(subject: CheckContext) -> Iterator[Diagnostic]:
             continue
         if step.tool in subject.engine_params:
             yield from _check_engine_params(subject, step, f"/steps/{number}")
+        pointer = f"/steps/{number}"
+        told = set[str]()
+        """Arguments of which an item is wrong: that is told of the item, and not of all of them."""
+        is_dispatch = bool(dispatched_tools(step.tool))
+        check_items = _check_written_calls if is_dispatch else _check_written_items
+        for argument, fault in check_items(subject, step, schema, pointer):
+            told.add(f"{pointer}/params{pointer_token(argument)}")
+            yield fault
         if texts or not schema.accepts(step.params):
-            pointer = f"/steps/{number}"
-            for misfit in schema.violations(
-                step.params, f"{pointer}/params", StepTypes(subject, step)
-            ):
-                yield _argument_diagnostic(step, schema, misfit, pointer)
-        yield from _check_written_types(subject, step, f"/steps/{number}/params")
-        yield from _check_dates(step, schema, f"/steps/{number}/params")
-        if dispatched_tools(step.tool):
-            yield from _check_written_calls(subject, step, f"/steps/{number}")
-        else:
-            yield from _check_written_items(subject, step, schema, f"/steps/{number}")
-        yield from _check_retry(step, subject.tools[step.tool], f"/steps/{number}")
+            types = StepTypes(subject, step)
+            for misfit in schema.violations(step.params, f"{pointer}/params", types):
+                if misfit.keyword != REFERENCE_KEYWORD or misfit.pointer not in told:
+                    yield _argument_diagnostic(step, schema, misfit, pointer)
+        yield from _check_written_types(subject, step, f"{pointer}/params")
+        yield from _check_dates(step, schema, f"{pointer}/params")
+        yield from _check_retry(step, subject.tools[step.tool], pointer)
 
 
 def _check_written_types(subject: CheckContext, step: Step, pointer: str) -> Iterator[Diagnostic]:
@@ -391,69 +398,71 @@ def _check_written_types(subject: CheckContext, step: Step, pointer: str) -> Ite
 
 def _check_written_items(
     subject: CheckContext, step: Step, schema: InputSchema, pointer: str
-) -> Iterator[Diagnostic]:
-    """Yield the items that are written out and do not fit the parameters that they are given for;
-    each of them is a call that is known beforehand.
+) -> Iterator[tuple[str, Diagnostic]]:
+    """Yield the items that are written out and do not fit the parameters that they are given for,
+    with these; each of them is a call that is known beforehand.
     """
-    for number, item in _written_items(subject, step):
-        place = f"{pointer}/for_each{pointer_token(str(number))}"
+    types = StepTypes(subject, step)
+    for number, item in items_to_run(subject.plan, step, _written_list(step)):
+        place = f"{pointer}/for_each/{number}"
         for name, text in step.params.items():
             for value in value_of_item(text, item):
-                if holds_expression(value):
-                    continue
                 inner = f"{pointer}/params{pointer_token(name)}"
-                for misfit in schema.violations_of(name, value, inner):
+                for misfit in schema.violations_of(name, value, inner, types):
                     fault = _argument_diagnostic(step, schema, misfit, pointer)
-                    yield replace(fault, pointer=place, given_mend=None)
+                    yield name, replace(fault, pointer=place, given_mend=None)
                 for fault in _dates_in(step, schema, name, value, inner):
-                    yield replace(fault, pointer=place)
+                    yield name, replace(fault, pointer=place)
 
 
-def _check_written_calls(subject: CheckContext, step: Step, pointer: str) -> Iterator[Diagnostic]:
+def _check_written_calls(
+    subject: CheckContext, step: Step, schema: InputSchema, pointer: str
+) -> Iterator[tuple[str, Diagnostic]]:
     """Yield what is wrong with calls of a `dispatch` that are written out: each is judged as a step
     that makes it.
     """
-    names = dispatched_tools(step.tool)
-    for number, item in _written_items(subject, step):
-        place = f"{pointer}/for_each{pointer_token(str(number))}"
-        name = item.get("tool") if isinstance(item, dict) else item
-        params = item.get("params", {}) if isinstance(item, dict) else None
-        if any(isinstance(part, str) and holds_expression(part) for part in (name, params)):
-            continue  # which call it is shows when it is made
-        if not isinstance(name, str) or not isinstance(params, dict):
-            message = f"entry {number} of the list of step {step.id!r} is no call"
-            yield make_diagnostic("E205", place, message, "a call is {tool: …, params: {…}}")
-            continue
-        if name not in names:
-            hint = suggest_name(name, names, what="`tools` of the step")
-            message = f"step {step.id!r} calls {name!r}, which is none of its `tools`"
-            yield make_diagnostic("E202", f"{place}/tool", message, hint)
-            continue
-        call = step.model_copy(update={"tool": name, "params": params})
-        schema = _usable_schema(subject.tools[name])
-        if schema is None:
-            continue
-        for misfit in schema.violations(params, f"{pointer}/params", StepTypes(subject, call)):
-            fault = _argument_diagnostic(call, schema, misfit, pointer)
-            inner = fault.pointer.removeprefix(pointer)
-            yield replace(fault, pointer=f"{place}{inner}", given_mend=None)
-        yield from _check_dates(call, schema, f"{place}/params")
+    for number, item in items_to_run(subject.plan, step, _written_list(step)):
+        place = f"{pointer}/for_each/{number}"
+        for fault in _faults_of_call(subject, step, schema, item, place):
+            yield DISPATCHED_CALL, fault
 
 
-def _written_items(subject: CheckContext, step: Step) -> Iterator[tuple[int, Json]]:
-    """Yield the items that are written out and that the step runs for, with their numbers; one that
-    its condition on items leaves out, or may leave out, need not fit.
-    """
-    items = step.for_each if isinstance(step.for_each, list) else []
-    if step.when is None or not asks_each_item(step):
-        yield from enumerate(items)
+def _faults_of_call(
+    subject: CheckContext, step: Step, dispatched: InputSchema, item: Json, place: str
+) -> Iterator[Diagnostic]:
+    what = f"entry {pointer_keys(place)[-1]} of the list of step {step.id!r}"
+    name: Json = item.get("tool") if isinstance(item, dict) else item
+    params: Json = item.get("params", {}) if isinstance(item, dict) else None
+    if any(isinstance(part, str) and holds_expression(part) for part in (name, params)):
+        # Which call it is shows when it is made, and its type whether it can be one.
+        types = StepTypes(subject, step)
+        for misfit in dispatched.violations_of(DISPATCHED_CALL, item, place, types):
+            message = f"{what}: {misfit.message}"
+            yield make_diagnostic("E304", misfit.pointer, message, _CALL_HINT)
         return
-    variables = subject.plan.scope({})
-    for number, item in enumerate(items):
-        if holds_expression(item):
-            continue  # what the condition says of it shows at the run
-        if condition_if_known(step, {**variables, "item": item, "index": number}):
-            yield number, item
+    if not isinstance(name, str) or not isinstance(params, dict):
+        yield make_diagnostic("E205", place, f"{what} is no call", _CALL_HINT)
+        return
+    names = dispatched_tools(step.tool)
+    if name not in names:
+        hint = suggest_name(name, names, what="`tools` of the step")
+        message = f"step {step.id!r} calls {name!r}, which is none of its `tools`"
+        yield make_diagnostic("E202", f"{place}/tool", message, hint)
+        return
+    call = step.model_copy(update={"tool": name, "params": params})
+    schema = _usable_schema(subject.tools[name])
+    if schema is None:
+        return
+    for misfit in schema.violations(params, f"{place}/params", StepTypes(subject, call)):
+        yield replace(_argument_diagnostic(call, schema, misfit, place), given_mend=None)
+    yield from _check_dates(call, schema, f"{place}/params")
+
+
+_CALL_HINT: Final = "a call is {tool: …, params: {…}}"
+
+
+def _written_list(step: Step) -> list[Json]:
+    return step.for_each if isinstance(step.for_each, list) else []
 
 
 _FORMATS: Final[dict[str, TypeAdapter[object]]] = {
@@ -657,8 +666,8 @@ def _check_engine_params(subject: CheckContext, step: Step, pointer: str) -> Ite
 def _argument_diagnostic(
     step: Step, schema: InputSchema, misfit: SchemaViolation, pointer: str
 ) -> Diagnostic:
-    is_of_arguments = misfit.pointer == f"{pointer}/params"
-    where = pointer_keys(misfit.pointer)[3:]
+    where = pointer_keys(misfit.pointer.removeprefix(f"{pointer}/params"))
+    is_of_arguments = not where
     if is_of_arguments and misfit.keyword == "required" and misfit.name is not None:
         return make_diagnostic(
             "E204",
@@ -681,11 +690,11 @@ def _argument_diagnostic(
         return make_diagnostic(
             "E304",
             misfit.pointer,
-            f"argument {_argument_path(where)!r} of {step.tool!r}: {misfit.message}",
+            f"argument {path_of_keys(where)!r} of {step.tool!r}: {misfit.message}",
             misfit.hint or _parameter_hint(schema.schema, where[0]),
             mend=Replacement(misfit.hint.name) if isinstance(misfit.hint, NameHint) else None,
         )
-    what = f"argument {_argument_path(where)!r}" if where else "the arguments"
+    what = f"argument {path_of_keys(where)!r}" if where else "the arguments"
     return make_diagnostic(
         "E205",
         misfit.pointer,
@@ -700,11 +709,6 @@ def _blank_value(schema: InputSchema, name: str) -> Json:
     choices = as_list(part.get("enum"))
     blanks: JsonObject = {"integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
     return choices[0] if choices else blanks.get(str(part.get("type")), "")
-
-
-def _argument_path(where: list[str]) -> str:
-    """Return `filters[0].tag` for the keys that lead to a part of an argument."""
-    return "".join(f"[{key}]" if key.isdecimal() else f".{key}" for key in where).removeprefix(".")
 
 
 def _parameter_hint(schema: JsonSchema, name: str) -> str | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from wavewright.planner.cel.errors import ExpressionError, join_names
@@ -49,12 +49,16 @@ from wavewright.planner.schemas.views import (
     SchemaView,
     ScopedSchema,
     allowed_values,
+    array_schema,
+    element_schema,
     field_schema,
     field_schemas,
+    object_schema,
     required_fields,
     scoped_schema,
     self_contained_schema,
     subschema,
+    union_schema,
     view_schema,
 )
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_object
@@ -68,8 +72,10 @@ _LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 
 Misfit: TypeAlias = Literal["null", "absent", "kind", ""]
 """What keeps a value from fitting: it is null, it lacks a field, or it is of another kind."""
-Where: TypeAlias = Literal["itself", "elements", "inside"]
-"""Of which part that holds: the value itself, each element of it, or something deeper in it."""
+Where: TypeAlias = Literal["itself", "elements", "inside", "item"]
+"""Of which part that holds: the value itself, each element of it, something deeper in it, or the
+value of one known item of many.
+"""
 
 
 class Fit(NamedTuple):
@@ -213,7 +219,10 @@ class _Comparison:
         least, most = _least_length(source, target), _most_length(source)
         own = _own_places(source, target)
         for place in range(min(own, most)):
-            source_element, target_element = _element(source, place), _element(target, place)
+            source_element, target_element = (
+                element_schema(source, place),
+                element_schema(target, place),
+            )
             if source_element is not None and target_element is not None:
                 fit = self._part_fit(source_element, target_element, depth)
                 if place >= least:
@@ -223,7 +232,10 @@ class _Comparison:
             elif source_element is not None:
                 yield Fit("value", f"an element {place} may be given, and none is wanted")
         if own < most:
-            source_element, target_element = _element(source, own), _element(target, own)
+            source_element, target_element = (
+                element_schema(source, own),
+                element_schema(target, own),
+            )
             if target_element is None:
                 yield Fit("value", f"more elements may be given than the {own} that are wanted")
             elif source_element is not None:
@@ -299,15 +311,6 @@ def _most_length(source: SchemaView) -> int:
     if isinstance(prefix, list) and source.schema.get("items") is False:
         limits.append(len(prefix))
     return min(limits, default=sys.maxsize)
-
-
-def _element(view: SchemaView, place: int) -> ScopedSchema | None:
-    """Return the type of an element at a place of a list; None where there can be none."""
-    prefix = view.schema.get("prefixItems")
-    if isinstance(prefix, list) and place < len(prefix):
-        return subschema(prefix[place], view.root)
-    others = view.schema.get("items", {})
-    return None if others is False else subschema(others, view.root)
 
 
 _PARTS: Final = (
@@ -404,6 +407,11 @@ def _values_text(values: list[Json]) -> str:
     return written if len(values) == 1 else f"one of {written}"
 
 
+def _any_of(types: list[JsonSchema]) -> JsonSchema:
+    """Return the type of a value that is of one of these types."""
+    return self_contained_schema(reduce(union_schema, map(scoped_schema, types)))
+
+
 _INDEX_SCHEMA: JsonSchema = {"type": "integer"}
 
 TypingResult = JsonSchema | ExpressionError
@@ -492,21 +500,14 @@ class PlanTypes:
         results = [self.value(value) for value in declared_results(self._plan)]
         if self._plan.result is None:
             results.append(self._terminal_outputs())
-        if len(results) == 1 or results[0] == results[1]:
-            return results[-1]
-        # Definitions of two schemas may have one name.
-        if any(map(schema_definitions, results)):
-            return {}
-        return {"anyOf": [*results]}
+        return _any_of(results)
 
     def _terminal_outputs(self) -> JsonSchema:
         outputs = {str(step): self.outputs.get(step, {}) for step in last_steps(self._plan)}
         if len(outputs) == 1:
             return next(iter(outputs.values()))
-        if any(schema_definitions(output) for output in outputs.values()):
-            return {"type": "object"}
-        properties: JsonObject = {**outputs}
-        return {"type": "object", "properties": properties}
+        places = {step: scoped_schema(output) for step, output in outputs.items()}
+        return self_contained_schema(object_schema(places, []))
 
     @cached_property
     def outputs(self) -> dict[str, JsonSchema]:
@@ -643,25 +644,22 @@ class PlanTypes:
                 return self.result(uses[0], step) or {}
             return {"type": "string"}
         if isinstance(value, list):
-            return {"type": "array"}
-        members = {name: self.value(member, step) for name, member in as_object(value).items()}
-        if any(map(schema_definitions, members.values())):
-            # Definitions of two schemas may have one name.
-            return {"type": "object"}
-        properties: JsonObject = {**members}
-        return {
-            "type": "object",
-            "properties": properties,
-            "required": list(members),
-            "additionalProperties": False,
-        }
+            return self_contained_schema(array_schema(scoped_schema(self._entry(value, step))))
+        members = as_object(value)
+        places = {name: scoped_schema(self.value(part, step)) for name, part in members.items()}
+        return self_contained_schema(object_schema(places, [*members], closed=True))
+
+    def _entry(self, values: list[Json], step: Step | None = None) -> JsonSchema:
+        """Return what an entry is of a list that is written out, of which some hold `${…}`."""
+        literals = [value for value in values if not holds_expression(value)]
+        types = [self.value(value, step) for value in values if holds_expression(value)]
+        if literals:
+            types.append(as_object(infer_schema(literals).get("items")))
+        return _any_of(types)
 
     def _item(self, step: Step) -> JsonSchema | None:
         if isinstance(step.for_each, list):
-            if holds_expression(step.for_each):
-                return {}
-            items = infer_schema(step.for_each).get("items")
-            return as_object(items)
+            return self._entry(step.for_each) if step.for_each else {}
         try:
             uses = embedded_uses(step.for_each or "", "", "for_each")
         except ExpressionError:
@@ -671,8 +669,8 @@ class PlanTypes:
         listed = self.result(uses[0], step)
         if listed is None:
             return None
-        items = listed.get("items")
-        return {**schema_definitions(listed), **items} if isinstance(items, dict) else {}
+        element = element_schema(view_schema(scoped_schema(listed)))
+        return {} if element is None else self_contained_schema(element)
 
     def _compile(self, expression: str, scope: bytes, extra: dict[str, JsonSchema]) -> TypingResult:
         try:

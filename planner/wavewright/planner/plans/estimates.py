@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -25,7 +25,12 @@ from wavewright.planner.language.plan import Limits, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.graph import superseded_by
-from wavewright.planner.plans.uses import ExpressionUse, embedded_uses, holds_expression
+from wavewright.planner.plans.uses import (
+    ExpressionUse,
+    asks_each_item,
+    embedded_uses,
+    holds_expression,
+)
 from wavewright.planner.types import Json, JsonObject, StepId
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -39,6 +44,21 @@ def known_items(plan: Plan, step: Step) -> list[Json] | None:
     """Return the list that a step runs over, where it is known."""
     values = value_if_known(step.for_each, plan.scope({}), INPUT_ROOTS)
     return values[0] if values and isinstance(values[0], list) else None
+
+
+def items_to_run(plan: Plan, step: Step, items: Sequence[Json]) -> Iterator[tuple[int, Json]]:
+    """Yield those of a step's items, with their numbers, that the step runs for: one that its
+    condition on items leaves out, or may leave out, need not fit.
+    """
+    if step.when is None or not asks_each_item(step):
+        yield from enumerate(items)
+        return
+    variables = plan.scope({})
+    for number, item in enumerate(items):
+        if holds_expression(item):
+            continue  # what the condition says of it shows at the run
+        if condition_if_known(step, {**variables, "item": item, "index": number}):
+            yield number, item
 
 
 def known_values(plan: Plan, step: Step, value: Json) -> Iterator[Json]:
