@@ -562,3 +562,41 @@ def test_an_item_that_no_step_of_a_sub_plan_takes_is_told_once_in_the_list() -> 
     [fault] = errors(expand(f"steps:\n  - {call}\n", inner=inner))
 
     assert (fault.code, fault.pointer) == ("E205", "/steps/0/for_each/1")
+
+
+@pytest.mark.parametrize(
+    ("middle", "place", "message"),
+    [
+        (
+            "{id: i, plan: inner, params: {rows: '${steps.none}'}}",
+            "/steps/0/plan",
+            "middle.yaml:3:41: step 'a.i' reads 'a.none', which no step defines",
+        ),
+        (
+            "{id: i, plan: inner, params: {rows: '${inputs.rows}'}}",
+            "/steps/0/params/rows",
+            "step 'a' reads 'none', which no step defines",
+        ),
+        (
+            "{id: i, plan: inner, repeat: {until: steps.i > 1, max: 3, params: {rows: '${steps.x}'}}}",
+            "/steps/0/plan",
+            "middle.yaml:3:78: step 'a.i' reads 'a.x', which no step defines",
+        ),
+    ],
+)
+def test_a_wrong_name_in_what_a_plan_gives_is_told_where_it_gives_it(
+    middle: str, place: str, message: str
+) -> None:
+    inner = (
+        "inputs: {rows: []}\nsteps:\n"
+        "  - {id: s, tool: sum, params: {rows: '${inputs.rows}'}}\n"
+        "  - {id: t, tool: sum, params: {rows: ['${steps.s}', '${inputs.rows.size()}']}}\n"
+    )
+    expanded = expand(
+        "steps:\n  - {id: a, plan: middle, params: {rows: '${steps.none}'}}\n",
+        middle=f"inputs: {{rows: []}}\nsteps:\n  - {middle}\n",
+        inner=inner,
+    )
+
+    [fault] = errors(expanded)
+    assert (fault.code, fault.pointer, fault.message) == ("E301", place, message)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from wavewright.config.documents import Document
-from wavewright.config.sources import pointer_keys
+from wavewright.config.sources import pointer_keys, pointer_token
 from wavewright.planner.cel.embedded import (
     bare_expression,
     iterate_strings,
@@ -64,6 +64,8 @@ class ExpandedPlace(NamedTuple):
     """The sub-plan's; None where it is the document of the plan itself."""
     step: str = ""
     """Pointer of the step that calls a sub-plan, of what comes from that call."""
+    giver: str = ""
+    """Id of the step that gives a sub-plan what stands here; empty where nobody gives it."""
 
 
 _WRITTEN_HERE: Final = ExpandedPlace("")
@@ -96,35 +98,53 @@ class ExpandedPlan:
                 # However many steps call a sub-plan, what is wrong in it is wrong once.
                 where, message = "", _CALLER.sub("'", message)
             placed.setdefault((part.diagnostic.code, where, message), part)
-        at_caller: dict[tuple[str, str, str], Diagnostic] = {}
+        written: dict[tuple[str, str, str], _Placed] = {}
         for part in placed.values():
-            if part.caller is not None and not part.is_in_sub_plan:
-                known = at_caller.get(part.fault)
-                # The longer pointer leads to the field, the shorter one to the step alone.
-                if known is None or len(known.pointer) < len(part.diagnostic.pointer):
-                    at_caller[part.fault] = part.diagnostic
+            if part.caller is not None and (part.is_given or not part.is_in_sub_plan):
+                known = written.get(part.fault)
+                if known is None or known.nearness < part.nearness:
+                    written[part.fault] = part
         return [
-            part.diagnostic
-            for part in placed.values()
-            if part.diagnostic is at_caller.get(part.fault, part.diagnostic)
+            part.diagnostic for part in placed.values() if part is written.get(part.fault, part)
         ]
 
     def _placed(self, found: Diagnostic) -> _Placed:
         keys = pointer_keys(found.pointer)
-        for length in range(min(len(keys), 5), 1, -1):
-            place = self.places.get("".join(f"/{key}" for key in keys[:length]))
-            if place is None:
+        for length in range(len(keys), 1, -1):
+            place = self.places.get("".join(map(pointer_token, keys[:length])))
+            if place is None or (place.giver and not _is_of_text(found)):
                 continue
-            rest = "".join(f"/{key}" for key in keys[length:])
+            rest = "".join(map(pointer_token, keys[length:]))
+            is_given = bool(place.giver)
+            if is_given:
+                reader = self.plan.steps[int(keys[1])].id
+                found = _said_of_giver(found, reader, place.giver)
             said = _RUN.sub("", _READER.sub("step", found.message))
             fault = (found.code, place.step, said)
             if place.document is None:
                 moved = replace(found, pointer=place.pointer + rest)
-                return _Placed(moved, fault, place.step or None)
+                return _Placed(moved, fault, place.step or None, is_given=is_given)
             message = f"{position_text(place.document, place.pointer + rest)}: {found.message}"
             moved = replace(found, pointer=f"{place.step}/plan", message=message, within=None)
-            return _Placed(moved, fault, place.step, is_in_sub_plan=True)
+            return _Placed(moved, fault, place.step, is_in_sub_plan=True, is_given=is_given)
         return _Placed(found, (found.code, "", found.message))
+
+
+def _is_of_text(found: Diagnostic) -> bool:
+    """Whether a fault is one of a text itself, wherever it is read, and not of the place that it is
+    given to: which type that wants says the sub-plan.
+    """
+    return found.code.startswith("E3") and found.code not in ("E304", "E309")
+
+
+def _said_of_giver(found: Diagnostic, reader: str, giver: str) -> Diagnostic:
+    """Return what is wrong with a text that one step gives and another one reads, as said of the
+    first.
+    """
+    read_by, given_by = f"step {reader!r}", f"step {giver!r}"
+    hint = None if found.hint is None else found.hint.replace(read_by, given_by)
+    message = found.message.replace(read_by, given_by)
+    return replace(found, message=message, hint=hint, within=None)
 
 
 class _Placed(NamedTuple):
@@ -136,6 +156,15 @@ class _Placed(NamedTuple):
     caller: str | None = None
     """Pointer of the step that calls a sub-plan; None where it comes from none."""
     is_in_sub_plan: bool = False
+    is_given: bool = False
+    """Whether it is said of what a step gives to a sub-plan, where that is written."""
+
+    @property
+    def nearness(self) -> tuple[bool, int]:
+        """How near it stands to the author of the whole plan: in that plan, and there at a field
+        and not at a step, whose pointer is the shorter one.
+        """
+        return not self.is_in_sub_plan, len(self.diagnostic.pointer)
 
 
 _RUN: Final = re.compile(r"\.\d+(?=[.'`])|`")
@@ -181,11 +210,33 @@ class SubPlanCall:
     def place(self, pointer: str) -> ExpandedPlace:
         """Return the place of a part of the sub-plan."""
         place = self.inner.places.get(pointer, ExpandedPlace(pointer))
+        giver = place.giver and f"{self.step.id}.{place.giver}"
         if place.document is None:
-            return ExpandedPlace(
-                self.source.pointer + place.pointer, self.source.document, self.pointer
-            )
-        return place._replace(step=self.pointer)
+            written = self.source.pointer + place.pointer
+            return ExpandedPlace(written, self.source.document, self.pointer, giver)
+        return place._replace(step=self.pointer, giver=giver)
+
+    def places_below(
+        self, pointer: str, value: Json, *, is_further_run: bool = False
+    ) -> Iterator[tuple[str, ExpandedPlace]]:
+        """Yield the parts of a value of the sub-plan, by their pointers below its own, that were
+        written elsewhere: by a step that gives an input of which the part is made alone, in the
+        sub-plan or at this call of it.
+        """
+        for place, text in iterate_strings(value):
+            if f"{pointer}{place}" in self.inner.places:
+                yield place, self.place(f"{pointer}{place}")
+            name = _WHOLE_INPUT.fullmatch(text)
+            if name is None:
+                continue
+            repeat = self.step.repeat
+            if is_further_run and repeat is not None and name[1] in repeat.params:
+                written = f"{self.pointer}/repeat/params/{name[1]}"
+            elif name[1] in self.step.params:
+                written = f"{self.pointer}/params/{name[1]}"
+            else:
+                continue  # it is what the sub-plan itself says of the input
+            yield place, ExpandedPlace(written, step=self.pointer, giver=self.step.id)
 
     def inner_faults(self) -> Iterator[Diagnostic]:
         """Yield what is wrong with sub-plans of the sub-plan."""
@@ -373,6 +424,7 @@ class Rewriting:
         return "null", "false"
 
 
+_WHOLE_INPUT: Final = re.compile(r"\$\{\s*inputs\.([A-Za-z_][A-Za-z0-9_]*)\s*\}")
 _INPUT: Final = re.compile(r"\s*inputs\.([A-Za-z_][A-Za-z0-9_]*)\s*")
 _HAS: Final = re.compile(r"\bhas\s*\(\s*\Z")
 _CLOSE: Final = re.compile(r"\s*\)")

@@ -188,7 +188,7 @@ class _Expansion:
                 # A further run is given what `repeat` says of the run before.
                 params = {**params, **_repointed_params(repeat.params, step.id, before)}
                 whens = _whens_of_run(step.id, number, repeat, step.when)
-            self._add_run(call, run, params, _all_of(whens))
+            self._add_run(call, run, params, _all_of(whens), is_further=number > 1)
         self._add(_last_result(step, repeat), ExpandedPlace(call.pointer, step=call.pointer))
         gate = Gate(
             id=GateId(f"{step.id}.until"),
@@ -200,18 +200,28 @@ class _Expansion:
         until = ExpandedPlace(f"{call.pointer}/repeat/until", step=call.pointer)
         self.gates.append((gate, until))
 
-    def _add_run(self, call: SubPlanCall, run: str, params: JsonObject, when: str | None) -> None:
+    def _add_run(
+        self,
+        call: SubPlanCall,
+        run: str,
+        params: JsonObject,
+        when: str | None,
+        *,
+        is_further: bool = False,
+    ) -> None:
         """Add one run of a sub-plan, under the id of the run."""
         by_item = call.step.for_each is not None
         rewriting = Rewriting(run, {**call.defaults, **params}, by_item=by_item)
-        self._add_children(call, rewriting, when)
+        self._add_children(call, rewriting, when, is_further=is_further)
         self._add_result(call, rewriting, when)
         self._add_gates(call, rewriting)
         self._add_caps(call, rewriting, when)
         faults = call.rewriting_faults(rewriting)
         self._faults += (fault for fault in faults if fault not in self._faults)
 
-    def _add_children(self, call: SubPlanCall, rewriting: Rewriting, when: str | None) -> None:
+    def _add_children(
+        self, call: SubPlanCall, rewriting: Rewriting, when: str | None, *, is_further: bool
+    ) -> None:
         """Add the steps of a sub-plan; they run where the call does."""
         step, run, graph = call.step, rewriting.run, PlanGraph.of(call.inner.plan)
         for number, child in enumerate(call.inner.plan.steps):
@@ -231,10 +241,15 @@ class _Expansion:
                 "optional": child.optional or step.optional,
                 "depends_on": (*waits, *(StepId(f"{run}.{name}") for name in child.depends_on)),
             }
+            added = f"/steps/{len(self._steps)}"
+            for field in ("params", "for_each"):
+                pointer = f"/steps/{number}/{field}"
+                parts = call.places_below(pointer, getattr(child, field), is_further_run=is_further)
+                self._places |= {f"{added}/{field}{below}": place for below, place in parts}
             if step.for_each is not None:
                 # The list is the caller's, and stands there.
                 own_list = ExpandedPlace(f"{call.pointer}/for_each", step=call.pointer)
-                self._places[f"/steps/{len(self._steps)}/for_each"] = own_list
+                self._places[f"{added}/for_each"] = own_list
             self._add(child.model_copy(update=update), call.place(f"/steps/{number}"))
 
     def _add_result(self, call: SubPlanCall, rewriting: Rewriting, when: str | None) -> None:
