@@ -9,16 +9,12 @@ one message. Arguments that the goal sets on terminal steps are refused in a pla
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final, NamedTuple
-from uuid import UUID
-
-from pydantic import TypeAdapter, ValidationError
 
 from wavewright.config.errors import NameHint, did_you_mean
 from wavewright.config.sources import path_of_keys, pointer_keys, pointer_token
@@ -63,12 +59,13 @@ from wavewright.planner.schemas.validation import (
     look_up_reference,
     schema_definitions,
 )
-from wavewright.planner.schemas.views import allowed_values
+from wavewright.planner.schemas.views import ScopedSchema, allowed_values, view_schema
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
 
 REFERENCE_KEYWORD = "reference"
 """Keyword of a misfit that is a reference's."""
 
+_WHOLE_NOW: Final = re.compile(r"\$\{\s*now\(\)\s*\}")
 _STRING_SCHEMA: JsonSchema = {"type": "string"}
 
 
@@ -159,6 +156,14 @@ class InputSchema:
         if choices is not None and not uses[0].is_whole and not _can_become(text, choices):
             yield _no_choice(text, choices, pointer)
             return
+        if _WHOLE_NOW.fullmatch(text) and self._wants_date(schema):
+            yield SchemaViolation(
+                pointer,
+                REFERENCE_KEYWORD,
+                "an instant is given where a date is wanted",
+                hint="write the date of the instant: ${format(now(), '%Y-%m-%d')}",
+            )
+            return
         source = types.result(uses[0]) if uses[0].is_whole else _STRING_SCHEMA
         if source is None:
             # Its own fault is reported elsewhere.
@@ -167,6 +172,10 @@ class InputSchema:
         if reason is not None:
             hint = _conversion(source, schema, uses[0])
             yield SchemaViolation(pointer, REFERENCE_KEYWORD, reason, hint=hint)
+
+    def _wants_date(self, schema: JsonSchema) -> bool:
+        view = view_schema(ScopedSchema(schema, self.schema))
+        return all(part.schema.get("format") == "date" for part in view.branches or (view,))
 
     def _one_of(
         self, value: Json, branches: list[Json], pointer: str, types: StepTypes
@@ -239,7 +248,7 @@ class InputSchema:
             nothing: JsonSchema = {"not": {}}
             whole = self._with_definitions(schema) if isinstance(schema, dict) else nothing
             try:
-                built = Validator(whole)
+                built = Validator(whole, checks_formats=True)
             except InvalidSchemaError:
                 if schema is self.schema:
                     raise
@@ -369,7 +378,6 @@ def check_tools(subject: CheckContext) -> Iterator[Diagnostic]:
                 if misfit.keyword != REFERENCE_KEYWORD or misfit.pointer not in told:
                     yield _argument_diagnostic(step, schema, misfit, pointer)
         yield from _check_written_types(subject, step, f"{pointer}/params")
-        yield from _check_dates(step, schema, f"{pointer}/params")
         yield from _check_retry(step, subject.tools[step.tool], pointer)
 
 
@@ -411,8 +419,6 @@ def _check_written_items(
                 for misfit in schema.violations_of(name, value, inner, types):
                     fault = _argument_diagnostic(step, schema, misfit, pointer)
                     yield name, replace(fault, pointer=place, given_mend=None)
-                for fault in _dates_in(step, schema, name, value, inner):
-                    yield name, replace(fault, pointer=place)
 
 
 def _check_written_calls(
@@ -455,7 +461,6 @@ def _faults_of_call(
         return
     for misfit in schema.violations(params, f"{place}/params", StepTypes(subject, call)):
         yield replace(_argument_diagnostic(call, schema, misfit, place), given_mend=None)
-    yield from _check_dates(call, schema, f"{place}/params")
 
 
 _CALL_HINT: Final = "a call is {tool: …, params: {…}}"
@@ -463,108 +468,6 @@ _CALL_HINT: Final = "a call is {tool: …, params: {…}}"
 
 def _written_list(step: Step) -> list[Json]:
     return step.for_each if isinstance(step.for_each, list) else []
-
-
-_FORMATS: Final[dict[str, TypeAdapter[object]]] = {
-    "date": TypeAdapter(dt.date),
-    "date-time": TypeAdapter(dt.datetime),
-    "time": TypeAdapter(dt.time),
-    "uuid": TypeAdapter(UUID),
-}
-"""Formats of texts, read as the parameters of functions are."""
-
-
-def _check_dates(step: Step, schema: InputSchema, pointer: str) -> Iterator[Diagnostic]:
-    """Yield the dates, times and ids that are written out and are none, wherever they stand in a
-    parameter; an instant is no date either.
-    """
-    for name, value in step.params.items():
-        yield from _dates_in(step, schema, name, value, pointer + pointer_token(name))
-
-
-def _dates_in(
-    step: Step, schema: InputSchema, name: str, value: Json, place: str
-) -> Iterator[Diagnostic]:
-    parameter = as_object(schema.properties.get(name))
-    argument = f"argument {name!r} of {step.tool!r}"
-    for inner, text, forms in _texts_of_formats(value, parameter, place):
-        if forms == ["date"] and _WHOLE_NOW.fullmatch(text):
-            message = f"{argument}: an instant is given where a date is wanted"
-            hint = "write the date of the instant: ${format(now(), '%Y-%m-%d')}"
-            yield make_diagnostic("E304", inner, message, hint)
-        elif "${" not in text and not any(_has_format(text, form) for form in forms):
-            form_names = " or a ".join(forms)
-            message = f"{argument} is {value_text(text)}, but must be a {form_names}"
-            if inner != place:
-                message = f"{argument} holds {value_text(text)}, which must be a {form_names}"
-            yield make_diagnostic("E205", inner, message, describe_parameter(name, parameter))
-
-
-def _texts_of_formats(
-    value: Json, schema: JsonObject, pointer: str
-) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield where a text stands that must have one of some formats, the text and the formats."""
-    branches = [branch for branch in _branches(schema) if _takes(branch, value)]
-    if isinstance(value, str):
-        forms = [str(branch.get("format")) for branch in branches]
-        if forms and all(form in _FORMATS for form in forms):
-            yield pointer, value, forms
-        return
-    # Of several branches that may be meant, none says which format a part must have.
-    branches = [branch for branch in branches if _is_told_apart(branch, value)]
-    if len(branches) != 1:
-        return
-    branch = branches[0]
-    if isinstance(value, list):
-        inner = as_object(branch.get("items"))
-        for number, item in enumerate(value):
-            yield from _texts_of_formats(item, inner, pointer + pointer_token(str(number)))
-    elif isinstance(value, dict):
-        properties = as_object(branch.get("properties"))
-        others = as_object(branch.get("additionalProperties"))
-        for name, member in value.items():
-            inner = as_object(properties.get(name)) or others
-            yield from _texts_of_formats(member, inner, pointer + pointer_token(name))
-
-
-def _branches(schema: JsonObject) -> Iterator[JsonObject]:
-    """Yield the schemas of which a value must fit one."""
-    members = schema.get("anyOf") or schema.get("oneOf")
-    if not isinstance(members, list):
-        yield schema
-        return
-    for member in members:
-        yield from _branches(as_object(member))
-
-
-def _takes(schema: JsonObject, value: Json) -> bool:
-    """Whether a schema takes values of the kind of this one, or says nothing of kinds."""
-    kinds: dict[type, str] = {str: "string", list: "array", dict: "object"}
-    kind, allowed = kinds.get(type(value)), schema.get("type")
-    return allowed is None or allowed == kind or (isinstance(allowed, list) and kind in allowed)
-
-
-def _is_told_apart(schema: JsonObject, value: Json) -> bool:
-    """Whether an object has the constants that its schema wants, such as `kind: "cat"` of a union."""
-    if not isinstance(value, dict):
-        return True
-    properties = as_object(schema.get("properties"))
-    return all(
-        as_object(part).get("const", value[name]) == value[name]
-        for name, part in properties.items()
-        if name in value
-    )
-
-
-def _has_format(text: str, form: str) -> bool:
-    try:
-        _FORMATS[form].validate_python(text)
-    except ValidationError:
-        return False
-    return True
-
-
-_WHOLE_NOW: Final = re.compile(r"\$\{\s*now\(\)\s*\}")
 
 
 def _check_retry(step: Step, tool: ToolSignature, pointer: str) -> Iterator[Diagnostic]:

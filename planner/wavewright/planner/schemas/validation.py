@@ -10,15 +10,18 @@ left open.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
-from functools import lru_cache
-from typing import NamedTuple
+from functools import cache, lru_cache
+from typing import Final, NamedTuple
 from urllib.parse import unquote
+from uuid import UUID
 
 import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
+from pydantic import TypeAdapter, ValidationError
 
 from wavewright.config.errors import WavewrightError
 from wavewright.config.sources import pointer_token
@@ -118,10 +121,22 @@ class SchemaViolation(NamedTuple):
 class Validator:
     """A compiled schema."""
 
-    def __init__(self, schema: JsonSchema) -> None:
+    def __init__(self, schema: JsonSchema, *, checks_formats: bool = False) -> None:
+        """Compile a schema.
+
+        Args:
+            schema: It.
+            checks_formats: Whether texts must have the formats of dates, times and ids; a call
+                leaves that to its tool.
+
+        Raises:
+            InvalidSchemaError: it is none, or refers to something outside itself.
+        """
         check_alternatives(schema)
         try:
-            self._compiled = jsonschema_rs.validator_for(schema, offline=True)
+            self._compiled = jsonschema_rs.validator_for(
+                schema, offline=True, validate_formats=checks_formats, formats=_FORMATS
+            )
         except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
             first_line = str(error).partition("\n")[0]
             raise InvalidSchemaError(first_line) from error
@@ -146,6 +161,41 @@ class Validator:
         except jsonschema_rs.ValidationError as error:
             return [error]
         return []
+
+
+def _reads(kind: type) -> Callable[[str], bool]:
+    """Return what tells whether a text is read as such a value, as for a parameter of a function."""
+
+    def is_read(text: str) -> bool:
+        try:
+            _adapter(kind).validate_python(text)
+        except ValidationError:
+            return False
+        return True
+
+    return is_read
+
+
+@cache
+def _adapter(kind: type) -> TypeAdapter[object]:
+    return TypeAdapter(kind)
+
+
+_FORMATS: Final[dict[str, Callable[[str], bool]]] = {
+    "date": _reads(dt.date),
+    "date-time": _reads(dt.datetime),
+    "time": _reads(dt.time),
+    "uuid": _reads(UUID),
+    # What a server or a function takes as an address or a pattern is its own to say.
+    **dict.fromkeys(
+        (
+            *("duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6"),
+            *("uri", "uri-reference", "uri-template", "iri", "iri-reference", "regex"),
+            *("json-pointer", "relative-json-pointer"),
+        ),
+        lambda _: True,
+    ),
+}
 
 
 _LARGE_PARTS = 2_000
