@@ -159,8 +159,10 @@ def test_a_call_that_the_condition_leaves_out_need_not_be_one() -> None:
         (
             [{"tool": "send", "params": {"to": "bob"}}, {"tool": "pay", "params": {}}],
             {"dispatch": "${inputs.items}", "tools": ["count", "send"]},
-            "argument 'call' of step 's': for item 1, it has 'tool' 'pay', which must be one of"
-            " 'count', 'send'",
+            (
+                "argument 'call' of step 's': for item 1, it has 'tool' 'pay', which must be one of"
+                " 'count', 'send'"
+            ),
         ),
         (
             [{"tool": "send", "params": {"to": "bob"}}, {"tool": "count", "params": {"n": "3"}}],

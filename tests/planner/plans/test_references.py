@@ -20,7 +20,7 @@ from wavewright.planner.cel.embedded import (
 )
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.plain_paths import Read
-from wavewright.planner.plans.binding import repoint_value
+from wavewright.planner.plans.binding import repointing
 from wavewright.planner.plans.expressions import (
     compile_render,
     evaluate,
@@ -328,7 +328,7 @@ def test_a_condition_may_be_bare_or_wrapped(text: str, expression: str, offset: 
     ],
 )
 def test_readers_are_pointed_at_another_step(text: str, repointed: str) -> None:
-    changed = repoint_value({"k": [text, 1]}, StepId("prices"), StepId("prices_2"))
+    changed = repointing(StepId("prices"), StepId("prices_2")).value({"k": [text, 1]})
 
     assert changed == {"k": [repointed, 1]}
 

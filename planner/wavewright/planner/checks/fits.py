@@ -89,8 +89,8 @@ def _misuses(subject: CheckContext, lists_of_null: Collection[StepId]) -> Iterat
 
 def _uses_that_can_fail(texts: Iterable[ExpressionText]) -> Iterator[ExpressionUse]:
     for text in texts:
-        for use, reads in text.reads.items():
-            if not isinstance(reads, ExpressionError) and not _reads_whole_output(use):
+        for use, _ in text.sound_reads:
+            if not _reads_whole_output(use):
                 yield use
 
 

@@ -22,7 +22,6 @@ from wavewright.config.sources import (
 )
 from wavewright.config.text_edits import NotEditable, word_spans
 from wavewright.planner.cel.embedded import iterate_strings
-from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.reads import root_mentions
 from wavewright.planner.checks.places import expression_at, part_at
 from wavewright.planner.plans.uses import ExpressionText
@@ -217,9 +216,7 @@ def mention_starts(text: ExpressionText, root: str | None, name: str) -> Iterato
     Raises:
         NotEditable: the name is written with escapes.
     """
-    for use, found in text.reads.items():
-        if isinstance(found, ExpressionError):
-            continue
+    for use, _ in text.sound_reads:
         for mention in root_mentions(use.expression):
             if root is None and mention.root == name:
                 yield use.start + mention.path_start

@@ -13,14 +13,13 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Mapping
 
-from wavewright.planner.cel.embedded import bare_expression
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import Goal, Recipe
 from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.language.plan import Cap, Gate, Plan, Step
 from wavewright.planner.plans.expressions import (
+    ExpressionMap,
     evaluate,
-    map_references,
     rename_in_expression,
     render,
 )
@@ -151,7 +150,7 @@ def mandatory_caps(plan: Plan, goal: Goal) -> tuple[Cap, ...]:
     """Return the goal's caps as they stand in a plan that is bound to it."""
     caps = list(goal.caps)
     for old, new in superseded_by(plan).items():
-        caps = [repoint_cap(cap, old, new) for cap in caps]
+        caps = [*map(repointing(old, new).cap, caps)]
     return tuple(caps)
 
 
@@ -169,55 +168,27 @@ def template_gate_of(gate: GateId, goal: Goal) -> GateId | None:
     return root if any(root == mandatory.id for mandatory in goal.gates) else None
 
 
+def repointing(old: StepId, new: StepId) -> ExpressionMap:
+    """Return what makes expressions read `new` where they read `old`; a faulty one stays, for the
+    checker to report.
+    """
+
+    def repointed(expression: str) -> str:
+        try:
+            return rename_in_expression(expression, old, new)
+        except ExpressionError:
+            return expression
+
+    return ExpressionMap(repointed)
+
+
 def repoint_step(step: Step, old: StepId, new: StepId) -> Step:
-    """Return a step that reads `new` wherever it read `old`."""
-    return step.model_copy(
-        update={
-            "params": repoint_value(step.params, old, new),
-            "for_each": repoint_value(step.for_each, old, new),
-            "when": repoint_condition(step.when, old, new),
-            "depends_on": tuple(
-                dict.fromkeys(new if name == old else name for name in step.depends_on)
-            ),
-        }
-    )
+    """Return a step that reads `new`, and waits for it, wherever it did so of `old`."""
+    names = tuple(dict.fromkeys(new if name == old else name for name in step.depends_on))
+    return repointing(old, new).step(step).model_copy(update={"depends_on": names})
 
 
 def repoint_gate(gate: Gate, old: StepId, new: StepId) -> Gate:
     """Return a gate that is on `new`, and reads it, where it was on `old`, or read that."""
-    return gate.model_copy(
-        update={
-            "on": new if gate.on == old else gate.on,
-            "check": repoint_condition(gate.check, old, new),
-        }
-    )
-
-
-def repoint_cap(cap: Cap, old: StepId, new: StepId) -> Cap:
-    """Return a cap whose condition reads `new` where it read `old`."""
-    return cap.model_copy(update={"when": repoint_condition(cap.when, old, new)})
-
-
-def repoint_value(value: Json, old: StepId, new: StepId) -> Json:
-    """Return a value whose references read `new` where they read `old`."""
-    return map_references(value, lambda expression: _repointed(expression, old, new))
-
-
-def repoint_condition(condition: str | None, old: StepId, new: StepId) -> str | None:
-    """Return a bare expression that reads `new` where it read `old`."""
-    if condition is None:
-        return None
-    try:
-        bare = bare_expression(condition)
-    except ExpressionError:
-        return condition
-    end = bare.offset + len(bare.expression)
-    return condition[: bare.offset] + _repointed(bare.expression, old, new) + condition[end:]
-
-
-def _repointed(expression: str, old: StepId, new: StepId) -> str:
-    """Return an expression that reads `new`; a faulty one stays, for the checker to report."""
-    try:
-        return rename_in_expression(expression, old, new)
-    except ExpressionError:
-        return expression
+    on = new if gate.on == old else gate.on
+    return repointing(old, new).gate(gate).model_copy(update={"on": on})

@@ -14,10 +14,11 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from wavewright.planner.cel.embedded import (
     EmbeddedExpression,
+    bare_expression,
     field_name,
     join_references,
     split_references,
@@ -29,6 +30,7 @@ from wavewright.planner.cel.paths import Variables, kind_name, plain_path
 from wavewright.planner.cel.plain_paths import plain_read
 from wavewright.planner.cel.reads import step_mentions
 from wavewright.planner.language.json_values import map_texts
+from wavewright.planner.language.plan import Cap, DocumentModel, Gate, PlanStop, Step
 from wavewright.planner.schemas.inference import PartTypes, TypeInference
 from wavewright.planner.schemas.views import self_contained_schema, without_cel_types
 from wavewright.planner.types import Json, JsonSchema
@@ -301,6 +303,72 @@ def map_references(
         return text if changed == parts else join_references(changed)
 
     return map_texts(value, change_text)
+
+
+def map_condition(condition: str, change: Callable[[str], str]) -> str:
+    """Return a condition of which the expression is another one, with what stands around it; one
+    that is not closed stays as it is.
+    """
+    try:
+        bare = bare_expression(condition)
+    except ExpressionError:
+        return condition
+    end = bare.offset + len(bare.expression)
+    return condition[: bare.offset] + change(bare.expression) + condition[end:]
+
+
+class ExpressionMap(NamedTuple):
+    """A change of expressions, made in all parts of a plan that hold some."""
+
+    change: Callable[[str], str]
+    """Gives the expression in the place of another one."""
+    stand_in: Callable[[str], Sequence[Json]] = lambda _: ()
+    """Gives what takes the place of a text that is one reference alone; see `map_references`."""
+
+    def value(self, value: Json) -> Json:
+        """Return a value whose texts may hold `${…}`."""
+        return map_references(value, self.change, self.stand_in)
+
+    def condition(self, condition: str) -> str:
+        """Return a condition, bare or as one `${…}`."""
+        return map_condition(condition, self.change)
+
+    def step(self, step: Step) -> Step:
+        """Return a step; it is the same one where no expression of it changes."""
+        repeat = step.repeat
+        if repeat is not None:
+            until, params = self.condition(repeat.until), self.value(repeat.params)
+            repeat = _changed(repeat, until=until, params=params)
+        return _changed(
+            step,
+            params=self.value(step.params),
+            for_each=self.value(step.for_each),
+            when=None if step.when is None else self.condition(step.when),
+            repeat=repeat,
+        )
+
+    def gate(self, gate: Gate) -> Gate:
+        """Return a gate."""
+        return gate if gate.check is None else _changed(gate, check=self.condition(gate.check))
+
+    def cap(self, cap: Cap) -> Cap:
+        """Return a cap."""
+        return _changed(cap, when=self.condition(cap.when))
+
+    def stop(self, stop: PlanStop | None) -> PlanStop | None:
+        """Return what ends a plan early, where there is something."""
+        if stop is None:
+            return None
+        return PlanStop(when=self.condition(stop.when), result=self.value(stop.result))
+
+
+_Part = TypeVar("_Part", bound=DocumentModel)
+
+
+def _changed(part: _Part, **fields: object) -> _Part:
+    """Return a part of a plan with other fields; the part itself where none differs."""
+    update = {name: value for name, value in fields.items() if getattr(part, name) != value}
+    return part.model_copy(update=update) if update else part
 
 
 def rename_in_expression(expression: str, old: str, new: str) -> str:

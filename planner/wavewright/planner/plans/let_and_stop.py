@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final
 
 from wavewright.planner.cel.embedded import (
     EmbeddedExpression,
@@ -35,8 +35,8 @@ from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.plain_paths import Read, is_plain_path
 from wavewright.planner.cel.reads import root_mentions
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
-from wavewright.planner.language.plan import Cap, DocumentModel, Gate, Plan, PlanStop, Step
-from wavewright.planner.plans.expressions import map_references
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.plans.expressions import ExpressionMap
 from wavewright.planner.plans.graph import PlanGraph, reached_from
 from wavewright.planner.plans.uses import asks_each_item, condition_use
 from wavewright.planner.types import RESERVED_IDS, Json, StepId
@@ -60,15 +60,13 @@ def with_let(plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
     if not plan.let and not reads_joined(plan):
         return plan, ()
     names = _Names(plan.let, plan.steps)
-    stop = plan.stop
+    put_in = names.put_in
     update = {
-        "steps": tuple(_step_without_names(step, names) for step in plan.steps),
-        "gates": tuple(_gate_without_names(gate, names) for gate in plan.gates),
-        "caps": tuple(_cap_without_names(cap, names) for cap in plan.caps),
-        "result": names.put_into(plan.result),
-        "stop": None
-        if stop is None
-        else PlanStop(when=names.put_into_condition(stop.when), result=names.put_into(stop.result)),
+        "steps": tuple(map(put_in.step, plan.steps)),
+        "gates": tuple(map(put_in.gate, plan.gates)),
+        "caps": tuple(map(put_in.cap, plan.caps)),
+        "result": put_in.value(plan.result),
+        "stop": put_in.stop(plan.stop),
     }
     return plan.model_copy(update=update), tuple(names.faults)
 
@@ -163,7 +161,7 @@ class _Names:
         for read in _roots(self.let[name]):
             if read in self.let:
                 self._resolve(read, (*readers, name))
-        value = self.put_into(self.let[name])
+        value = self.put_in.value(self.let[name])
         if len(json.dumps(value)) > _MAX_LENGTH:
             message = f"{name!r} of `let` is longer than {_MAX_LENGTH:,} characters, names put in"
             self._refuse(pointer, message, "compute a part of it in a tool")
@@ -175,26 +173,16 @@ class _Names:
         if fault not in self.faults:
             self.faults.append(fault)
 
-    def put_into(self, value: Json) -> Json:
-        """Return a value whose references read no name; one that is a name alone becomes what the
-        name stands for.
-        """
-        return map_references(value, self.put_into_expression, self._named)
+    @property
+    def put_in(self) -> ExpressionMap:
+        """What puts the names in; a value that is a name alone becomes what the name stands for."""
+        return ExpressionMap(self._without_names, self._named)
 
     def _named(self, expression: str) -> list[Json]:
         name = expression.strip()
         return [self.values[name]] if name in self.values else []
 
-    def put_into_condition(self, condition: str) -> str:
-        """Return a bare condition that reads no name."""
-        try:
-            bare = bare_expression(condition).expression
-        except ExpressionError:
-            return condition
-        changed = self.put_into_expression(bare)
-        return condition if changed == bare else changed
-
-    def put_into_expression(self, expression: str) -> str:
+    def _without_names(self, expression: str) -> str:
         """Return an expression that reads no name; a faulty one stays for the checker to report."""
         if is_plain_path(expression):
             return expression
@@ -236,7 +224,7 @@ class _Names:
 
     def _chosen_items(self, step: Step, pointer: str) -> str:
         """Return the expression of the items for which a step runs, one for each output."""
-        items = as_expression(self.put_into(step.for_each))
+        items = as_expression(self.put_in.value(step.for_each))
         if step.min_ok is not None:
             why = "with `min_ok` items may be missing among the outputs"
             hint = "leave `min_ok` out, or return the item with the output"
@@ -247,7 +235,10 @@ class _Names:
             )
         if step.when is None:
             return items
-        condition = self.put_into_condition(step.when)
+        try:
+            condition = bare_expression(self.put_in.condition(step.when)).expression
+        except ExpressionError:
+            return items  # it is not closed, which is told where it stands
         roots = set(_roots(f"${{{condition}}}"))
         if "index" in roots:
             why = "its condition reads `index`"
@@ -304,41 +295,6 @@ def as_expression(value: Json) -> str:
             return f"({json.dumps(value)})" if value < 0 else json.dumps(value)
 
 
-def _step_without_names(step: Step, names: _Names) -> Step:
-    return _changed(
-        step,
-        params=names.put_into(step.params),
-        for_each=names.put_into(step.for_each),
-        when=None if step.when is None else names.put_into_condition(step.when),
-        repeat=None
-        if step.repeat is None
-        else _changed(
-            step.repeat,
-            until=names.put_into_condition(step.repeat.until),
-            params=names.put_into(step.repeat.params),
-        ),
-    )
-
-
-def _gate_without_names(gate: Gate, names: _Names) -> Gate:
-    return (
-        gate if gate.check is None else _changed(gate, check=names.put_into_condition(gate.check))
-    )
-
-
-def _cap_without_names(cap: Cap, names: _Names) -> Cap:
-    return _changed(cap, when=names.put_into_condition(cap.when))
-
-
-_Part = TypeVar("_Part", bound=DocumentModel)
-
-
-def _changed(part: _Part, **fields: object) -> _Part:
-    """Return a part of a plan with other fields; the part itself where none differs."""
-    update = {name: value for name, value in fields.items() if getattr(part, name) != value}
-    return part.model_copy(update=update) if update else part
-
-
 def with_stop(plan: Plan, *, among: Collection[StepId] | None = None) -> Plan:
     """Return a plan whose steps are skipped where its `stop` holds: those that depend on what the
     condition reads, directly or not, but for those that the condition itself waits for.
@@ -362,7 +318,9 @@ def with_stop(plan: Plan, *, among: Collection[StepId] | None = None) -> Plan:
     for step in plan.steps:
         is_stopped = step.id in stopped and (among is None or step.id in among)
         steps.append(_step_that_stops(step, goes_on, stopped) if is_stopped else step)
-    caps = tuple(_changed(cap, when=asking_for(cap.when, stopped)) for cap in plan.caps)
+    caps = tuple(
+        cap.model_copy(update={"when": asking_for(cap.when, stopped)}) for cap in plan.caps
+    )
     return plan.model_copy(update={"steps": tuple(steps), "caps": caps})
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from wavewright.config.sources import pointer_token
 from wavewright.planner.cel.embedded import iterate_strings
-from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.plain_paths import Read, is_plain_path
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.goals import Goal
@@ -353,11 +352,8 @@ class _Subjects:
         for step_id in graph.order():
             own: set[str] = set()
             for text in step_texts(graph.steps[step_id], 0):
-                for reads in text.reads.values():
-                    if isinstance(reads, ExpressionError):
-                        continue
-                    inputs = (read.name for read in reads if read.root == "inputs")
-                    own |= {name for name in inputs if name is not None}
+                inputs = (read.name for read in text.all_reads if read.root == "inputs")
+                own |= {name for name in inputs if name is not None}
             before = (self.inputs[name] for name in graph.dependencies[step_id])
             self.inputs[step_id] = frozenset(own).union(*before)
 
@@ -409,9 +405,8 @@ _ITEM_FIELD = re.compile(r"item(\.\w+)+")
 def _value_reads(value: Json) -> Iterator[tuple[str, tuple[Read, ...]]]:
     """Yield the expressions of a value with what each reads."""
     for pointer, text in iterate_strings(value, ""):
-        for use, found in ExpressionText(pointer, text, "params").reads.items():
-            if not isinstance(found, ExpressionError):
-                yield use.expression.strip(), found
+        for use, found in ExpressionText(pointer, text, "params").sound_reads:
+            yield use.expression.strip(), found
 
 
 def _removed_results(before: Plan, patch: PlanPatch) -> Iterator[Diagnostic]:

@@ -24,7 +24,6 @@ from wavewright.planner.language.plan import (
     Gate,
     Plan,
     PlanPatch,
-    PlanStop,
     RemoveStep,
     ReplaceStep,
     RewireStep,
@@ -35,11 +34,9 @@ from wavewright.planner.plans.binding import (
     bind_plan,
     mandatory_caps,
     mandatory_gates,
-    repoint_cap,
-    repoint_condition,
     repoint_gate,
     repoint_step,
-    repoint_value,
+    repointing,
 )
 from wavewright.planner.plans.graph import PlanGraph, superseding_origins
 from wavewright.planner.plans.let_and_stop import with_let, with_stop
@@ -498,14 +495,11 @@ class PatchApplication:
             if step_id != new and step_id not in superseded and step_id not in self._finished:
                 self._steps[step_id] = repoint_step(step, old, new)
         self._gates = tuple(repoint_gate(gate, old, new) for gate in self._gates)
-        self._caps = tuple(repoint_cap(cap, old, new) for cap in self._caps)
-        self._result = repoint_value(self._result, old, new)
-        self._let = {name: repoint_value(value, old, new) for name, value in self._let.items()}
-        if self._stop is not None:
-            self._stop = PlanStop(
-                when=repoint_condition(self._stop.when, old, new) or self._stop.when,
-                result=repoint_value(self._stop.result, old, new),
-            )
+        moved = repointing(old, new)
+        self._caps = tuple(map(moved.cap, self._caps))
+        self._result = moved.value(self._result)
+        self._let = {name: moved.value(value) for name, value in self._let.items()}
+        self._stop = moved.stop(self._stop)
 
     def _check_readers_of_removed(self) -> None:
         if not self._removed:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -22,10 +23,9 @@ from wavewright.planner.cel.embedded import (
     iterate_strings,
     step_path,
 )
-from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, make_diagnostic
 from wavewright.planner.language.plan import SUB_PLAN, Cap, Gate, Plan, Repeat, Step
-from wavewright.planner.plans.binding import repoint_condition, repoint_value
+from wavewright.planner.plans.binding import repointing
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.let_and_stop import (
     asking_for,
@@ -186,7 +186,9 @@ class _Expansion:
             params = step.params
             if number > 1:
                 # A further run is given what `repeat` says of the run before.
-                params = {**params, **_repointed_params(repeat.params, step.id, before)}
+                of_run_before = repointing(step.id, before).value
+                given = {name: of_run_before(value) for name, value in repeat.params.items()}
+                params = {**params, **given}
                 whens = _whens_of_run(step.id, number, repeat, step.when)
             self._add_run(call, run, params, _all_of(whens), is_further=number > 1)
         self._add(_last_result(step, repeat), ExpandedPlace(call.pointer, step=call.pointer))
@@ -366,13 +368,8 @@ def _unasked_reads(
     texts: Iterable[ExpressionText], asked: Collection[str] = ()
 ) -> frozenset[StepId]:
     """Return the steps that texts read without asking for them, but for those asked elsewhere."""
-    return frozenset(
-        name
-        for text in texts
-        for reads in text.reads.values()
-        if not isinstance(reads, ExpressionError)
-        for name in unguarded_steps(reads, asked)
-    )
+    unasked = (unguarded_steps(text.all_reads, asked) for text in texts)
+    return frozenset(chain.from_iterable(unasked))
 
 
 def reading_faults(error: PlanError | DocumentError) -> Iterator[tuple[str, str | None]]:
@@ -428,10 +425,6 @@ def loop_faults(step: Step, pointer: str) -> Iterator[Diagnostic]:
         yield make_diagnostic("E411", f"{pointer}/repeat", message, hint)
 
 
-def _repointed_params(params: JsonObject, old: StepId, new: StepId) -> JsonObject:
-    return {name: repoint_value(value, old, new) for name, value in params.items()}
-
-
 def _whens_of_run(step: StepId, number: int, repeat: Repeat, when: str | None) -> list[str]:
     """Return the conditions of a further run: those before have results, the last one not what is
     looked for.
@@ -440,7 +433,7 @@ def _whens_of_run(step: StepId, number: int, repeat: Repeat, when: str | None) -
     where a status is asked for until it is "done".
     """
     runs = [StepId(f"{step}.{earlier}") for earlier in range(1, number)]
-    until = repoint_condition(repeat.until, step, runs[-1]) or repeat.until
+    until = repointing(step, runs[-1]).condition(repeat.until)
     conditions = [] if when is None else [when]
     conditions += [f"has({step_path(run)})" for run in runs]
     conditions.append(f"!({bare_expression(until).expression})")

@@ -63,6 +63,19 @@ class ExpressionText:
             return {}
         return {use: _reads_or_error(use.expression) for use in uses}
 
+    @property
+    def sound_reads(self) -> Iterator[tuple[ExpressionUse, tuple[Read, ...]]]:
+        """Each of its expressions that can be read, with what that reads."""
+        for use, reads_of_use in self.reads.items():
+            if not isinstance(reads_of_use, ExpressionError):
+                yield use, reads_of_use
+
+    @property
+    def all_reads(self) -> Iterator[Read]:
+        """What its expressions read, those that can be read."""
+        for _, reads_of_use in self.sound_reads:
+            yield from reads_of_use
+
     def uses(self) -> list[ExpressionUse]:
         """Return its expressions.
 
@@ -162,13 +175,8 @@ def asks_each_item(step: Step) -> bool:
     """
     if step.for_each is None or step.when is None or not _ITEM_WORD.search(step.when):
         return False
-    reads_of_when = ExpressionText("", step.when, "when").reads.values()
-    return any(
-        read.root in ("item", "index")
-        for reads_of_use in reads_of_when
-        if not isinstance(reads_of_use, ExpressionError)
-        for read in reads_of_use
-    )
+    when = ExpressionText("", step.when, "when")
+    return any(read.root in ("item", "index") for read in when.all_reads)
 
 
 _ITEM_WORD = re.compile(r"\b(?:item|index)\b")
@@ -180,10 +188,8 @@ def fields_read(reader: Step, step: StepId) -> frozenset[str] | None:
     """
     fields = set[str]()
     for text in step_texts(reader, 0):
-        for use, reads_of_use in text.reads.items():
-            if isinstance(reads_of_use, ExpressionError) or all(
-                (read.root, read.name) != ("steps", step) for read in reads_of_use
-            ):
+        for use, reads_of_use in text.sound_reads:
+            if all((read.root, read.name) != ("steps", step) for read in reads_of_use):
                 continue
             path = use.expression.split(".") if is_plain_path(use.expression) else []
             if len(path) < _NAMES_TO_FIELD:
@@ -262,12 +268,9 @@ def _step_ids_in(text: str, role: ExpressionRole) -> Iterable[StepId]:
 
 
 def _steps_read_by(text: ExpressionText) -> Iterator[StepId]:
-    for reads_of_use in text.reads.values():
-        if isinstance(reads_of_use, ExpressionError):
-            continue
-        for read in reads_of_use:
-            if read.root == "steps" and read.name is not None:
-                yield StepId(read.name)
+    for read in text.all_reads:
+        if read.root == "steps" and read.name is not None:
+            yield StepId(read.name)
 
 
 def _reads_or_error(expression: str) -> tuple[Read, ...] | ExpressionError:

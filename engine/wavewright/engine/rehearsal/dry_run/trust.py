@@ -12,7 +12,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wavewright.engine.rehearsal.dry_run.estimates import ModelPrice
-from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.data_flow import DataFlow, Reading
 from wavewright.planner.language.plan import Step
@@ -133,11 +132,7 @@ def _egress_of(
 def _inputs_read(step: Step) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for text in step_texts(step, 0):
-        for read in text.reads.values():
-            if not isinstance(read, ExpressionError):
-                names |= {
-                    read_input.name or "all": None
-                    for read_input in read
-                    if read_input.root == "inputs"
-                }
+        for read in text.all_reads:
+            if read.root == "inputs":
+                names[read.name or "all"] = None
     return tuple(names)
