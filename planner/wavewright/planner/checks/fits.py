@@ -39,7 +39,7 @@ from wavewright.planner.plans.uses import (
     ExpressionText,
     ExpressionUse,
     asks_each_item,
-    plan_texts,
+    texts_beside_steps,
 )
 from wavewright.planner.schemas.conditions import NO_FACTS, Facts, KnownPart
 from wavewright.planner.schemas.inference import PartTypes
@@ -76,15 +76,12 @@ def _misuses(subject: CheckContext, lists_of_null: Collection[StepId]) -> Iterat
             types = subject.types.part_types(use.expression.strip(), use.role, step)
             known_here = of_plan if use.role == "when" else known
             yield from _misuses_in(use, types, known_here, said)
-    for text in plan_texts(subject.plan):
-        if text.role in _BESIDE_STEPS:
-            gated = _gated_step(subject, text)
-            output = None if gated is None else subject.types.call_output(gated)
-            for use in _uses_that_can_fail([text]):
-                types = subject.types.part_types(
-                    use.expression.strip(), use.role, gated, output=output
-                )
-                yield from _misuses_in(use, types, of_plan | _facts_of_stop(subject, text), ())
+    for text in texts_beside_steps(subject.plan):
+        gated = _gated_step(subject, text)
+        output = None if gated is None else subject.types.call_output(gated)
+        for use in _uses_that_can_fail([text]):
+            types = subject.types.part_types(use.expression.strip(), use.role, gated, output=output)
+            yield from _misuses_in(use, types, of_plan | _facts_of_stop(subject, text), ())
 
 
 def _uses_that_can_fail(texts: Iterable[ExpressionText]) -> Iterator[ExpressionUse]:
@@ -139,7 +136,6 @@ def _is_on_the_way(part: str, uses: Iterable[Misuse]) -> bool:
 
 
 _CONDITIONS: frozenset[ExpressionRole] = frozenset({"when", "gate", "cap"})
-_BESIDE_STEPS: frozenset[ExpressionRole] = frozenset({"gate", "cap", "result"})
 
 
 def _facts_of_plan(subject: CheckContext) -> Facts:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from wavewright.config.sources import Span
+from wavewright.config.sources import Span, pointer_keys
 from wavewright.planner.cel.embedded import (
     bare_expression,
     guarded_steps,
@@ -37,7 +37,13 @@ from wavewright.planner.diagnostics.diagnostic import (
 )
 from wavewright.planner.language.plan import Gate, Step
 from wavewright.planner.plans.let_and_stop import let_values, reads_item
-from wavewright.planner.plans.uses import CALL_ROLES, ExpressionText, ExpressionUse, asks_each_item
+from wavewright.planner.plans.uses import (
+    CALL_ROLES,
+    ExpressionText,
+    ExpressionUse,
+    asks_each_item,
+    texts_beside_steps,
+)
 from wavewright.planner.schemas.views import (
     OPEN,
     SchemaView,
@@ -81,25 +87,24 @@ def check_references(subject: CheckContext) -> Iterator[Diagnostic]:
             yield from _check_step(subject, step, texts)
     for number, gate in enumerate(subject.plan.gates):
         yield from _check_gate(subject, gate, f"/gates/{number}")
-    for number, cap in enumerate(subject.plan.caps):
-        text = ExpressionText(f"/caps/{number}/when", cap.when, "cap")
-        yield from _check_text(subject, text, _ReferenceContext(f"the cap on {cap.field!r}"))
-    reader = _ReferenceContext("the result", tolerates_absence=True)
-    for pointer, value in iterate_strings(subject.plan.result, "/result"):
-        yield from _check_text(subject, ExpressionText(pointer, value, "result"), reader)
-    yield from _check_stop(subject)
+    for text in texts_beside_steps(subject.plan):
+        if text.role != "gate":
+            yield from _check_text(subject, text, _reader_beside_steps(subject, text))
     yield from _check_let(subject)
 
 
-def _check_stop(subject: CheckContext) -> Iterator[Diagnostic]:
-    stop = subject.plan.stop
-    if stop is None:
-        return
-    condition = ExpressionText("/stop/when", stop.when, "cap")
-    yield from _check_text(subject, condition, _ReferenceContext("the stop"))
-    reader = _ReferenceContext("the result of the stop", tolerates_absence=True)
-    for pointer, value in iterate_strings(stop.result, "/stop/result"):
-        yield from _check_text(subject, ExpressionText(pointer, value, "result"), reader)
+def _reader_beside_steps(subject: CheckContext, text: ExpressionText) -> _ReferenceContext:
+    """Return who reads in a cap, a stop or a result; what a result lacks is null in it."""
+    match pointer_keys(text.pointer):
+        case ["caps", number, *_]:
+            name = f"the cap on {subject.plan.caps[int(number)].field!r}"
+        case ["stop", "when"]:
+            name = "the stop"
+        case ["stop", *_]:
+            name = "the result of the stop"
+        case _:
+            name = "the result"
+    return _ReferenceContext(name, tolerates_absence=text.role == "result")
 
 
 def _check_let(subject: CheckContext) -> Iterator[Diagnostic]:

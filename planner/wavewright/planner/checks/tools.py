@@ -25,13 +25,11 @@ from wavewright.planner.diagnostics.diagnostic import (
     Addition,
     Diagnostic,
     Replacement,
-    counted,
     describe_parameter,
     list_fields,
     list_names,
     make_diagnostic,
     suggest_name,
-    type_name,
     value_text,
 )
 from wavewright.planner.language.call_outcomes import is_unknown_by_class
@@ -58,6 +56,7 @@ from wavewright.planner.schemas.validation import (
     Validator,
     look_up_reference,
     schema_definitions,
+    validator_of,
 )
 from wavewright.planner.schemas.views import ScopedSchema, allowed_values, view_schema
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
@@ -136,6 +135,10 @@ class InputSchema:
         for keyword in ("anyOf", "oneOf"):
             if keyword in resolved:
                 yield from self._one_of(value, as_list(resolved[keyword]), pointer, types)
+        outline = [*validator_of(_outline(resolved)).violations(value, pointer)]
+        yield from outline
+        if any(misfit.keyword == "type" for misfit in outline):
+            return
         if isinstance(value, list):
             yield from self._list(value, resolved, pointer, types)
         elif isinstance(value, dict):
@@ -193,24 +196,6 @@ class InputSchema:
     def _list(
         self, items: list[Json], schema: JsonSchema, pointer: str, types: StepTypes
     ) -> Iterator[SchemaViolation]:
-        if not _allows_type(schema, "array"):
-            yield SchemaViolation(
-                pointer, "type", f"is {value_text(items)}, but must be {type_name(schema)}"
-            )
-            return
-        least, most = schema.get("minItems"), schema.get("maxItems")
-        if isinstance(least, int) and len(items) < least:
-            yield SchemaViolation(
-                pointer,
-                "minItems",
-                f"is {value_text(items)}, but must have {counted(least, 'item')} or more",
-            )
-        if isinstance(most, int) and len(items) > most:
-            yield SchemaViolation(
-                pointer,
-                "maxItems",
-                f"is {value_text(items)}, but must have {counted(most, 'item')} or fewer",
-            )
         first = as_list(schema.get("prefixItems"))
         rest = schema.get("items", True)
         for number, item in enumerate(items):
@@ -220,27 +205,13 @@ class InputSchema:
     def _object(
         self, members: JsonObject, schema: JsonSchema, pointer: str, types: StepTypes
     ) -> Iterator[SchemaViolation]:
-        if not _allows_type(schema, "object"):
-            yield SchemaViolation(
-                pointer, "type", f"is {value_text(members)}, but must be {type_name(schema)}"
-            )
-            return
-        for name in as_list(schema.get("required")):
-            if isinstance(name, str) and name not in members:
-                yield SchemaViolation(pointer, "required", f"lacks {name!r}", name)
-        properties = schema.get("properties")
-        rest = schema.get("additionalProperties", True)
+        properties = as_object(schema.get("properties"))
+        # A name of a pattern that is not followed here may be any.
+        rest = True if "patternProperties" in schema else schema.get("additionalProperties", True)
         for name, value in members.items():
-            if isinstance(properties, dict) and name in properties:
-                yield from self._violations(
-                    value, properties[name], pointer + pointer_token(name), types
-                )
-            elif rest is False and "patternProperties" not in schema:
-                yield SchemaViolation(
-                    pointer, "additionalProperties", f"has {name!r}, which is not known here", name
-                )
-            elif "patternProperties" not in schema:
-                yield from self._violations(value, rest, pointer + pointer_token(name), types)
+            part = properties.get(name, rest)
+            if part is not False:
+                yield from self._violations(value, part, pointer + pointer_token(name), types)
 
     def _validator(self, schema: Json) -> Validator:
         built = self._validators.get(id(schema))
@@ -288,6 +259,20 @@ def _prepare_schema(text: bytes) -> InputSchema:
     prepared = InputSchema(schema)
     prepared.accepts({})
     return prepared
+
+
+_OUTLINE: Final = frozenset(
+    {"type", "minItems", "maxItems", "required", "minProperties", "maxProperties"}
+)
+
+
+def _outline(schema: JsonSchema) -> JsonSchema:
+    """Return what a schema says of a list or an object whatever its parts are."""
+    outline: JsonSchema = {key: part for key, part in schema.items() if key in _OUTLINE}
+    if schema.get("additionalProperties") is False and "patternProperties" not in schema:
+        properties: JsonObject = dict.fromkeys(as_object(schema.get("properties")), True)
+        outline |= {"properties": properties, "additionalProperties": False}
+    return outline
 
 
 def _follow_reference(schema: JsonSchema, root: JsonSchema) -> JsonSchema:
@@ -338,11 +323,6 @@ def _can_become(text: str, choices: list[Json]) -> bool:
 def _no_choice(value: Json, choices: list[Json], pointer: str) -> SchemaViolation:
     listed = ", ".join(map(value_text, choices))
     return SchemaViolation(pointer, "enum", f"is {value_text(value)}, but must be one of {listed}")
-
-
-def _allows_type(schema: JsonSchema, kind: str) -> bool:
-    allowed = schema.get("type")
-    return allowed is None or allowed == kind or (isinstance(allowed, list) and kind in allowed)
 
 
 _NO_TOOLS_HINT = (

@@ -140,9 +140,14 @@ def step_texts(step: Step, number: int) -> tuple[ExpressionText, ...]:
 
 
 def plan_texts(plan: Plan) -> Iterator[ExpressionText]:
-    """Yield every text of a plan that may hold an expression: of its steps, gates, caps and result."""
+    """Yield every text of a plan that may hold an expression: of its steps, and beside them."""
     for number, step in enumerate(plan.steps):
         yield from step_texts(step, number)
+    yield from texts_beside_steps(plan)
+
+
+def texts_beside_steps(plan: Plan) -> Iterator[ExpressionText]:
+    """Yield the texts of a plan's gates, caps, stop and result that may hold an expression."""
     for number, gate in enumerate(plan.gates):
         if gate.check is not None:
             yield ExpressionText(f"/gates/{number}/check", gate.check, "gate")
