@@ -19,7 +19,7 @@ def plan_that(**second: object) -> Plan:
 
 
 def presumed(promised: JsonSchema, plan: Plan) -> tuple[JsonSchema, bool]:
-    return presumed_schema(promised, plan.step(A), shapes_read(plan)[A])
+    return presumed_schema(promised, plan.step(A), shapes_read(plan).steps[A])
 
 
 def an_object(**members: Json) -> JsonSchema:
@@ -93,7 +93,7 @@ def test_gates_caps_and_the_result_read_too() -> None:
 
 
 def test_what_nobody_reads_has_no_shape() -> None:
-    assert A not in shapes_read(plan_that(params={"text": "${[1].map(x, x.b)}"}))
+    assert A not in shapes_read(plan_that(params={"text": "${[1].map(x, x.b)}"})).steps
 
 
 OPEN: JsonSchema = {"type": "object"}

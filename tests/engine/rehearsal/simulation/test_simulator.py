@@ -463,6 +463,33 @@ def test_a_bound_that_an_input_gives_is_reached(simulation: SimulatedProject) ->
     assert scenarios(report)["happy path"]["verdict"] == "achieved"
 
 
+OPEN_INPUTS = """\
+inputs: {amounts: [], orders: []}
+steps:
+  - {id: notes, tool: note, for_each: "${inputs.amounts}", params: {text: a, times: "${item}"}}
+  - {id: sum, tool: note, when: "inputs.amounts.size() > 0", params: {text: "${string(inputs.amounts.size())}"}}
+  - {id: first, tool: note, when: "inputs.orders.size() > 0", params: {text: a, times: "${inputs.orders[0].amount}"}}
+  - {id: after, tool: send, when: has(steps.first), params: {text: "${string(steps.first)}"}}
+"""
+
+
+def test_an_input_of_which_nothing_says_what_it_may_be_makes_no_fault(
+    simulation: SimulatedProject,
+) -> None:
+    simulation.plan(OPEN_INPUTS)
+
+    report = simulation.simulate()
+
+    found = scenarios(report)["notes runs over several items"]
+    amounts = cast("JsonObject", found["inputs"])["amounts"]
+    assert all(isinstance(amount, int) for amount in cast("list[object]", amounts))
+    unreached = {str(entry["text"]): entry for entry in entries(report, "unreached")}
+    steps = {text: entry for text, entry in unreached.items() if entry["kind"] == "step"}
+    assert report["faults"] == 0
+    assert steps.keys() == {"step first succeeds", "step after succeeds"}
+    assert "nothing says what input orders may be" in str(steps["step after succeeds"]["why"])
+
+
 def test_a_result_that_cannot_be_made_of_valid_outputs_is_a_fault(
     simulation: SimulatedProject,
 ) -> None:

@@ -39,6 +39,7 @@ from wavewright.planner.language.plan import Gate, Plan, Step
 from wavewright.planner.language.signatures import AGENT
 from wavewright.planner.plans.gate_questions import gate_expressions
 from wavewright.planner.plans.uses import ExpressionText, embedded_uses, plan_texts, step_texts
+from wavewright.planner.schemas.validation import infer_schema
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_list, as_object
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -204,12 +205,18 @@ class ReadShape:
 _Scope = Mapping[str, ReadShape]
 
 
-def shapes_read(plan: Plan) -> dict[StepId, ReadShape]:
-    """Return, for each step of which an expression or a gate reads something, the shape of one
-    call's output.
-    """
-    steps = ReadShape()
-    scope = {"steps": steps}
+class PlanShapes(NamedTuple):
+    """What the expressions and the gates of a plan read of outputs and inputs."""
+
+    steps: dict[StepId, ReadShape]
+    """By step of which something is read: the shape of one call's output."""
+    inputs: ReadShape
+
+
+def shapes_read(plan: Plan) -> PlanShapes:
+    """Return the shapes that a plan reads."""
+    steps, inputs = ReadShape(), ReadShape()
+    scope = {"steps": steps, "inputs": inputs}
     fan_outs = {step.id for step in plan.steps if step.for_each is not None}
     for step in plan.steps:
         items = [_read(text, scope) for text in embedded_expressions(step.for_each)]
@@ -229,7 +236,8 @@ def shapes_read(plan: Plan) -> dict[StepId, ReadShape]:
     for text in (*conditions, *stopping, *declared):
         _read(text, scope)
     read = {StepId(name): shape for name, shape in steps.members.items()}
-    return {name: shape.each() if name in fan_outs else shape for name, shape in read.items()}
+    calls = {name: shape.each() if name in fan_outs else shape for name, shape in read.items()}
+    return PlanShapes(calls, inputs)
 
 
 def _read(expression: str, scope: _Scope) -> ReadShape | None:
@@ -306,6 +314,20 @@ def presumed_schema(declared: JsonSchema, step: Step, shape: ReadShape) -> tuple
         # The step says what its agent answers.
         declared = {**declared, "properties": {**properties, "answer": wanted}}
     return _filled(declared, shape)
+
+
+def presumed_inputs(inputs: JsonObject, shape: ReadShape) -> tuple[JsonSchema, frozenset[str]]:
+    """Return a schema of inputs that no schema is given for, and which of them it leaves open: of an
+    empty list or null nothing shows what else may stand there.
+    """
+    declared = infer_schema(inputs)
+    properties = as_object(declared["properties"])
+    is_open = {
+        name: not _filled(properties[name], shape.members[name])[1]
+        for name in inputs
+        if name in shape.members
+    }
+    return _filled(declared, shape)[0], frozenset(name for name in is_open if is_open[name])
 
 
 def _filled(declared: Json, shape: ReadShape) -> tuple[JsonSchema, bool]:

@@ -425,6 +425,9 @@ class _Simulation:
         if branch.kind == "step":
             step = self._plan.step(branch.name)
             is_fault, why = not step.optional, self._reasons.get(step.id, "")
+            if unsaid := self._open_inputs_before(step.id):
+                is_fault = False
+                why = f"nothing says what input {unsaid[0]} may be: give the goal an inputs_schema"
         elif (
             branch.kind == "failure"
             and self._scenarios[0].steps.get(StepId(branch.name)) == "reused"
@@ -436,6 +439,15 @@ class _Simulation:
             }
             why = "" if branch.name in gates else "the plan has no such gate"
         return UnreachedBranch(branch.kind, branch.name, branch.side, str(branch), is_fault, why)
+
+    def _open_inputs_before(self, step: StepId) -> list[str]:
+        """Return the open inputs that a step, or one that it waits for, reads."""
+        waited_for = PlanGraph.of(self._plan).ancestors(step)
+        texts = [
+            text for name in (step, *waited_for) for text in step_expressions(self._steps[name])
+        ]
+        sources = sources_of(texts)
+        return sorted(self._outputs.open_inputs & sources.names) if sources.reads_inputs else []
 
 
 def _is_unsuccessful(ended: StepFinished | None) -> bool:

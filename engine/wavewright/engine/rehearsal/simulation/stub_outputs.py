@@ -22,6 +22,7 @@ from wavewright.config.installation import install_hint
 from wavewright.config.sources import DocumentError, DocumentFault, pointer_token
 from wavewright.engine.rehearsal.simulation.plan_reads import (
     ReadShape,
+    presumed_inputs,
     presumed_schema,
     shapes_read,
     vocabulary_of,
@@ -39,7 +40,7 @@ from wavewright.planner.language.plan import Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import value_reads
-from wavewright.planner.schemas.validation import infer_schema, validator_of
+from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.schemas.views import both_schemas, scoped_schema, self_contained_schema
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 
@@ -140,8 +141,12 @@ class StubOutputSource:
         self, simulated: SimulatedPlan, seed: int, fixtures: Mapping[StepId, StubOutputs]
     ) -> None:
         self.fixtures = fixtures
-        self.shapes = shapes_read(simulated.plan)
+        self.shapes, of_inputs = shapes_read(simulated.plan)
         """By step whose output is read."""
+        self._inputs_schema, self.open_inputs = presumed_inputs(simulated.plan.inputs, of_inputs)
+        """The inputs of which nothing says what they may be."""
+        if simulated.goal.inputs_schema:
+            self._inputs_schema, self.open_inputs = simulated.goal.inputs_schema, frozenset[str]()
         self.undeclared: set[StepId] = set()
         """Steps of whose outputs the plan reads what neither the tool's schema nor a fixture says.
         """
@@ -200,9 +205,8 @@ class StubOutputSource:
 
     def input_variants(self, inputs: JsonObject, focus: frozenset[str]) -> Iterator[JsonObject]:
         """Yield inputs that differ from these in one place and fit what the goal says of them."""
-        schema = self._simulated.goal.inputs_schema or infer_schema(inputs)
         try:
-            varied = self._generator.variants(inputs, schema, focus=focus)
+            varied = self._generator.variants(inputs, self._inputs_schema, focus=focus)
         except PatternNeedsExtra:
             # The job's own inputs are enough to simulate its plan.
             return

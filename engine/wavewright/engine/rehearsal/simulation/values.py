@@ -24,7 +24,7 @@ from typing import Literal, TypeAlias, TypeVar
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.rehearsal.simulation.plan_reads import PlanVocabulary
 from wavewright.planner.schemas import views as s
-from wavewright.planner.schemas.validation import validator_of
+from wavewright.planner.schemas.validation import infer_schema, validator_of
 from wavewright.planner.schemas.views import SchemaView, ScopedSchema, view_schema
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list
 
@@ -129,6 +129,7 @@ _MAX_NODES = 4_000
 _MAX_DEPTH = 12
 _FULL_SIZE = 2
 """Entries of a list of a full value."""
+_INTEGER = s.scoped_schema({"type": "integer"})
 _FRESH_SECONDS = 3600.0
 """Age of a plausible value."""
 
@@ -267,9 +268,15 @@ class ValueGenerator:
 
     def _resized(self, value: list[Json], view: SchemaView, path: Path) -> Iterator[Json]:
         items = s.subschema(view.schema.get("items", {}), view.root)
+        kinds = [items]
+        if view_schema(items).kind == "open":
+            # What the entries of an open list are is shown by those that it has; of an empty one
+            # only by what reads them: texts, or numbers.
+            kinds = [s.scoped_schema(infer_schema(value[0]))] if value else [items, _INTEGER]
         for size in dict.fromkeys((0, 1, *self._vocabulary.sizes)):
             more = size - len(value)
-            yield [*value[:size], *(self._fresh(items, path) for _ in range(more))]
+            for kind in kinds:
+                yield [*value[:size], *(self._fresh(kind, path) for _ in range(more))]
 
     def _other_texts(self, schema: JsonSchema, path: Path) -> Iterator[Json]:
         if isinstance(pattern := schema.get("pattern"), str):
