@@ -1,6 +1,3 @@
-from .atomic_files import (
-    FileNotWrittenError as FileNotWrittenError,
-)
 from .gates.judge import (
     Calibration as Calibration,
     ModelJudge as ModelJudge,
@@ -17,6 +14,7 @@ from .gates.verifier import (
     make_verifier as make_verifier,
 )
 from .package.builder import (
+    FileNotWrittenError as FileNotWrittenError,
     PackageError as PackageError,
     build_package as build_package,
     package_bytes as package_bytes,

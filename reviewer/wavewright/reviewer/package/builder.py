@@ -17,6 +17,10 @@ from typing import Literal
 from pydantic import ValidationError
 
 from wavewright.config import exit_codes
+from wavewright.config.atomic_files import (
+    FileNotWrittenError as FileNotWrittenError,  # noqa: PLC0414 - a public name of the reviewer
+    write_atomically,
+)
 from wavewright.config.errors import WavewrightError
 from wavewright.config.secret_patterns import REDACTED
 from wavewright.executor.events.state import SUCCESSES, RunState
@@ -28,7 +32,6 @@ from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.graph import PlanGraph, last_steps
 from wavewright.planner.types import Json, JsonObject, StepId
-from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.package.artifacts import RedactedRun, collect_artifacts
 from wavewright.reviewer.package.call_reports import (
     list_calls,

@@ -24,11 +24,11 @@ from typing import cast
 from jinja2 import Environment
 from markupsafe import Markup
 
+from wavewright.config.atomic_files import write_atomically
 from wavewright.executor.events.state import SUCCESSES
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.types import Json, StepId
 from wavewright.prompts.environments import page_environment
-from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.package.call_reports import frame_line, money_text
 from wavewright.reviewer.package.summary import failed_items
 from wavewright.reviewer.records import (

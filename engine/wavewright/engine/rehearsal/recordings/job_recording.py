@@ -33,6 +33,7 @@ from pydantic import (
 )
 
 from wavewright.config import exit_codes
+from wavewright.config.atomic_files import write_atomically
 from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import Redactor, known_secrets_redactor
 from wavewright.config.settings import Settings
@@ -62,7 +63,6 @@ from wavewright.engine.run.services import open_services
 from wavewright.executor.events.types import Event, RunStarted
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.types import Json, JsonObject, RunId
-from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.records import Package
 from wavewright.tools.functions.tool import Runtime
 from wavewright.tools.models.cassette.errors import CassetteMiss

@@ -13,7 +13,6 @@ import difflib
 import fcntl
 import json
 import os
-import secrets
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from typing import Annotated, Literal, cast
 
 from pydantic import Field, ValidationError
 
+from wavewright.config.atomic_files import write_atomically
 from wavewright.config.redaction import Redactor
 from wavewright.config.sections import CassetteMode
 from wavewright.planner.types import JsonObject
@@ -176,14 +176,14 @@ class Cassette:
         """Write an answer into the file.
 
         Raises:
-            CassetteError: it cannot be written.
+            CassetteError, FileNotWrittenError: it cannot be read, or not be written.
         """
         try:
             with _locked(self.path.parent):
                 self._reload()
                 entry = self._entry(request)
                 entry.add_answers(len(entry.answers), [answer])
-                _replace(self.path, self._text())
+                write_atomically(self.path, self._text())
                 self._file_stamp = _read_file_stamp(self.path)
         except OSError as error:
             raise _file_error(self.path, "written", error) from error
@@ -256,17 +256,6 @@ def _read_file_stamp(path: Path) -> tuple[int, int, int] | None:
     except OSError as error:
         raise _file_error(path, "read", error) from error
     return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
 
 
 @contextlib.contextmanager

@@ -26,6 +26,7 @@ from pygls.protocol import LanguageServerProtocol, json_rpc, lsp_method
 from pygls.uris import to_fs_path
 
 from wavewright.config import exit_codes
+from wavewright.config.atomic_files import write_atomically
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.interfaces.cli.common.error_text import error_text
 from wavewright.engine.interfaces.cli.lsp.completion import complete
@@ -64,7 +65,6 @@ from wavewright.engine.interfaces.cli.planning.text_check import (
 )
 from wavewright.engine.run.jobs.renaming import RenameRefused
 from wavewright.engine.run.version import __version__
-from wavewright.reviewer.atomic_files import write_atomically
 
 Answer: TypeAlias = Callable[[OpenDocument, Any, Surroundings], object]
 """Answers a kind of request about a document, by its parameters."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 
 from wavewright.config import exit_codes
+from wavewright.config.atomic_files import write_atomically
 from wavewright.config.documents import read_document
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
@@ -35,7 +36,6 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.types import ID_PATTERN, JsonObject
-from wavewright.reviewer.atomic_files import write_atomically
 
 
 def keep(run: str | None, name: str, *, is_confirmed: bool) -> int:

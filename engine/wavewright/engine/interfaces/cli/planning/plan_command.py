@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Self
 import anyio
 
 from wavewright.config import exit_codes
+from wavewright.config.atomic_files import write_atomically
 from wavewright.config.documents import read_document_file
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError
@@ -65,7 +66,6 @@ from wavewright.engine.run.project.tools import tools_of_goal
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
-from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.package.call_reports import sum_costs
 from wavewright.tools.functions.tool import MODEL_HINT
 

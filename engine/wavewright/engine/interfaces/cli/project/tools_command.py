@@ -11,6 +11,7 @@ from pathlib import Path
 import anyio
 
 from wavewright.config import exit_codes
+from wavewright.config.atomic_files import write_atomically
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import has_journal, project_settings
@@ -22,7 +23,6 @@ from wavewright.planner.diagnostics.diagnostic import counted, type_name
 from wavewright.planner.diagnostics.rendering import display_width, printable, wrap_line
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json
-from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.values import duration_text
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.schemas import properties

@@ -15,6 +15,7 @@ from typing import Final
 import anyio
 
 from wavewright.config import exit_codes
+from wavewright.config.atomic_files import FileNotWrittenError
 from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import (
@@ -66,7 +67,6 @@ from wavewright.executor.run.kept_answers import JournalReplayCache
 from wavewright.planner.cel.errors import join_names
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.types import RunId
-from wavewright.reviewer.atomic_files import FileNotWrittenError
 
 SECONDS_TO_SHOW_END: Final = 1.0
 """For which the live page of a run is served after its end to viewers who open it then."""
