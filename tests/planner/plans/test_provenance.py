@@ -44,6 +44,11 @@ STEPS: list[JsonObject] = [
     },
     {"id": "total", "tool": "sum_up", "params": {"items": "${steps.items}"}},
 ]
+AGAIN: list[JsonObject] = [
+    {**STEPS[1], "id": "items_again"},
+    {"id": "total_again", "tool": "sum_up", "params": {"items": "${steps.items_again}"}},
+]
+"""Steps that make the same calls under other names."""
 GATE: JsonObject = {"id": "enough", "on_tool": "sum_up", "check": "output.total > 100.0"}
 
 
@@ -111,12 +116,14 @@ def written(
         "${steps.total.text.replace('ill', 'well')}",
         "${zip(steps.ids, ['Nobody is ill', 'b'])[0][1]}",
         "${['Nobody is ill', steps.total.text][0]}",
+        "${steps.total.total + steps.total_again.total}",
+        "${steps.total.total - steps.total_again.total}",
         True,
         [],
     ],
 )
 def test_a_literal_in_a_result_of_the_planner_is_refused_however_it_is_written(value: Json) -> None:
-    assert written({"total": value}, inputs={"invented": 1234.5}) == ["E507"]
+    assert written({"total": value}, *AGAIN, inputs={"invented": 1234.5}) == ["E507"]
 
 
 @pytest.mark.parametrize(
@@ -157,6 +164,21 @@ def test_a_literal_is_followed_through_the_step_that_computes_with_it(params: Js
     made_up: JsonObject = {"id": "fed", "tool": "sum_up", "params": params}
 
     assert written("${steps.fed}", made_up) == ["E507"]
+
+
+def test_calls_that_are_no_promise_of_the_same_data_may_be_added_up() -> None:
+    """Two answers of a model, or of a tool of which nothing is known, and data after a write."""
+    rated: list[JsonObject] = [
+        {"id": f"rated_{number}", "tool": "rate", "params": {"items": "${steps.items}"}}
+        for number in (1, 2)
+    ]
+    later: list[JsonObject] = [
+        {"id": "saved", "tool": "save", "params": {"of": "${steps.ids}"}},
+        {**STEPS[0], "id": "ids_later", "depends_on": ["saved"]},
+    ]
+
+    assert written("${steps.rated_1.grade + steps.rated_2.grade}", *rated) == []
+    assert written("${steps.ids_later.size() - steps.ids.size()}", *later) == []
 
 
 @pytest.mark.parametrize(
@@ -310,7 +332,9 @@ def test_a_patch_may_not_join_what_it_names_itself(asked: Json, found: list[str]
     ("asked", "found"),
     [
         ({"id": "${item}"}, ["E412"]),
-        ({"id": "${item}", "force": True}, []),
+        ({"id": "${item}", "force": True}, ["E412"]),
+        ({"id": "${item}", "source": "live"}, ["E412"]),
+        ({"id": "${item + 3}"}, []),
     ],
 )
 def test_a_patch_may_not_join_calls_that_ask_for_the_same(

@@ -30,6 +30,7 @@ from wavewright.planner.cel.nodes import (
     Parenthesized,
     Select,
     Unary,
+    all_nodes,
     children,
     named_field,
     without_parens,
@@ -58,6 +59,10 @@ class StepOutputs(Protocol):
 
     def is_date(self, text: str, origins: Origins) -> bool:
         """Whether an expression reads a field that holds dates."""
+        ...
+
+    def first_of_equal(self, step: str) -> str:
+        """Return the first of the steps that make the same calls as a step."""
         ...
 
 
@@ -117,6 +122,12 @@ class ExpressionOrigins:
     def _source(self, node: ExpressionNode) -> str:
         bare = without_parens(node)
         return self.text[bare.start : bare.end]
+
+    def _compared(self, node: ExpressionNode) -> str:
+        """Return the text of a node in which steps that make the same calls have one name."""
+        return _STEP.sub(
+            lambda read: f"steps.{self.outputs.first_of_equal(read[1])}", self._source(node)
+        )
 
     def _shown(self, node: ExpressionNode) -> frozenset[str]:
         return frozenset({shown(self._source(node))})
@@ -324,7 +335,7 @@ class ExpressionOrigins:
         terms = [*_terms(node)]
         if any(_text_of(term) is not None for term in terms):
             return self._text_of_terms(terms, names)
-        is_itself = self._source(node.left) == self._source(node.right)
+        is_itself = self._compared(node.left) == self._compared(node.right)
         if node.operator != "+":
             both = left.joined(right, self._computed(node))
             # Of `x - x`, `x / x` and `x % x` it is known beforehand what comes out.
@@ -426,7 +437,7 @@ class ExpressionOrigins:
             return True
         if figures in _OF_SHARES and self._is_share(formula.base, names):
             return True
-        terms = [self._source(term) for term in _terms(formula.base)]
+        terms = [self._compared(term) for term in _terms(formula.base)]
         is_mean = len(terms) > 1 and figures == (("/", float(len(terms))),)
         return is_mean and len({*terms}) == len(terms)
 
@@ -536,11 +547,30 @@ class ExpressionOrigins:
         twice. Two parts of one list may be all of it.
         """
         values = [(entry, *_list_behind(entry)) for entry in entries]
-        whole = {self._source(behind) for _, behind, is_part in values if not is_part}
+        whole = {self._compared(behind) for _, behind, is_part in values if not is_part}
         return [
-            self._source(behind if self._source(behind) in whole else entry)
+            self._compared(behind if self._compared(behind) in whole else entry)
             for entry, behind, _ in values
         ]
+
+    def _is_repeated(self, node: ExpressionNode, names: Locals) -> bool:
+        """Whether the entries of a list hold one value more than once, so that it counts so often where
+        they are joined: `[x, x]`, `x.map(i, [i, i])`, `ids.map(i, x)`.
+        """
+        bare = without_parens(node)
+        if isinstance(bare, ListLiteral):
+            counted = [entry for entry in bare.items if self.of(entry, names).reads]
+            sources = self._lists_counted(counted)
+            return len({*sources}) < len(sources)
+        if not isinstance(bare, Macro) or bare.function not in _MAPS:
+            return False
+        body = bare.arguments[-1]
+        inner = {**names, **dict.fromkeys(bare.variables, Origins(is_read=True))}
+        uses_entry = any(
+            isinstance(part, Identifier) and part.name in bare.variables for part in all_nodes(body)
+        )
+        is_same_value = not uses_entry and self.of(body, inner).reads
+        return is_same_value or self._is_repeated(body, inner)
 
     def _call(self, node: FunctionCall, names: Locals) -> Origins:
         if node.function == "now":
@@ -567,6 +597,8 @@ class ExpressionOrigins:
             read = [part for part in node.arguments if self.of(part, names).reads]
             return NOTHING.joined(*lists, _twice([*map(self._source, read)]))
         origins = self._all((*target, *node.arguments), names).settled()
+        if node.function in _JOINING and target and self._is_repeated(target[0], names):
+            origins = origins.joined(self._factor(node))
         calculates = node.function.startswith("math.") and node.function not in _EXTREMES
         return origins.joined(self._computed(node)) if calculates and origins.reads else origins
 
@@ -875,6 +907,7 @@ def _cases(node: ExpressionNode) -> tuple[list[ExpressionNode], list[ExpressionN
     return conditions, values
 
 
+_STEP: Final = re.compile(r"\bsteps\.(\w+)")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _PLAIN_FIGURE: Final = re.compile(r"\d+(?:\.\d+)?")
 _WORD: Final = re.compile(r"[^\W_]")
@@ -980,6 +1013,9 @@ _SHAPERS: Final = frozenset(
 )
 """Methods whose arguments say which part of a value is taken, or how its parts are joined."""
 _CHOOSERS: Final = frozenset({"filter", "sortBy"})
+_MAPS: Final = frozenset({"map", "transformList"})
+_JOINING: Final = frozenset({"sum", "flatten"})
+"""Methods in whose value every entry of a list counts."""
 _EXTREMES: Final = frozenset({"math.least", "math.greatest", "min", "max"})
 _ROUNDINGS: Final = frozenset({"math.round", "math.floor", "math.ceil", "math.trunc"})
 _CONDITIONS: Final = frozenset({"all", "exists", "exists_one", "existsOne"})

@@ -191,8 +191,8 @@ def _joined_subjects(
 def _joined_again(
     step: Step, before: Plan, patch: PlanPatch, now: PlanProvenance
 ) -> Iterator[tuple[str, StepId, StepId]]:
-    """Yield the parameters in which a fetch of the patch's own is joined with a step that makes the
-    same calls, whose entries would count twice, with the two steps.
+    """Yield the parameters in which a fetch of the patch's own is joined with a step that asks for the
+    same, whose entries would count twice, with the two steps.
     """
     added = [op.step for op in patch.ops if isinstance(op, AddStep) and op.step.supersedes is None]
     for name, value in step.params.items():
@@ -201,12 +201,29 @@ def _joined_again(
             if fetch.id not in steps or not now.fetches(fetch):
                 continue
             for other in before.steps:
-                if other.id in steps and _calls(other) == _calls(fetch):
+                if other.id in steps and _asks_for_the_same(fetch, other):
                     yield name, fetch.id, other.id
 
 
-def _calls(step: Step) -> tuple[str, Json, Json]:
-    return step.tool, step.for_each, step.params
+def _asks_for_the_same(fetch: Step, other: Step) -> bool:
+    """Whether two steps make the same calls, or fetch the same items: with `force: true` or another
+    source these are the same items still.
+    """
+    if (fetch.tool, fetch.for_each) != (other.tool, other.for_each):
+        return False
+    if fetch.for_each is None:
+        return fetch.params == other.params
+    return _params_of_item(fetch) == _params_of_item(other)
+
+
+def _params_of_item(step: Step) -> dict[str, Json]:
+    """Return the parameters that say which item is fetched; all of them where none does."""
+    of_item = {
+        name: value
+        for name, value in step.params.items()
+        if any(read.root == "item" for _, found in _value_reads(value) for read in found)
+    }
+    return of_item or dict(step.params)
 
 
 def _no_longer_read(

@@ -291,7 +291,7 @@ class PlanProvenance:
         for name, value in step.params.items():
             schema = as_object(parameters.get(name))
             is_default = "default" in schema and schema["default"] == value
-            figures = [] if is_default else numbers_in(value)
+            figures: list[float] = [] if is_default else [*numbers_in(value)]
             if any(not self.said.names_figure(figure) for figure in figures):
                 options.add(f"{name} = {json.dumps(value)} of {step.id}")
         return frozenset(options)
@@ -365,6 +365,36 @@ class PlanProvenance:
         ]
         is_by_schema = any(schema.get("format") in {"date", "date-time"} for schema in schemas)
         return is_by_schema or _DATE_NAME.search(names[-1]) is not None
+
+    def first_of_equal(self, step: str) -> str:
+        """Return the first of the steps that make the same calls as a step: what one of them gives is
+        what the others give, and counts twice where both are added up.
+        """
+        return self._first_of_equal.get(step, step)
+
+    @cached_property
+    def _first_of_equal(self) -> dict[str, StepId]:
+        """Steps that fetch or compute, with the first that makes the same calls; worked out when an
+        expression is looked at in which a value may meet itself.
+        """
+        graph = PlanGraph.of(self._plan)
+        firsts: dict[str, StepId] = {}
+        first_of_calls: dict[str, StepId] = {}
+
+        def first_name(read: re.Match[str]) -> str:
+            return f"steps.{firsts.get(read[1], read[1])}"
+
+        for step_id in graph.order():
+            step = graph.steps[step_id]
+            # Two answers of a model, or of a tool that may throw dice, are not the same.
+            if not (self.fetches(step) or self.computes(step)):
+                continue
+            # Data that is fetched again after another step may have become other data.
+            after = sorted({firsts.get(name, name) for name in graph.dependencies[step_id]})
+            calls: list[Json] = [step.tool, step.params, step.for_each, step.when, *after]
+            text = _STEPS.sub(first_name, json.dumps(calls, sort_keys=True))
+            firsts[step_id] = first_of_calls.setdefault(text, step_id)
+        return firsts
 
     def _value(self, value: Json, item: Origins) -> Origins:
         match value:
@@ -478,8 +508,11 @@ class PlanProvenance:
                 return self._input(name)
             case "item":
                 return item
-            case "index" | "previous":
+            case "index":
                 return Origins(is_read=True)
+            case "previous":
+                # What an earlier run gave is data of the job, and no step of this run has fetched it.
+                return Origins(inputs=frozenset({"previous"}))
             case _:
                 return NOTHING
 
