@@ -257,3 +257,60 @@ def test_a_cap_on_a_field_of_list_items_lowers_what_they_state_and_nothing_else(
             {"confidence": {"volatility": 0.4, "price": 0.2}},
         ]
     }
+
+
+def rows_of(*codes: str, price: float = 1.0) -> list[Json]:
+    return [{"code": code, "price": price} for code in codes]
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "joined", "worth"),
+    [
+        (rows_of("A", "B"), rows_of("B", "C"), "${steps.rows + steps.more}", 0.3),
+        ({"page": rows_of("A", "B")}, rows_of("B"), "${steps.rows.page + steps.more}", 0.3),
+        (rows_of("A", "B"), rows_of("C"), "${steps.rows + steps.more}", 0.8),
+        (rows_of("A", "B"), rows_of("B", price=2.0), "${steps.rows + steps.more}", 0.8),
+        # Twice in one output is twice in the data, and figures may be equal by chance.
+        (rows_of("A", "A"), rows_of("C"), "${steps.rows + steps.more}", 0.8),
+        ([1.0, 2.0], [2.0], "${steps.rows + steps.more}", 0.8),
+    ],
+)
+def test_what_calls_that_overlap_have_both_given_counts_once(
+    rows: Json, more: Json, joined: str, worth: float
+) -> None:
+    plan = plan_of(
+        {"id": "rows", "tool": "fetch", "params": {"days": "${inputs.n}"}},
+        {"id": "more", "tool": "fetch", "params": {"days": "${inputs.n}", "source": "live"}},
+        {"id": "sum", "tool": "add_up", "params": {"of": joined}},
+        result={"total": "${steps.sum}"},
+    )
+    goal = goal_for(plan, inputs={"n": 3})
+    answers: dict[str, object] = {"rows": rows, "more": more, "sum": 6.5}
+    by_planner, by_person = (
+        review(run_plan(plan, answers, FETCH, ADD_UP, goal=goal, rung=rung))
+        for rung in ("llm", "given")
+    )
+
+    assert overall(by_planner).capped == worth
+    assert overall(by_person).capped == 0.8
+
+
+def test_calls_that_are_made_twice_are_named() -> None:
+    plan = plan_of(
+        {"id": "first", "tool": "fetch", "params": {"days": "${inputs.n}"}},
+        {"id": "second", "tool": "fetch", "params": {"days": "${inputs.n}", "source": "live"}},
+        {"id": "prices", "tool": "fetch", "for_each": "${steps.first + steps.second}", "params": {"of": "${item}"}},
+        {"id": "sum", "tool": "add_up", "params": {"of": "${steps.prices}"}},
+        result={"total": "${steps.sum}"},
+    )  # fmt: skip
+    answers: dict[str, object] = {
+        "first": ["A", "B"],
+        "second": ["B", "C"],
+        "prices": [1, 2, 2, 3],
+        "sum": 8,
+    }
+    goal = goal_for(plan, inputs={"n": 3})
+    found = review(run_plan(plan, answers, FETCH, ADD_UP, goal=goal, rung="llm"))
+
+    named = "1 entry of several steps came more than once to 'prices': B"
+    assert overall(found).lowered_by[-1] == f"at most 0.3: {named}"

@@ -25,7 +25,7 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import recipes_for_gate
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.provenance import PlanProvenance, is_allowed_field
-from wavewright.planner.types import Json, StepId, as_list, as_object
+from wavewright.planner.types import Json, StepId
 from wavewright.reviewer.gates.kinds import ACTION_AFTER_FAILURE
 from wavewright.reviewer.records import (
     Action,
@@ -44,9 +44,9 @@ from wavewright.reviewer.review.caps import (
     confidence_claims,
     data_confidence,
     evaluate_caps,
-    patch_rungs,
     stated_confidence,
     step_ceilings,
+    steps_of_models,
     verdict_caps,
     written_caps,
 )
@@ -192,7 +192,7 @@ def _provenance(
     a model gave them to.
     """
     # What people write is theirs: only what a model wrote lowers a field or fails the goal.
-    authored = _steps_of_models(run)
+    authored = steps_of_models(run)
     is_of_model = run.is_planned_by_model
     provenance = PlanProvenance(run.plan, run.tools, run.goal)
     written = WrittenParts(run, provenance, authored)
@@ -234,21 +234,6 @@ def _provenance(
     if authored and run.plan.result is not None and is_empty and not run.has_stopped:
         echoes.append("result: the planner wrote null, and nothing is read")
     return tuple(fields), tuple(echoes)
-
-
-def _steps_of_models(run: ReviewedRun) -> frozenset[StepId]:
-    """Return the steps that a model has written: those of its plan, or of its patches."""
-    steps = frozenset(step.id for step in run.plan.steps)
-    if run.is_planned_by_model:
-        return steps
-    if not run.state.plans:
-        return frozenset()
-    if not any(rung is not None and rung.rung == "model" for rung in patch_rungs(run.state)):
-        return frozenset()
-    # A person wrote the first plan; what came in with patches is a model's.
-    first = as_object(run.state.plans[0].plan)
-    of_person = {str(as_object(step).get("id")) for step in as_list(first.get("steps"))}
-    return frozenset(step for step in steps if step not in of_person)
 
 
 def _field_value(value: Json, field: str) -> Json:

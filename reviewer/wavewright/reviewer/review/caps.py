@@ -24,7 +24,7 @@ from wavewright.planner.plans.expressions import evaluate
 from wavewright.planner.plans.provenance import is_allowed_field
 from wavewright.planner.plans.uses import condition_use
 from wavewright.planner.ports.fallback_ladder import RungRecord
-from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.planner.types import Json, JsonObject, StepId, as_list, as_object
 from wavewright.reviewer.records import (
     EVERY_FIELD,
     CapRecord,
@@ -32,7 +32,7 @@ from wavewright.reviewer.records import (
     FieldProvenance,
     ReviewResult,
 )
-from wavewright.reviewer.review.findings import Feeders, dropped_items, way_of
+from wavewright.reviewer.review.findings import Feeders, dropped_items, repeated_entries, way_of
 from wavewright.reviewer.review.results import (
     WARNED_SHARE,
     ReviewedRun,
@@ -104,6 +104,21 @@ def patch_rungs(state: RunState) -> tuple[RungRecord | None, ...]:
         rungs.append(records[-1] if records else None)
         since = accepted.at
     return tuple(rungs)
+
+
+def steps_of_models(run: ReviewedRun) -> frozenset[StepId]:
+    """Return the steps that a model has written: those of its plan, or of its patches."""
+    steps = frozenset(step.id for step in run.plan.steps)
+    if run.is_planned_by_model:
+        return steps
+    if not run.state.plans:
+        return frozenset()
+    if not any(rung is not None and rung.rung == "model" for rung in patch_rungs(run.state)):
+        return frozenset()
+    # A person wrote the first plan; what came in with patches is a model's.
+    first = as_object(run.state.plans[0].plan)
+    of_person = {str(as_object(step).get("id")) for step in as_list(first.get("steps"))}
+    return frozenset(step for step in steps if step not in of_person)
 
 
 def _plan_ceilings(state: RunState) -> Iterator[Ceiling]:
@@ -375,13 +390,16 @@ def step_ceilings(run: ReviewedRun) -> tuple[Ceiling, ...]:
 
 def _gate_ceilings(run: ReviewedRun) -> Iterator[Ceiling]:
     """Yield a ceiling for each gate on a step that counts which was not evaluated, or which failed
-    and only warns.
+    and only warns, and for each step with fewer items than were asked for, or with the same twice.
     """
     state = run.state
     for dropped in dropped_items(run):
         # However few are left out, the goal was asked for all of them.
         share = round(dropped.kept / dropped.total, 4)
         yield Ceiling(min(_DROPPED_MAX, share), dropped.text, dropped.step)
+    # What people join in their own plans is theirs.
+    for repeated in repeated_entries(run, steps_of_models(run)):
+        yield Ceiling(_WRITTEN_MAX, repeated.text, repeated.step)
     for gate in state.gates:
         if gate.verdict == "not_evaluated" and gate.step not in run.replaced:
             yield Ceiling(_NOT_EVALUATED_MAX, f"gate {gate.gate!r} was {gate.message}", gate.step)

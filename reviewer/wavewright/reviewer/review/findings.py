@@ -20,8 +20,9 @@ own.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -166,6 +167,76 @@ def _dropped_entries(run: ReviewedRun, old: StepId, new: StepId) -> DroppedItems
             labels, allowed = tuple(missing.elements()), _may_drop(run, old, new)
             return DroppedItems(new, old, labels, len(kept), len(entries), allowed)
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedEntries:
+    """Entries that a step was given more than once, though no step before it has given them so often:
+    calls that overlap were joined.
+    """
+
+    step: StepId
+    labels: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """What counts more than once, in words."""
+        entries = counted(len(self.labels), "entry", "entries")
+        named = listing(self.labels, 8)
+        return f"{entries} of several steps came more than once to {self.step!r}: {named}"
+
+
+def repeated_entries(run: ReviewedRun, steps: Collection[StepId]) -> Iterator[RepeatedEntries]:
+    """Yield what some of the steps were given more than once.
+
+    Only what has an identifier and is equal in all fields is the same entry; figures and words may be
+    equal by chance. Equal items of a `for_each` are equal calls.
+    """
+    for step in run.plan.steps:
+        if step.id not in steps or step.id in run.replaced:
+            continue
+        labels = [*_repeated(run, step.for_each, are_calls=True)]
+        for value in step.params.values():
+            labels += _repeated(run, value, are_calls=False)
+        if labels:
+            yield RepeatedEntries(step.id, tuple(dict.fromkeys(labels)))
+
+
+def _repeated(run: ReviewedRun, value: Json, *, are_calls: bool) -> Iterator[str]:
+    """Yield the labels of the entries that a list made of several outputs has more often than each of
+    these.
+    """
+    outputs = run.state.outputs()
+    sources = [outputs[name] for name in value_reads(value) if name in outputs]
+    entries = _rendered(run, value) if len(sources) > 1 else None
+    if not isinstance(entries, list):
+        return
+    most = Counter[str]()
+    for source in sources:
+        most |= Counter(map(_as_text, _entries_in(source)))
+    times = Counter(map(_as_text, entries))
+    for entry, label in zip(entries, _labels(run, entries), strict=True):
+        text = _as_text(entry)
+        is_same = are_calls or _has_identifier(entry, run.goal.targets.key)
+        if is_same and times[text] > max(1, most[text]):
+            yield label
+
+
+def _entries_in(value: Json) -> Iterator[Json]:
+    """Yield the entries of all lists in an output, however deep."""
+    if isinstance(value, list):
+        yield from value
+    for part in value.values() if isinstance(value, dict) else as_list(value):
+        yield from _entries_in(part)
+
+
+def _as_text(entry: Json) -> str:
+    return json.dumps(entry, sort_keys=True)
+
+
+def _has_identifier(entry: Json, key: str | None) -> bool:
+    """Whether an entry is an object that names what it is about."""
+    return isinstance(entry, dict) and any(entry.get(name) for name in (key, *_LABEL_KEYS) if name)
 
 
 def _may_drop(run: ReviewedRun, *steps: StepId) -> bool:
