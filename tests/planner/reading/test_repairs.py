@@ -9,7 +9,7 @@ import pytest
 
 from wavewright.config.sources import ReadLimits
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.reading.reader import PlanText, read_model_answer
+from wavewright.planner.reading.reader import PlanText, read_model_answer, read_plan
 
 PLAN = {
     "steps": [
@@ -373,6 +373,18 @@ def test_faults_of_a_repaired_answer_stand_where_the_model_wrote_them() -> None:
         for one in text.diagnostics
         if one.span
     ] == [("E118", "/steps/0/id", "'a b'"), ("E104", "", "'approved'")]
+
+
+def test_a_model_s_id_with_a_dot_is_refused_where_it_stands_and_a_file_may_have_it() -> None:
+    # The steps of a called plan have such ids, and stored plans hold them.
+    plan = (
+        '{"steps": [{"id": "a.b", "tool": "x"}, {"id": "c", "tool": "x", "depends_on": ["a.b"]}]}'
+    )
+    text = read_model_answer(plan)
+
+    assert [(one.code, one.pointer) for one in text.diagnostics] == [("E118", "/steps/0/id")]
+    assert text.diagnostics[0].hint == "write 'a_b', there and where the step is read"
+    assert read_plan(plan, "expanded.plan.json").plan is not None
 
 
 def test_the_limits_are_the_callers_to_set() -> None:

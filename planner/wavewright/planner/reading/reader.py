@@ -9,7 +9,7 @@ diagnostic.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -33,7 +33,7 @@ from wavewright.planner.diagnostics.diagnostic import (
 )
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import Tools, ToolSignature
-from wavewright.planner.types import Json
+from wavewright.planner.types import STEP_ID_PATTERN, Json, as_list, as_object
 
 if TYPE_CHECKING:
     from wavewright.planner.reading.repairs import Repair
@@ -46,6 +46,7 @@ MODEL_LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=32)
 _DEFAULT_LIMITS = ReadLimits()
 _STEP_ID = re.compile(r"(?:/steps/\d+|/ops/\d+/step)/id$")
 _DEPENDENCY = re.compile(r"(?:/steps/\d+|/ops/\d+/step)/depends_on/\d+$")
+_WITH_DOTS = re.compile(STEP_ID_PATTERN)
 _ID_HINT = "use _ for what stands between words, as in fetch_prices"
 _GATE = re.compile(r"/gates/\d+(?:/id)?$")
 
@@ -118,7 +119,25 @@ def read_model_answer(
         answer = repair_answer(content, name, limits)
     except DocumentError as error:
         return _unreadable_plan(error)
-    return replace(read_plan_document(answer.document, answer.faults), repairs=answer.repairs)
+    faults = (*answer.faults, *_dotted_ids(answer.document))
+    return replace(read_plan_document(answer.document, faults), repairs=answer.repairs)
+
+
+def _dotted_ids(document: Document) -> Iterator[DocumentFault]:
+    """Yield the ids with a dot: only the engine writes such, for the steps of a called plan, and an
+    expression reads what follows the dot as a field.
+    """
+    for number, step in enumerate(as_list(as_object(document.value).get("steps"))):
+        written = as_object(step).get("id")
+        if isinstance(written, str) and "." in written and _WITH_DOTS.fullmatch(written):
+            pointer = f"/steps/{number}/id"
+            yield DocumentFault(
+                "bad_step_id",
+                f"{written!r} has a dot, behind which an expression reads a field",
+                document.span(pointer),
+                pointer,
+                f"write {written.replace('.', '_')!r}, there and where the step is read",
+            )
 
 
 def read_model(document: Document, model: type[M]) -> M:
