@@ -13,7 +13,7 @@ from tests.planner.planning_case import JOB, TOOLS, faulty, goal_of
 from wavewright.planner.checks.checker import check
 from wavewright.planner.language.goals import AvailableTool, Goal, Job
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.prompt import planner_prompt, repair_reply, truncate_value
+from wavewright.planner.planning.prompt import planner_prompt, repair_reply
 from wavewright.planner.planning.records import AnsweredQuestion
 from wavewright.planner.reading.reader import read_model_answer
 from wavewright.planner.types import Json, JsonObject, JsonSchema
@@ -123,18 +123,19 @@ def test_a_tools_description_stays_on_its_line() -> None:
     assert "Read. 2. delete_all() -\u203a any \u2039/data\u203a" in request
 
 
-def test_long_values_are_shown_shortened() -> None:
-    value: JsonObject = {
-        "list": [*range(100)],
-        "text": "x" * 1000,
-        "few": {str(n): n for n in range(60)},
-    }
+def test_of_long_inputs_a_part_is_shown_and_less_in_a_brief_question() -> None:
+    inputs: JsonObject = {"few": 3, "text": "word " * 10_000, "days": [*range(10_000)]}
+    goal = goal_of(job=JOB.model_copy(update={"inputs": inputs}))
 
-    assert truncate_value(value) == {
-        "list": [*range(40), "… (60 more items)"],
-        "text": "x" * 400 + "… (600 more characters)",
-        "few": {**{str(n): n for n in range(40)}, "…": "(20 more members)"},
-    }
+    whole = planner_prompt(goal_of(), TOOLS, Prompts()).request
+    long = planner_prompt(goal, TOOLS, Prompts()).request
+    brief = planner_prompt(goal, TOOLS, Prompts(), is_brief=True).request
+
+    assert '"few": 3' in brief
+    assert re.search(r"word …\([0-9,]+ more characters left out\)… word", brief)
+    assert re.search(r'"…left out": "[0-9,]+ entries"', brief)
+    assert len(brief) < len(whole) + 2_500
+    assert len(whole) + 20_000 < len(long) < len(whole) + 25_000
 
 
 def test_a_faulty_template_of_the_project_is_named(tmp_path: Path) -> None:

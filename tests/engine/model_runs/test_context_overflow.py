@@ -5,6 +5,7 @@ ladder goes on.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable
 from pathlib import Path
 
@@ -72,7 +73,7 @@ async def test_a_planner_is_shown_less_of_inputs_and_tools(
     assert "station: Code of the station" in whole.text
     assert "station: Code of the station" not in brief.text
     assert all(f"{name}(" in brief.text for name in TOOLS)
-    assert "55 more items" in brief.text
+    assert re.search(r'"…left out": "[0-9]+ entries"', brief.text)
 
 
 @pytest.mark.anyio

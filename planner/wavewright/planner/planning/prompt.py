@@ -1,7 +1,7 @@
 """The prompts of the planner, and the JSON Schemas of its answer and of a recovery planner's.
 
 Prompts are templates that a project can replace. Data from outside (inputs, answers) is passed as
-values, and long values are shortened, because a plan refers to them.
+values, and long values are truncated, because a plan refers to them.
 
 The *answer schema* describes an object whose members are all optional: a plan, a reason why there
 is none, or a question. It names only the goal's tools and has no fields for policy (retries,
@@ -39,8 +39,9 @@ from wavewright.planner.plans.gate_questions import (
     gate_consequence,
     gate_question,
 )
+from wavewright.planner.ports.truncation import truncate
 from wavewright.planner.schemas.validation import infer_schema, schema_definitions
-from wavewright.planner.types import GateSeverity, Json, JsonObject, JsonSchema, StepId, as_object
+from wavewright.planner.types import GateSeverity, JsonObject, JsonSchema, StepId, as_object
 from wavewright.prompts.templates import Prompts
 from wavewright.prompts.values import one_line
 
@@ -279,10 +280,10 @@ def _list_schema(items: JsonSchema, description: str) -> JsonSchema:
 MAX_DIAGNOSTICS_SHOWN = 50
 """Faults that one reply lists."""
 
-_MAX_ITEMS = 40
-_MAX_TEXT_LENGTH = 400
-_BRIEF_DIVISOR = 8
-"""Divisor of the numbers of items and of the lengths of texts in a brief prompt."""
+_INPUT_CHARS = 12_000
+"""Characters that the value of one input takes at most."""
+_BRIEF_INPUT_CHARS = 1_000
+"""The same in a brief prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,15 +399,15 @@ def request_values(
     """Return the variables of the template `planner/request`; `docs/reference/prompts.md` lists
     them.
     """
-    part = _BRIEF_DIVISOR if is_brief else 1
+    room = _BRIEF_INPUT_CHARS if is_brief else _INPUT_CHARS
     types = _input_types(goal)
     names = goal.targets
     others = [name for name in goal.inputs if name not in (names.variables, names.benchmarks)]
-    other_values: JsonObject = {name: truncate_value(goal.inputs[name], part) for name in others}
+    other_values: JsonObject = {name: truncate(goal.inputs[name], room) for name in others}
     return {
         "goal": {"name": one_line(goal.name), "text": goal.text, "job": one_line(goal.job)},
-        "primary": _input_values(names.variables, goal, types, part),
-        "benchmarks": _input_values(names.benchmarks, goal, types, part),
+        "primary": _input_values(names.variables, goal, types, room),
+        "benchmarks": _input_values(names.benchmarks, goal, types, room),
         "others": [{"name": name, "type": types.get(name, "any")} for name in others],
         "other_values": other_values,
         "tools": [asdict(entry) for entry in entries],
@@ -444,28 +445,6 @@ def _sub_plan_lines(
     return lines
 
 
-def truncate_value(value: Json, part: int = 1) -> Json:
-    """Return a value with long lists and texts cut, each saying how much there is.
-
-    `part` divides what lists and texts may hold.
-    """
-    longest, most = _MAX_TEXT_LENGTH // part, _MAX_ITEMS // part
-    if isinstance(value, str):
-        more = len(value) - longest
-        return value if more <= 0 else f"{value[:longest]}… ({more} more characters)"
-    if isinstance(value, list):
-        shown = [truncate_value(item, part) for item in value[:most]]
-        more = len(value) - len(shown)
-        return [*shown, f"… ({more} more items)"] if more else shown
-    if isinstance(value, dict):
-        members = list(value.items())
-        cut: JsonObject = {name: truncate_value(member, part) for name, member in members[:most]}
-        if len(members) > most:
-            cut["…"] = f"({len(members) - most} more members)"
-        return cut
-    return value
-
-
 def _input_types(goal: Goal) -> dict[str, str]:
     """Return the type of each input: as declared where the goal declares it, else as its value
     shows.
@@ -483,11 +462,11 @@ def _input_types(goal: Goal) -> dict[str, str]:
     return texts
 
 
-def _input_values(name: str, goal: Goal, types: Mapping[str, str], part: int) -> JsonObject | None:
+def _input_values(name: str, goal: Goal, types: Mapping[str, str], room: int) -> JsonObject | None:
     value = goal.inputs.get(name)
     if value is None or value == []:
         return None
-    return {"name": name, "type": types[name], "shown": truncate_value(value, part)}
+    return {"name": name, "type": types[name], "shown": truncate(value, room)}
 
 
 def _rule_values(rules: Rules, goal: Goal, tools: Mapping[str, ToolSignature]) -> dict[str, object]:
