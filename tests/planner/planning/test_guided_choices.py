@@ -10,6 +10,7 @@ from tests.crash.run_size import volume
 from wavewright.planner import Goal
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.types import PlanTypes, incompatibility
+from wavewright.planner.checks.written_results import check_written_result
 from wavewright.planner.diagnostics.diagnostic import error_diagnostics
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.guided_choices import Choice, GuidedPlan
@@ -197,6 +198,7 @@ def test_every_sequence_of_choices_is_a_plan_without_errors(
         assert plan is not None
         bound = bind_plan(plan, goal)
         assert error_diagnostics(check(bound, goal, tools)) == []
+        assert [*check_written_result(bound, goal, tools)] == []
         gives = PlanTypes(bound, goal, tools).value(plan.result)
         items = as_object(gives.get("items"))
         assert result_type is None or not (
@@ -295,6 +297,35 @@ def test_an_object_is_written_out_with_references_as_its_members() -> None:
     put = counted.with_step(choice, {"row": {**row, "place": None}})
     assert isinstance(put, GuidedPlan)
     assert put.steps[-1].params == {"row": {"title": "Words", "total": "${steps.count}"}}
+
+
+def test_a_plan_does_not_end_with_what_its_planner_wrote() -> None:
+    mean = ToolSignature(
+        name="mean",
+        description="Return the mean.",
+        input_schema={
+            "type": "object",
+            "properties": {"rows": {"type": "array", "items": ROW}},
+            "required": ["rows"],
+        },
+        output_schema={"type": "number"},
+    )
+    tools = {"count": COUNT, "mean": mean}
+    empty = GuidedPlan(goal_of(tools, set(), 3), tools)
+    counted = empty.with_step(choice_of(empty, "count"), {})
+    assert isinstance(counted, GuidedPlan)
+    rows: list[JsonObject] = [
+        {"title": "Words", "total": 3, "place": None},
+        {"title": "Words", "total": "${steps.count}", "place": None},
+    ]
+    invented, read = (
+        counted.with_step(choice_of(counted, "mean"), {"rows": [row]}) for row in rows
+    )
+
+    assert isinstance(invented, GuidedPlan)
+    assert isinstance(read, GuidedPlan)
+    assert invented.results == ("${steps.count}",)
+    assert read.results == ("${steps.mean}", "${steps.count}")
 
 
 def test_a_list_of_objects_is_written_out_with_references_as_their_members() -> None:

@@ -23,6 +23,7 @@ from wavewright.planner.cel.embedded import field_name
 from wavewright.planner.checks.checker import errors_in
 from wavewright.planner.checks.result_type import misfit_of_type
 from wavewright.planner.checks.types import PlanTypes
+from wavewright.planner.checks.written_results import check_written_result
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import (
@@ -189,7 +190,7 @@ class GuidedPlan:
             reference.text
             for reference in self._outputs(1)[:MAX_REFERENCES]
             if misfit_of_type(reference.schema, self._result_type) is None
-            and not self._errors(self.plan(reference.text))
+            and not self._faults_of_end(self.plan(reference.text))
         )
 
     @cached_property
@@ -213,7 +214,7 @@ class GuidedPlan:
         any_of_each: JsonObject = {
             name: as_list(values["enum"])[-1] for name, values in fields.items()
         }
-        return {} if self._errors(self.plan(any_of_each)) else fields
+        return {} if self._faults_of_end(self.plan(any_of_each)) else fields
 
     def _fitting_references(self, owner: SchemaView, name: str) -> list[Json]:
         """Return the references whose type fits a field of an object."""
@@ -231,9 +232,10 @@ class GuidedPlan:
         """Whether the checker refuses something in a part of the result, whatever else the plan
         lacks.
         """
+        plan = self.plan(result)
         return any(
             fault.pointer.startswith("/result") and fault.code != _RESULT_TYPE
-            for fault in self._errors(self.plan(result))
+            for fault in [*self._errors(plan), *self._invented(plan)]
         )
 
     @property
@@ -257,7 +259,7 @@ class GuidedPlan:
         if not validator_of(self.result_schema()).accepts(result):
             return None
         plan = self.plan({name: value for name, value in result.items() if value is not None})
-        return None if self._errors(plan) else plan
+        return None if self._faults_of_end(plan) else plan
 
     @property
     def _result_type(self) -> JsonSchema:
@@ -455,6 +457,16 @@ class GuidedPlan:
         at = f"/steps/{len(plan.steps) - 1}/"
         faults = [fault for fault in self._errors(plan) if fault.code != _RESULT_TYPE]
         return [fault for fault in faults if f"{fault.pointer}/".startswith(at)]
+
+    def _faults_of_end(self, plan: Plan) -> list[Diagnostic]:
+        """Return what is wrong with a plan that ends here."""
+        return self._errors(plan) or self._invented(plan)
+
+    def _invented(self, plan: Plan) -> list[Diagnostic]:
+        """Return the fields of a result that hold what the planner wrote, and no data: they look
+        like data and are invented.
+        """
+        return [*check_written_result(bind_plan(plan, self.goal), self.goal, self.tools)]
 
     def _errors(self, plan: Plan) -> list[Diagnostic]:
         return errors_in(bind_plan(plan, self.goal), self.goal, self.tools)
