@@ -14,20 +14,19 @@ from wavewright.engine.run.context import CandidatePlan, PlannedContext, RunCont
 from wavewright.engine.run.decisions.approvals import (
     APPROVAL_USED,
     APPROVAL_WANTED,
-    APPROVE,
+    GivenAnswer,
     approval_binding,
     has_expired,
     matches_binding,
-    pending_approval,
+    open_question,
     recorded_answer,
     used_answer,
     with_nonce,
 )
 from wavewright.engine.run.decisions.shown_calls import CallDescriptions
-from wavewright.engine.run.endings import RunHalted, patch_dropped, run_stopped, run_waits
+from wavewright.engine.run.endings import patch_dropped, run_stopped, run_waits
 from wavewright.engine.run.permits import needs_beyond, permits_notes, with_permits_for
 from wavewright.engine.run.ports import (
-    Approval,
     ApprovalRequest,
     Attempt,
     People,
@@ -72,21 +71,31 @@ async def approve(
     binding = approval_binding(context.run, candidate.plan, tuple(steps))
     request = ApprovalRequest("patch", text, needs, binding, calls)
     # An answer may have come while the run was interrupted: then nobody is asked again.
-    approval = _recorded_approval(context, request, attempt.now())
-    if approval is None:
+    request_note = _pending_request(context, request, attempt.now())
+    answer = None if request_note is None else recorded_answer(context.state, request_note)
+    if answer is None:
         with attempt.cancellation.scope() as scope:
             approval = await ask_approver(people.approver, request)
+            answer = None if approval is None else GivenAnswer.of_approval(approval)
         if scope.cancelled_caught:
             raise await run_stopped(attempt, context)
-    if approval is None:
-        raise await _wait_for_approval(context, candidate.plan, request, attempt)
     asked: JsonObject = {"subject": request.subject, "needs": [*request.needs]}
-    used = used_answer(asked, is_approved=approval.approved, reason=approval.reason, by=approval.by)
-    context = await record_note(attempt, context, APPROVAL_USED, used)
-    if not approval.approved:
+    if answer is None:
+        if request_note is None:
+            # Journaled, so that it can be answered later.
+            body: JsonObject = {
+                **asked,
+                "text": request.text,
+                "steps": len(candidate.plan.steps),
+                "binding": with_nonce(request.binding),
+            }
+            context = await record_note(attempt, context, APPROVAL_WANTED, body)
+        raise await run_waits(attempt, context, f"a person must agree: {'; '.join(needs)}")
+    context = await record_note(attempt, context, APPROVAL_USED, used_answer(asked, answer))
+    if not answer.is_approval:
         # What the run has done so far is packaged without the patch.
         context = replace(context, candidate=None)
-        raise patch_dropped(context, approval.reason or "the recovery patch was not approved")
+        raise patch_dropped(context, answer.reason or "the recovery patch was not approved")
     if beyond:
         # The person was shown what the patch needs more, and has agreed to it.
         return with_permits_for(context, candidate.plan, settings)
@@ -122,40 +131,14 @@ async def accept_plan(context: RunContext, attempt: Attempt) -> PlannedContext:
     return extended(PlannedContext, context, plan=plan, candidate=None, draft=None)
 
 
-def _recorded_approval(
-    context: RunContext, request: ApprovalRequest, now: float
-) -> Approval | None:
-    """Return the journaled answer to exactly this request."""
-    request_note = _pending_request(context, request, now)
-    answer = None if request_note is None else recorded_answer(context.state, request_note)
-    return None if answer is None else Approval(answer.text == APPROVE, by=answer.by)
-
-
 def _pending_request(context: RunContext, request: ApprovalRequest, now: float) -> Noted | None:
     """Return the journaled request for exactly this approval, unless it has expired."""
-    request_note = pending_approval(context.state)
+    request_note = open_question(context.state)
     if request_note is None or has_expired(request_note, now):
         return None
     if not matches_binding(request_note.body.get("binding"), request.binding):
         return None
     return request_note
-
-
-async def _wait_for_approval(
-    context: RunContext, plan: Plan, request: ApprovalRequest, attempt: Attempt
-) -> RunHalted:
-    """Journal the request, so that it can be answered later, and return the way out."""
-    if _pending_request(context, request, attempt.now()) is None:
-        body: JsonObject = {
-            "subject": request.subject,
-            "needs": [*request.needs],
-            "text": request.text,
-            "steps": len(plan.steps),
-            "binding": with_nonce(request.binding),
-        }
-        context = await record_note(attempt, context, APPROVAL_WANTED, body)
-    reason = "a person must agree: " + "; ".join(request.needs)
-    return await run_waits(attempt, context, reason)
 
 
 def _steps_needing_approval(context: RunContext, candidate: CandidatePlan) -> dict[StepId, str]:

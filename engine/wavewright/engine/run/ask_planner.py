@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import anyio
 
 from wavewright.engine.run.context import RunContext
+from wavewright.engine.run.decisions.approvals import ANSWER, QUESTION, open_question
 from wavewright.engine.run.early_steps import EarlySteps
 from wavewright.engine.run.endings import RunHalted, record_end, run_failed, run_stopped, run_waits
 from wavewright.engine.run.jobs.goal_in_words import KeptPlan
@@ -60,7 +61,8 @@ class Planning:
         """Return the context with the planner's draft."""
         template = context.draft
         # A run that was stopped at the planner's question asks a person again, not the planner.
-        question = _pending_question(context.state)
+        asked = open_question(context.state)
+        question = None if asked is None else _user_question(asked)
         while True:
             if question is not None:
                 context = await self._ask_person(context, question)
@@ -180,29 +182,22 @@ class Planning:
             RunHalted: nobody has answered yet.
         """
         body: JsonObject = {"question": question.question, "options": [*question.options]}
-        if _pending_question(context.state) is None:
+        if open_question(context.state) is None:
             # Journaled before it is asked, so a run stopped at its question does not pay for it
             # twice.
-            context = await record_note(self.attempt, context, "question", body)
+            context = await record_note(self.attempt, context, QUESTION, body)
         answer: str | None = None
         with self.attempt.cancellation.scope():
             answer = await ask_asker(self.people.asker, question)
         if answer is None:
             reason = f"the planner asks: {question.question}"
             raise await run_waits(self.attempt, context, reason)
-        return await record_note(self.attempt, context, "answer", {**body, "answer": answer})
+        return await record_note(self.attempt, context, ANSWER, {**body, "answer": answer})
 
 
-def _pending_question(state: RunState) -> UserQuestion | None:
-    """Return the question that the run waits with, unless it was answered since."""
-    last: Noted | None = None
-    for noted in state.notes:
-        if noted.topic in {"question", "answer"}:
-            last = noted
-    if last is None or last.topic == "answer":
-        return None
-    options = tuple(map(str, as_list(last.body.get("options"))))
-    return UserQuestion(str(last.body["question"]), options)
+def _user_question(asked: Noted) -> UserQuestion:
+    options = tuple(map(str, as_list(asked.body.get("options"))))
+    return UserQuestion(str(asked.body["question"]), options)
 
 
 def _day(state: RunState) -> dt.date | None:
@@ -215,5 +210,5 @@ def _given_answers(state: RunState) -> Sequence[AnsweredQuestion]:
     return [
         AnsweredQuestion(str(noted.body["question"]), str(noted.body["answer"]))
         for noted in state.notes
-        if noted.topic == "answer"
+        if noted.topic == ANSWER
     ]

@@ -12,9 +12,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from wavewright.config.identities import Identity
+from wavewright.engine.run.ports import Approval
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Noted
 from wavewright.executor.run.ports import PersonReply, ReadyCalls
@@ -79,28 +80,15 @@ def step_binding(state: RunState, ready: ReadyCalls) -> JsonObject:
     }
 
 
-def pending_approval(state: RunState) -> Noted | None:
-    """Return the run's open question for an approval; None where its answer was used or there is
-    none.
-    """
-    last = _last_note(state, {APPROVAL_WANTED, APPROVAL_USED})
-    # An answer is journaled after its question: where that is the last, nothing is open.
-    if last is None or last.topic == APPROVAL_USED:
-        return None
-    return last
-
-
 def open_question(state: RunState) -> Noted | None:
-    """Return the last question or request for an approval, unless the run has used an answer since."""
-    last = _last_note(state, {QUESTION, ANSWER, APPROVAL_WANTED, APPROVAL_USED})
-    if last is None or last.topic in {ANSWER, APPROVAL_USED}:
-        return None
-    return last
-
-
-def _last_note(state: RunState, topics: Collection[str]) -> Noted | None:
+    """Return the run's one open question or request for an approval; None where there is none, or
+    the run has used its answer.
+    """
     for noted in reversed(state.notes):
-        if noted.topic in topics:
+        # An answer is journaled after its question: where that is the last, nothing is open.
+        if noted.topic in {ANSWER, APPROVAL_USED}:
+            return None
+        if noted.topic in {QUESTION, APPROVAL_WANTED}:
             return noted
     return None
 
@@ -146,9 +134,19 @@ class GivenAnswer:
     by: str = ""
     """Who has answered, where that is known."""
 
+    @classmethod
+    def of_approval(cls, approval: Approval) -> Self:
+        """Return it as an approver gives it."""
+        return cls(APPROVE if approval.approved else REFUSE, approval.reason, approval.by)
+
+    @property
+    def is_approval(self) -> bool:
+        """Whether it approves what was asked; whatever is not plainly a yes is a no."""
+        return self.text == APPROVE
+
     def reply(self, ready: ReadyCalls) -> PersonReply:
         """Return it as the reply about a ready step."""
-        is_refused = ready.asks == "approval" and self.text != APPROVE
+        is_refused = ready.asks == "approval" and not self.is_approval
         return PersonReply(self.text, is_refused, self.reason if is_refused else "")
 
 
@@ -168,15 +166,13 @@ def answer_to_binding(state: RunState, binding: JsonObject) -> GivenAnswer | Non
     return None
 
 
-def used_answer(
-    asked: JsonObject, *, is_approved: bool, reason: str = "", by: str = ""
-) -> JsonObject:
-    """Return the body of the note that a run uses an answer to what it has asked."""
-    body: JsonObject = {**asked, "approved": is_approved}
-    if reason:
-        body["reason"] = reason
-    if by:
-        body["by"] = by
+def used_answer(asked: JsonObject, answer: GivenAnswer) -> JsonObject:
+    """Return the body of the note that a run uses the answer to a request for an approval."""
+    body: JsonObject = {**asked, "approved": answer.is_approval}
+    if answer.reason:
+        body["reason"] = answer.reason
+    if answer.by:
+        body["by"] = answer.by
     return body
 
 

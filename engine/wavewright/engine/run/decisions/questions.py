@@ -27,7 +27,6 @@ from wavewright.engine.run.decisions.approvals import (
     asking_step,
     has_expired,
     open_question,
-    pending_approval,
     question_id,
     recorded_answer,
 )
@@ -284,7 +283,8 @@ def run_now(state: RunState, status: RunStatus, at: float) -> RunNow | None:
 
 def _planned_steps(state: RunState) -> int:
     """Return the number of steps of the plan to approve, or else of the current plan."""
-    request = pending_approval(state)
+    request = open_question(state)
+    # Only a request for an approval names steps.
     asked = None if request is None else request.body.get("steps")
     if isinstance(asked, int):
         return asked

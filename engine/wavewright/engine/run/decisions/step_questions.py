@@ -23,9 +23,7 @@ from wavewright.engine.run.decisions.approvals import (
     ANSWER,
     APPROVAL_USED,
     APPROVAL_WANTED,
-    APPROVE,
     QUESTION,
-    REFUSE,
     GivenAnswer,
     answer_to_binding,
     has_expired,
@@ -133,18 +131,15 @@ class StepQuestions:
             return await self.ask(ready)
         if not matches_binding(asked.body.get("binding"), binding):
             return None
-        assert self.people.find_answer is not None
-        assert self.state.run is not None
         try:
-            left = await self.people.find_answer(self.state.run, nonce_of(asked))
+            answer = await _left_answer(self.people, self.state, asked)
         except JournalError:
             # It is asked again in a moment; what else runs does not end because of it.
             return None
-        if left is None:
+        if answer is None:
             return None
         self._open = None
         self.waiting.discard(ready.step.id)
-        answer = GivenAnswer(left.choice, by=left.by)
         body: JsonObject = {**asked.body, "binding": binding}
         return replace(answer.reply(ready), note=_answer_note(self.attempt, body, answer))
 
@@ -157,18 +152,25 @@ async def take_answer(attempt: Attempt, people: People, context: PlannedContext)
     binding = asked.body["binding"]
     assert isinstance(binding, dict)
     body: JsonObject = {**asked.body, "binding": without_nonce(binding)}
-    answer = recorded_answer(context.state, asked) or await _left_answer(people, context, asked)
+    answer = recorded_answer(context.state, asked)
+    # It may also have been left while the run went on, and did not come to take it.
+    answer = answer or await _left_answer(people, context.state, asked)
     answer = answer or await _ask_people(people, body)
     if answer is None:
         return context
     return await record(attempt, context, _answer_note(attempt, body, answer))
 
 
-async def _left_answer(people: People, context: PlannedContext, asked: Noted) -> GivenAnswer | None:
-    """Return the answer that was left while the run went on, and that it did not come to take."""
+async def _left_answer(people: People, state: RunState, asked: Noted) -> GivenAnswer | None:
+    """Return the answer that somebody has left from elsewhere while the run goes on.
+
+    Raises:
+        JournalError: the journal cannot be read.
+    """
     if people.find_answer is None:
         return None
-    left = await people.find_answer(context.run, nonce_of(asked))
+    assert state.run is not None
+    left = await people.find_answer(state.run, nonce_of(asked))
     return None if left is None else GivenAnswer(left.choice, by=left.by)
 
 
@@ -224,10 +226,7 @@ async def _ask_people(people: People, body: JsonObject) -> GivenAnswer | None:
         answer = await ask_asker(people.asker, _user_question(body))
         return None if answer is None else GivenAnswer(answer)
     approval = await ask_approver(people.approver, _approval_request(body))
-    if approval is None:
-        return None
-    choice = APPROVE if approval.approved else REFUSE
-    return GivenAnswer(choice, approval.reason, approval.by)
+    return None if approval is None else GivenAnswer.of_approval(approval)
 
 
 def _user_question(body: JsonObject) -> UserQuestion:
@@ -258,5 +257,4 @@ def _answer_note(attempt: Attempt, body: JsonObject, answer: GivenAnswer) -> Not
         for name in ("subject", "needs", "binding", "tool", "calls")
         if name in body
     }
-    used = used_answer(kept, is_approved=answer.text == APPROVE, reason=answer.reason, by=answer.by)
-    return Noted(attempt.now(), APPROVAL_USED, used)
+    return Noted(attempt.now(), APPROVAL_USED, used_answer(kept, answer))
