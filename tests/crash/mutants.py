@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
@@ -34,6 +33,7 @@ from wavewright.executor.sqlite import event_store as journal_store
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.sqlite.transaction import SqliteLeases
 from wavewright.executor.store.transaction import StoreTransaction
+from wavewright.executor.store.writer import run_inline
 from wavewright.planner.ports.budgets import Reservation
 
 Patch = pytest.MonkeyPatch
@@ -150,12 +150,12 @@ def _the_first_of_two_keys(patch: Patch) -> None:
 
 
 def _a_beat_from_the_event_loop(patch: Patch) -> None:
-    def by_the_loop(self: journal_store.SqliteEventStore) -> None:
+    async def by_the_loop(self: journal_store.SqliteEventStore) -> None:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             return
-        loop.call_soon(partial(beat, self))
+        loop.call_soon(run_inline, beat(self))
 
     beat = journal_store.SqliteEventStore.heartbeat
     patch.setattr(journal_store.SqliteEventStore, "heartbeat", by_the_loop)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio
 
+from tests.executor.sqlite.inline_store import InlineEventStore
 from wavewright.executor.events.types import (
     Event,
     ItemFinished,
@@ -16,7 +17,6 @@ from wavewright.executor.events.types import (
     StepFinished,
 )
 from wavewright.executor.postgres.journal import PostgresJournal
-from wavewright.executor.sqlite.event_store import SqliteEventStore
 from wavewright.executor.store.entries import append_entry
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan
@@ -29,7 +29,7 @@ def append(journal: Path | str, run: str, events: Sequence[Event]) -> None:
     if isinstance(journal, str):
         anyio.run(_append_there, journal, RunId(run), events)
         return
-    with SqliteEventStore(journal) as store:
+    with InlineEventStore(journal) as store:
         faults = store.write([append_entry(RunId(run), events)])
     assert not faults
 

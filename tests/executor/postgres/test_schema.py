@@ -13,10 +13,10 @@ import pytest
 
 from tests.executor.event_examples import run_finished, run_started, step_finished
 from tests.executor.postgres.journal_helpers import until
+from tests.executor.sqlite.inline_store import InlineEventStore
 from tests.support.postgres import PostgresServer
 from wavewright.executor.postgres import schema
 from wavewright.executor.postgres.journal import PostgresBudgetStore, PostgresJournal
-from wavewright.executor.sqlite.event_store import SqliteEventStore
 from wavewright.executor.store.errors import JournalNotOpened
 from wavewright.planner.types import RunId
 
@@ -42,7 +42,7 @@ async def test_what_is_beside_the_events_has_the_same_columns_in_a_database_as_i
     url, path = postgres.database(), tmp_path / "journal.sqlite"
     async with PostgresJournal(url):
         pass
-    SqliteEventStore(path).close()
+    InlineEventStore(path).close()
     with closing(sqlite3.connect(path)) as connection:
         in_file = {
             (table, column)

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.executor.event_examples import run_finished, run_started, step_finished
+from tests.executor.sqlite.inline_store import InlineEventStore
 from wavewright.engine.service.schedules.schedule_store import ScheduleStore
 from wavewright.executor.sqlite import database
-from wavewright.executor.sqlite.event_store import SqliteEventStore
 from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
 from wavewright.executor.sqlite.schema import FIRST_RELEASED_FORMAT, FORMAT, MIGRATIONS
 from wavewright.executor.sqlite.transaction import JournalReader
@@ -31,7 +31,7 @@ from wavewright.planner.types import RunId
         (FIRST_RELEASED_FORMAT - 1, "before the first release", "the program that made it"),
     ],
 )
-@pytest.mark.parametrize("opened", [SqliteEventStore, SqliteBudgetStore, JournalReader.open])
+@pytest.mark.parametrize("opened", [InlineEventStore, SqliteBudgetStore, JournalReader.open])
 def test_a_file_of_another_format_is_refused_and_left_as_it_is(
     tmp_path: Path,
     opened: Callable[[Path], object],
@@ -40,7 +40,7 @@ def test_a_file_of_another_format_is_refused_and_left_as_it_is(
     hint: str,
 ) -> None:
     path = tmp_path / "journal.sqlite"
-    SqliteEventStore(path).close()
+    InlineEventStore(path).close()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {format_}")
     copy = shutil.copy(path, path.with_suffix(".copy"))
@@ -121,12 +121,12 @@ def test_a_migration_that_fails_changes_nothing(
     tmp_path: Path, next_format: Callable[[str], None]
 ) -> None:
     path = tmp_path / "journal.sqlite"
-    SqliteEventStore(path).close()
+    InlineEventStore(path).close()
     before = path.read_bytes()
     next_format("ALTER TABLE nowhere ADD COLUMN note TEXT")
 
     with pytest.raises(JournalError):
-        SqliteEventStore(path)
+        InlineEventStore(path)
 
     assert path.read_bytes() == before
 
@@ -135,7 +135,7 @@ def test_a_journal_that_cannot_be_written_says_that_it_must_be_migrated(
     tmp_path: Path, next_format: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "journal.sqlite"
-    SqliteEventStore(path).close()
+    InlineEventStore(path).close()
     next_format("ALTER TABLE run ADD COLUMN note TEXT")
 
     def refuse(_path: Path, _mode: int) -> bool:

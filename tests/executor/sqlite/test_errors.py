@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from tests.executor.event_examples import run_started, step_finished
+from tests.executor.sqlite.inline_store import InlineEventStore
 from wavewright.executor.events.types import Event
-from wavewright.executor.sqlite.event_store import SqliteEventStore
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.sqlite.schema import APPLICATION_ID, FORMAT
 from wavewright.executor.sqlite.transaction import JournalReader
@@ -39,7 +39,7 @@ def _steps(count: int, *, size: int = 10) -> list[Event]:
 def journal(tmp_path: Path) -> Path:
     """A journal of one run with 40 steps, closed."""
     path = tmp_path / "j.db"
-    with SqliteEventStore(path) as store:
+    with InlineEventStore(path) as store:
         store.write([append_entry(RUN, _steps(40, size=400))])
         store.write([append_entry(OTHER, [run_started(OTHER)])])
     return path
@@ -109,7 +109,7 @@ def test_what_is_no_journal_is_refused_and_left_as_it_is(
     make(path)
     before = (stat.S_IFMT(path.stat().st_mode), path.is_file() and path.read_bytes())
 
-    for opened in (SqliteEventStore, JournalReader.open):
+    for opened in (InlineEventStore, JournalReader.open):
         with pytest.raises(JournalNotOpened) as caught:
             opened(path)
 
@@ -127,7 +127,7 @@ def test_a_path_that_no_file_can_have_is_refused(tmp_path: Path, name: str) -> N
     (tmp_path / "file.txt").write_text("")
 
     with pytest.raises(JournalNotOpened) as caught:
-        SqliteEventStore(f"{tmp_path}/{name}")
+        InlineEventStore(f"{tmp_path}/{name}")
 
     assert caught.value.hint
 
@@ -216,7 +216,7 @@ def test_a_damaged_run_is_read_up_to_the_damaged_event(journal: Path) -> None:
 
 def test_a_damaged_output_is_never_reused(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
-    with SqliteEventStore(path) as store:
+    with InlineEventStore(path) as store:
         store.write([append_entry(RUN, [step_finished("a", key="k", output=1)])])
     _rewrite_event(path, 0, body='{"at":2.0,"step":"a","status":"ok","key":"k","output":9}')
 
@@ -318,7 +318,7 @@ async def test_a_commit_waits_for_a_short_lock(tmp_path: Path) -> None:
 def test_one_runs_fault_costs_another_run_in_the_same_commit_nothing(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
     with (
-        SqliteEventStore(path) as store,
+        InlineEventStore(path) as store,
         closing(sqlite3.connect(path, isolation_level=None)) as other,
     ):
         store.claim(RUN)
@@ -341,12 +341,14 @@ from wavewright.executor.store.errors import JournalError
 from wavewright.executor.sqlite.transaction import JournalReader
 from wavewright.executor.store.entries import append_entry
 from wavewright.executor.sqlite.event_store import SqliteEventStore
+from wavewright.executor.store.writer import run_inline
 path, run = sys.argv[1:]
 if os.geteuid() == 0:
     os.setuid(65534)
 try:
-    with SqliteEventStore(path) as store:
-        print(store.write([append_entry(run, [RunFinished(1.0, "failed")])])[run])
+    store = SqliteEventStore(path)
+    print(run_inline(store.write([append_entry(run, [RunFinished(1.0, "failed")])]))[run])
+    run_inline(store.close())
 except JournalError as error:
     print(error)
 print("--")
@@ -393,6 +395,6 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file where a folder should be")
 
     with pytest.raises(JournalNotOpened, match="cannot be opened") as caught:
-        SqliteEventStore(tmp_path / "taken" / "deeper" / "j.db")
+        InlineEventStore(tmp_path / "taken" / "deeper" / "j.db")
 
     assert "where files can be written" in str(caught.value.hint)

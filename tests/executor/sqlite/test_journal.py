@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.executor.event_examples import any_event, run_finished, run_started, step_finished
+from tests.executor.sqlite.inline_store import InlineEventStore
 from wavewright.executor.events.types import Event, StepFinished
 from wavewright.executor.sqlite import transaction as sqlite_dialect
 from wavewright.executor.sqlite.event_store import SqliteEventStore
@@ -195,7 +196,7 @@ def test_each_run_is_loaded_as_it_was_appended_by_many_at_once(
 @given(st.lists(any_event, max_size=8))
 @settings(max_examples=25, deadline=None)
 def test_any_events_are_loaded_as_they_were_written(events: list[Event]) -> None:
-    with TemporaryDirectory() as folder, SqliteEventStore(Path(folder) / "j.db") as store:
+    with TemporaryDirectory() as folder, InlineEventStore(Path(folder) / "j.db") as store:
         assert store.write([append_entry(RUN, events)]) == {}
         assert store.reader.load(RUN) == events
 
@@ -227,7 +228,7 @@ async def test_an_output_is_found_among_thousands_of_events(tmp_path: Path) -> N
 )
 def test_the_database_itself_refuses_to_change_an_event(tmp_path: Path, statement: str) -> None:
     path = tmp_path / "j.db"
-    with SqliteEventStore(path) as store:
+    with InlineEventStore(path) as store:
         store.write([append_entry(RUN, [run_started(RUN)])])
 
     with (
@@ -239,7 +240,7 @@ def test_the_database_itself_refuses_to_change_an_event(tmp_path: Path, statemen
 
 def test_the_file_says_what_it_is_and_is_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "of" / "mine" / "journal.db"
-    with SqliteEventStore(path) as store:
+    with InlineEventStore(path) as store:
         store.claim(RUN)
         modes = {
             name.name: stat.S_IMODE(name.stat().st_mode)
@@ -268,7 +269,7 @@ def test_many_openings_at_once_make_one_journal(tmp_path: Path) -> None:
     def run(number: int) -> None:
         start.wait()
         try:
-            with SqliteEventStore(path) as store:
+            with InlineEventStore(path) as store:
                 store.write([append_entry(RunId(f"run-{number}"), [run_started(f"run-{number}")])])
         except (JournalError, sqlite3.Error) as error:
             faults.append(error)

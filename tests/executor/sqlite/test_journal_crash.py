@@ -15,9 +15,9 @@ from hypothesis import given, settings, strategies as st
 
 from tests.crash.run_size import volume
 from tests.executor.event_examples import run_started, step_finished
+from tests.executor.sqlite.inline_store import InlineEventStore
 from tests.support.prepared_command import PipedCommand, run_python
 from wavewright.executor.events.types import Event, StepFinished
-from wavewright.executor.sqlite.event_store import SqliteEventStore
 from wavewright.executor.sqlite.transaction import JournalReader
 from wavewright.executor.store.entries import append_entry
 from wavewright.planner.types import Json, RunId
@@ -129,7 +129,7 @@ def open_journal(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[l
     """The files of a journal as a crash leaves them, and the commits in them."""
     folder = tmp_path_factory.mktemp("crash")
     commits = [_commit(number) for number in range(10)]
-    with SqliteEventStore(folder / "j.db") as store:
+    with InlineEventStore(folder / "j.db") as store:
         for commit in commits:
             assert store.write([append_entry(RUN, commit)]) == {}
         copy = folder / "copy"
@@ -152,7 +152,7 @@ def _load_with_log(files: Path, log: bytes) -> list[Event]:
         path = Path(folder) / "j.db"
         shutil.copy(files / "j.db", path)
         path.with_name("j.db-wal").write_bytes(log)
-        with SqliteEventStore(path) as store:
+        with InlineEventStore(path) as store:
             return store.reader.load(RUN)
 
 

@@ -17,7 +17,7 @@ import anyio
 import pytest
 
 from tests.executor.event_examples import run_started, step_finished
-from wavewright.executor.sqlite.event_store import SqliteEventStore
+from tests.executor.sqlite.inline_store import InlineEventStore
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.entries import append_entry
 from wavewright.executor.store.errors import RunBusy, RunLost
@@ -44,10 +44,12 @@ FOREIGN = Owner(
 HOLDER = """
 import sys
 from wavewright.executor.sqlite.event_store import SqliteEventStore
-with SqliteEventStore(sys.argv[1]) as store:
-    store.claim(sys.argv[2])
-    print("held", flush=True)
-    sys.stdin.read()
+from wavewright.executor.store.writer import run_inline
+store = SqliteEventStore(sys.argv[1])
+run_inline(store.claim(sys.argv[2]))
+print("held", flush=True)
+sys.stdin.read()
+run_inline(store.close())
 """
 
 
@@ -150,8 +152,8 @@ def test_an_owner_that_cannot_be_looked_at_is_believed_for_one_lease(
 def test_a_busy_run_names_its_owner_since_when_and_the_mend(tmp_path: Path) -> None:
     clock = Clock()
     with (
-        SqliteEventStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first,
-        SqliteEventStore(tmp_path / "j.db", clock=clock) as second,
+        InlineEventStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first,
+        InlineEventStore(tmp_path / "j.db", clock=clock) as second,
     ):
         first.claim(RUN)
         with pytest.raises(RunBusy) as caught:
@@ -169,8 +171,8 @@ def test_a_busy_run_names_its_owner_since_when_and_the_mend(tmp_path: Path) -> N
 def test_an_expired_owner_is_replaced_after_a_watch_without_a_beat(tmp_path: Path) -> None:
     clock = Clock()
     with (
-        SqliteEventStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first,
-        SqliteEventStore(tmp_path / "j.db", clock=clock) as second,
+        InlineEventStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first,
+        InlineEventStore(tmp_path / "j.db", clock=clock) as second,
     ):
         first.claim(RUN)
         clock.now += 11
@@ -183,8 +185,8 @@ def test_an_expired_owner_is_replaced_after_a_watch_without_a_beat(tmp_path: Pat
 def test_an_owner_that_beats_while_it_is_watched_keeps_the_run(tmp_path: Path) -> None:
     clock = Clock()
     with (
-        SqliteEventStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first,
-        SqliteEventStore(tmp_path / "j.db", clock=clock) as second,
+        InlineEventStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first,
+        InlineEventStore(tmp_path / "j.db", clock=clock) as second,
     ):
         first.claim(RUN)
         clock.now += 11
@@ -199,8 +201,8 @@ def test_an_owner_that_beats_while_it_is_watched_keeps_the_run(tmp_path: Path) -
 def test_a_replaced_owner_cannot_write_and_changes_nothing(tmp_path: Path) -> None:
     clock = Clock()
     with (
-        SqliteEventStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first,
-        SqliteEventStore(tmp_path / "j.db", clock=clock) as second,
+        InlineEventStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first,
+        InlineEventStore(tmp_path / "j.db", clock=clock) as second,
     ):
         first.claim(RUN)
         assert first.write([append_entry(RUN, [run_started(RUN)])]) == {}
@@ -219,15 +221,15 @@ def test_a_replaced_owner_cannot_write_and_changes_nothing(tmp_path: Path) -> No
 
 def test_a_replaced_owner_that_gives_up_leaves_the_run_to_the_new_one(tmp_path: Path) -> None:
     clock = Clock()
-    with SqliteEventStore(tmp_path / "j.db", clock=clock) as second:
-        with SqliteEventStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first:
+    with InlineEventStore(tmp_path / "j.db", clock=clock) as second:
+        with InlineEventStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first:
             first.claim(RUN)
             clock.now += 11
             watch = second.claim(RUN)
             assert isinstance(watch, LeaseProbe)
             second.claim(RUN, unmoved=watch.lease.heartbeat)
 
-        with SqliteEventStore(tmp_path / "j.db", clock=clock) as third, pytest.raises(RunBusy):
+        with InlineEventStore(tmp_path / "j.db", clock=clock) as third, pytest.raises(RunBusy):
             third.claim(RUN)
 
 
@@ -236,8 +238,8 @@ def test_a_replaced_owner_that_gives_up_leaves_the_run_to_the_new_one(tmp_path: 
 
 def test_a_second_opening_in_this_process_is_told_so(tmp_path: Path) -> None:
     with (
-        SqliteEventStore(tmp_path / "j.db") as first,
-        SqliteEventStore(tmp_path / "j.db") as second,
+        InlineEventStore(tmp_path / "j.db") as first,
+        InlineEventStore(tmp_path / "j.db") as second,
     ):
         first.claim(RUN)
 
@@ -247,7 +249,7 @@ def test_a_second_opening_in_this_process_is_told_so(tmp_path: Path) -> None:
 
 def test_a_second_process_is_told_who_has_the_run(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
-    with _holder(path) as holder, SqliteEventStore(path) as store:
+    with _holder(path) as holder, InlineEventStore(path) as store:
         with pytest.raises(RunBusy, match=f"pid {holder.pid} on "):
             store.claim(RUN)
 
@@ -259,7 +261,7 @@ def test_a_second_process_is_told_who_has_the_run(tmp_path: Path) -> None:
 
 def test_a_run_is_free_once_its_process_has_closed_it(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
-    with _holder(path) as holder, SqliteEventStore(path) as store:
+    with _holder(path) as holder, InlineEventStore(path) as store:
         holder.communicate()
 
         assert store.claim(RUN) is None
@@ -270,7 +272,7 @@ def test_a_run_is_free_once_its_process_has_closed_it(tmp_path: Path) -> None:
 )
 def test_a_killed_process_is_replaced_at_once_even_before_it_is_reaped(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
-    with _holder(path) as holder, SqliteEventStore(path) as store:
+    with _holder(path) as holder, InlineEventStore(path) as store:
         holder.kill()
         os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
 
@@ -281,7 +283,7 @@ def test_a_killed_process_is_replaced_at_once_even_before_it_is_reaped(tmp_path:
 @pytest.mark.anyio
 async def test_opening_a_run_waits_out_the_watch_of_a_dead_owner_elsewhere(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
-    elsewhere = SqliteEventStore(path, owner=FOREIGN, clock=lambda: 0.0, lease=0.1)
+    elsewhere = InlineEventStore(path, owner=FOREIGN, clock=lambda: 0.0, lease=0.1)
     elsewhere.claim(RUN)
 
     async with SqliteJournal(path) as journal:

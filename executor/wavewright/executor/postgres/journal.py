@@ -30,8 +30,8 @@ from wavewright.executor.postgres.transaction import (
 )
 from wavewright.executor.store.entries import AppendEntry
 from wavewright.executor.store.errors import JournalError, JournalNotOpened, JournalUnreachable
-from wavewright.executor.store.leases import LEASE_SECONDS, LeaseProbe, Owner, RunHolder, this_owner
-from wavewright.executor.store.stored_journal import StoredJournal
+from wavewright.executor.store.leases import LEASE_SECONDS, LeaseProbe, Owner, this_owner
+from wavewright.executor.store.stored_journal import EventStore, StoredJournal
 from wavewright.executor.store.transaction import (
     QueuedTransaction,
     Statements,
@@ -47,7 +47,7 @@ _MAX_TRIES: Final = 5
 """Times that a transaction is begun which meets another one that writes the same new row."""
 
 
-class PostgresEventStore(RunHolder):
+class PostgresEventStore(EventStore):
     """The journal's tables, open to one owner."""
 
     def __init__(
@@ -67,28 +67,17 @@ class PostgresEventStore(RunHolder):
             patience: Seconds for which a database that was there and does not answer is waited for.
         """
         owner = owner or this_owner()
-        self.lease = lease
         self.session = PostgresSession(url, owner=owner, lease=lease, patience=patience)
-        super().__init__(owner, self.session.place)
+        super().__init__(owner, self.session.place, lease)
         self.leases = PostgresLeases(self)
 
     async def close(self) -> None:
-        """Give up all runs and close; closing again does nothing."""
         self.held.clear()
         await self.session.close()
 
     # Owning runs
 
     async def claim(self, run: RunId, *, unmoved: int | None = None) -> LeaseProbe | None:
-        """Become the run's owner; or return the lease that must be probed first.
-
-        Args:
-            run: The run, new or known.
-            unmoved: The heartbeat of a probe that has ended.
-
-        Raises:
-            RunBusy: its owner is alive.
-        """
         self._begin_claim(run)
         try:
             session_no = await self.session.number()
@@ -98,32 +87,18 @@ class PostgresEventStore(RunHolder):
                 )
             )
         except DRIVER_ERRORS as error:
-            raise explain_use(error, self.place, run) from error
+            raise self._explained(error, run) from error
         if isinstance(held, LeaseProbe):
             return held
         self.held[run] = held
         return None
 
     async def heartbeat(self) -> None:
-        """Show that the owner of the held runs is alive."""
         await self.session.heartbeat()
-
-    async def release(self, run: RunId) -> None:
-        """Give the run up; nothing where it is not held."""
-        try:
-            if run in self.held:
-                await self.execute([lambda transaction: transaction.release(run)], run)
-        finally:
-            self._note_leases({}, [run])
 
     # Writing
 
     async def write(self, entries: Sequence[AppendEntry]) -> dict[RunId, JournalError]:
-        """Write the entries in one transaction and return, run by run, what could not be written
-        and why.
-
-        Nothing more is written to a run that is returned, until it is claimed again.
-        """
         good = [entry for entry in entries if entry.run not in self.faults]
         for run in dict.fromkeys(entry.run for entry in good):
             if run not in self.held:
@@ -145,11 +120,6 @@ class PostgresEventStore(RunHolder):
     async def write_and_execute(
         self, entries: Sequence[AppendEntry], works: Sequence[QueuedTransaction]
     ) -> tuple[dict[RunId, JournalError], Sequence[object]] | None:
-        """Write the entries and do the works in one transaction; return the faults as `write` does,
-        and the results.
-
-        None where nothing was done: a part of it is at fault, or the parts do not go together.
-        """
         if any(entry.run in self.faults or entry.run not in self.held for entry in entries):
             return None
         # A decision is locked before its job, and a work may have locked that already.
@@ -166,13 +136,6 @@ class PostgresEventStore(RunHolder):
     async def execute(
         self, works: Sequence[TransactionWork[Any]], run: RunId | None = None
     ) -> Sequence[object]:
-        """Return the results of the works, which are done in one transaction; messages of errors
-        name the run.
-
-        Raises:
-            JournalError: nothing was written.
-        """
-
         async def work(
             connection: Connection, now: float
         ) -> tuple[PostgresStoreTransaction, Sequence[object]]:
@@ -188,28 +151,22 @@ class PostgresEventStore(RunHolder):
                 transaction, results = await self.session.transact(work)
             except pg.UniqueViolationError as error:
                 if tries == 0:
-                    raise explain_use(error, self.place, run) from error
+                    raise self._explained(error, run) from error
             except DRIVER_ERRORS as error:
-                raise explain_use(error, self.place, run) from error
+                raise self._explained(error, run) from error
             else:
                 self._note_leases(transaction.acquired, transaction.released)
                 return results
 
     @staticmethod
     def is_at_fault(error: JournalError) -> bool:
-        """Return whether the database, and not one of the works, is the cause."""
         return isinstance(error, JournalUnreachable)
 
     async def read(self, ask: TransactionWork[_T]) -> _T:
-        """Return an answer of the database; it may be asked twice.
-
-        Raises:
-            JournalError: the database cannot be read.
-        """
         try:
             return await self.session.read(lambda connection: ask(self.begin(connection, 0.0)))
         except DRIVER_ERRORS as error:
-            raise explain_use(error, self.place) from error
+            raise self._explained(error) from error
 
     def begin(self, connection: Connection, now: float) -> PostgresStoreTransaction:
         """Return the store's view of a transaction that began then on a connection."""
@@ -225,17 +182,8 @@ class PostgresEventStore(RunHolder):
             if watch is not None:
                 self.faults[run] = self.busy_error(run, watch.lease)
 
-    async def _write_apart(self, entries: Sequence[AppendEntry], error: Exception) -> None:
-        """Write each run's entries by themselves after they failed together; note the fault of a
-        lone run.
-        """
-        runs = dict.fromkeys(entry.run for entry in entries)
-        if len(runs) > 1:
-            for run in runs:
-                await self.write([entry for entry in entries if entry.run == run])
-            return
-        (run,) = runs
-        self.faults[run] = explain_use(error, self.place, run)
+    def _explained(self, error: Exception, run: RunId | None = None) -> JournalError:
+        return explain_use(error, self.place, run)
 
     async def _write_at_once(
         self, entries: Sequence[AppendEntry], works: Sequence[QueuedTransaction] = ()

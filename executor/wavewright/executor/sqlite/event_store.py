@@ -1,6 +1,6 @@
 """The journal's tables in its file, open to one owner.
 
-The *store* is synchronous and used by one thread at a time. Every write names the *fence* under
+The *store* is used by one thread at a time, and its coroutines never wait. Every write names the *fence* under
 which this owner holds the run and is refused, in the same transaction, once another owner has a
 higher one. A transaction is written whole or not at all, and what one run cannot write costs no
 other run anything.
@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 from wavewright.config.errors import WavewrightError
 from wavewright.executor.events.types import RunStarted
@@ -35,11 +36,10 @@ from wavewright.executor.store.leases import (
     HeldLease,
     LeaseProbe,
     Owner,
-    RunHolder,
     this_owner,
 )
-from wavewright.executor.store.transaction import TransactionWork
-from wavewright.executor.store.writer import run_inline
+from wavewright.executor.store.stored_journal import EventStore
+from wavewright.executor.store.transaction import QueuedTransaction, TransactionWork
 from wavewright.planner.types import RunId
 
 _LONG_LOG: Final = 4 * 2**20
@@ -68,7 +68,7 @@ class DatabaseLocked(WavewrightError):
     """Another connection has the lock, and the caller did not want to wait."""
 
 
-class SqliteEventStore(RunHolder):
+class SqliteEventStore(EventStore):
     """The journal's database, open."""
 
     def __init__(
@@ -93,11 +93,12 @@ class SqliteEventStore(RunHolder):
             JournalError: with the place and the fix.
         """
         self.path = Path(path)
-        self.lease = lease
+        self.lock = threading.RLock()
+        """Held while the file is used: by the writer thread, or by the event loop for a lone append."""
         self.last_write = 0.0
         """Seconds that the last transaction took."""
         owner = owner or this_owner()
-        super().__init__(owner, str(self.path))
+        super().__init__(owner, str(self.path), lease)
         self.token = owner.token
         """Tells this opening of the journal from all others."""
         self._clock = clock
@@ -109,97 +110,71 @@ class SqliteEventStore(RunHolder):
         self.reader = JournalReader(self.path, self._connection, clock=clock)
         self._leases = SqliteLeases(self._connection, self, clock=clock, seconds=lease)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give up all runs and close the file; closing again does nothing."""
+    async def close(self) -> None:
         try:
             for run in list(self.held):
-                self.release(run)
+                await self.release(run)
         except JournalError:
             # The process ends, and the next owner finds it gone.
             pass
         finally:
-            self._connection.close()
+            with self.lock:
+                self._connection.close()
+
+    def checkpoint(self) -> None:
+        """Copy the write-ahead log into the file where it is long."""
+        if self.log.needs_checkpoint:
+            with self.lock:
+                self.log.checkpoint()
 
     # Owning runs
 
-    def claim(self, run: RunId, *, unmoved: int | None = None) -> LeaseProbe | None:
-        """Become the run's owner; or return the lease that must be probed first.
-
-        Args:
-            run: The run, new or known.
-            unmoved: The heartbeat of a probe that has ended.
-
-        Raises:
-            RunBusy: its owner is alive.
-        """
+    async def claim(self, run: RunId, *, unmoved: int | None = None) -> LeaseProbe | None:
         self._begin_claim(run)
-        (probe,) = self.execute(
+        (probe,) = await self.execute(
             [lambda transaction: transaction.acquire(run, unmoved=unmoved)], run
         )
         assert probe is None or isinstance(probe, LeaseProbe)
         return probe
 
-    def release(self, run: RunId) -> None:
-        """Give the run up; nothing where it is not held."""
-        try:
-            if run in self.held:
-                self.execute([lambda transaction: transaction.release(run)], run)
-        finally:
-            self._note_leases({}, [run])
-
-    def heartbeat(self) -> None:
+    async def heartbeat(self) -> None:
         """Show that the owner of the held runs is alive. A heartbeat that cannot be written is left
         out.
         """
         if self.held:
             # A full disk or a lock fails the next append; on this machine the process itself is
             # inspected.
-            with suppress(sqlite3.Error), self._transaction():
+            with self.lock, suppress(sqlite3.Error), self._transaction():
                 self._leases.heartbeat()
 
     # Transactions of others in the file
 
-    def execute(
+    async def execute(
         self, works: Sequence[TransactionWork[Any]], run: RunId | None = None
     ) -> list[object]:
-        """Return the results of the works, which are done in one transaction; messages of errors
-        name the run.
-
-        Raises:
-            JournalError: nothing was written.
-        """
         with explained(self.path, self._connection, run):
-            return self._commit([], works, patience=self._patience)
+            return await self._commit([], works, patience=self._patience)
 
-    def read(self, ask: TransactionWork[_T]) -> _T:
-        """Return an answer from the file.
+    @staticmethod
+    def is_at_fault(error: JournalError) -> bool:
+        return isinstance(error.__cause__, sqlite3.Error)
 
-        Raises:
-            JournalError: the file cannot be read.
-        """
+    async def read(self, ask: TransactionWork[_T]) -> _T:
         try:  # `explained` would take as long as the rest
-            return run_inline(ask(self._begin()))
+            with self.lock:
+                return await ask(self._begin())
         except DATABASE_ERRORS as error:
-            raise explain_use(error, self.path, self._connection) from error
+            raise self._explained(error) from error
 
     def _begin(self) -> SqliteStoreTransaction:
         return SqliteStoreTransaction(self._connection, self._leases, self._clock())
 
     # Writing
 
-    def write(
+    async def write(
         self, entries: Sequence[AppendEntry], *, may_wait: bool = True
     ) -> dict[RunId, JournalError]:
-        """Write the entries in one transaction and return, run by run, what could not be written
-        and why.
-
-        Nothing more is written to a run that is returned, until it is claimed again.
+        """Write the entries as every store does.
 
         Raises:
             DatabaseLocked: `may_wait` is false and another connection has the lock; nothing was
@@ -209,49 +184,35 @@ class SqliteEventStore(RunHolder):
         started = time.perf_counter()
         try:
             if good:
-                self._commit(good, [], patience=self._patience if may_wait else 0)
+                await self._commit(good, [], patience=self._patience if may_wait else 0)
         except sqlite3.Error as error:
             if not may_wait and isinstance(error, sqlite3.OperationalError) and is_locked(error):
                 raise DatabaseLocked from error
-            self._write_apart(good, error)
+            await self._write_apart(good, error)
         except JournalError as error:
-            self._write_apart(good, error)
+            await self._write_apart(good, error)
         self.last_write = time.perf_counter() - started
         return {entry.run: self.faults[entry.run] for entry in entries if entry.run in self.faults}
 
-    def _write_apart(
-        self, entries: Sequence[AppendEntry], error: sqlite3.Error | JournalError
-    ) -> None:
-        """Write each run's entries by themselves after they failed together; note the fault of a
-        lone run.
-        """
-        runs = dict.fromkeys(entry.run for entry in entries)
-        if len(runs) > 1:
-            for run in runs:
-                self.write([entry for entry in entries if entry.run == run])
-            return
-        (run,) = runs
-        fault = (
-            error
-            if isinstance(error, JournalError)
-            else explain_use(error, self.path, self._connection, run)
-        )
-        self.faults[run] = fault
+    def _explained(self, error: Exception, run: RunId | None = None) -> JournalError:
+        if isinstance(error, JournalError):
+            return error
+        return explain_use(error, self.path, self._connection, run)
 
-    def write_and_execute(
-        self, entries: Sequence[AppendEntry], works: Sequence[TransactionWork[Any]]
-    ) -> list[object] | None:
-        """Write the entries and do the works in one transaction; return the results, None where
-        nothing was done.
-        """
+    async def write_and_execute(
+        self, entries: Sequence[AppendEntry], works: Sequence[QueuedTransaction]
+    ) -> tuple[dict[RunId, JournalError], list[object]] | None:
         if any(entry.run in self.faults for entry in entries):
             return None
         try:
-            return self._commit(entries, works, patience=self._patience)
+            results = await self._commit(
+                entries, [queued.work for queued in works], patience=self._patience
+            )
         except (sqlite3.Error, JournalError):
             return None
+        return {}, results
 
-    def _commit(
+    async def _commit(
         self,
         entries: Sequence[AppendEntry],
         works: Sequence[TransactionWork[Any]],
@@ -259,15 +220,24 @@ class SqliteEventStore(RunHolder):
         patience: float,
     ) -> list[object]:
         """Write the entries and do the works in one transaction; return the results of the works."""
+        with self.lock:
+            return await self._commit_locked(entries, works, patience)
+
+    async def _commit_locked(
+        self,
+        entries: Sequence[AppendEntry],
+        works: Sequence[TransactionWork[Any]],
+        patience: float,
+    ) -> list[object]:
         self._check_place()
         self.log.preallocate()
         with self._transaction(patience):
             runs = dict.fromkeys(entry.run for entry in entries)
             held = {run: self._fenced_lease(run) for run in runs}
             heads = self._insert_events(entries, held)
-            finished = self._update_runs(entries, held)
+            finished = await self._update_runs(entries, held)
             changes = self._connection.total_changes
-            results, transaction = self._do_works(entries, works, held)
+            results, transaction = await self._do_works(entries, works, held)
             changes = self._connection.total_changes - changes
         size = sum(len(row.body) for entry in entries for row in entry.rows)
         size += _COMMIT_BYTES if entries else 0
@@ -301,7 +271,7 @@ class SqliteEventStore(RunHolder):
         self._connection.executemany(_HEAD, [(held[run].no, *head) for run, head in heads.items()])
         return heads
 
-    def _update_runs(
+    async def _update_runs(
         self, entries: Sequence[AppendEntry], held: Mapping[RunId, HeldLease]
     ) -> dict[RunId, bool]:
         """Bring labels and rows of the runs up to date and return which of them have ended."""
@@ -310,10 +280,10 @@ class SqliteEventStore(RunHolder):
             no = held[entry.run].no
             if entry.labels:
                 self._connection.executemany(_LABEL, [(*label, no) for label in entry.labels])
-            finished[entry.run] = self._update_run(entry, no, is_finished=finished[entry.run])
+            finished[entry.run] = await self._update_run(entry, no, is_finished=finished[entry.run])
         return finished
 
-    def _do_works(
+    async def _do_works(
         self,
         entries: Sequence[AppendEntry],
         works: Sequence[TransactionWork[Any]],
@@ -328,8 +298,8 @@ class SqliteEventStore(RunHolder):
         transaction = self._begin()
         transaction.acquired.update(held)
         for rows in alongside:
-            run_inline(rows.write(transaction, list(held)))
-        return [run_inline(work(transaction)) for work in works], transaction
+            await rows.write(transaction, list(held))
+        return [await work(transaction) for work in works], transaction
 
     def _check_place(self) -> None:
         """Refuse to write into a file that was moved or deleted."""
@@ -355,7 +325,7 @@ class SqliteEventStore(RunHolder):
             raise self.busy_error(run, taken.lease)
         return taken
 
-    def _update_run(self, entry: AppendEntry, no: int, *, is_finished: bool) -> bool:
+    async def _update_run(self, entry: AppendEntry, no: int, *, is_finished: bool) -> bool:
         """Bring the run's row up to date and return whether the run has ended."""
         if is_finished and not entry.is_run_end:
             self._connection.execute(
@@ -368,9 +338,7 @@ class SqliteEventStore(RunHolder):
                     "UPDATE run SET job = ?, created = ? WHERE no = ?", (mark.job, mark.at, no)
                 )
             else:
-                counted = run_inline(
-                    run_queries.count_steps(SqliteStatements(self._connection), [no])
-                )
+                counted = await run_queries.count_steps(SqliteStatements(self._connection), [no])
                 counts = counted.get(no, (0, 0, 0))
                 self._connection.execute(
                     "UPDATE run SET status = ?, finished = ?, steps = ?, ok = ?, failed = ? WHERE no = ?",

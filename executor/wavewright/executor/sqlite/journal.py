@@ -9,12 +9,10 @@ an `append` reported survives a crash and a power cut.
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from wavewright.config.sections import BudgetsSection
 from wavewright.executor.budgets.stores import StoredBudgetStore
@@ -29,10 +27,10 @@ from wavewright.executor.sqlite.transaction import SqliteStatements
 from wavewright.executor.store.entries import AppendBatch, AppendEntry
 from wavewright.executor.store.errors import JournalError, JournalNotOpened
 from wavewright.executor.store.journal import COMPLETED
-from wavewright.executor.store.leases import LEASE_SECONDS, LeaseProbe
+from wavewright.executor.store.leases import LEASE_SECONDS
 from wavewright.executor.store.stored_journal import StoredJournal
-from wavewright.executor.store.transaction import QueuedTransaction, Statements, TransactionWork
-from wavewright.executor.store.writer import InlineRunner
+from wavewright.executor.store.transaction import QueuedTransaction, Statements
+from wavewright.executor.store.writer import InlineRunner, run_inline
 from wavewright.planner.types import RunId
 
 _INLINE_WRITE_SECONDS: Final = 0.001
@@ -84,8 +82,6 @@ class SqliteJournal(StoredJournal):
         """
         self.path = Path(path)
         self.store = SqliteEventStore(path, lease=lease, patience=patience, clock=clock)
-        self._lock = threading.Lock()
-        """Held while the store is used: by the writer, or by the loop for a lone append."""
         self._quick = quick
         self._pending = 0
         """Batches handed to the writer that have not come back; a lone append must not overtake
@@ -96,7 +92,7 @@ class SqliteJournal(StoredJournal):
         self._is_tick_used = False
         """Whether an append was written in place in this tick, so that any further one is gathered.
         """
-        super().__init__(_LockedStore(self.store, self._lock), runner=InlineRunner)
+        super().__init__(self.store, runner=InlineRunner)
 
     async def check_writable(self) -> None:
         """Refuse a file that cannot be written, for want of rights or since its disk is read-only.
@@ -151,17 +147,17 @@ class SqliteJournal(StoredJournal):
         Raises:
             JournalError: it cannot be written.
         """
-        if not self._lock.acquire(blocking=False):
+        if not self.store.lock.acquire(blocking=False):
             return False
         try:
-            faults = self.store.write([entry], may_wait=False)
+            faults = run_inline(self.store.write([entry], may_wait=False))
         except DatabaseLocked:
             return False
         except Exception as error:
             fault = self.store.faults[entry.run] = self._writer.internal_error(error)
             raise fault from error
         finally:
-            self._lock.release()
+            self.store.lock.release()
         if faults:
             raise faults[entry.run]
         if self.store.log.needs_checkpoint:
@@ -182,62 +178,7 @@ class SqliteJournal(StoredJournal):
 
     async def _write(self, commands: Sequence[AppendBatch | QueuedTransaction]) -> None:
         await super()._write(commands)
-        if self.store.log.needs_checkpoint:
-            with self._lock:
-                self.store.log.checkpoint()
-
-
-class _LockedStore:
-    """The file as the writer thread uses it: under the lock, since a lone append is written by the
-    event loop.
-    """
-
-    def __init__(self, store: SqliteEventStore, lock: threading.Lock) -> None:
-        self._store = store
-        self._lock = lock
-        self.faults = store.faults
-        self.lease = store.lease
-        self.place = store.place
-        self.busy_error = store.busy_error
-
-    async def claim(self, run: RunId, *, unmoved: int | None = None) -> LeaseProbe | None:
-        with self._lock:
-            return self._store.claim(run, unmoved=unmoved)
-
-    async def release(self, run: RunId) -> None:
-        with self._lock:
-            self._store.release(run)
-
-    async def write(self, entries: Sequence[AppendEntry]) -> dict[RunId, JournalError]:
-        with self._lock:
-            return self._store.write(entries)
-
-    async def write_and_execute(
-        self, entries: Sequence[AppendEntry], works: Sequence[QueuedTransaction]
-    ) -> tuple[dict[RunId, JournalError], list[object]] | None:
-        with self._lock:
-            results = self._store.write_and_execute(entries, [queued.work for queued in works])
-        return None if results is None else ({}, results)
-
-    async def execute(self, works: Sequence[TransactionWork[Any]]) -> list[object]:
-        with self._lock:
-            return self._store.execute(works)
-
-    @staticmethod
-    def is_at_fault(error: JournalError) -> bool:
-        return isinstance(error.__cause__, sqlite3.Error)
-
-    async def read(self, ask: TransactionWork[_T]) -> _T:
-        with self._lock:
-            return self._store.read(ask)
-
-    async def heartbeat(self) -> None:
-        with self._lock:
-            self._store.heartbeat()
-
-    async def close(self) -> None:
-        with self._lock:
-            self._store.close()
+        self.store.checkpoint()
 
 
 class SqliteBudgetDatabase:

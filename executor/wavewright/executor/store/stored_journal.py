@@ -8,11 +8,12 @@ does at once, the less a step costs.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from operator import attrgetter
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 from anyio.abc import AsyncResource
@@ -20,7 +21,7 @@ from anyio.abc import AsyncResource
 from wavewright.executor.events.types import Event
 from wavewright.executor.store import run_queries
 from wavewright.executor.store.entries import AppendBatch, AppendEntry, append_entry
-from wavewright.executor.store.errors import JournalError, RunBusy
+from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.journal import (
     CancelRequest,
     LeftAnswer,
@@ -28,7 +29,7 @@ from wavewright.executor.store.journal import (
     RunRow,
     StoredOutput,
 )
-from wavewright.executor.store.leases import Lease, LeaseProbe
+from wavewright.executor.store.leases import LeaseProbe, Owner, RunHolder
 from wavewright.executor.store.transaction import (
     ANY_ORDER,
     SEPARATE,
@@ -50,19 +51,20 @@ from wavewright.planner.types import RunId, StepKey
 _T = TypeVar("_T")
 
 
-class EventStore(Protocol):
-    """The tables of a journal, used from its writer thread."""
+class EventStore(RunHolder, ABC):
+    """The tables of a journal, open to one owner, used from its writer thread.
 
-    faults: dict[RunId, JournalError]
-    """Runs to which nothing more is written here, and why, until they are opened again."""
-    lease: float
-    """Seconds for which an owner on another machine is believed without a heartbeat."""
+    Every write names the *fence* under which this owner holds the run and is refused, in the same
+    transaction, once another owner has a higher one. A transaction is written whole or not at all,
+    and what one run cannot write costs no other run anything.
+    """
 
-    @property
-    def place(self) -> str:
-        """The file, or the database's address as it may be shown."""
-        ...
+    def __init__(self, owner: Owner, place: str, lease: float) -> None:
+        super().__init__(owner, place)
+        self.lease = lease
+        """Seconds for which an owner on another machine is believed without a heartbeat."""
 
+    @abstractmethod
     async def claim(self, run: RunId, *, unmoved: int | None = None) -> LeaseProbe | None:
         """Become the run's owner; or return the lease that must be probed first.
 
@@ -73,24 +75,42 @@ class EventStore(Protocol):
         Raises:
             RunBusy: its owner is alive.
         """
-        ...
-
-    def busy_error(self, run: RunId, lease: Lease, /) -> RunBusy:
-        """Return the error that names the run's owner."""
-        ...
 
     async def release(self, run: RunId) -> None:
-        """Release the run; nothing where it is not held."""
-        ...
+        """Give the run up; nothing where it is not held."""
+        try:
+            if run in self.held:
+                await self.execute([lambda transaction: transaction.release(run)], run)
+        finally:
+            self._note_leases({}, [run])
 
+    @abstractmethod
     async def write(self, entries: Sequence[AppendEntry]) -> dict[RunId, JournalError]:
         """Write the entries in one transaction and return, run by run, what could not be written
         and why.
 
         Nothing more is written to a run that is returned, until it is claimed again.
         """
-        ...
 
+    async def _write_apart(self, entries: Sequence[AppendEntry], error: Exception) -> None:
+        """Write each run's entries by themselves after they failed together; note the fault of a
+        lone run.
+        """
+        runs = dict.fromkeys(entry.run for entry in entries)
+        if len(runs) > 1:
+            for run in runs:
+                await self.write([entry for entry in entries if entry.run == run])
+            return
+        (run,) = runs
+        self.faults[run] = self._explained(error, run)
+
+    @abstractmethod
+    def _explained(self, error: Exception, run: RunId | None = None) -> JournalError:
+        """Return an error of the driver, or of the journal, as the journal's, for a run where one is
+        named.
+        """
+
+    @abstractmethod
     async def write_and_execute(
         self, entries: Sequence[AppendEntry], works: Sequence[QueuedTransaction]
     ) -> tuple[dict[RunId, JournalError], Sequence[object]] | None:
@@ -99,33 +119,40 @@ class EventStore(Protocol):
 
         None where nothing was done: a part of it is at fault, or the parts do not go together.
         """
-        ...
 
-    async def execute(self, works: Sequence[TransactionWork[Any]]) -> Sequence[object]:
-        """Return the results of the works, which are done in one transaction.
+    @abstractmethod
+    async def execute(
+        self, works: Sequence[TransactionWork[Any]], run: RunId | None = None
+    ) -> Sequence[object]:
+        """Return the results of the works, which are done in one transaction; messages of errors
+        name the run.
 
         Raises:
             JournalError: nothing was written.
         """
-        ...
 
-    def is_at_fault(self, error: JournalError) -> bool:
+    @staticmethod
+    @abstractmethod
+    def is_at_fault(error: JournalError) -> bool:
         """Return whether the store itself, and not one of the works, is the cause: a second try
         would not help.
         """
-        ...
 
+    @abstractmethod
     async def read(self, ask: TransactionWork[_T]) -> _T:
-        """Return an answer of the store; it may be asked twice."""
-        ...
+        """Return an answer of the store; it may be asked twice.
 
+        Raises:
+            JournalError: the store cannot be read.
+        """
+
+    @abstractmethod
     async def heartbeat(self) -> None:
         """Show that the owner of the held runs is alive."""
-        ...
 
+    @abstractmethod
     async def close(self) -> None:
-        """Release all runs and close; closing again does nothing."""
-        ...
+        """Give up all runs and close; closing again does nothing."""
 
 
 class StoredJournal(AsyncResource):

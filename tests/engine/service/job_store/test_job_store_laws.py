@@ -21,6 +21,7 @@ from tests.engine.service.job_store.job_examples import project_state
 from tests.engine.service.job_store.job_store_machine import OUTBOX_LEASE, JobStoreMachine
 from tests.engine.service.job_store.job_store_model import SyncJobStore
 from tests.executor.event_examples import step_finished
+from tests.executor.sqlite.inline_store import InlineEventStore
 from tests.support.postgres import PostgresServer
 from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
 from wavewright.engine.service.job_store.records import (
@@ -38,7 +39,6 @@ from wavewright.engine.service.job_store.rules import MAX_CLOCK_STEP_BACK, queue
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.executor.events.types import Event
 from wavewright.executor.postgres.journal import PostgresJournal
-from wavewright.executor.sqlite.event_store import SqliteEventStore
 from wavewright.executor.store.entries import append_entry
 from wavewright.executor.store.transaction import ANY_ORDER, LockOrder, TransactionWork
 from wavewright.executor.store.writer import run_inline
@@ -51,9 +51,9 @@ class SqliteSyncJobStore:
     """An opening of a file, without the threads that a daemon would have."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
-        self.store = SqliteEventStore(path, clock=clock)
+        self.store = InlineEventStore(path, clock=clock)
         # What is asked here is not what survives a power cut.
-        self.store._connection.execute("PRAGMA synchronous = OFF")  # pyright: ignore[reportPrivateUsage]
+        self.store.store._connection.execute("PRAGMA synchronous = OFF")  # pyright: ignore[reportPrivateUsage]
         self._jobs = JobStore(self, outbox_lease=OUTBOX_LEASE)
 
     async def transact(self, work: TransactionWork[T], *, order: LockOrder = ANY_ORDER) -> T:
@@ -117,7 +117,8 @@ class SqliteJobStoreMachine(JobStoreMachine):
         assert isinstance(daemon, SqliteSyncJobStore)
         with closing(sqlite3.connect(self.path, timeout=10)) as connection, connection:
             connection.execute(
-                "UPDATE run SET process_start = 'before' WHERE owner = ?", (daemon.store.token,)
+                "UPDATE run SET process_start = 'before' WHERE owner = ?",
+                (daemon.store.store.token,),
             )
 
     def messages(self) -> list[tuple[object, ...]]:
