@@ -112,12 +112,12 @@ def add_member(text: str, node: ObjectNode, key: str, value: JsonValue) -> Edit:
         NotEditable: nothing in the text says how the object is indented.
     """
     written = json.dumps(value, ensure_ascii=False)
+    is_json = text.lstrip().startswith(("{", "["))
+    name = key if key.isidentifier() and not is_json else json.dumps(key, ensure_ascii=False)
     last = next(reversed(node.members.values()), None)
     if _is_flow(text, node):
         place = node.start + 1 if last is None else last.node.end
         separator = "" if last is None else ", "
-        is_json = text.lstrip().startswith(("{", "["))
-        name = json.dumps(key) if is_json or not key.isidentifier() else key
         return Edit(place, place, f"{separator}{name}: {written}")
     if last is None:
         raise NotEditable("it is empty")
@@ -125,7 +125,7 @@ def add_member(text: str, node: ObjectNode, key: str, value: JsonValue) -> Edit:
     indent = " " * (first - _line_start(text, first))
     end = _line_end(text, last.node.end)
     line_break = "\r\n" if "\r\n" in text else "\n"
-    line = f"{indent}{key}: {written}"
+    line = f"{indent}{name}: {written}"
     has_break = text[end - 1 : end] == "\n"
     return Edit(end, end, line + line_break if has_break else line_break + line)
 

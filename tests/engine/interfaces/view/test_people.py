@@ -252,6 +252,9 @@ def test_who_decides_is_journaled_as_proven_or_as_claimed(
         "version: 1\n",
         "# a comment\nview:\n  people:\n    bob: {role: look}\nmodel: test\n",
         "view:\n  proxy: {addresses: [10.0.0.1]}\nmodel: test\n",
+        "# a comment\n",
+        "model: test",
+        'view:\n  "people":\n    bob: {role: look}\n',
     ],
 )
 def test_a_person_is_added_to_settings_however_they_look(
@@ -272,25 +275,33 @@ def test_a_person_is_added_to_settings_however_they_look(
 
 
 @pytest.mark.parametrize(
-    "before",
+    ("before", "after"),
     [
-        "view: {}\n",
-        "view: {people: {}}\n",
-        'view:\n  "people": {bob: {role: look}}\n',
-        "view: {people: {bob: {role: look}}}\n",
+        ("{version: 1}\n", '{version: 1, "view": {"people": {"ada": PERSON}}}\n'),
+        ("view: {}\n", 'view: {people: {"ada": PERSON}}\n'),
+        ("view: {people: {}}\n", "view: {people: {ada: PERSON}}\n"),
+        (
+            'view:\n  "people": {bob: {role: look}} # all\n',
+            'view:\n  "people": {bob: {role: look}, ada: PERSON} # all\n',
+        ),
     ],
 )
-def test_settings_to_which_no_line_can_be_added_stay_as_they_are(
-    tmp_path: Path, wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch, before: str
+def test_a_person_is_added_within_braces(
+    tmp_path: Path,
+    wavewright: CommandLine,
+    monkeypatch: pytest.MonkeyPatch,
+    before: str,
+    after: str,
 ) -> None:
     (tmp_path / "wavewright.yaml").write_text(before)
     monkeypatch.chdir(tmp_path)
 
-    refused = wavewright("view", "--add", "ada")
+    added = wavewright("view", "--add", "ada")
 
-    assert refused.code == 2
-    assert "write it as `view:`, with a line `  people:` below that" in refused.err
-    assert (tmp_path / "wavewright.yaml").read_text() == before
+    hashed = token_hash(added.out.splitlines()[1])
+    person = f'{{"token": "{hashed}", "role": "decide"}}'
+    assert (tmp_path / "wavewright.yaml").read_text() == after.replace("PERSON", person)
+    assert load_settings(tmp_path).view.people["ada"].role == "decide"
 
 
 def test_a_short_token_of_the_environment_is_refused(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
-from pathlib import Path
-
-import yaml
 
 from wavewright.config import exit_codes
-from wavewright.config.documents import read_document
 from wavewright.config.sections import Role
-from wavewright.config.settings import load_settings
-from wavewright.config.sources import DocumentError
+from wavewright.config.settings import Settings
+from wavewright.config.sources import ObjectNode, find_node
+from wavewright.config.text_edits import add_member
 from wavewright.config.value_types import valid_person_name
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.output import CommandError, print_line, write_file
@@ -24,10 +22,7 @@ from wavewright.engine.interfaces.view.people import (
     token_hash,
 )
 from wavewright.engine.interfaces.view.sessions import Sessions
-from wavewright.planner.types import JsonObject, as_object
-
-_SECTION = "view:"
-_PEOPLE = "  people:"
+from wavewright.planner.types import JsonObject
 
 
 def serve(place: str, *, public_url: str | None, opens: bool) -> int:
@@ -47,7 +42,7 @@ def add_person(name: str, role: Role) -> int:
     """Make a token for a person, write its hash into the settings and print it, once.
 
     Raises:
-        CommandError: the person has a token already, or the settings cannot be changed.
+        CommandError: the person has a token already, or there is no settings file.
     """
     settings = project_settings()
     try:
@@ -65,58 +60,34 @@ def add_person(name: str, role: Role) -> int:
             hint="make an empty wavewright.yaml in the project's folder",
         )
     token = new_token()
-    _write_person(settings.file, name, token_hash(token), role)
+    person: JsonObject = {"token": token_hash(token), "role": role}
+    write_file(settings.file, _with_person(settings, name, person))
     print_line(f"{name} may {role} in the live page, with this token, which is kept nowhere:")
     print_line(token)
     return exit_codes.OK
 
 
-def _write_person(file: Path, name: str, hashed: str, role: Role) -> None:
-    """Write a person into the section `view` of the settings; nothing else is changed.
-
-    Raises:
-        CommandError: the section is written in a way in which no line can be added.
+def _with_person(settings: Settings, name: str, person: JsonObject) -> str:
+    """Return the text of the settings with a person added to `view.people`, which is made where there
+    is none; nothing else is changed.
     """
-    text = file.read_text(encoding="utf-8")
-    key = yaml.safe_dump(name, default_style='"', allow_unicode=True).strip()
-    line = f'    {key}: {{token: "{hashed}", role: {role}}}'
-    written = _with_line(text, line)
-    before, after = _read(text), _read(written)
-    section = as_object(before.get("view"))
-    people = {**as_object(section.get("people")), name: {"token": hashed, "role": role}}
-    if after != {**before, "view": {**section, "people": people}}:
-        raise CommandError(
-            f"the section `view` of {file.name} is not written as lines of its own",
-            hint=f"write it as `{_SECTION}`, with a line `{_PEOPLE}` below that, and add {name} again",
-        )
-    write_file(file, written)
-    load_settings(file.parent)
-
-
-def _read(text: str) -> JsonObject:
-    """Return the settings as the project reads them, which refuses a key that stands twice."""
-    try:
-        return as_object(read_document(text, "wavewright.yaml").value)
-    except DocumentError:
-        # What was a document no longer is one: it differs from what is expected.
-        return {}
-
-
-def _with_line(text: str, line: str) -> str:
-    """Return the settings with the line of a person, in a section that is made where there is none."""
-    lines = text.splitlines()
-    stripped = [text_line.rstrip() for text_line in lines]
-    if _SECTION not in stripped:
-        return "\n".join([*lines, _SECTION, _PEOPLE, line, ""])
-    place = stripped.index(_SECTION) + 1
-    inner = next(
-        (at for at in range(place, len(lines)) if stripped[at][:1].strip()),
-        len(lines),
-    )
-    if _PEOPLE in stripped[place:inner]:
-        place = stripped.index(_PEOPLE, place) + 1
-        return "\n".join([*lines[:place], line, *lines[place:], ""])
-    return "\n".join([*lines[:place], _PEOPLE, line, *lines[place:], ""])
+    document = settings.document
+    assert document is not None
+    text, found = document.source.text, None
+    added: JsonObject = {name: person}
+    for pointer, missing in (("/view/people", "people"), ("/view", "view")):
+        found = find_node(document.root, pointer)
+        if found is not None:
+            break
+        added = {missing: added}
+    node = document.root if found is None else found[0]
+    [(member, value)] = added.items()
+    if isinstance(node, ObjectNode):
+        edit = add_member(text, node, member, value)
+        return text[: edit.start] + edit.text + text[edit.end :]
+    # A file that says nothing yet, but for comments.
+    before = text if text.endswith("\n") or not text else f"{text}\n"
+    return f"{before}{member}: {json.dumps(value, ensure_ascii=False)}\n"
 
 
 def revoke_sessions(name: str) -> int:
