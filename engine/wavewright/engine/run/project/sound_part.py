@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import TypeAlias
 
 from wavewright.config.settings import Settings
+from wavewright.engine.run.project.tools import load_named_pack
 from wavewright.planner.types import Json
 from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.functions.user_tools import load_user_tools
+from wavewright.tools.packs import PackError
+
+ToolFault: TypeAlias = ToolDefinitionError | PackError
+"""Why a part of a project brings no tools."""
 
 
-def sound_part(settings: Settings) -> tuple[Settings, tuple[ToolDefinitionError, ...]]:
-    """Return the settings without the functions, workers and agents that are none, and why each is
-    none: for who shows what there is. What runs goes by the whole.
+def sound_part(settings: Settings) -> tuple[Settings, tuple[ToolFault, ...]]:
+    """Return the settings without the functions, workers, agents and packs that are none, and why
+    each is none: for who shows what there is. What runs goes by the whole.
     """
-    faults: list[ToolDefinitionError] = []
+    faults: list[ToolFault] = []
 
     def is_sound(load: Callable[[], object]) -> bool:
         try:
             load()
-        except ToolDefinitionError as error:
+        except (ToolDefinitionError, PackError) as error:
             faults.append(error)
             return False
         return True
@@ -43,4 +49,9 @@ def sound_part(settings: Settings) -> tuple[Settings, tuple[ToolDefinitionError,
             file for file in spec_files(agents) if is_sound(partial(load_agents, [file]))
         )
     sound = replace(settings, tools=tuple(functions), workers=workers, agents=agents)
-    return sound, tuple(faults)
+    packs: dict[str, Json] = {}
+    for name, given in settings.packs.items():
+        alone = replace(settings, packs={name: given}, tools=(), workers=(), agents=())
+        if is_sound(partial(load_named_pack, name, alone)):
+            packs[name] = given
+    return replace(sound, packs=packs), tuple(faults)

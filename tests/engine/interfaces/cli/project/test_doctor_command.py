@@ -108,11 +108,14 @@ def test_a_faulty_file_hides_no_other_tool(wavewright: CommandLine, project: Pat
     file = project / "config" / "workers" / "torn.yaml"
     file.parent.mkdir()
     file.write_text("name: torn\n")
+    with (project / "wavewright.yaml").open("a") as settings:
+        settings.write("packs: {equities: {prizes: here}}\n")
 
     answer, listed = wavewright("doctor"), wavewright("tools")
 
     assert answer.code == 1
     assert re.search(r"^fault tools .*torn\.yaml:1: ", answer.out, re.MULTILINE)
+    assert re.search(r"^fault tools .*prizes", answer.out, re.MULTILINE)
     assert re.search(r"^ok    tools .*read_note", answer.out, re.MULTILINE)
     assert listed.code == 2
     assert "torn.yaml:1: " in listed.err

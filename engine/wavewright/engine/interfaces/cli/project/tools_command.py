@@ -16,7 +16,7 @@ from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import has_journal, project_settings
 from wavewright.engine.interfaces.cli.common.output import print_aside, print_json, print_line
-from wavewright.engine.run.project.sound_part import sound_part
+from wavewright.engine.run.project.sound_part import ToolFault, sound_part
 from wavewright.engine.run.project.tools import all_tools, tools_of_goal
 from wavewright.engine.run.project.used_packs import pack_use
 from wavewright.planner.diagnostics.diagnostic import counted, type_name
@@ -48,7 +48,7 @@ def list_tools(job: Path | None, *, output_format: str, lists_all: bool = False)
     Raises:
         ExceptionGroup: functions or files of the project are no tools; the others are printed.
     """
-    settings, faults = project_settings(job), tuple[ToolDefinitionError, ...]()
+    settings, faults = project_settings(job), tuple[ToolFault, ...]()
     hidden, unused = frozenset[str](), tuple[str, ...]()
     if job is None:
         settings, faults = sound_part(settings)

@@ -194,9 +194,9 @@ def _with_start_code(error: WavewrightError) -> WavewrightError:
 
 
 def _pack_errors(settings: Settings) -> Iterator[WavewrightError]:
-    for name in sorted({*settings.packs, *pack_names()}):
-        given = settings.packs.get(name)
-        only = replace(settings, packs={} if given is None else {name: given}, tools=(), workers=())
+    """Yield the errors of installed packs that the settings do not configure."""
+    for name in sorted({*pack_names()} - settings.packs.keys()):
+        only = replace(settings, packs={}, tools=(), workers=())
         yield from _errors_of(partial(load_named_pack, name, only))
 
 
