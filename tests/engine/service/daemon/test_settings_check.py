@@ -4,6 +4,7 @@ use.
 
 from __future__ import annotations
 
+import os
 import socket
 from dataclasses import replace
 
@@ -117,7 +118,8 @@ async def test_every_place_that_refuses_the_daemon_is_told(
     assert code == 2
     assert f"queue '{site.topology.intake}' exists with other arguments" in daemon.text
     assert "the file is not a journal" in daemon.text
-    assert "Address already in use\n  = help: set `daemon.health` to another place" in daemon.text
+    assert "Address already in use by " in daemon.text
+    assert f"process {os.getpid()}\n  = help: set `daemon.health` to another place" in daemon.text
     assert "Traceback" not in daemon.text
 
 
