@@ -198,16 +198,25 @@ def test_stopped_steps_need_no_question_whether_they_are_there() -> None:
     ("stop", "code", "pointer"),
     [
         pytest.param({"when": "steps.all", "result": 1}, "E308", "/stop/when", id="no condition"),
-        pytest.param({"when": "steps.none > 1", "result": 1}, "E301", "/stop/when", id="no step"),
+        pytest.param(
+            {"when": "steps.none > steps.all.size()", "result": 1},
+            "E301",
+            "/stop/when",
+            id="no step",
+        ),
+        pytest.param(
+            {"when": "steps.all.siz() > 1", "result": 1}, "E303", "/stop/when", id="no method"
+        ),
         pytest.param(
             {"when": "true", "result": "${inputs.x}"}, "E302", "/stop/result", id="no input"
         ),
     ],
 )
 def test_a_stop_is_checked_at_its_own_place(stop: JsonObject, code: str, pointer: str) -> None:
-    found = check(put_in(plan_of(stop=stop)), None, TOOLS)
+    steps = sending("a", "${steps.all[0].v}"), sending("b", 1, when="steps.all.size() > 1")
+    found = check(put_in(plan_of(*steps, stop=stop)), None, TOOLS)
 
-    assert (code, pointer) in [(fault.code, fault.pointer) for fault in found]
+    assert [(fault.code, fault.pointer) for fault in found] == [(code, pointer)]
 
 
 def fan_out(step_id: str, items: Json, **fields: Json) -> JsonObject:

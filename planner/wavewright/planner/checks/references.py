@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from wavewright.config.sources import Span, pointer_keys
@@ -36,7 +37,7 @@ from wavewright.planner.diagnostics.diagnostic import (
     with_article,
 )
 from wavewright.planner.language.plan import Gate, Step
-from wavewright.planner.plans.let_and_stop import let_values, reads_item
+from wavewright.planner.plans.let_and_stop import let_values, reads_item, without_stop
 from wavewright.planner.plans.uses import (
     CALL_ROLES,
     ExpressionText,
@@ -140,7 +141,11 @@ def _check_step(
         # A condition on items is asked after the list is there.
         lists = reader._replace(present=frozenset(), before_condition=True)
     for text in texts:
-        yield from _check_text(subject, text, lists if text.role == "for_each" else reader)
+        own = text
+        if text.role == "when" and subject.plan.stop is not None:
+            # What is wrong with the condition of a `stop`, which its steps have too, is told there.
+            own = replace(text, text=without_stop(text.text, subject.plan.stop))
+        yield from _check_text(subject, own, lists if text.role == "for_each" else reader)
         if text.text == step.for_each and text.role == "for_each" and not _is_one_expression(text):
             yield make_diagnostic(
                 "E309",

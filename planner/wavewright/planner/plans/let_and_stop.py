@@ -35,7 +35,7 @@ from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.plain_paths import Read, is_plain_path
 from wavewright.planner.cel.reads import root_mentions
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
-from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.plan import Plan, PlanStop, Step
 from wavewright.planner.plans.expressions import ExpressionMap
 from wavewright.planner.plans.graph import PlanGraph, reached_from
 from wavewright.planner.plans.uses import asks_each_item, condition_use
@@ -322,6 +322,20 @@ def with_stop(plan: Plan, *, among: Collection[StepId] | None = None) -> Plan:
         cap.model_copy(update={"when": asking_for(cap.when, stopped)}) for cap in plan.caps
     )
     return plan.model_copy(update={"steps": tuple(steps), "caps": caps})
+
+
+def without_stop(condition: str, stop: PlanStop) -> str:
+    """Return what a step's condition is beside that the plan does not stop; `true` where it is
+    nothing else.
+    """
+    try:
+        goes_on = f"!({bare_expression(stop.when).expression})"
+    except ExpressionError:
+        return condition
+    if condition == goes_on:
+        return "true"
+    own = condition.removeprefix(f"{goes_on} && (")
+    return condition if own == condition else own.removesuffix(")")
 
 
 def _stopped_steps(plan: Plan, read: Collection[StepId]) -> frozenset[StepId]:
