@@ -213,7 +213,7 @@ def test_stopped_steps_need_no_question_whether_they_are_there() -> None:
     ],
 )
 def test_a_stop_is_checked_at_its_own_place(stop: JsonObject, code: str, pointer: str) -> None:
-    steps = sending("a", "${steps.all[0].v}"), sending("b", 1, when="steps.all.size() > 1")
+    steps = sending("a", "${steps.all[0].v}"), sending("b", "${1}", when="steps.all.size() > 1")
     found = check(put_in(plan_of(*steps, stop=stop)), None, TOOLS)
 
     assert [(fault.code, fault.pointer) for fault in found] == [(code, pointer)]

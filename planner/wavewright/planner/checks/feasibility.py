@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _MAX_STEPS_NAMED = 3
 _Measure: TypeAlias = Literal["tokens", "calls", "usd"]
-_MEASURES: Final[tuple[_Measure, ...]] = ("tokens", "calls", "usd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +115,7 @@ def _check_limit(
     scope: _BudgetLimit, estimate: PlanEstimate, price: float | None
 ) -> Iterator[Diagnostic]:
     """Yield one fault for a budget, for the measure that is named first."""
-    for measure in _MEASURES:
-        bound, taken = _bound(scope.left, measure), _expected_amount(estimate, measure, price)
-        if bound is None or taken is None or taken <= bound:
-            continue
+    for measure, bound, taken in _passed(scope.left, estimate, price):
         rest = f"{scope.of} has {_amount_text(measure, bound)}{' left' if scope.is_rest else ''}"
         dearest = sorted(
             estimate.steps,
@@ -141,10 +137,7 @@ def _check_step_budget(
     budget = subject.plan.steps[expected.number].budget
     if budget is None:
         return
-    for measure in _MEASURES:
-        bound, taken = _bound(budget, measure), _expected_amount(expected, measure, price)
-        if bound is None or taken is None or taken <= bound:
-            continue
+    for measure, bound, taken in _passed(budget, expected, price):
         yield make_diagnostic(
             "E704",
             f"/steps/{expected.number}/budget/{measure}",
@@ -159,10 +152,7 @@ def _check_call_of_a_day(
 ) -> Iterator[Diagnostic]:
     """Yield a fault where one call of a step is expected to take more than any day has."""
     call = replace(expected, calls=1, tokens=math.ceil(expected.tokens / max(1, expected.calls)))
-    for measure in _MEASURES:
-        bound, taken = _bound(day, measure), _expected_amount(call, measure, price)
-        if bound is None or taken is None or taken <= bound:
-            continue
+    for measure, bound, taken in _passed(day, call, price):
         yield make_diagnostic(
             "E703",
             f"/steps/{expected.number}",
@@ -173,8 +163,19 @@ def _check_call_of_a_day(
         return
 
 
-def _bound(left: RemainingBudget | Budget, measure: _Measure) -> float | None:
-    return {"tokens": left.tokens, "calls": left.calls, "usd": left.usd}[measure]
+def _passed(
+    budget: RemainingBudget | Budget, estimate: PlanEstimate | StepEstimate, price: float | None
+) -> Iterator[tuple[_Measure, float, float]]:
+    """Yield the measures of which more is expected than a budget has, with both figures."""
+    bounds: dict[_Measure, float | None] = {
+        "tokens": budget.tokens,
+        "calls": budget.calls,
+        "usd": budget.usd,
+    }
+    for measure, bound in bounds.items():
+        taken = _expected_amount(estimate, measure, price)
+        if bound is not None and taken is not None and taken > bound:
+            yield measure, bound, taken
 
 
 def _expected_amount(
