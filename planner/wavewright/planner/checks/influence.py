@@ -522,7 +522,7 @@ def _can_hold(place: ScopedSchema | None, names: frozenset[str], depth: int = 0)
     if place is None or depth > _MAX_DEPTH:
         return True
     view = view_schema(place)
-    return any(_branch_can_hold(branch, names, depth) for branch in view.branches or (view,))
+    return any(_branch_can_hold(branch, names, depth) for branch in view.alternatives)
 
 
 def _branch_can_hold(view: SchemaView, names: frozenset[str], depth: int) -> bool:

@@ -430,7 +430,7 @@ def _takes_operands(operator: str, left: SchemaView, right: SchemaView) -> bool:
         return True
     if operator == "in":
         # A list may be asked for null, whatever its elements are.
-        in_list = any(view.kind == "array" for view in right.branches or (right,))
+        in_list = any(view.kind == "array" for view in right.alternatives)
         return in_list or supports_membership(right, left)
     return operator_result(operator, left, right) is not None
 

@@ -123,7 +123,7 @@ def _typed(
 
 def _methods(owner: JsonSchema) -> Iterator[ExpressionOffer]:
     view = view_schema(scoped_schema(owner))
-    kinds = {branch.kind for branch in view.branches or (view,)}
+    kinds = view.kinds
 
     def is_asked_of(word: str | None) -> bool:
         return word is not None and ("open" in kinds or bool(_OWNERS.get(word, kinds) & kinds))

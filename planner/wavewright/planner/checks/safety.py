@@ -131,7 +131,7 @@ def _declares_secret(place: ScopedSchema, depth: int = 0) -> bool:
     if _is_marked_secret(place.schema):
         return True
     view = view_schema(place)
-    for branch in view.branches or (view,):
+    for branch in view.alternatives:
         if _is_marked_secret(branch.schema):
             return True
         parts = [subschema(part, branch.root) for part in field_schemas(branch).values()]

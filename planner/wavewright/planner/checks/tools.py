@@ -58,7 +58,12 @@ from wavewright.planner.schemas.validation import (
     schema_definitions,
     validator_of,
 )
-from wavewright.planner.schemas.views import ScopedSchema, allowed_values, view_schema
+from wavewright.planner.schemas.views import (
+    ScopedSchema,
+    allowed_values,
+    scoped_schema,
+    view_schema,
+)
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
 
 REFERENCE_KEYWORD = "reference"
@@ -178,7 +183,7 @@ class InputSchema:
 
     def _wants_date(self, schema: JsonSchema) -> bool:
         view = view_schema(ScopedSchema(schema, self.schema))
-        return all(part.schema.get("format") == "date" for part in view.branches or (view,))
+        return all(part.schema.get("format") == "date" for part in view.alternatives)
 
     def _one_of(
         self, value: Json, branches: list[Json], pointer: str, types: StepTypes
@@ -290,7 +295,7 @@ def _conversion(source: JsonSchema, target: JsonSchema, use: ExpressionUse) -> s
     where an integer is.
     """
     expression = use.expression.strip()
-    if _allows_only(target, "integer") and source.get("type") == "number":
+    if view_schema(scoped_schema(target)).kinds == {"integer"} and source.get("type") == "number":
         return (
             f"cut the fraction off: ${{int({expression})}}, or round: "
             f"${{int(math.round({expression}))}}"
@@ -301,16 +306,6 @@ def _conversion(source: JsonSchema, target: JsonSchema, use: ExpressionUse) -> s
         return None
     written = f"${{string({expression})}}"
     return NameHint.of(f"convert it: {written}", written)
-
-
-def _allows_only(schema: JsonSchema, kind: str) -> bool:
-    """Whether a schema wants this kind, or null."""
-    alternatives = as_list(schema.get("anyOf")) or [schema]
-    kinds = set[str]()
-    for alternative in alternatives:
-        named = as_object(alternative).get("type")
-        kinds.update(map(str, named) if isinstance(named, list) else [str(named)])
-    return kind in kinds and kinds <= {kind, "null"}
 
 
 def _can_become(text: str, choices: list[Json]) -> bool:

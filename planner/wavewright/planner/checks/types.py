@@ -163,7 +163,7 @@ class _Comparison:
         if source.kind == "null":
             reason = f"null is given where {target_kind} is wanted"
             return _ALWAYS if target.nullable else Fit("never", reason)
-        branches = [branch for branch in source.branches or (source,) if branch.kind != "null"]
+        branches = [branch for branch in source.alternatives if branch.kind != "null"]
         fits = [self._best_fit(branch, target, depth) for branch in branches]
         is_none_left = all(fit.level == "never" for fit in fits)
         if is_none_left and not (source.nullable and target.nullable):
@@ -180,7 +180,7 @@ class _Comparison:
         return _worst(fits)
 
     def _best_fit(self, branch: SchemaView, target: SchemaView, depth: int) -> Fit:
-        others = target.branches or (target,)
+        others = target.alternatives
         fits = (_as_exact(self._branch_fit(branch, other, depth), other) for other in others)
         return _best(fits)
 
@@ -282,7 +282,7 @@ class _Comparison:
 
 def _reason(source: SchemaView, target: SchemaView, of_first: str) -> str:
     """Return why no branch of a source fits any branch of a target."""
-    sources, targets = source.branches or (source,), target.branches or (target,)
+    sources, targets = source.alternatives, target.alternatives
     is_choice = len(sources) > 1 or len(targets) > 1
     is_of_one_kind = len({branch.kind for branch in (*sources, *targets)}) == 1
     if is_of_one_kind or not is_choice:

@@ -199,7 +199,7 @@ def mentions(
     if not {word.lower() for word in _WORDS.findall(name)}.isdisjoint(words):
         return True
     view = view_schema(place)
-    for branch in view.branches or (view,):
+    for branch in view.alternatives:
         if branch.schema.get("format") in formats:
             return True
         fields = field_schemas(branch) if branch.kind == "object" else ()

@@ -260,7 +260,7 @@ def _value(view: SchemaView, depth: int, *, may_refer: bool = True) -> JsonSchem
         return {}
     # What an argument of a plan is for stands in the question.
     words = {} if may_refer else {key: view.schema[key] for key in _WORDS if key in view.schema}
-    literals = [_literal(branch, depth, may_refer=may_refer) for branch in view.branches or (view,)]
+    literals = [_literal(branch, depth, may_refer=may_refer) for branch in view.alternatives]
     branches: list[Json] = [*(literal for literal in literals if literal)]
     if len(branches) < len(literals):
         return {}
@@ -408,7 +408,7 @@ def _without_absent(value: Json, view: SchemaView) -> Json:
         place = element_schema(view)
         items = ANYTHING if place is None else view_schema(place)
         return [_without_absent(item, items) for item in value]
-    objects = [branch for branch in view.branches or (view,) if branch.kind == "object"]
+    objects = [branch for branch in view.alternatives if branch.kind == "object"]
     if not isinstance(value, dict) or len(objects) != 1:
         return value
     [owner] = objects

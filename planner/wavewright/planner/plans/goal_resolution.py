@@ -301,14 +301,8 @@ def _rendered(text: str, inputs: JsonObject, now: dt.datetime | None) -> str:
 def _reads_declared(text: str, template: GoalTemplate) -> bool:
     """Whether every input that a goal's text reads is one of those that the template declares."""
     names = as_object(template.inputs_schema.get("properties"))
-    reads_of_texts = [
-        reads
-        for reads in ExpressionText("/goal", text, "result").reads.values()
-        if isinstance(reads, tuple)
-    ]
-    return all(
-        read.root != "inputs" or read.name in names for reads in reads_of_texts for read in reads
-    )
+    goal_text = ExpressionText("/goal", text, "result")
+    return all(read.root != "inputs" or read.name in names for read in goal_text.all_reads)
 
 
 def _plan_error(faults: Sequence[Diagnostic], document: Document | None) -> PlanError:

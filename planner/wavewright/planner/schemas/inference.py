@@ -260,8 +260,8 @@ class TypeInference:
                 node.key.start,
                 "the last element: list[list.size() - 1]",
             )
-        kinds = {branch.kind for branch in asked.branches or (asked,)}
-        keys = {branch.kind for branch in by.branches or (by,)}
+        kinds = asked.kinds
+        keys = by.kinds
         if "open" in kinds or ("open" in keys and kinds & {"array", "object"}):
             return s.OPEN if kinds != {"array"} else s.element_schema(asked) or s.OPEN
         if "array" in kinds and keys & NUMERIC:
@@ -296,7 +296,7 @@ class TypeInference:
 
     def _condition(self, node: ExpressionNode, scope: _Locals, rule: str) -> None:
         asked = view_schema(self._infer(node, scope))
-        if not {branch.kind for branch in asked.branches or (asked,)} & {"boolean", "open"}:
+        if not asked.kinds & {"boolean", "open"}:
             raise ExpressionError(
                 "no_overload",
                 f"{rule}, and '{self._snippet(node)}' is {kind_with_article(asked)}",

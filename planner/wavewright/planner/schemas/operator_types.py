@@ -72,8 +72,8 @@ NUMERIC = frozenset({"integer", "number"})
 
 def are_comparable(left: SchemaView, right: SchemaView) -> bool:
     """Return whether two values can be equal at all."""
-    for one in left.branches or (left,):
-        for other in right.branches or (right,):
+    for one in left.alternatives:
+        for other in right.alternatives:
             if "open" in (one.kind, other.kind) or "null" in (one.kind, other.kind):
                 return True
             if one.kind == other.kind or (one.kind in NUMERIC and other.kind in NUMERIC):
@@ -83,7 +83,7 @@ def are_comparable(left: SchemaView, right: SchemaView) -> bool:
 
 def supports_membership(container: SchemaView, member: SchemaView) -> bool:
     """Return whether `in` can be asked: a list of comparable elements, or an object of a string."""
-    for one in container.branches or (container,):
+    for one in container.alternatives:
         if one.kind == "open":
             return True
         if one.kind == "array" and are_comparable(
@@ -101,12 +101,12 @@ def supports_membership(container: SchemaView, member: SchemaView) -> bool:
 
 def is_number(what: SchemaView) -> bool:
     """Return whether a value may be a number."""
-    return bool({branch.kind for branch in what.branches or (what,)} & {*NUMERIC, "open"})
+    return bool(what.kinds & {*NUMERIC, "open"})
 
 
 def is_orderable(key: SchemaView) -> bool:
     """Return whether values of a type can be brought in order."""
-    kinds = {branch.kind for branch in key.branches or (key,)}
+    kinds = key.kinds
     if "open" in kinds or kinds <= NUMERIC:
         return True
     return len(kinds) == 1 and kinds <= {"string", "boolean", "timestamp", "duration"}
@@ -180,7 +180,7 @@ def _classes(what: SchemaView) -> set[type]:
     """Return the classes that a value may have; `object` for one of any. Null is left out of a
     choice.
     """
-    return {_CLASSES.get(branch.kind, object) for branch in what.branches or (what,)}
+    return {_CLASSES.get(branch.kind, object) for branch in what.alternatives}
 
 
 def _has_class(what: SchemaView, wanted: Iterable[type]) -> bool:

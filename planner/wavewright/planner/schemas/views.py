@@ -54,6 +54,16 @@ class SchemaView(NamedTuple):
     """Whether the schema says no more than this, so that what fits the view fits the schema."""
 
     @property
+    def alternatives(self) -> tuple[SchemaView, ...]:
+        """The branches of a union, else the view itself."""
+        return self.branches or (self,)
+
+    @property
+    def kinds(self) -> set[Kind]:
+        """The kinds that a value may have, null left out."""
+        return {view.kind for view in self.alternatives}
+
+    @property
     def scoped(self) -> ScopedSchema:
         """The schema behind the view, null taken out."""
         return ScopedSchema(self.schema, self.root)
@@ -160,7 +170,7 @@ def _are_apart(views: Sequence[SchemaView]) -> bool:
     """
     if sum(view.nullable for view in views) > 1:
         return False  # null fits both
-    kinds = [branch.kind for view in views for branch in view.branches or (view,)]
+    kinds = [branch.kind for view in views for branch in view.alternatives]
     if "open" not in kinds and len({*kinds}) == len(kinds):
         return not {"integer", "number"} <= {*kinds}
     if set(kinds) != {"object"}:
@@ -204,7 +214,7 @@ def _union(views: Sequence[SchemaView]) -> SchemaView:
         if view.kind == "open":
             is_free = any(other.kind == "open" and other.is_exact for other in views)
             return ANYTHING if is_free else _UNKNOWN
-        for branch in view.branches or (view,):
+        for branch in view.alternatives:
             if branch.kind == "null":
                 nullable = True
                 continue
