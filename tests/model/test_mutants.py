@@ -29,7 +29,7 @@ from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import GateRecord, ItemFinished, Noted, StepFinished
 from wavewright.executor.run import calls, rules, scheduler
 from wavewright.executor.run.deadlines import Deadlines
-from wavewright.executor.run.failures import AttemptFailure, may_retry
+from wavewright.executor.run.failures import UNCLEAR, AttemptFailure, may_retry
 from wavewright.executor.run.ports import ReadyCalls
 from wavewright.executor.run.program import CompiledStep, CompiledTool
 from wavewright.executor.run.scheduled_calls import ScheduledCall
@@ -218,7 +218,7 @@ def _unclear_writes_are_refused_before_a_person_is_asked(patch: Patch) -> None:
 
     def refused_first(call_rules: rules.CallRules, call: ScheduledCall) -> object:
         is_unclear = call_rules._is_unclear_in_retried_run(call)  # pyright: ignore[reportPrivateUsage]
-        return rules.RefuseUnclear() if is_unclear else needs_person(call_rules, call)
+        return rules.RefuseCall(UNCLEAR) if is_unclear else needs_person(call_rules, call)
 
     patch.setattr(rules.CallRules, "_needs_person", refused_first)
 

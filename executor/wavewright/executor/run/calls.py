@@ -37,10 +37,7 @@ from wavewright.executor.run.deadlines import (
 from wavewright.executor.run.emissions import CURRENT_CAPTURE, Emissions
 from wavewright.executor.run.failures import (
     REFUSED,
-    UNCLEAR,
     UNCLEAR_KINDS,
-    UNREADABLE,
-    WITHHELD,
     AttemptFailure,
     blocked_failure,
     may_retry,
@@ -82,9 +79,7 @@ from wavewright.executor.run.rules import (
     NeedsStoredOutput,
     NeedsToKnowWhetherItRuns,
     OutputSource,
-    RefuseUnclear,
-    RefuseUnreadable,
-    RefuseWithheld,
+    RefuseCall,
     ReuseOutput,
     ReuseSource,
 )
@@ -372,12 +367,8 @@ class CallRunner:
             case AskPerson(asks):
                 ready = ReadyCalls(call.step, asks, (call.params,))
                 outcome.questions.append(PendingQuestion(call, ready))
-            case RefuseUnclear():
-                self._fail(call, UNCLEAR, outcome)
-            case RefuseWithheld():
-                self._fail(call, WITHHELD, outcome)
-            case RefuseUnreadable():
-                self._fail(call, UNREADABLE, outcome)
+            case RefuseCall(error):
+                self._fail(call, error, outcome)
 
     def _keep(self, call: ScheduledCall, ending: FinishedCall, outcome: CallOutcome) -> None:
         if isinstance(ending, StepFinished) and self._rules.is_recorded(ending):

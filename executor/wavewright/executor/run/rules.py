@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Final, TypeAlias
 
 from wavewright.executor.events.state import SUCCESSES, RunState
-from wavewright.executor.events.types import ItemFinished, PersonAsk, StepFinished
-from wavewright.executor.run.failures import UNCLEAR_KINDS
+from wavewright.executor.events.types import ItemFinished, PersonAsk, StepError, StepFinished
+from wavewright.executor.run.failures import UNCLEAR, UNCLEAR_KINDS, UNREADABLE, WITHHELD
 from wavewright.executor.run.program import CompiledStep, CompiledTool
 from wavewright.executor.run.redacted_events import WithheldCheck
 from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall
@@ -100,18 +100,14 @@ class AskPerson:
 
 
 @dataclass(frozen=True, slots=True)
-class RefuseUnclear:
-    """The call was begun and may have taken effect: it is not repeated."""
+class RefuseCall:
+    """The call is not made, and fails."""
 
-
-@dataclass(frozen=True, slots=True)
-class RefuseWithheld:
-    """The call ended, and the journal does not keep what is read of its output."""
-
-
-@dataclass(frozen=True, slots=True)
-class RefuseUnreadable:
-    """The call ended, and the code of its tool that is here now cannot read its output."""
+    error: StepError
+    """`UNCLEAR`: it was begun and may have taken effect. `WITHHELD`: it ended, and the journal does
+    not keep what is read of its output. `UNREADABLE`: it ended, and the present code of its tool
+    cannot read its output.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +123,7 @@ class NeedsToKnowWhetherItRuns:
 
 
 FinalDecision: TypeAlias = (
-    MakeCall
-    | KeepEnding
-    | AskGatesAgain
-    | ReuseOutput
-    | FollowEqualCall
-    | AskPerson
-    | RefuseUnclear
-    | RefuseWithheld
-    | RefuseUnreadable
+    MakeCall | KeepEnding | AskGatesAgain | ReuseOutput | FollowEqualCall | AskPerson | RefuseCall
 )
 Decision: TypeAlias = FinalDecision | NeedsStoredOutput | NeedsToKnowWhetherItRuns
 
@@ -357,7 +345,7 @@ class CallRules:
             and not ending.withheld
             and not _tool_of(call).fits(ending.output)
         ):
-            return RefuseUnreadable()
+            return RefuseCall(UNREADABLE)
         lacks_gates = isinstance(ending, StepFinished) and self.lacks_gates(ending)
         # A fan-out is gated as a whole, so each item of it is read again.
         reads_all = lacks_gates or call.fan_out is not None
@@ -365,7 +353,7 @@ class CallRules:
             # The secret can be had again by another call, which harms nobody.
             return None
         if self._is_withheld(ending, False):
-            return RefuseWithheld()
+            return RefuseCall(WITHHELD)
         if isinstance(ending, StepFinished) and lacks_gates:
             return AskGatesAgain(ending)
         return KeepEnding(ending)
@@ -376,11 +364,11 @@ class CallRules:
         if past is None or past.ending is None:
             return None
         if not past.ending.withheld and not _tool_of(call).fits(past.ending.output):
-            return RefuseUnreadable()
+            return RefuseCall(UNREADABLE)
         if self._is_withheld(past.ending, True) and _tool_of(call).is_repeatable:
             return None
         if self._is_withheld(past.ending, False):
-            return RefuseWithheld()
+            return RefuseCall(WITHHELD)
         return ReuseOutput(FromRetriedRun(past.run, past.ending))
 
     def _taken_over(self, call: ScheduledCall) -> PastCall | None:
@@ -431,15 +419,15 @@ class CallRules:
         if tool.is_repeatable or not tool.signature.writes or call.key is None:
             return None
         if _is_unclear_past(self._write_of_superseded(call)):
-            return RefuseUnclear()
+            return RefuseCall(UNCLEAR)
         if self._is_unclear_in_retried_run(call):
-            return RefuseUnclear()
+            return RefuseCall(UNCLEAR)
         if (call.step.id, call.key) not in self._prior.begun:
             return None
         if inquiry.is_running is None:
             return NeedsToKnowWhetherItRuns()
         # A call that outlived its process is not repeated: it is waited for.
-        return None if inquiry.is_running else RefuseUnclear()
+        return None if inquiry.is_running else RefuseCall(UNCLEAR)
 
     def _is_unclear_in_retried_run(self, call: ScheduledCall) -> bool:
         """Whether a run that this one retries does not know what became of the call, and nobody has
