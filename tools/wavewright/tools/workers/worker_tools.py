@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import CallPolicy, ToolSignature
 from wavewright.planner.types import Json, JsonSchema
 from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.functions.registry import check_freshness_field
@@ -42,32 +42,25 @@ def make_worker(worker: Worker, services: Services) -> Tool:
     spec = _complete_spec(worker)
     if spec.freshness_field is not None:
         check_freshness_field(spec.name, spec.freshness_field, spec.output_schema)
+    expected_tokens = spec.expected_tokens
+    if expected_tokens is None:
+        expected_tokens = services.answer_tokens(spec.token_share)
+    said: dict[str, Any] = {name: getattr(spec, name) for name in _SAID_OF_CALLS}
     signature = ToolSignature(
-        name=spec.name,
-        description=spec.description,
-        input_schema=spec.input_schema,
-        output_schema=spec.output_schema,
+        **said,
         effects=frozenset({"read", "egress"}),
         idempotent=True,
-        deterministic=spec.deterministic,
         version=_version(worker, spec, services),
-        tags=spec.tags,
-        expected_seconds=spec.expected_seconds,
-        expected_tokens=(
-            services.answer_tokens(spec.token_share)
-            if spec.expected_tokens is None
-            else spec.expected_tokens
-        ),
-        timeout=spec.timeout,
-        retry=spec.retry,
-        concurrency=spec.concurrency,
-        max_items=spec.max_items,
-        freshness_field=spec.freshness_field,
-        cache_for=spec.cache_for,
-        needs_approval=spec.needs_approval,
-        typed_by=spec.typed_by,
+        expected_tokens=expected_tokens,
     )
     return Tool(signature, partial(_run_worker, worker, spec, services))
+
+
+_SAID_OF_CALLS = (
+    *CallPolicy.model_fields,
+    *("name", "description", "input_schema", "output_schema", "typed_by"),
+)
+"""What a declaration says of calls in the words of a tool's signature."""
 
 
 async def _run_worker(worker: Worker, spec: WorkerSpec, services: Services, call: ToolCall) -> Json:
