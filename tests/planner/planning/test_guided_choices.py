@@ -352,6 +352,19 @@ def test_a_list_of_objects_is_written_out_with_references_as_their_members() -> 
     assert put.steps[-1].params == {"rows": [{"title": "Words", "total": "${steps.count}"}]}
 
 
+def test_a_list_of_objects_that_a_tool_gives_is_not_written_out() -> None:
+    rows: JsonSchema = {"type": "array", "items": ROW}
+    schema: JsonSchema = {"type": "object", "properties": {"rows": rows}, "required": ["rows"]}
+    give = COUNT.model_copy(update={"name": "give", "output_schema": rows})
+    tools = {"give": give, "put": PUT.model_copy(update={"input_schema": schema})}
+    empty = GuidedPlan(goal_of(tools, set(), 3), tools)
+    given = empty.with_step(choice_of(empty, "give"), {})
+    assert isinstance(given, GuidedPlan)
+
+    assert [choice.tool for choice in empty.choices] == ["give"]
+    assert choice_of(given, "put").params == {"rows": {"enum": ["${steps.give}"]}}
+
+
 # --- questions to a model, and calls that data chooses
 
 MAIL = ToolSignature(

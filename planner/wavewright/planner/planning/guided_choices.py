@@ -328,14 +328,22 @@ class GuidedPlan:
             for reference in (*items, *self._references)
             if self._types.incompatibility(reference.schema, slot.wanted) is None
         )
-        members = (
-            self._with_references(member, items)
-            for member in _members_of(slot)
-            if len(slot.path) <= FIELD_DEPTH
-        )
-        return replace(
-            slot, references=tuple(islice(fitting, MAX_REFERENCES)), members=tuple(members)
-        )
+        references = tuple(islice(fitting, MAX_REFERENCES))
+        members: tuple[_Parameter, ...] = ()
+        if len(slot.path) <= FIELD_DEPTH and not self._is_given(slot, references):
+            members = tuple(self._with_references(part, items) for part in _members_of(slot))
+        return replace(slot, references=references, members=members)
+
+    def _is_given(self, slot: _Parameter, references: Sequence[str]) -> bool:
+        """Whether a parameter is a list that the goal's data or one of its tools gives: a small
+        model would invent records in its place.
+        """
+        if view_schema(scoped_schema(slot.wanted)).kind != "array":
+            return False
+        outputs = [signature.output_schema for signature in self._signatures.values()]
+        lists = [part for part in outputs if view_schema(scoped_schema(part)).kind == "array"]
+        fits = (self._types.incompatibility(part, slot.wanted) is None for part in lists)
+        return bool(references) or any(fits)
 
     def _asked(self, name: str) -> JsonSchema:
         """Return the schema of what a question is to answer, or of its words."""
