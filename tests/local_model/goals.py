@@ -150,6 +150,8 @@ class SmallGoal:
     text: str
     inputs: Mapping[str, Json]
     tools: tuple[Callable[..., object], ...]
+    right: Callable[[], object]
+    """What it should come to, from the files of the folder."""
 
 
 STORY = "Ada met Bob in Bern. Bob knew Cy. They walked on."
@@ -163,16 +165,44 @@ FILES = {
     "sensor.json": "[3.5, 7.25, 1.0]",
 }
 GOALS = {
-    "words": SmallGoal("Count the words of the file.", {"file": "notes.txt"}, (read_text, count_words)),
-    "stocks": SmallGoal("Say the mean price of the share.", {"file": "prices.csv"}, (read_prices, mean_price)),
-    "lore": SmallGoal("Find the names in the story.", {"file": "story.txt"}, (read_text, names_in)),
-    "knowledge": SmallGoal(
-        "Link the names of the story.", {"file": "story.txt"}, (read_text, names_in, link_names)
+    "words": SmallGoal(
+        "Count the words of the file.", {"file": "notes.txt"}, (read_text, count_words),
+        lambda: count_words(read_text("notes.txt")),
     ),
-    "web digest": SmallGoal("Shorten the page.", {"file": "story.txt"}, (read_text, shorten)),
-    "mail": SmallGoal("Say who wrote.", {"file": "mail.json"}, (read_mail, senders)),
-    "calendar": SmallGoal("Say which days are busy.", {"file": "calendar.json"}, (read_calendar, busy_days)),
-    "files": SmallGoal("Say how long each file is.", {"folder": "."}, (list_files, size_of)),
-    "shop": SmallGoal("Find the cheapest item.", {"file": "shop.json"}, (read_shop, cheapest)),
-    "sensors": SmallGoal("Say the highest value.", {"file": "sensor.json"}, (read_sensor, highest)),
+    "stocks": SmallGoal(
+        "Say the mean price of the share.", {"file": "prices.csv"}, (read_prices, mean_price),
+        lambda: mean_price(read_prices("prices.csv")),
+    ),
+    "lore": SmallGoal(
+        "Find the names in the story.", {"file": "story.txt"}, (read_text, names_in),
+        lambda: names_in(STORY),
+    ),
+    "knowledge": SmallGoal(
+        "Link the names of the story.", {"file": "story.txt"}, (read_text, names_in, link_names),
+        lambda: link_names(names_in(STORY)),
+    ),
+    "web digest": SmallGoal(
+        "Shorten the page.", {"file": "story.txt"}, (read_text, shorten),
+        lambda: shorten(STORY),
+    ),
+    "mail": SmallGoal(
+        "Say who wrote.", {"file": "mail.json"}, (read_mail, senders),
+        lambda: senders(read_mail("mail.json")),
+    ),
+    "calendar": SmallGoal(
+        "Say which days are busy.", {"file": "calendar.json"}, (read_calendar, busy_days),
+        lambda: busy_days(read_calendar("calendar.json")),
+    ),
+    "files": SmallGoal(
+        "Say how long each file is.", {"folder": "."}, (list_files, size_of),
+        lambda: [size_of(file) for file in list_files(".")],
+    ),
+    "shop": SmallGoal(
+        "Find the cheapest item.", {"file": "shop.json"}, (read_shop, cheapest),
+        lambda: cheapest(read_shop("shop.json")),
+    ),
+    "sensors": SmallGoal(
+        "Say the highest value.", {"file": "sensor.json"}, (read_sensor, highest),
+        lambda: highest(read_sensor("sensor.json")),
+    ),
 }  # fmt: skip
