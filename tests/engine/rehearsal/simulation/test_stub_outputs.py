@@ -62,6 +62,26 @@ def test_several_outputs_of_a_tool_that_returns_lists_are_tried_each(
     assert (found["step"], found["outputs"]) == ("last", {"orders": []})
 
 
+DISPATCH = """\
+steps:
+  - id: acts
+    dispatch: [{tool: note, params: {text: a}}, {tool: rate, params: {}}, {tool: note, params: {text: b}}]
+    tools: [note, rate]
+gates: [{id: told, on: acts, check: "output.tool == 'rate' ? output.output == 2.5 : output.output == 'said'"}]
+"""
+
+
+def test_a_dispatched_call_gets_the_fixture_of_the_tool_that_it_chooses(
+    simulation: SimulatedProject,
+) -> None:
+    simulation.plan(DISPATCH)
+
+    report = simulation.simulate("--fixtures", give(simulation, "note: said\nrate: 2.5\n"))
+
+    assert report["fixtures"] == ["acts"]
+    assert (report["faults"], report["always_passed"]) == (0, ["told"])
+
+
 def test_a_steps_own_fixture_goes_before_its_tools(simulation: SimulatedProject) -> None:
     simulation.plan(PLAN)
     given = give(

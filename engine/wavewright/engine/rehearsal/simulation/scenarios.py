@@ -56,14 +56,14 @@ from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.checker import errors_in
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.plan import DISPATCHED_CALL, Plan, Step, dispatched_tools
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.estimates import known_items
 from wavewright.planner.plans.expressions import evaluate
 from wavewright.planner.plans.uses import asks_each_item, condition_reads
 from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import Json, JsonObject, RunId, StepId, as_list
+from wavewright.planner.types import Json, JsonObject, RunId, StepId, as_list, as_object
 from wavewright.reviewer.gates.verifier import make_verifier
 from wavewright.reviewer.review.results import plan_scope
 from wavewright.tools.functions.errors import ToolError
@@ -119,6 +119,10 @@ class Scenario(Runtime):
             or self.recovery_outputs.get(StepId(again["first"]) if again else call.step)
             or self.by_tool[call.tool]
         )
+        if dispatched_tools(call.tool):
+            # What a call answers is of the tool that it chooses, where there is such an output.
+            chosen = as_object(call.params[DISPATCHED_CALL])["tool"]
+            outputs = tuple(out for out in outputs if as_object(out)["tool"] == chosen) or outputs
         return outputs[(call.index or 0) % len(outputs)]
 
     def routed(self, tool: Tool, goal: Goal) -> Tool:

@@ -36,7 +36,7 @@ from wavewright.engine.rehearsal.simulation.values import (
 )
 from wavewright.planner.checks.types import PlanTypes
 from wavewright.planner.diagnostics.diagnostic import suggest_name
-from wavewright.planner.language.plan import Step
+from wavewright.planner.language.plan import Step, dispatched_tools, step_tools
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import value_reads
@@ -58,33 +58,46 @@ def read_fixtures(file: Path, simulated: SimulatedPlan) -> dict[StepId, StubOutp
         fault = _fault(document, "", "a fixture file maps steps or tools to outputs", hint)
         raise DocumentError(document.source, (fault,))
     tool_of: dict[str, str] = {step.id: step.tool for step in simulated.plan.steps}
+    called = [tool for step in simulated.plan.steps for tool in (step.tool, *step_tools(step))]
+    signatures = simulated.signatures
+    for tool in simulated.tools.values():
+        signatures |= {name: part.signature for name, part in tool.parts.items()}
     faults: list[DocumentFault] = []
     found: dict[str, StubOutputs] = {}
     for name, written in document.value.items():
         pointer = pointer_token(name)
-        if name not in tool_of and name not in tool_of.values():
-            similar = suggest_name(
-                name, [*tool_of, *tool_of.values()], what="steps and tools of the plan"
-            )
+        if name not in tool_of and name not in called:
+            similar = suggest_name(name, [*tool_of, *called], what="steps and tools of the plan")
             faults.append(
                 _fault(document, pointer, f"there is no step and no tool {name!r}", similar)
             )
             continue
-        tool = simulated.tools[tool_of.get(name, name)].signature
-        outputs = _outputs(written, tool, pointer)
+        signature = signatures[tool_of.get(name, name)]
+        outputs = _outputs(written, signature, pointer)
         if not outputs:
             faults.append(
                 _fault(document, pointer, f"{name!r} is given no output", "give one at least")
             )
-        faults += _schema_faults(document, tool, outputs)
+        faults += _schema_faults(document, signature, outputs)
         found[name] = tuple(outputs.values())
     if faults:
         raise DocumentError(document.source, tuple(faults))
-    return {
-        StepId(step): found[step] if step in found else found[tool]
-        for step, tool in tool_of.items()
-        if step in found or tool in found
-    }
+    by_step = {step.id: _fixture_of(step, found) for step in simulated.plan.steps}
+    return {step: outputs for step, outputs in by_step.items() if outputs}
+
+
+def _fixture_of(step: Step, found: Mapping[str, StubOutputs]) -> StubOutputs:
+    """Return the outputs that a file gives for a step: its own, or those of the tools that it
+    calls.
+    """
+    own = found.get(step.id) or found.get(step.tool)
+    if own:
+        return own
+    return tuple(
+        {"tool": tool, "output": output}
+        for tool in dispatched_tools(step.tool)
+        for output in found.get(tool, ())
+    )
 
 
 def _outputs(written: Json, tool: ToolSignature, pointer: str) -> dict[str, Json]:
