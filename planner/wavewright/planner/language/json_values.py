@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from wavewright.planner.types import Json
 
@@ -24,6 +24,28 @@ class JsonChange(NamedTuple):
         """The path as people write it: `params.limits[2]`."""
         text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.path)
         return text.removeprefix(".")
+
+    def describe(self, shown: Callable[[Json], str] | None = None) -> str:
+        """Return the change in a few words, such as `params.top 5 → 6`, `params.force added: true`
+        or `params.days gone: 3`; `shown` writes the values, as short JSON where it is absent.
+        """
+        shown = shown or short_json
+        match self.kind:
+            case "added":
+                return f"{self.dotted_path} added: {shown(self.new)}"
+            case "removed":
+                return f"{self.dotted_path} gone: {shown(self.old)}"
+            case "changed":
+                return f"{self.dotted_path} {shown(self.old)} → {shown(self.new)}"
+
+
+def short_json(value: Json) -> str:
+    """Return a value as JSON, cut to fit in a sentence."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHORT_LENGTH else f"{text[: _SHORT_LENGTH - 1]}…"
+
+
+_SHORT_LENGTH: Final = 80
 
 
 def json_changes(

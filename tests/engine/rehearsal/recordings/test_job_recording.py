@@ -242,5 +242,5 @@ def test_a_call_that_was_never_recorded_is_told_with_the_nearest_one(
     assert replayed.package.status != "achieved"
     assert str(replayed.misses[0]) == (
         'quotes[1] calls \'fetch\' with {"code": "SKY"}, which was never recorded\n'
-        '  nearest: the call of quotes[1]; code was "SKS" and is "SKY"'
+        '  nearest: the call of quotes[1]; code "SKS" → "SKY"'
     )

@@ -198,7 +198,7 @@ def test_a_call_that_was_never_recorded_fails_the_test_with_the_nearest(
 
     assert "sheet.json lacks calls of this run" in told
     assert 'quotes[1] calls \'fetch\' with {"code": "SKS"}, which was never recorded' in told
-    assert 'nearest: the call of quotes[1]; code was "SKY" and is "SKS"' in told
+    assert 'nearest: the call of quotes[1]; code "SKY" → "SKS"' in told
     assert "`pytest --wavewright-record`" in told
     assert take_calls(quotes_suite.folder).total() == 0
 

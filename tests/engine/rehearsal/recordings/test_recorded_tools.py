@@ -26,28 +26,26 @@ def call(
 @pytest.mark.parametrize(
     ("recorded", "wanted", "differences"),
     [
-        pytest.param(call(code="A"), call(code="B"), ('code was "A" and is "B"',), id="changed"),
-        pytest.param(call(code="A"), call(code="A", force=True), ("force is new: true",), id="new"),
-        pytest.param(
-            call(code="A", days=3), call(code="A"), ("days was 3 and is gone",), id="gone"
-        ),
+        pytest.param(call(code="A"), call(code="B"), ('code "A" → "B"',), id="changed"),
+        pytest.param(call(code="A"), call(code="A", force=True), ("force added: true",), id="new"),
+        pytest.param(call(code="A", days=3), call(code="A"), ("days gone: 3",), id="gone"),
         pytest.param(
             call(of={"codes": ["A", "B"]}),
             call(of={"codes": ["A", "C"]}),
-            ('of.codes[1] was "B" and is "C"',),
+            ('of.codes[1] "B" → "C"',),
             id="deep",
         ),
         pytest.param(
             call(codes=["A"]),
             call(codes=["A", "B"]),
-            ('codes was ["A"] and is ["A", "B"]',),
+            ('codes ["A"] → ["A", "B"]',),
             id="another length",
         ),
-        pytest.param(call(days=1), call(days=True), ("days was 1 and is true",), id="another type"),
+        pytest.param(call(days=1), call(days=True), ("days 1 → true",), id="another type"),
         pytest.param(
             call(config={"at": "x"}),
             call(config={"at": "y"}),
-            ('config.at was "x" and is "y"',),
+            ('config.at "x" → "y"',),
             id="configuration",
         ),
         pytest.param(

@@ -276,7 +276,7 @@ def test_a_call_that_was_never_recorded_is_a_miss_with_the_nearest_one(
         ("quotes", 0, "quotes[0]"),
         ("quotes", 1, "quotes[1]"),
     ]
-    assert found["misses"][0]["differences"] == ["force is new: true"]
+    assert found["misses"][0]["differences"] == ["force added: true"]
     assert found["live"] == []
     assert take_calls(model_run).total() == 0
 

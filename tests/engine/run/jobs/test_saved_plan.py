@@ -155,7 +155,7 @@ def test_a_changed_parameter_is_named(wavewright: CommandLine, project: Path, sa
 
     assert answer.code == 1
     assert "rank_words: " in answer.err
-    assert "input_schema /properties/least added" in answer.err
+    assert "input_schema.properties.least added: " in answer.err
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from wavewright.planner.language.json_values import JsonChange, json_changes
+from wavewright.planner.language.json_values import json_changes
 from wavewright.planner.types import Json, JsonObject
+from wavewright.reviewer.values import shorten
 
 _MAX_CHANGES = 12
 _VALUE_WIDTH = 60
@@ -25,7 +26,7 @@ def describe_changes(old: JsonObject, new: JsonObject) -> list[str]:
     changes = list(json_changes(_named(old), _named(new), within_lists=True))
     # By names alone, entries in another order are the same.
     changes = changes or list(json_changes(old, new, within_lists=True))
-    lines = [_line(change) for change in changes[:_MAX_CHANGES]]
+    lines = [change.describe(_bare) for change in changes[:_MAX_CHANGES]]
     if len(changes) > _MAX_CHANGES:
         lines.append(f"and {len(changes) - _MAX_CHANGES} more")
     return lines
@@ -55,20 +56,9 @@ def _name_of(entry: Json) -> str:
     return " ".join(str(entry[name]) for name in _NAMING_FIELDS if entry.get(name) is not None)
 
 
-def _line(change: JsonChange) -> str:
-    match change.kind:
-        case "added":
-            return f"{change.dotted_path} added: {_short(change.new)}"
-        case "removed":
-            return f"{change.dotted_path} gone: {_short(change.old)}"
-        case "changed":
-            return f"{change.dotted_path} {_short(change.old)} → {_short(change.new)}"
-
-
-def _short(value: Json) -> str:
-    """Return a value in a few characters."""
+def _bare(value: Json) -> str:
+    """Return a value in a few characters, texts as they are."""
     if value is None:
         return "nothing"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    text = " ".join(text.split())
-    return text if len(text) <= _VALUE_WIDTH else text[: _VALUE_WIDTH - 1] + "…"
+    return shorten(text, _VALUE_WIDTH)

@@ -1,5 +1,4 @@
-"""Test doubles: a scripted user, and a recorder of tool calls, which the test's stubs or the tools
-answer.
+"""Test doubles: a recorder of tool calls, which the test's stubs or the tools answer.
 
 A *stub* is a value or a function that answers in the place of a tool; its signature stays, so that
 a stub's answer is checked as the tool's would be. A tool that writes or sends is never called from
@@ -9,7 +8,7 @@ a test that does not say so.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, cast
@@ -23,37 +22,7 @@ from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.tool import Runtime, Tool, ToolCall
 
 if TYPE_CHECKING:
-    from wavewright.engine.run.ports import ApprovalRequest
     from wavewright.planner.language.goals import Goal
-    from wavewright.planner.planning.records import UserQuestion
-
-
-class ScriptedUser:
-    """Answers for the user, and keeps what it was asked."""
-
-    def __init__(
-        self, *, approves: bool, answers: Sequence[str], stubbed: Collection[str] = ()
-    ) -> None:
-        """Say yes or no to every approval, and give the answers in their order; none where they
-        have run out.
-
-        What a step asks whose name is `stubbed` takes none of them.
-        """
-        self.approvals: list[ApprovalRequest] = []
-        self._approves = approves
-        self._answers = [*answers]
-        self._stubbed = stubbed
-
-    async def approve(self, request: ApprovalRequest) -> bool:
-        """Give the answer that was given beforehand."""
-        self.approvals.append(request)
-        return self._approves
-
-    async def ask(self, question: UserQuestion) -> str | None:
-        """Give the next answer."""
-        if question.step in self._stubbed:
-            return ""  # the step's output is the stub's, whatever a person says
-        return self._answers.pop(0) if self._answers else None
 
 
 Stub: TypeAlias = object

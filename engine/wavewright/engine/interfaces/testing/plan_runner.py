@@ -22,7 +22,7 @@ import pytest
 
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan
-from wavewright.engine.interfaces.testing.doubles import Call, CallRecorder, ScriptedUser, Stub
+from wavewright.engine.interfaces.testing.doubles import Call, CallRecorder, Stub
 from wavewright.engine.interfaces.testing.model_requests import LIVE_MARKER, model_requests
 from wavewright.engine.interfaces.testing.project import (
     Loadable,
@@ -32,6 +32,7 @@ from wavewright.engine.interfaces.testing.project import (
     unknown_name,
 )
 from wavewright.engine.interfaces.testing.run_view import RunView
+from wavewright.engine.rehearsal.answers import ScriptedUser
 from wavewright.engine.rehearsal.recordings.job_recording import (
     JobRecording,
     Recording,

@@ -8,13 +8,12 @@ same tool and what differs. With `calls_live`, a miss is called for real where i
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from wavewright.config.redaction import Redactor
+from wavewright.engine.rehearsal.answers import AnswerSource
 from wavewright.engine.rehearsal.recordings.recorded_calls import EmittedEvent, RecordedCall
 from wavewright.executor.events.types import (
     LoopToolCalled,
@@ -27,16 +26,15 @@ from wavewright.executor.run.failures import RecordedFailure
 from wavewright.executor.store.journal import MemoryJournal, StoredOutput
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.language.json_values import json_changes
+from wavewright.planner.language.json_values import json_changes, short_json
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.tools.functions.injected import TextChunk
-from wavewright.tools.functions.tool import Emission, Runtime, Tool, ToolCall
+from wavewright.tools.functions.tool import Emission, Tool, ToolCall
 
 _MAX_COMPARED = 50
 """Calls that are compared, those of the same step and item first."""
 _MAX_DIFFERENCES = 6
-_WIDTH = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,32 +128,18 @@ def describe_call_miss(
 def _all_differences(recorded: RecordedCall, asked: RecordedCall) -> Iterator[str]:
     if recorded.status == "cancelled":
         yield "the recorded run was cut off before it ended"
-    yield from _differences(recorded.params, asked.params)
-    yield from _differences(recorded.config, asked.config, "config")
-
-
-def _differences(old: Json, new: Json, *above: str) -> Iterator[str]:
-    for change in json_changes(old, new, above, within_lists=True):
-        match change.kind:
-            case "removed":
-                yield f"{change.dotted_path} was {short_json(change.old)} and is gone"
-            case "added":
-                yield f"{change.dotted_path} is new: {short_json(change.new)}"
-            case "changed":
-                yield f"{change.dotted_path} was {short_json(change.old)} and is {short_json(change.new)}"
-
-
-def short_json(value: Json) -> str:
-    """Return a value as JSON, cut to fit in a sentence."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
+    changes = (
+        *json_changes(recorded.params, asked.params, within_lists=True),
+        *json_changes(recorded.config, asked.config, ("config",), within_lists=True),
+    )
+    yield from (change.describe() for change in changes)
 
 
 _STATUSES_WITHOUT_ANSWER = frozenset({"cancelled"})
 
 
 @dataclass(slots=True)
-class RecordedTools(Runtime):
+class RecordedTools(AnswerSource):
     """Answers calls with what was recorded."""
 
     calls: Sequence[RecordedCall]
@@ -177,10 +161,6 @@ class RecordedTools(Runtime):
                 self._by_question.setdefault(
                     _call_key(call.tool, call.params, call.config), []
                 ).append(call)
-
-    def routed(self, tool: Tool, goal: Goal) -> Tool:
-        """Return the signature of a tool with recorded answers behind it."""
-        return Tool(tool.signature, partial(self.call, tool, goal), parts=tool.parts)
 
     async def call(self, tool: Tool, goal: Goal, call: ToolCall) -> Json:
         """Return the recorded output of a call.

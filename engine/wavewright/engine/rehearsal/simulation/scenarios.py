@@ -23,10 +23,10 @@ import re
 import selectors
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
 
 from wavewright.config.settings import Settings
+from wavewright.engine.rehearsal.answers import AnswerSource, ScriptedUser
 from wavewright.engine.rehearsal.simulation.plan_reads import (
     Sources,
     embedded_expressions,
@@ -67,7 +67,7 @@ from wavewright.planner.types import Json, JsonObject, RunId, StepId, as_list, a
 from wavewright.reviewer.gates.verifier import make_verifier
 from wavewright.reviewer.review.results import plan_scope
 from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.tool import Runtime, Tool, ToolCall
+from wavewright.tools.functions.tool import Tool, ToolCall
 
 StubOutputs: TypeAlias = tuple[Json, ...]
 """Of one step: call after call of a `for_each` step takes the next, from the first again after the
@@ -82,7 +82,7 @@ _MAX_CAUSE_LENGTH = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario(Runtime):
+class Scenario(AnswerSource):
     """What the stubs answer."""
 
     outputs: Mapping[StepId, StubOutputs]
@@ -124,10 +124,6 @@ class Scenario(Runtime):
             chosen = as_object(call.params[DISPATCHED_CALL])["tool"]
             outputs = tuple(out for out in outputs if as_object(out)["tool"] == chosen) or outputs
         return outputs[(call.index or 0) % len(outputs)]
-
-    def routed(self, tool: Tool, goal: Goal) -> Tool:
-        """Return a stub of a tool."""
-        return Tool(tool.signature, partial(self.call, tool, goal))
 
 
 class _SkippingSelector(selectors.DefaultSelector):
@@ -205,24 +201,13 @@ async def run_steps(simulated: SimulatedPlan, scenario: Scenario) -> RunState:
     )
 
 
-class _AutoApprover:
-    """Gives every approval, and keeps what it was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[ApprovalRequest] = []
-
-    async def approve(self, request: ApprovalRequest) -> bool:
-        self.asked.append(request)
-        return True
-
-
 async def run_pipeline(
     simulated: SimulatedPlan, scenario: Scenario
 ) -> tuple[RunContext, list[ApprovalRequest]] | None:
     """Return the run of a scenario and the approvals that it asked for; none where its plan is
     refused.
     """
-    journal, approver = MemoryJournal(), _AutoApprover()
+    journal, people = MemoryJournal(), ScriptedUser(approves=True, answers=())
     at = simulated.now.timestamp()
     goal = simulated.goal.model_dump(mode="json", by_alias=True)
     started = RunStarted(run=_RUN_ID, at=at, job=simulated.goal.job, goal=goal, now=at)
@@ -235,13 +220,13 @@ async def run_pipeline(
             ports = Ports(
                 attempt=Attempt(journal=journal),
                 means=Means(settings=simulated.settings, services=services, runtime=scenario),
-                people=People(approver=approver),
+                people=People(approver=people),
                 publish=withhold_package,
             )
             done = await run_job(RunRequest(run=_RUN_ID), ports)
     except PlanError:
         return None
-    return done.context, approver.asked
+    return done.context, people.approvals
 
 
 class FailureKey(NamedTuple):

@@ -23,7 +23,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json, content_hash, plan_hash
-from wavewright.planner.language.json_values import JsonChange, json_changes
+from wavewright.planner.language.json_values import json_changes
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
@@ -177,9 +177,9 @@ def _change(saved: ToolSignature, now: ToolSignature | None) -> str | None:
         return "no longer exists"
     before, after = _plain_object(saved), _plain_object(now)
     changes = [
-        f"{field} {difference}"
+        difference
         for field in before
-        for difference in _differences(before[field], after.get(field))
+        for difference in _differences(field, before[field], after.get(field))
     ]
     return "; ".join(changes) or None
 
@@ -187,23 +187,11 @@ def _change(saved: ToolSignature, now: ToolSignature | None) -> str | None:
 _MAX_DIFFERENCES = 3
 
 
-def _differences(before: Json, after: Json) -> list[str]:
-    """Return the first few differences between two values."""
-    changes = [_change_text(change) for change in json_changes(before, after)]
+def _differences(field: str, before: Json, after: Json) -> list[str]:
+    """Return the first few differences between two values of a field."""
+    changes = [change.describe() for change in json_changes(before, after, (field,))]
     more = len(changes) - _MAX_DIFFERENCES
     return [*changes[:_MAX_DIFFERENCES], *([f"and {more} more"] if more > 0 else [])]
-
-
-def _change_text(change: JsonChange) -> str:
-    place = "".join(f"/{key}" for key in change.path)
-    if change.kind != "changed":
-        return f"{place} {change.kind}"
-    return f"{place} {_shown(change.old)} → {_shown(change.new)}".lstrip()
-
-
-def _shown(value: Json) -> str:
-    text = canonical_json(value).decode("ascii")
-    return text if len(text) <= 40 else f"{text[:37]}…"
 
 
 def _plain_object(model: Goal | ToolSignature, *, exclude_defaults: bool = False) -> JsonObject:
