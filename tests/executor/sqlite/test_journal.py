@@ -219,6 +219,24 @@ async def test_an_output_is_found_among_thousands_of_events(tmp_path: Path) -> N
     assert absent is None
 
 
+@pytest.mark.anyio
+async def test_a_false_row_of_the_index_finds_no_output_of_another_call(tmp_path: Path) -> None:
+    path = tmp_path / "j.db"
+    async with SqliteJournal(path) as journal:
+        await journal.append(RUN, [step_finished(f"s{n}", key=f"k{n}", output=n) for n in range(3)])
+        with closing(sqlite3.connect(path)) as other:
+            other.executescript("""
+                INSERT INTO result SELECT 'k0', id FROM event WHERE key = 'k2';
+                INSERT INTO result SELECT key, id FROM event WHERE key IS NOT NULL;
+                INSERT INTO result SELECT 'absent', id FROM event WHERE key = 'k2';
+                UPDATE indexed SET upto = (SELECT max(id) FROM event)""")
+        own = await journal.find_output(StepKey("k0"))
+        absent = await journal.find_output(StepKey("absent"))
+
+    assert own is not None
+    assert (own.output, absent) == (0, None)
+
+
 @pytest.mark.parametrize(
     "statement",
     [

@@ -170,6 +170,17 @@ async def test_a_changed_row_of_the_run_is_found(stored: StoredRuns, change: str
     assert (await stored.verified()).breach == Breach("row", len(EVENTS) - 1)
 
 
+@pytest.mark.parametrize("kind", ["goal", "template", "tag", "gate", "model"])
+async def test_a_label_that_the_events_have_not_given_is_found(
+    stored: StoredRuns, kind: str
+) -> None:
+    added = "INSERT INTO run_label (kind, value, run) SELECT '{kind}', 'other', no FROM run WHERE run = '{run}'"
+    stored.change(added, kind=kind, run=RUN)
+
+    assert (await stored.verified()).breach == Breach("row", len(EVENTS) - 1)
+    assert (await stored.verified(OTHER)).verdict == "intact"
+
+
 async def test_an_event_that_is_missing_within_a_run_is_a_cut(stored: StoredRuns) -> None:
     stored.change("DELETE FROM event WHERE {of_run} AND seq = 2")
 

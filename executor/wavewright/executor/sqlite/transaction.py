@@ -149,7 +149,12 @@ _NEWEST: Final = """
     SELECT run.run, event.seq, event.kind, event.crc, CAST(event.body AS BLOB)
     FROM event JOIN run ON run.no = event.run
     WHERE event.id = (SELECT max(coalesce((SELECT max(id) FROM event WHERE id > $1 AND key = $2), 0),
-                                 coalesce((SELECT max(event) FROM result WHERE key = $2), 0)))"""
+                                 coalesce((SELECT max(named.id) FROM result JOIN event AS named
+                                           ON named.id = result.event
+                                           WHERE result.key = $2 AND named.key = $2), 0)))"""
+"""The index is no part of the chain that `verify` follows, so a row of it that leads to an event with
+another key finds nothing.
+"""
 
 
 class SqliteStatements(Statements):

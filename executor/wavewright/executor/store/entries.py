@@ -89,7 +89,7 @@ def append_entry(
             if isinstance(event, _RUN_EVENTS):
                 marks.append(event)
             if isinstance(event, _LABELLING):
-                labels |= dict.fromkeys(label for label in _labels(event) if label.value)
+                labels |= dict.fromkeys(event_labels(event))
             is_end = is_end and isinstance(event, _AFTER_END)
     except CodecError as error:
         raise EventUnwritable(
@@ -108,8 +108,12 @@ def goal_label(job: str, origin: str) -> RunLabel:
     return RunLabel("goal", f"{origin[-300:]}\n{job[:200]}")
 
 
-def _labels(event: RunStarted | PlanAccepted | ModelCalled) -> Iterator[RunLabel]:
-    """Yield what an event tells of its run."""
+def event_labels(event: Event) -> Iterator[RunLabel]:
+    """Yield what an event tells of its run, by which lists of runs are filtered."""
+    yield from (label for label in _labels(event) if label.value)
+
+
+def _labels(event: Event) -> Iterator[RunLabel]:
     match event:
         case ModelCalled():
             yield RunLabel("model", event.use.model)
@@ -125,6 +129,8 @@ def _labels(event: RunStarted | PlanAccepted | ModelCalled) -> Iterator[RunLabel
             for gate in gates if isinstance(gates, list) else ():
                 if isinstance(gate, dict):
                     yield RunLabel("gate", str(gate.get("id", "")))
+        case _:
+            pass
 
 
 def event_row(event: Event) -> EventRow:

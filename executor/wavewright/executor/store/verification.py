@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 from wavewright.executor.events.codec import CodecError, decode
 from wavewright.executor.events.json_values import storable_text
 from wavewright.executor.events.types import Event, RunStarted
-from wavewright.executor.store.entries import EventRow, event_row
+from wavewright.executor.store.entries import EventRow, event_labels, event_row
 from wavewright.executor.store.errors import RunNotFound
 from wavewright.executor.store.journal import (
     ENDED_STATUSES,
@@ -33,7 +33,8 @@ BreachKind: TypeAlias = Literal["text", "column", "row", "head", "missing", "tai
 
 - `text`: an event's hash does not follow from the one before, its kind and its text;
 - `column`: a column of an event says something else than its text;
-- `row`: the run's row says something else than its events;
+- `row`: the run's row, or a label by which lists of runs are filtered, says something else than its
+  events;
 - `head`: the events follow from each other, and lead to another head;
 - `missing`: an event within the run is missing;
 - `tail`: events at the end are missing;
@@ -114,7 +115,8 @@ async def verify_run(transaction: StoreTransaction, run: RunId) -> VerifiedRun:
     last = hashes[-1] if hashes else first_hash(run)
     if breach is None:
         breach = _compare_head(stored_head, len(hashes), last)
-    if breach is None and not _is_row_of(run, events, about):
+    labels = await transaction.fetch("SELECT kind, value FROM run_label WHERE run = $1", no)
+    if breach is None and not (_is_row_of(run, events, about) and _are_labels_of(events, labels)):
         breach = Breach("row", max(len(events) - 1, 0))
     return VerifiedRun(
         run, RunHead(len(hashes), last.hex()), tuple(link.hex() for link in hashes), breach
@@ -187,6 +189,21 @@ def _compare_head(stored: Row | None, events: int, last: bytes) -> Breach | None
     if count < events or bytes(link) != last:
         return Breach("head", max(events - 1, 0))
     return None
+
+
+_LABEL_KINDS: Final = frozenset({"goal", "template", "tag", "gate", "model"})
+"""Kinds of labels that follow from events; any process may leave one of another kind."""
+
+
+def _are_labels_of(events: Sequence[Event], labels: Sequence[Row]) -> bool:
+    """Whether a run has no label that its events have not given it."""
+    known = {
+        (label.kind, text)
+        for event in events
+        for label in event_labels(event)
+        for text in (label.value, storable_text(label.value))
+    }
+    return all(kind not in _LABEL_KINDS or (kind, value) in known for kind, value in labels)
 
 
 def _is_row_of(run: RunId, events: Sequence[Event], row: Row) -> bool:
