@@ -191,62 +191,64 @@ def render_summary(
 
 
 def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterator[str]:
-    review = package.review
+    yield from _head(package, width)
+    if result is None:
+        yield from _result(package, width)
+    else:
+        yield from ("", "Result", *map(_TerminalText, result))
+    yield ""
+    yield from _steps(package, width)
+    yield from _failures(package, width)
+    if package.review is not None:
+        yield from _review(package, package.review, width)
+    conflicts = (f"{conflict.subject}: {conflict.message}" for conflict in package.conflicts)
+    documents = (_document_line(document.title, document.tags) for document in package.documents)
+    sources = (_source_line(source.name, source.as_of) for source in package.sources)
+    yield from _section("Conflicts", conflicts, width)
+    yield from _section("Warnings", package.warnings, width)
+    yield from _section("Documents", documents, width)
+    yield from _section("Sources", sources, width)
+
+
+def _head(package: Package, width: int) -> Iterator[str]:
+    """Yield the verdict with its reason, which run it is, and what models cost."""
+    timings = package.timings
     yield f"{_VERDICTS[package.status]}  {shorten(package.job, 60)}"
     yield from _wrapped(_reason(package), width)
     yield ""
     yield (
-        f"run {package.run}   now {package.now}   took {duration_text(package.timings.seconds)}   "
-        f"plan {package.rung}, {counted(package.timings.waves, 'wave')}, "
-        f"{counted(package.timings.rounds, 'recovery round')}"
+        f"run {package.run}   now {package.now}   took {duration_text(timings.seconds)}   "
+        f"plan {package.rung}, {counted(timings.waves, 'wave')}, "
+        f"{counted(timings.rounds, 'recovery round')}"
     )
     if package.retry_of is not None:
         yield f"retry of run {package.retry_of}"
     yield from _patched_by(package)
-    costs = cost_lines(package.model_uses, package.orchestrator_tokens, package.worker_tokens)
-    for number, line in enumerate(costs):
-        yield f"{'models' if number == 0 else '':<8}{shorten(line, width - 8)}"
-    yield from (
-        _result(package, width) if result is None else ("", "Result", *map(_TerminalText, result))
-    )
+    title = "models"
+    for line in cost_lines(package.model_uses, package.orchestrator_tokens, package.worker_tokens):
+        yield f"{title:<8}{shorten(line, width - 8)}"
+        title = ""
+
+
+def _review(package: Package, review: ReviewResult, width: int) -> Iterator[str]:
+    """Yield the confidences with their reasons, and what the review found."""
     yield ""
-    yield from _steps(package, width)
-    yield from _failures(package, width)
-    if review:
-        yield ""
-        yield "Confidence"
-        for confidence in review.confidences:
-            raw = f"   raw {confidence.raw:.2f}" if confidence.raw > confidence.capped else ""
-            yield f"  {shorten(confidence.field, 30):<30} {confidence.capped:.2f}{raw}"
-            for why in (*confidence.why, *confidence.lowered_by):
-                yield from _wrapped(why, width, "      ")
-        if review.data is not None and review.data.capped != review.confidence:
-            yield f"  {'of the data alone':<30} {review.data.capped:.2f}"
-        written = filter(_is_worth_telling, review.provenance)
-        yield from _section("Written, not read", map(provenance_text, written), width)
-        yield from _section("Rounds", map(_round_line, package.rounds), width)
-        if review.opinion is not None:
-            yield from _section("How the review was read", review.opinion.notes, width)
-        yield from _section("Missing", review.missing_data, width)
-        yield from _section(
-            "What would fix it",
-            dict.fromkeys(action.hint for action in review.recovery_actions),
-            width,
-        )
-    yield from _section(
-        "Conflicts",
-        (f"{conflict.subject}: {conflict.message}" for conflict in package.conflicts),
-        width,
-    )
-    yield from _section("Warnings", package.warnings, width)
-    yield from _section(
-        "Documents",
-        (_document_line(document.title, document.tags) for document in package.documents),
-        width,
-    )
-    yield from _section(
-        "Sources", (_source_line(source.name, source.as_of) for source in package.sources), width
-    )
+    yield "Confidence"
+    for confidence in review.confidences:
+        raw = f"   raw {confidence.raw:.2f}" if confidence.raw > confidence.capped else ""
+        yield f"  {shorten(confidence.field, 30):<30} {confidence.capped:.2f}{raw}"
+        for why in (*confidence.why, *confidence.lowered_by):
+            yield from _wrapped(why, width, "      ")
+    if review.data is not None and review.data.capped != review.confidence:
+        yield f"  {'of the data alone':<30} {review.data.capped:.2f}"
+    written = filter(_is_worth_telling, review.provenance)
+    yield from _section("Written, not read", map(provenance_text, written), width)
+    yield from _section("Rounds", map(_round_line, package.rounds), width)
+    if review.opinion is not None:
+        yield from _section("How the review was read", review.opinion.notes, width)
+    yield from _section("Missing", review.missing_data, width)
+    hints = dict.fromkeys(action.hint for action in review.recovery_actions)
+    yield from _section("What would fix it", hints, width)
 
 
 def _is_worth_telling(provenance: FieldProvenance) -> bool:
