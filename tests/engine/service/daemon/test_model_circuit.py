@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from uuid import uuid4
 
+import anyio
 import pytest
 
 from tests.engine.service.daemon.conftest import InProcess
@@ -15,6 +16,8 @@ from wavewright.engine.rehearsal.fake_model.replies import ApiError, denied
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.service.daemon import budgets, model_circuit
 from wavewright.engine.service.messages.models import JobRequest
+from wavewright.planner.ports.model_port import ModelCall
+from wavewright.planner.types import RunId
 
 pytestmark = pytest.mark.anyio
 
@@ -118,3 +121,20 @@ async def test_jobs_wait_while_no_connection_to_the_model_holds_and_complete_aft
     assert modelled.calls() == {"say one": 1, "say two": 1}
     for one in (first, second):
         assert "JOB_FAILED" not in client.statuses(one)
+
+
+async def test_only_runs_of_the_model_that_is_away_wait_for_it() -> None:
+    stopped = list[RunId]()
+    circuit = model_circuit.ModelCircuitBreaker(lambda: 100.0, stopped.append)
+    asks = ModelCall(role="worker", name="w", instructions="", prompt="", run=RunId("asks"))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(circuit.failed, asks, "one", "it is overloaded", 3_000.0)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+
+    assert stopped == [RunId("asks")]
+    waiting = circuit.circuit_that_stopped({RunId("asks"), RunId("target")})
+    assert waiting is not None
+    assert waiting.until == 3_100.0
+    assert circuit.circuit_that_stopped({RunId("other")}) is None

@@ -11,7 +11,7 @@ run journals it, so it is used once, and an approval only for exactly what was a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -374,6 +374,7 @@ class JobRunner:
         answers = StoredAnswers(self.jobs, outbox, self.clock, job.run, asks_people)
         cycles = job_cycles(job, self.settings.daemon, self.clock, cancellation, self.watch.log)
         own = job_name(job)
+        runs = {job.run}  # and those of its targets
 
         @contextmanager
         def watching(name: str) -> Generator[Callable[[Event | PhaseEvent], None]]:
@@ -396,6 +397,7 @@ class JobRunner:
         ):
 
             def people_for_run(run: RunId) -> tuple[StoredAnswers, StoredAnswers]:
+                runs.add(run)
                 stop_with_job(run)
                 if cycles is not None and self.budget_store is not None:
                     self.budget_store.count_for_cycle(run, cycles)
@@ -438,13 +440,15 @@ class JobRunner:
                 self.watch.log.write("error", "error", job_id=job.job, error=fault, message=reason)
                 return await self._fail(job, outbox, reason)
             except Exception as fault:  # noqa: BLE001 - an error of one job must not end the others
-                return self._retry(job, fault, cancellation)
+                retry = self._retry(job, fault)
+                # A stop may be the cause, so that the attempt does not count as failed.
+                return self._stopped(job, runs) if cancellation.is_cancelled else retry
             finally:
                 if cycles is not None and self.budget_store is not None:
                     self.budget_store.end_attempt(cycles)
         if cycles is not None and cycles.resumes_at is not None and not outbox.open_decisions:
             return None if outbox.has_ended else self._next_cycle(job, cycles.resumes_at)
-        return await self._outcome(job, done.context, outbox, cancellation)
+        return await self._outcome(job, done.context, outbox, cancellation, runs)
 
     def _next_cycle(self, job: JobRow, starts_at: float) -> JobRelease:
         """Return the release of a standing job between two cycles."""
@@ -463,6 +467,7 @@ class JobRunner:
         context: RunContext,
         outbox: OutboxJournal,
         cancellation: CancellationToken,
+        runs: Collection[RunId],
     ) -> JobRelease | None:
         """Return the release of a job whose run has returned; None where the run's end has changed
         it.
@@ -470,7 +475,7 @@ class JobRunner:
         if outbox.has_ended:
             return None
         if cancellation.is_cancelled:
-            return self._stopped(job)
+            return self._stopped(job, runs)
         if outbox.open_decisions:
             await discard_stale_answers(self.jobs, outbox)
             question = outbox.open_decisions[0].question
@@ -520,9 +525,9 @@ class JobRunner:
         at = job.state_since
         return (self.reporter.status(job, "JOB_PAUSED", at, repr(at), reason=pause_text(pause)),)
 
-    def _stopped(self, job: JobRow) -> JobRelease:
+    def _stopped(self, job: JobRow, runs: Collection[RunId] = ()) -> JobRelease:
         """Return the release of a job that was stopped from outside, by a spent budget, or because
-        its model does not answer.
+        the model of one of its runs does not answer.
         """
         day_ends = self.daily_budget.paused_until
         if day_ends is not None:
@@ -531,7 +536,7 @@ class JobRunner:
             # a job while the day's budget is spent.
             change = JobChange(job.job, "queued", reason=pause_text(spent))
             return JobRelease(change, spent)
-        opened = self.model_circuit.open_circuit
+        opened = self.model_circuit.circuit_that_stopped(runs)
         if opened is not None:
             pause = PausedForModel(opened.reason)
             reason = pause_text(pause)
@@ -539,16 +544,13 @@ class JobRunner:
             return JobRelease(change, pause)
         return JobRelease(JobChange(job.job, "queued", reason="stopped"))
 
-    def _retry(
-        self, job: JobRow, fault: Exception, cancellation: CancellationToken | None = None
-    ) -> JobRelease:
-        """Return the release of a job whose attempt has failed; the next one begins after a wait."""
+    def _retry(self, job: JobRow, fault: Exception) -> JobRelease:
+        """Log that an attempt of a job has failed, and return the release of the job; the next one
+        begins after a wait.
+        """
         self.watch.log.write(
             "error", "error", job_id=job.job, error=fault, retry_count=job.failures + 1
         )
-        if cancellation is not None and cancellation.is_cancelled:
-            # The stop may be the cause, so the attempt does not count as failed.
-            return self._stopped(job)
         wait = min(FIRST_RETRY_SECONDS * 2**job.failures, MAX_RETRY_SECONDS)
         change = JobChange(
             job.job,

@@ -72,14 +72,17 @@ class ModelCircuitBreaker:
         self._stop = stop
         self._on_change = on_change
         self._open = dict[str, OpenCircuit]()
+        self._stopped = dict[RunId, str]()
+        """Runs that were stopped, each with its model, whose circuit is open."""
         self._changed = anyio.Event()
 
-    @property
-    def open_circuit(self) -> OpenCircuit | None:
-        """Of the circuits that are not closed, the one that is probed last; None where all are
-        closed.
+    def circuit_that_stopped(self, runs: Collection[RunId]) -> OpenCircuit | None:
+        """Return the circuit that has stopped one of these runs and is not closed yet; of several the
+        one that is probed last.
         """
-        return max(self._open.values(), key=lambda circuit: circuit.until, default=None)
+        models = {model for run, model in self._stopped.items() if run in runs}
+        circuits = [circuit for model, circuit in self._open.items() if model in models]
+        return max(circuits, key=lambda circuit: circuit.until, default=None)
 
     @property
     def is_available(self) -> bool:
@@ -94,7 +97,7 @@ class ModelCircuitBreaker:
     async def enter(self, call: ModelCall, model: str) -> None:
         """Return where the call may be made; else stop its run and wait to be cancelled."""
         if call.run is not None and model in self._open:
-            await self._stop_run(call.run)
+            await self._stop_run(call.run, model)
 
     async def failed(
         self, call: ModelCall, model: str, reason: str, retry_after: float | None
@@ -104,7 +107,7 @@ class ModelCircuitBreaker:
             return
         if model not in self._open:
             self._open_until(model, reason, FIRST_PAUSE, retry_after)
-        await self._stop_run(call.run)
+        await self._stop_run(call.run, model)
 
     async def run(self, models: ModelClient) -> None:
         """Probe the models whose circuits are open, each at its time, until this is cancelled."""
@@ -142,6 +145,7 @@ class ModelCircuitBreaker:
             self._open_until(model, opened.reason, min(2 * opened.pause, MAX_PAUSE), None)
             return
         del self._open[model]
+        self._stopped = {run: asked for run, asked in self._stopped.items() if asked != model}
         self._on_change(model, "closed", "", self._clock())
         self._notify_changed()
 
@@ -151,7 +155,8 @@ class ModelCircuitBreaker:
         self._on_change(model, "open", reason, opened.until)
         self._notify_changed()
 
-    async def _stop_run(self, run: RunId) -> None:
+    async def _stop_run(self, run: RunId, model: str) -> None:
+        self._stopped[run] = model
         self._stop(run)
         await anyio.sleep_forever()
 
