@@ -115,6 +115,17 @@ async def test_a_paused_schedule_stays_paused_over_a_restart(site: Site) -> None
     assert len(await site.jobs.list_jobs()) == 1
 
 
+async def test_who_resumes_what_is_not_paused_loses_nothing_that_was_missed(site: Site) -> None:
+    site.write("{every: 1h, missed: all}")
+    await site.daemon().tick()
+    site.now = START + 3 * 3600
+    await ScheduleStore(site.journal).resume(NAME, site.now)
+
+    await site.daemon().tick()
+
+    assert site.outcomes() == ["begun", "waiting", "waiting"]
+
+
 @pytest.mark.parametrize(
     ("overlap", "states", "then"),
     [

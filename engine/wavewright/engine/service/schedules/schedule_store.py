@@ -32,7 +32,8 @@ _PAUSE: Final = """
     ON CONFLICT (name) DO UPDATE SET seen = excluded.seen, paused_by = excluded.paused_by,
                                      paused_at = excluded.paused_at"""
 _RESUME: Final = """
-    UPDATE schedule SET seen = $2, paused_by = NULL, paused_at = NULL WHERE name = $1"""
+    UPDATE schedule SET seen = $2, paused_by = NULL, paused_at = NULL
+    WHERE name = $1 AND paused_by IS NOT NULL"""
 SEEN_SECONDS: Final = 30.0
 """How often it is written up to where a schedule is decided, while nothing comes of it."""
 _KEPT_INSTANTS: Final = 1_000
@@ -128,7 +129,9 @@ class ScheduleStore:
         )
 
     async def resume(self, name: str, now: float) -> None:
-        """Begin jobs by a schedule again; no instant of the pause counts as missed."""
+        """Begin jobs by a schedule again; no instant of the pause counts as missed. One that is not
+        paused stays as it is, with what it has missed while nothing served it.
+        """
         await self._journal.transact(
             lambda transaction: transaction.execute(_RESUME, name, now), order=SEPARATE
         )
