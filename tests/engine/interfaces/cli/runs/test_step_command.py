@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import CommandLine
+from wavewright.executor.store import run_queries
 from wavewright.reviewer.package.builder import read_package
 
 _TOOL = '''
@@ -116,6 +117,22 @@ def test_the_lines_of_a_log_are_those_that_are_asked_for(
     known = ("info    working for notes/planning.md", "error   KeyError: 'b'")
     assert logs.code == 0
     assert [text for text in known if any(text in line for line in lines)] == told
+
+
+def test_a_log_that_is_followed_ends_where_its_run_is_removed(
+    wavewright: CommandLine, raised: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert raised
+    wavewright("run", "plan.yaml")
+
+    async def removed(*_: object, **__: object) -> None:
+        """There is no such row any more."""
+
+    monkeypatch.setattr(run_queries, "find_row", removed)
+    logs = wavewright("logs", "--follow")
+
+    assert logs.code == 0
+    assert "working for notes/planning.md" in logs.out
 
 
 def test_a_log_is_lines_of_json_for_programs(wavewright: CommandLine, raised: str) -> None:

@@ -144,7 +144,9 @@ def _attempts(events: Sequence[Event]) -> list[AttemptLogged]:
 async def _follow_logs(
     settings: Settings, prefix: str | None, wanted: LogFilter, output_format: str
 ) -> int:
-    """Print the lines of a run, and those that come until nobody executes it any more."""
+    """Print the lines of a run, and those that come until nobody executes it any more; one that has
+    not begun is waited for.
+    """
     async with open_journal(require_journal(settings)) as journal:
         run = await find_named_run(journal, prefix)
         read, shown = 0, NOTHING_SHOWN
@@ -154,7 +156,8 @@ async def _follow_logs(
             read += len(events)
             lines, shown = log_lines(redacted_events(events), shown)
             _print_lines([line for line in lines if wanted.matches(line)], output_format)
-            if found is not None and found[0].status != "running":
+            was_removed = found is None and read > 0
+            if was_removed or (found is not None and found[0].status != "running"):
                 return exit_codes.OK
             await anyio.sleep(_PAUSE)
 
