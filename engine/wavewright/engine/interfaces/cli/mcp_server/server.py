@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hmac
 import socket
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -216,12 +216,8 @@ class EngineServer(MCPServer[_State]):
         Raises:
             ToolError: the call failed; its text names the place and the fix.
         """
-        try:
+        with _told_as(ToolError, UnexpectedToolError):
             return await super().call_tool(name, arguments, context)
-        except UnexpectedToolError as error:
-            if isinstance(error.__cause__, WavewrightError):
-                raise ToolError(without_secrets(error_text(error.__cause__))) from error.__cause__
-            raise
 
     async def read_resource(self, uri: Any, context: Context[_State, Any] | None = None) -> Any:
         """Read a resource.
@@ -229,14 +225,21 @@ class EngineServer(MCPServer[_State]):
         Raises:
             ResourceError: it cannot be read; the text names the place and the fix.
         """
-        try:
+        with _told_as(ResourceError, UnexpectedResourceError):
             return await super().read_resource(uri, context)
-        except UnexpectedResourceError as error:
-            if isinstance(error.__cause__, WavewrightError):
-                raise ResourceError(
-                    without_secrets(error_text(error.__cause__))
-                ) from error.__cause__
-            raise
+
+
+@contextlib.contextmanager
+def _told_as(told: type[Exception], unexpected: type[Exception]) -> Generator[None]:
+    """Return a context in which an error of wavewright reaches the client whole, and not as one that
+    the library did not expect.
+    """
+    try:
+        yield
+    except unexpected as error:
+        if isinstance(error.__cause__, WavewrightError):
+            raise told(without_secrets(error_text(error.__cause__))) from error.__cause__
+        raise
 
 
 def build_server(project: Project) -> EngineServer[Project]:
