@@ -20,11 +20,12 @@ import anyio
 from wavewright.config import exit_codes
 from wavewright.config.documents import Document, read_document_file
 from wavewright.config.settings import Settings
-from wavewright.config.sources import DocumentError, Source
+from wavewright.config.sources import Source
 from wavewright.engine.interfaces.cli.common.arguments import project_settings, warn_of_foreign_job
 from wavewright.engine.interfaces.cli.common.named_runs import load_run, not_begun
 from wavewright.engine.interfaces.cli.common.output import CommandError, write_file
 from wavewright.engine.interfaces.cli.common.terminal import may_ask
+from wavewright.engine.interfaces.cli.planning.plan_report import refuse_to_replace
 from wavewright.engine.rehearsal.dry_run.exports import (
     as_mermaid,
     dry_run_json,
@@ -106,7 +107,8 @@ def dry_run(options: DryRunOptions, *, output_format: str, output: Path | None) 
                 f"{name} needs --simulate", hint=f"add --simulate, or leave out {name}"
             )
     if options.out is not None:
-        _refuse_to_replace(options.out)
+        # It may be the plan itself.
+        refuse_to_replace(options.out, is_saved_plan, "saved plan")
     result = _dry_run_job(options)
     _print_or_write(_render_dry_run(result, output_format), output)
     if options.out is not None:
@@ -189,21 +191,6 @@ def _dry_run_of_begun_run(options: DryRunOptions, run: str, settings: Settings) 
 def _scheduled(order: ResolvedJob, options: DryRunOptions, settings: Settings) -> ResolvedJob:
     schedule = options.schedule or settings.schedule
     return order if schedule is None else order.with_schedule(schedule)
-
-
-def _refuse_to_replace(file: Path) -> None:
-    """Raise an error if the file exists and is no saved plan: it may be the plan itself."""
-    if not file.is_file() or file.stat().st_size == 0:
-        return
-    try:
-        is_saved = is_saved_plan(read_document_file(file))
-    except DocumentError:
-        is_saved = False
-    if not is_saved:
-        message = f"{str(file)!r} exists and is no saved plan"
-        raise CommandError(
-            message, hint="only a saved plan is replaced by one; name another file with --out"
-        )
 
 
 def _save_plan(result: _DryRunResult, file: Path, *, is_quiet: bool) -> None:

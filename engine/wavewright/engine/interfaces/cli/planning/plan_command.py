@@ -20,9 +20,7 @@ import anyio
 
 from wavewright.config import exit_codes
 from wavewright.config.atomic_files import write_atomically
-from wavewright.config.documents import read_document_file
 from wavewright.config.settings import Settings
-from wavewright.config.sources import DocumentError
 from wavewright.engine.interfaces.cli.common.arguments import (
     parse_instant,
     project_settings,
@@ -44,6 +42,7 @@ from wavewright.engine.interfaces.cli.common.terminal import (
 from wavewright.engine.interfaces.cli.planning.plan_report import (
     plan_as_json,
     plan_as_yaml,
+    refuse_to_replace,
     report_json,
     report_text,
     valid_plan,
@@ -66,6 +65,7 @@ from wavewright.engine.run.project.tools import tools_of_goal
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
+from wavewright.planner.types import as_object
 from wavewright.reviewer.package.call_reports import sum_costs
 from wavewright.tools.functions.tool import MODEL_HINT
 
@@ -149,19 +149,7 @@ def _refuse_unusable(file: Path) -> None:
     if file.suffix not in _SUFFIXES:
         msg = f"--out {str(file)!r} is neither YAML nor JSON"
         raise CommandError(msg, hint=f"name a file that ends in {', '.join(_SUFFIXES)}")
-    if file.exists() and not _is_plan(file):
-        msg = f"{str(file)!r} exists and holds no plan"
-        raise CommandError(
-            msg, hint="only a plan is replaced by a plan; name another file with --out"
-        )
-
-
-def _is_plan(file: Path) -> bool:
-    try:
-        document = read_document_file(file)
-    except DocumentError:
-        return False
-    return isinstance(document.value, dict) and "steps" in document.value
+    refuse_to_replace(file, lambda document: "steps" in as_object(document.value), "plan")
 
 
 class PlanProgress:

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
 
-from wavewright.config.sources import Source
+from wavewright.config.documents import Document, read_document_file
+from wavewright.config.sources import DocumentError, Source
+from wavewright.engine.interfaces.cli.common.output import CommandError
 from wavewright.engine.interfaces.cli.common.run_text import (
     cost_words,
     models_of,
@@ -96,6 +100,27 @@ def _dumper() -> type[SafeDumper]:
 
     PlanDumper.add_representer(str, text_node)
     return PlanDumper
+
+
+def refuse_to_replace(file: Path, is_same: Callable[[Document], bool], what: str) -> None:
+    """Raise an error where a file holds anything else than what is to be written there; an empty one
+    holds nothing.
+
+    Args:
+        file: The file, which need not exist.
+        is_same: Whether a document is such as will be written.
+        what: What that is called.
+
+    Raises:
+        CommandError: it holds something else.
+    """
+    if not file.exists() or (file.is_file() and file.stat().st_size == 0):
+        return
+    with suppress(DocumentError):
+        if is_same(read_document_file(file)):
+            return
+    hint = f"only a {what} is replaced by a {what}; name another file with --out"
+    raise CommandError(f"{str(file)!r} exists and is no {what}", hint=hint)
 
 
 _RUNGS_OF_ANSWERS = ("llm", "repaired")
