@@ -83,12 +83,30 @@ _UNREADABLE_IN_A_PATCH = DrawnCase(
 the output, and calls nothing.
 """
 
+_ANOTHER_CALL_SINCE = DrawnCase(
+    ModelPlan(
+        (
+            ModelStep("a", "post", items=(1,), optional=True, min_ok=0),
+            ModelStep("b", "post", "a"),
+        )
+    ),
+    (),
+    (
+        DrawnPart(version=2),
+        DrawnPart(version=1, unreadable=frozenset(["post"])),
+        DrawnPart(kind="retry", version=2),
+    ),
+    schedule="dataflow",
+)
+"""A step has made another call since one that succeeded: a retry repeats neither."""
+
 
 @settings(max_examples=volume(140, 14_000), deadline=None, suppress_health_check=_SLOW)
 @given(case=cases())
 @example(case=_STOPPED_IN_A_PATCH)
 @example(case=_SKIPPED_AT_ITS_END)
 @example(case=_UNREADABLE_IN_A_PATCH)
+@example(case=_ANOTHER_CALL_SINCE)
 def test_the_engine_does_what_the_model_allows_in_memory(case: DrawnCase) -> None:
     anyio.run(hold_against_model, case)
 

@@ -280,9 +280,11 @@ class _Outlook:
 
 
 def _endings_of(state: RunState, step: StepId) -> list[StepFinished]:
-    """Return how a step ended, and how it had before that was undone."""
-    undone = [ended for (name, _), ended in state.undone.items() if name == step]
+    """Return how a step ended, and where nothing was called for that, how it had before."""
     now = [state.steps[step]] if step in state.steps else []
+    if any(ended.status in SUCCESSES or ended.attempts for ended in now):
+        return now
+    undone = [ended for (name, _), ended in state.undone.items() if name == step]
     return now + [ended for ended in undone if isinstance(ended, StepFinished)]
 
 

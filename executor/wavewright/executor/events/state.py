@@ -104,8 +104,8 @@ class RunState:
     under_way: Map[StepId, StepStarted] = _NONE_UNDER_WAY
     """Steps that run: they have started in this attempt and have not ended."""
     undone: Map[tuple[StepId, StepKey], StepFinished | ItemFinished] = _NOTHING_UNDONE
-    """Calls that ended, and whose step or item has another ending since, for which nothing was
-    called: it was blocked, or other code could not read the output.
+    """Calls that ended, and whose step or item has another ending since: it made another call, was
+    blocked, or other code could not read the output.
     """
     finished: RunFinished | None = None
     """How the run ended; None again after any event of a resumed run."""
@@ -413,13 +413,18 @@ def _with_undone(
     before: StepFinished | ItemFinished | None,
     ending: StepFinished | ItemFinished,
 ) -> Map[tuple[StepId, StepKey], StepFinished | ItemFinished]:
-    """Add the ending before, where it is that of a call and nothing was called for this one."""
-    if before is None or before.key is None or ending.status in SUCCESSES or ending.attempts:
+    """Add the ending before, where it is that of a call, and this one is not of the same call made
+    again.
+    """
+    if before is None or before.key is None or not _is_of_call(before):
         return undone
-    was_called = before.status in SUCCESSES or before.attempts > 0
-    if not was_called:
+    if ending.key == before.key and _is_of_call(ending):
         return undone
     return undone.set((before.step, before.key), before)
+
+
+def _is_of_call(ending: StepFinished | ItemFinished) -> bool:
+    return ending.status in SUCCESSES or ending.attempts > 0
 
 
 def _with_fault(state: RunState, event: AttemptLogged) -> RunState:

@@ -377,8 +377,8 @@ class CallRunner:
             # It was blocked since, and is not any more.
             outcome.endings.append(replace(ending, at=self._clock.wall()))
         elif call.fan_out is not None and call.item is not None:
-            if ending.index != call.item:
-                # The same call at another place of the list.
+            if ending.index != call.item or not self._rules.is_recorded(ending):
+                # The same call at another place of the list, or before another one there.
                 ending = replace(ending, at=self._clock.wall(), index=call.item)
                 outcome.endings.append(ending)
             self._finish_item(call.fan_out, ending, outcome)

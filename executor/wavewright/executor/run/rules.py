@@ -494,9 +494,12 @@ class CallRules:
         evaluated = {record.gate for record in ending.gates}
         return not self._gates.get(ending.step, frozenset()) <= evaluated
 
-    def is_recorded(self, ending: StepFinished) -> bool:
-        """Whether an ending is the one that its step has, and not one that was undone since."""
-        return self._prior.steps.get(ending.step) is ending
+    def is_recorded(self, ending: FinishedCall) -> bool:
+        """Whether an ending is the one that its step or item has, and not one that was undone since."""
+        if isinstance(ending, StepFinished):
+            return self._prior.steps.get(ending.step) is ending
+        items = self._prior.items.get(ending.step)
+        return items is not None and items.get(ending.index) is ending
 
     def has_ended_before(self, step: StepId) -> bool:
         """Whether a step has an ending that stands from an earlier part of this run."""
@@ -556,7 +559,7 @@ class PastEndings:
             return self._state.undone.get((step, key))
         items = self._state.items.get(step)
         if not items:
-            return None
+            return self._state.undone.get((step, key))
         at_place = items.get(call.item)
         is_here = step == call.step.id and self.is_kept_item(call)
         if at_place is not None and (is_here or at_place.key == key):
@@ -564,7 +567,7 @@ class PastEndings:
         # The list was in another order when that run was made.
         if step not in self._items:
             self._items[step] = {item.key: item for item in items.values() if item.key is not None}
-        return self._items[step].get(key)
+        return self._items[step].get(key) or self._state.undone.get((step, key))
 
     def is_kept_item(self, call: ScheduledCall) -> bool:
         """Whether a patch took an item over from the step before, whose parameters it was called
