@@ -175,6 +175,12 @@ def test_a_call_that_the_condition_leaves_out_need_not_be_one() -> None:
             "argument 'n' of step 's': for item 1, it is '2', but must be an integer",
         ),
         (
+            "30.2.2026",
+            {"tool": "book", "params": {"day": "${inputs.items}", "room": "a"}},
+            "argument 'day' of step 's': it is '30.2.2026', but must be a date",
+        ),
+        ("2026-02-28", {"tool": "book", "params": {"day": "${inputs.items}", "room": "a"}}, None),
+        (
             [1, "2"],
             {
                 "tool": "count",
@@ -186,7 +192,7 @@ def test_a_call_that_the_condition_leaves_out_need_not_be_one() -> None:
         ),
     ],
 )
-def test_an_item_of_the_inputs_that_does_not_fit_is_named(
+def test_an_input_that_does_not_fit_is_told_with_the_item_that_it_is_of(
     items: Json, step: JsonObject, warning: str | None
 ) -> None:
     plan: JsonObject = {

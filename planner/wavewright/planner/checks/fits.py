@@ -33,7 +33,13 @@ from wavewright.planner.checks.nulls import (
 from wavewright.planner.checks.types import Fit, fit_of
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.plan import Step
-from wavewright.planner.plans.estimates import MAX_ITEMS_INSPECTED, items_to_run, known_items
+from wavewright.planner.plans.estimates import (
+    INPUT_ROOTS,
+    MAX_ITEMS_INSPECTED,
+    items_to_run,
+    known_items,
+    value_if_known,
+)
 from wavewright.planner.plans.uses import (
     ExpressionRole,
     ExpressionText,
@@ -43,7 +49,7 @@ from wavewright.planner.plans.uses import (
 )
 from wavewright.planner.schemas.conditions import NO_FACTS, Facts, KnownPart
 from wavewright.planner.schemas.inference import PartTypes
-from wavewright.planner.schemas.validation import validator_of
+from wavewright.planner.schemas.validation import Validator
 from wavewright.planner.schemas.views import schema_below
 from wavewright.planner.types import Json, JsonSchema, StepId
 
@@ -297,31 +303,33 @@ def _fits(subject: CheckContext) -> Iterator[tuple[Step, ExpressionUse, Fit]]:
                     target = _LIST
                 source = None if target is None else subject.types.result(use, step)
                 if source is not None and target is not None:
-                    known = _fit_of_items(subject, step, text, target)
+                    known = _fit_of_known(subject, step, text, target)
                     yield step, use, known or fit_of(source, target)
 
 
-def _fit_of_items(
+def _fit_of_known(
     subject: CheckContext, step: Step, text: ExpressionText, target: JsonSchema
 ) -> Fit | None:
-    """Return how the values of a parameter fit that are known before the run, as those are that the
-    items of an input give; None where they are not all known.
+    """Return how the values of a parameter fit that are known before the run, as those are of an
+    input and of its items; None where they are not all known.
     """
-    if text.role != "params" or path_in_item(text.text) is None:
+    if text.role != "params":
         return None
-    items = known_items(subject.plan, step)
-    if items is None or len(items) > MAX_ITEMS_INSPECTED:
+    if path_in_item(text.text) is None:
+        known = {"": value_if_known(text.text, subject.plan.scope({}), INPUT_ROOTS)}
+    else:
+        items = known_items(subject.plan, step)
+        if items is None or len(items) > MAX_ITEMS_INSPECTED:
+            return None
+        running = items_to_run(subject.plan, step, items)
+        known = {f"for item {at}, ": value_of_item(text.text, item) for at, item in running}
+    if not all(known.values()):
         return None
-    running = items_to_run(subject.plan, step, items)
-    values = {number: value_of_item(text.text, item) for number, item in running}
-    if not all(values.values()):
-        return None
-    validator = validator_of(target)
-    for number, [value] in values.items():
+    validator = Validator(target, checks_formats=True)
+    for where, [value] in known.items():
         for misfit in validator.violations(value):
             part = path_of_keys(pointer_keys(misfit.pointer)) or "it"
-            reason = f"for item {number}, {part} {misfit.message}"
-            return Fit("member", reason, "kind", "item")
+            return Fit("member", f"{where}{part} {misfit.message}", "kind", "value")
     return Fit("always")
 
 
@@ -335,8 +343,9 @@ def _message(step: Step, use: ExpressionUse, fit: Fit) -> str:
 
 
 def _mend(expression: str, fit: Fit, use: ExpressionUse) -> str:
-    if fit.where == "item":
-        return "give that item another value, or leave it out by a `when` that reads the item"
+    if fit.where == "value":
+        other = ", or leave it out by a `when` that reads the item"
+        return f"give it another value{other if fit.reason.startswith('for item') else ''}"
     if fit.misfit == "null" and fit.where == "elements":
         return f"leave it out: ${{{expression}.filter(x, x != null)}}"
     if fit.misfit == "absent":

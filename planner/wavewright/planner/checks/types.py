@@ -72,9 +72,9 @@ _LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 
 Misfit: TypeAlias = Literal["null", "absent", "kind", ""]
 """What keeps a value from fitting: it is null, it lacks a field, or it is of another kind."""
-Where: TypeAlias = Literal["itself", "elements", "inside", "item"]
-"""Of which part that holds: the value itself, each element of it, something deeper in it, or the
-value of one known item of many.
+Where: TypeAlias = Literal["itself", "elements", "inside", "value"]
+"""Of which part that holds: the value itself, each element of it, something deeper in it, or a value
+that is known before the run.
 """
 
 
@@ -180,7 +180,8 @@ class _Comparison:
         return _worst(fits)
 
     def _best_fit(self, branch: SchemaView, target: SchemaView, depth: int) -> Fit:
-        others = target.alternatives
+        # Of several that do not fit, the one is told that is meant by its constants.
+        others = sorted(target.alternatives, key=lambda other: _is_told_apart(branch, other))
         fits = (_as_exact(self._branch_fit(branch, other, depth), other) for other in others)
         return _best(fits)
 
@@ -278,6 +279,17 @@ class _Comparison:
             yield fit.at_worst("member").inside("in each value")
         if others is not False and (is_closed or target_fields.keys() - fields.keys()):
             yield Fit("value", "fields may be given that are not known here")
+
+
+def _is_told_apart(source: SchemaView, target: SchemaView) -> bool:
+    """Whether two objects have other constants in a field, such as `tool` of two calls."""
+    fields = field_schemas(target) if source.kind == target.kind == "object" else {}
+    for name, schema in field_schemas(source).items() if fields else ():
+        ours = allowed_values(as_object(schema))
+        theirs = allowed_values(as_object(fields.get(name)))
+        if ours is not None and theirs is not None and not any(one in theirs for one in ours):
+            return True
+    return False
 
 
 def _reason(source: SchemaView, target: SchemaView, of_first: str) -> str:
