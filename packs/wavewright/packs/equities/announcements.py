@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -117,8 +117,6 @@ def _read_folder(configured: str, root: Path) -> tuple[list[tuple[str, Announcem
             f"{configured}: the folder of announcements cannot be opened: {(error.strerror or '').lower()}",
             hint=f"create the folder, or fix 'announcements'; it was searched at {root / configured}",
         ) from error
-    found: list[tuple[str, Announcement]] = []
-    warnings: list[str] = []
     with folder:
         names = [
             entry.name
@@ -130,78 +128,68 @@ def _read_folder(configured: str, root: Path) -> tuple[list[tuple[str, Announcem
                 f"{configured}: {len(names):,} announcement files, more than {MAX_FILES:,}",
                 hint="split the folder, one for each job",
             )
-        texts = {name: _text_of(folder, name) for name in names}
-    pages = anyio.run(_read_pages, texts)
+        return anyio.run(_read_files, folder, names, configured.rstrip("/"))
+
+
+async def _read_files(
+    folder: Folder, names: Sequence[str], shown: str
+) -> tuple[list[tuple[str, Announcement]], list[str]]:
+    found: list[tuple[str, Announcement]] = []
+    warnings: list[str] = []
     for name in names:
-        source = f"{configured.rstrip('/')}/{name}"
-        read = _announcement(name, pages[name], source)
-        if isinstance(read, str):
-            warnings.append(f"{source}: {read}; it is left out")
-        else:
-            found.append(read)
+        source = f"{shown}/{name}"
+        try:
+            found.append(_announcement(name, await _page_text(folder, name), source))
+        except (PathRefused, ToolError) as error:
+            reason = error.reason if isinstance(error, PathRefused) else error.message
+            warnings.append(f"{source}: {reason}; it is left out")
     return found, warnings
 
 
-@dataclass(frozen=True, slots=True)
-class _Unreadable:
-    """Why a file cannot be used."""
+async def _page_text(folder: Folder, name: str) -> _PageText:
+    """Return what a file says; one in HTML is read in another process.
 
-    reason: str
-
-
-def _text_of(folder: Folder, name: str) -> str | _Unreadable:
+    Raises:
+        PathRefused: it is too large, or no regular file.
+        ToolError: it cannot be read.
+    """
     try:
-        return folder.read(name, max_bytes=MAX_FILE_BYTES).decode("utf-8-sig")
-    except PathRefused as error:
-        return _Unreadable(error.reason)
+        text = folder.read(name, max_bytes=MAX_FILE_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        return _Unreadable(f"byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8")
+        place = f"byte 0x{error.object[error.start]:02x} at {error.start}"
+        raise ToolError(f"{place} is not UTF-8") from error
+    if PurePosixPath(name).suffix.lower() not in _HTML:
+        return _read_markdown(text)
+    if not is_installed("web"):
+        raise ToolError(f"HTML is read with the extra 'web': {install_hint('web')}")
+    return await parsed(_read_html, text, what="it")
 
 
-async def _read_pages(
-    texts: Mapping[str, str | _Unreadable],
-) -> dict[str, _PageText | _Unreadable]:
-    """Return what files say by name, one after the other, those in HTML in another process."""
-    found: dict[str, _PageText | _Unreadable] = {}
-    for name, text in texts.items():
-        if isinstance(text, _Unreadable):
-            found[name] = text
-        elif PurePosixPath(name).suffix.lower() not in _HTML:
-            found[name] = _read_markdown(text)
-        elif is_installed("web"):
-            try:
-                found[name] = await parsed(_read_html, text, what="it")
-            except ToolError as error:
-                found[name] = _Unreadable(error.message)
-        else:
-            found[name] = _Unreadable(f"HTML is read with the extra 'web': {install_hint('web')}")
-    return found
+def _announcement(name: str, page: _PageText, source: str) -> tuple[str, Announcement]:
+    """Return the code of a company and what a file says of it.
 
-
-def _announcement(
-    name: str, page: _PageText | _Unreadable, source: str
-) -> tuple[str, Announcement] | str:
-    """Return the code of a company and what a file says of it, or why it cannot be used."""
-    if isinstance(page, _Unreadable):
-        return page.reason
+    Raises:
+        ToolError: it lacks its date or its company.
+    """
     named = _NAME.fullmatch(PurePosixPath(name).stem)
     date_text = page.date or (named["date"] if named else None)
     if date_text is None:
-        return "it has no date (write 'date:' in its front matter, or name it 2010-02-01_AAPL_title.md)"
+        raise ToolError(
+            "it has no date (write 'date:' in its front matter, or name it 2010-02-01_AAPL_title.md)"
+        )
     date = parse_date(date_text)
     if date is None:
-        return f"its date {date_text[:40]!r} cannot be read (write it as 2010-02-01)"
+        raise ToolError(f"its date {date_text[:40]!r} cannot be read (write it as 2010-02-01)")
     code = page.code or (named["code"] if named else None)
     if code is None:
-        return "it names no company (write 'code:' in its front matter, or name it 2010-02-01_AAPL_title.md)"
-    given_title = (
-        page.title or (named["title"] or "").replace("_", " ").replace("-", " ")
-        if named
-        else page.title
-    )
+        raise ToolError(
+            "it names no company (write 'code:' in its front matter, or name it 2010-02-01_AAPL_title.md)"
+        )
+    title_of_name = (named["title"] or "" if named else "").replace("_", " ").replace("-", " ")
+    title = page.title or title_of_name or name
     return code.strip().upper(), Announcement(
         date=date,
-        title=" ".join((given_title or name).split())[:300],
+        title=" ".join(title.split())[:300],
         text=page.text if len(page.text) <= MAX_TEXT else page.text[:MAX_TEXT] + "\n[cut]",
         tags=[tag for tag in page.tags if tag],
         source=source,

@@ -182,10 +182,6 @@ class Gazetteer:
                 for mention in self.mentions(page, block):
                     self._mentions.setdefault(mention.entity, []).append(mention)
 
-    def at(self, url: str) -> NamedEntity | None:
-        """Return the thing that the page at an address is about."""
-        return self._by_url.get(url)
-
     def about(self, page: PageStructure) -> NamedEntity | None:
         """Return the thing that a page, or a piece of it, is about."""
         return self._by_page.get(id(page)) or self._by_url.get(page.url)
