@@ -174,6 +174,8 @@ class _Sentence:
 
     span: Span
     """In the chunk."""
+    text: str
+    """Without the marks of Markdown."""
     prose: SentenceProse
     names: tuple[FoundName, ...]
     """Names with their places in the sentence, under the names that they are of."""
@@ -359,11 +361,13 @@ class _ChunkReader:
         # A sentence without any name has nothing to tell: most of a manual's need no reading.
         named = [one if _may_name(one, small) else "" for one in plain]
         read = self._prose.read_all(named)
-        names_of = _names_of(self._chunk.names, self._subject, plain, read)
-        return [
-            _Sentence(span, prose, names)
-            for span, prose, names in zip(kept, read, names_of, strict=True)
+        known = self._chunk.names
+        finder = NameFinder(dict.fromkeys([*known, self._subject]))
+        sentences = [
+            _Sentence(span, one, prose, _names_in(one, prose, finder))
+            for span, one, prose in zip(kept, plain, read, strict=True)
         ]
+        return _under_full_names(sentences, known, self._subject)
 
     def _meant(
         self,
@@ -503,96 +507,81 @@ def _prose_text(content: str) -> str:
 # -- which names are one, and of what type --------------------------------------------------------
 
 
-def _names_of(
-    known: Sequence[KnownName],
-    subject: KnownName,
-    texts: Sequence[str],
-    read: Sequence[SentenceProse],
-) -> list[tuple[FoundName, ...]]:
-    """Return the names in each sentence: known ones to the letter, and those that the model finds,
-    under one name and type in the whole chunk.
+def _names_in(text: str, prose: SentenceProse, finder: NameFinder) -> tuple[FoundName, ...]:
+    """Return the names in a sentence: known ones to the letter, and those that the model finds
+    where they are longer.
     """
-    finder = NameFinder([*known, *([subject] if subject not in known else [])])
-    placed: list[list[FoundName]] = []
-    for text, prose in zip(texts, read, strict=True):
-        found = finder.find(text) if prose.is_sentence else []
-        for one in prose.names:
-            taken = [
-                other
-                for other in found
-                if one.span.start < other.end and other.start < one.span.end
-            ]
-            if any(other.end - other.start >= one.span.end - one.span.start for other in taken):
-                continue
-            found = [other for other in found if other not in taken]
-            name = KnownName(name=one.text[:200], type=one.type or THING)
-            found.append(FoundName(name, one.span.start, one.span.end))
-        placed.append(sorted(found, key=lambda one: one.start))
+    found = finder.find(text) if prose.is_sentence else []
+    for one in prose.names:
+        taken = [
+            other for other in found if one.span.start < other.end and other.start < one.span.end
+        ]
+        if any(other.end - other.start >= one.span.end - one.span.start for other in taken):
+            continue
+        found = [other for other in found if other not in taken]
+        name = KnownName(name=one.text[:200], type=one.type or THING)
+        found.append(FoundName(name, one.span.start, one.span.end))
+    return tuple(sorted(found, key=lambda one: one.start))
+
+
+def _under_full_names(
+    sentences: Sequence[_Sentence], known: Sequence[KnownName], subject: KnownName
+) -> list[_Sentence]:
+    """Return sentences with what they name under one name and type in the whole chunk; what is no
+    name in them is left out.
+    """
     kept = {one.name for one in known}
-    types = _types(placed, read, texts, kept | {subject.name})
-    terms = _terms(placed, texts)
-    full = _full_names(
-        {one.name.name: types.get(one.name.name, one.name.type) for row in placed for one in row},
-        subject.name,
-    )
-    # What a document is called is a name in it only where the model takes it for one, or where a
-    # sentence says something of it.
-    is_untyped = types.get(subject.name, DOCUMENT) == DOCUMENT
-    is_told_of = any(
-        one.name == subject and one.start <= phrase.head < one.end
-        for row, prose in zip(placed, read, strict=True)
-        for clause in prose.clauses
-        for phrase in clause.subjects
-        for one in row
-    )
-    own = {subject.name} if is_untyped and not is_told_of else set[str]()
-    if is_untyped and is_told_of:
-        types[subject.name] = THING
-
-    def is_kept(name: str) -> bool:
-        is_typed = types.get(name, THING) not in {THING, DOCUMENT}
-        return name in kept - own or (is_typed and name not in terms)
-
-    rows: list[tuple[FoundName, ...]] = []
-    for row in placed:
-        whole = [(one, full[one.name.name]) for one in row]
-        rows.append(
-            tuple(
-                replace(one, name=KnownName(name=name, type=types.get(name, one.name.type)))
-                for one, name in whole
-                if name is not None and is_kept(name)
-            )
+    types = _types(sentences, kept | {subject.name})
+    terms = _terms(sentences)
+    full = _full_names(types, subject.name)
+    if types.get(subject.name, DOCUMENT) == DOCUMENT:
+        # What a document is called is a name in it only where the model takes it for one, or where
+        # a sentence says something of it.
+        subjects = (
+            sentence.named(phrase)
+            for sentence in sentences
+            for clause in sentence.prose.clauses
+            for phrase in clause.subjects
         )
-    return rows
+        if subject in subjects:
+            types[subject.name] = THING
+        else:
+            kept.discard(subject.name)
+
+    def whole(found: FoundName) -> FoundName | None:
+        name = full[found.name.name]
+        if name is None:
+            return None
+        is_typed = types.get(name, THING) not in {THING, DOCUMENT}
+        is_name = name in kept or (is_typed and name not in terms)
+        type_ = types.get(name, found.name.type)
+        return replace(found, name=KnownName(name=name, type=type_)) if is_name else None
+
+    return [
+        replace(sentence, names=tuple(filter(None, map(whole, sentence.names))))
+        for sentence in sentences
+    ]
 
 
-def _types(
-    placed: Sequence[Sequence[FoundName]],
-    read: Sequence[SentenceProse],
-    texts: Sequence[str],
-    known_names: AbstractSet[str],
-) -> dict[str, str]:
+def _types(sentences: Sequence[_Sentence], known_names: AbstractSet[str]) -> dict[str, str]:
     """Return the type of each name: what a sentence calls it, else that of a known name, else what
     most sentences take it for.
     """
-    votes = _votes(placed, read)
+    votes = _votes(sentences)
     said = dict[str, str]()
-    for row, prose, text in zip(placed, read, texts, strict=True):
-        for one in row:
-            if _KIN_BEFORE.search(text[: one.start]):
+    for sentence in sentences:
+        for one in sentence.names:
+            if _KIN_BEFORE.search(sentence.text[: one.start]):
                 said.setdefault(one.name.name, PERSON)
-        for clause in prose.clauses:
+        for clause in sentence.prose.clauses:
             # A noun of no known kind says less than what the model takes the name for.
             is_known = kind_of_word(clause.noun) is not None
-            for one in row if clause.noun else ():
-                is_subject = any(
-                    one.start <= phrase.head < one.end and phrase.pronoun is None
-                    for phrase in clause.subjects
-                )
-                if is_subject and (is_known or not votes[one.name.name]):
-                    said.setdefault(one.name.name, type_of_noun(clause.noun))
+            for phrase in clause.subjects if clause.noun else ():
+                named = sentence.named(phrase) if phrase.pronoun is None else None
+                if named is not None and (is_known or not votes[named.name]):
+                    said.setdefault(named.name, type_of_noun(clause.noun))
     found = dict[str, str]()
-    for one in (one for row in placed for one in row):
+    for one in (one for sentence in sentences for one in sentence.names):
         name, taken = one.name.name, one.name.type
         is_known = name in known_names and taken not in {THING, DOCUMENT}
         if votes[name] and not is_known:
@@ -615,12 +604,11 @@ def _type_by_name(name: str, taken: str) -> str:
     return told if is_known and taken != DOCUMENT else taken
 
 
-def _votes(
-    placed: Sequence[Sequence[FoundName]], read: Sequence[SentenceProse]
-) -> Mapping[str, Counter[str]]:
+def _votes(sentences: Sequence[_Sentence]) -> Mapping[str, Counter[str]]:
     """Return how often a name is taken for each type."""
     votes = defaultdict[str, Counter[str]](Counter)
-    for row, prose in zip(placed, read, strict=True):
+    for sentence in sentences:
+        prose = sentence.prose
         # "Globex met its rival": what has `its` rival is nobody.
         is_of_thing = any(phrase.pronoun == "it" for phrase in prose.pronouns)
         people = [
@@ -634,7 +622,7 @@ def _votes(
             for statement in prose.statements
             if statement.noun in _KIN_OF_PEOPLE and statement.preposition == "of"
         ]
-        for one in row:
+        for one in sentence.names:
             near = (other for other in prose.names if other.span == Span(one.start, one.end))
             votes[one.name.name].update(other.type for other in near if other.type)
             # Only people are married or have a mother, and whom one meets is somebody.
@@ -643,19 +631,18 @@ def _votes(
     return votes
 
 
-def _terms(placed: Sequence[Sequence[FoundName]], texts: Sequence[str]) -> set[str]:
+def _terms(sentences: Sequence[_Sentence]) -> set[str]:
     """Return the single words that always stand behind `the`, and what stands behind `each` or in
     quotation marks before `means`: what a document calls so is a word of its own, as `the Provider`
     is.
     """
     behind: dict[str, set[bool]] = {}
-    for row, text in zip(placed, texts, strict=True):
-        for one in row:
-            has_article = text[: one.start].casefold().endswith("the ")
+    defined = set[str]()
+    for sentence in sentences:
+        for one in sentence.names:
+            has_article = sentence.text[: one.start].casefold().endswith("the ")
             behind.setdefault(one.name.name, set()).add(has_article)
-    defined = {
-        match["term"] or match["quoted"] for text in texts for match in _DEFINED.finditer(text)
-    }
+        defined |= {match["term"] or match["quoted"] for match in _DEFINED.finditer(sentence.text)}
     return {
         name
         for name, articles in behind.items()
