@@ -264,6 +264,7 @@ def test_the_rows_of_a_wide_table_are_observations_of_what_they_name() -> None:
             "- [ ] Petrel: paint the hull\n- [x] Petrel: sew sails\n",
             [("Petrel", "Petrel: paint the hull"), ("Petrel", "Petrel: sew sails")],
         ),
+        ("1. [x] Petrel: sew sails\n", [("Petrel", "Petrel: sew sails")]),
         ("Depth\n:   3 m\n", [("Harbour", "Depth : 3 m")]),
     ],
 )

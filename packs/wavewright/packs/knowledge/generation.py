@@ -442,7 +442,7 @@ class _ChunkReader:
         )
 
     def _observe(self, name: KnownName, content: str, evidence: tuple[QuotedEvidence, ...]) -> None:
-        text = plain_text(content).strip("- ")
+        text = _prose_text(content).strip("- ")
         about = sum(entity == name.name for entity, _ in self.observations)
         if text != name.name and len(text) > 2 and about < MAX_OBSERVATIONS:
             self._add_entity(name, evidence)
@@ -499,7 +499,7 @@ def _may_name(text: str, small: set[str]) -> bool:
 
 
 def _prose_text(content: str) -> str:
-    """Return a stretch of a document as a plain sentence."""
+    """Return a stretch of a document as plain text, without the mark and the box of a list item."""
     item = ITEM.fullmatch(content)
     return plain_text(item["text"] if item else content)
 

@@ -126,8 +126,9 @@ class GameRules:
             raise ToolError(f"{state.player.name} is in {here.name} already")
         if target is None or target not in here.exits:
             ways = ", ".join(state.places[id_].name for id_ in here.exits)
+            shown = place if target is None else state.places[target].name
             raise ToolError(
-                f"no way leads from {here.name} to {place!r}", hint=f"ways lead to {ways}"
+                f"no way leads from {here.name} to {shown!r}", hint=f"ways lead to {ways}"
             )
         needed = state.places[target].needs
         if needed is not None and not state.player.has(needed):
