@@ -148,50 +148,50 @@ def test_a_call_that_the_condition_leaves_out_need_not_be_one() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("items", "step", "warning"),
-    [
+INPUTS: list[tuple[Json, dict[str, Json], str | None]] = [
+    (
+        [{"tool": "send", "params": {"to": "bob"}}, {"tool": "count", "params": {"n": 3}}],
+        {"dispatch": "${inputs.items}", "tools": ["count", "send"]},
+        None,
+    ),
+    (
+        [{"tool": "send", "params": {"to": "bob"}}, {"tool": "pay", "params": {}}],
+        {"dispatch": "${inputs.items}", "tools": ["count", "send"]},
         (
-            [{"tool": "send", "params": {"to": "bob"}}, {"tool": "count", "params": {"n": 3}}],
-            {"dispatch": "${inputs.items}", "tools": ["count", "send"]},
-            None,
+            "argument 'call' of step 's': for item 1, it has 'tool' 'pay', which must be one of"
+            " 'count', 'send'"
         ),
-        (
-            [{"tool": "send", "params": {"to": "bob"}}, {"tool": "pay", "params": {}}],
-            {"dispatch": "${inputs.items}", "tools": ["count", "send"]},
-            (
-                "argument 'call' of step 's': for item 1, it has 'tool' 'pay', which must be one of"
-                " 'count', 'send'"
-            ),
-        ),
-        (
-            [{"tool": "send", "params": {"to": "bob"}}, {"tool": "count", "params": {"n": "3"}}],
-            {"dispatch": "${inputs.items}", "tools": ["count", "send"]},
-            "argument 'call' of step 's': for item 1, params.n is '3', but must be an integer",
-        ),
-        (
-            [1, "2"],
-            {"tool": "count", "for_each": "${inputs.items}", "params": {"n": "${item}"}},
-            "argument 'n' of step 's': for item 1, it is '2', but must be an integer",
-        ),
-        (
-            "30.2.2026",
-            {"tool": "book", "params": {"day": "${inputs.items}", "room": "a"}},
-            "argument 'day' of step 's': it is '30.2.2026', but must be a date",
-        ),
-        ("2026-02-28", {"tool": "book", "params": {"day": "${inputs.items}", "room": "a"}}, None),
-        (
-            [1, "2"],
-            {
-                "tool": "count",
-                "for_each": "${inputs.items}",
-                "params": {"n": "${item}"},
-                "when": "index == 0",
-            },
-            None,
-        ),
-    ],
-)
+    ),
+    (
+        [{"tool": "send", "params": {"to": "bob"}}, {"tool": "count", "params": {"n": "3"}}],
+        {"dispatch": "${inputs.items}", "tools": ["count", "send"]},
+        "argument 'call' of step 's': for item 1, params.n is '3', but must be an integer",
+    ),
+    (
+        [1, "2"],
+        {"tool": "count", "for_each": "${inputs.items}", "params": {"n": "${item}"}},
+        "argument 'n' of step 's': for item 1, it is '2', but must be an integer",
+    ),
+    (
+        "30.2.2026",
+        {"tool": "book", "params": {"day": "${inputs.items}", "room": "a"}},
+        "argument 'day' of step 's': it is '30.2.2026', but must be a date",
+    ),
+    ("2026-02-28", {"tool": "book", "params": {"day": "${inputs.items}", "room": "a"}}, None),
+    (
+        [1, "2"],
+        {
+            "tool": "count",
+            "for_each": "${inputs.items}",
+            "params": {"n": "${item}"},
+            "when": "index == 0",
+        },
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("items", "step", "warning"), INPUTS)
 def test_an_input_that_does_not_fit_is_told_with_the_item_that_it_is_of(
     items: Json, step: JsonObject, warning: str | None
 ) -> None:

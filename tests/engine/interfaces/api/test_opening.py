@@ -92,14 +92,14 @@ async def test_who_leaves_first_takes_nothing_from_those_who_stay(
     assert results == ["open"]
 
 
-@pytest.mark.parametrize(
-    ("call", "instead"),
-    [
-        (lambda ww: ww.run_sync(doubled(ww)), "run"),
-        (lambda ww: ww.map_sync("double", [1]), "map"),
-        (lambda ww: ww.plan_sync("double 1"), "plan"),
-    ],
-)
+CALLS_OF_PLAIN_PROGRAMS: list[tuple[Callable[[Wavewright], object], str]] = [
+    (lambda ww: ww.run_sync(doubled(ww)), "run"),
+    (lambda ww: ww.map_sync("double", [1]), "map"),
+    (lambda ww: ww.plan_sync("double 1"), "plan"),
+]
+
+
+@pytest.mark.parametrize(("call", "instead"), CALLS_OF_PLAIN_PROGRAMS)
 async def test_calls_of_plain_programs_are_refused_inside(
     ww: Wavewright, call: Callable[[Wavewright], object], instead: str
 ) -> None:
