@@ -655,6 +655,34 @@ def test_a_question_without_a_default_is_a_fault_where_nobody_answers(
     assert check(plan, None, {"ask_person": ask}, can_ask=False) == []
 
 
+NOBODY_IS_ASKED: list[tuple[JsonObject, list[str]]] = [
+    ({"when": "inputs.more"}, []),
+    ({"when": "!inputs.more"}, ["E602"]),
+    ({"when": "steps.first > 1"}, ["E602"]),
+    ({"for_each": "${inputs.none}"}, []),
+    ({"for_each": "${inputs.some}", "when": "item > 2"}, []),
+    ({"for_each": "${inputs.some}", "when": "item > 1"}, ["E602"]),
+    ({"for_each": "${inputs.some}", "when": "item > steps.first"}, ["E602"]),
+]
+
+
+@pytest.mark.parametrize(("condition", "faults"), NOBODY_IS_ASKED)
+def test_a_step_that_is_known_to_call_nothing_needs_nobody(
+    condition: JsonObject, faults: list[str]
+) -> None:
+    plan = Plan.model_validate(
+        {
+            "inputs": {"more": False, "none": [], "some": [1, 2]},
+            "steps": [
+                step("first", "count", params={"text": "x"}),
+                step("send", "approved", params={"body": "x"}, **condition),
+            ],
+        }
+    )
+
+    assert [fault.code for fault in check(plan, None, TOOLS, can_ask=False)] == faults
+
+
 def test_a_finished_step_needs_nobody() -> None:
     plan = Plan.model_validate({"steps": [step("send", "approved", params={"body": "x"})]})
 

@@ -8,6 +8,7 @@ from typing import Final
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.signatures import ASK_PERSON, asks_approval
+from wavewright.planner.plans.estimates import calls_nothing
 from wavewright.planner.types import StepId
 
 _WHERE: Final = (
@@ -22,7 +23,7 @@ def unanswerable_steps(
     """Yield the steps that would wait for an approval or an answer that no person can give."""
     for number, step in enumerate(subject.plan.steps):
         signature = subject.signature(step)
-        if signature is None or step.id in finished:
+        if signature is None or step.id in finished or calls_nothing(subject.plan, step):
             continue
         if not can_ask and asks_approval(step, signature):
             yield make_diagnostic(

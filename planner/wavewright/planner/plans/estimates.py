@@ -77,6 +77,20 @@ def known_values(plan: Plan, step: Step, value: Json) -> Iterator[Json]:
             yield from value_if_known(value, scope, ITEM_ROOTS)
 
 
+def calls_nothing(plan: Plan, step: Step) -> bool:
+    """Whether it is known before the run that a step makes no call: its condition is false, or is
+    so for each item of its list.
+    """
+    variables = plan.scope({})
+    if condition_if_known(step, variables) is False:
+        return True
+    items = known_items(plan, step)
+    return items is not None and all(
+        condition_if_known(step, {**variables, "item": item, "index": index}) is False
+        for index, item in enumerate(items)
+    )
+
+
 def condition_if_known(step: Step, scope: JsonObject) -> bool | None:
     """Return whether a step runs for an item; None where it is not known before the run."""
     if step.when is None:
