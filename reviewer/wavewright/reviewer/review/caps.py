@@ -21,6 +21,7 @@ from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Cap
 from wavewright.planner.plans.expressions import evaluate
+from wavewright.planner.plans.let_and_stop import in_authors_words
 from wavewright.planner.plans.provenance import is_allowed_field
 from wavewright.planner.plans.uses import condition_use
 from wavewright.planner.ports.fallback_ladder import RungRecord
@@ -361,6 +362,7 @@ def _figures(output: Json) -> Iterator[tuple[str, float]]:
 
 
 def _evaluate_cap(cap: Cap, run: ReviewedRun, origin: Literal["plan", "goal"]) -> CapRecord:
+    in_words = in_authors_words(run.plan)
     fault: str | None = None
     applied = True
     # A cap whose condition cannot be evaluated holds: in doubt the lower figure counts.
@@ -378,8 +380,8 @@ def _evaluate_cap(cap: Cap, run: ReviewedRun, origin: Literal["plan", "goal"]) -
         because=cap.because,
         applied=applied,
         origin=origin,
-        when=cap.when,
-        fault=fault,
+        when=in_words(cap.when),
+        fault=None if fault is None else in_words(fault),
     )
 
 

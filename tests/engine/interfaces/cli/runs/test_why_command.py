@@ -20,6 +20,7 @@ def join(parts: list[list[str]]) -> str:
     return " ".join(part for found in parts for part in found)
 '''
 PLAN = """\
+let: {crowded: "${inputs.size() > 2}"}
 steps:
   - {id: people, tool: look, params: {what: Ada}}
   - {id: places, tool: look, params: {what: Mill}}
@@ -28,6 +29,7 @@ gates:
   - {id: several, on: people, check: output.size() > 1, severity: warn}
 caps:
   - {field: places, when: "inputs.size() > 0", max: 0.1, because: inputs were given}
+  - {field: places, when: "crowded", max: 0.2, because: there are many inputs}
 result: {people: "${steps.folk}", places: "${steps.places}"}
 """
 
@@ -61,6 +63,7 @@ def test_a_field_is_shown_with_the_way_of_each_cap(wavewright: CommandLine, revi
         "  not at most 0.10: inputs were given (its condition is false: inputs.size() > 0)"
         in places.out
     )
+    assert "there are many inputs (its condition is false: crowded)" in places.out
     assert "left a warning on step 'people' (nothing of it leads here)" in places.out
 
 
