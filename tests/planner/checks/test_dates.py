@@ -72,6 +72,10 @@ PET: JsonObject = {"oneOf": [pet("cat", born=DAY), pet("dog", born={"type": "str
         ({"type": "object", "additionalProperties": DAY}, {"a": "soon"}, ["E205"]),
         ({"type": "string", "format": "uuid"}, "soon", ["E205"]),
         ({"type": "string", "format": "uuid"}, "00000000-0000-0000-0000-000000000001", []),
+        # A call reads no formats, and refuses what fits two alternatives, or what must not fit.
+        ({"oneOf": [{"type": "string", "format": "uuid"}, DAY]}, "2024-01-01", ["E205"]),
+        ({"not": {"properties": {"a": DAY}}}, {"a": "soon"}, ["E205"]),
+        ({"if": DAY, "else": {"maxLength": 3}}, "tomorrow", []),
     ],
 )
 def test_a_date_is_checked_wherever_it_stands(

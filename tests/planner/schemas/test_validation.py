@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wavewright.planner.diagnostics.diagnostic import describe_parameter, type_name
-from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
+from wavewright.planner.schemas.validation import InvalidSchemaError, Validator, validator_of
 from wavewright.planner.types import Json, JsonSchema
 
 NAMES: JsonSchema = {"anyOf": [{"type": "array", "items": {"enum": ["a", "b"]}}, {"type": "null"}]}
@@ -20,6 +20,13 @@ ROW: JsonSchema = {
         pytest.param(NAMES, ["a", "c"], "/1", "is 'c', but must be one of 'a', 'b'", id="an item"),
         pytest.param(NAMES, 3, "", "is 3, but must be a list or null", id="another type"),
         pytest.param(ROW, {}, "", "lacks 'x'", id="a field"),
+        pytest.param(
+            {"anyOf": [{"const": "a"}, {"const": "b"}]},
+            "c",
+            "",
+            "is 'c', but must be 'a' or 'b'",
+            id="constants",
+        ),
     ],
 )
 def test_of_several_forms_the_one_of_the_values_type_says_what_is_wrong(
@@ -28,6 +35,32 @@ def test_of_several_forms_the_one_of_the_values_type_says_what_is_wrong(
     (misfit,) = validator_of(schema).violations(value)
 
     assert (misfit.pointer, misfit.message) == (pointer, message)
+
+
+@pytest.mark.parametrize(
+    ("alternatives", "wanted"),
+    [
+        pytest.param([{"format": "date"}, {"format": "time"}], "be a date or a time", id="formats"),
+        pytest.param([{"format": "date"}, {"const": "now"}], "be a date or 'now'", id="a constant"),
+        pytest.param(
+            [{"format": "date"}, {"maxLength": 3}],
+            "be a date or have 3 characters or fewer",
+            id="a length",
+        ),
+    ],
+)
+def test_what_alternatives_want_is_one_sentence(alternatives: list[Json], wanted: str) -> None:
+    (misfit,) = Validator({"anyOf": alternatives}, checks_formats=True).violations("soon")
+
+    assert misfit.message == f"is 'soon', but must {wanted}"
+
+
+@pytest.mark.parametrize("dialect", ["draft-04", "draft-07"])
+def test_a_schema_whose_dialect_asks_for_formats_has_them_in_a_call(dialect: str) -> None:
+    schema: JsonSchema = {"$schema": f"http://json-schema.org/{dialect}/schema#", "format": "date"}
+
+    assert validator_of(schema).accepts("2024-02-29")
+    assert not validator_of(schema).accepts("2024-02-30")
 
 
 def test_a_list_that_may_be_null_is_named_with_what_is_in_it() -> None:

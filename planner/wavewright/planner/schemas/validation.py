@@ -126,16 +126,21 @@ class Validator:
 
         Args:
             schema: It.
-            checks_formats: Whether texts must have the formats of dates, times and ids; a call
-                leaves that to its tool.
+            checks_formats: Whether texts must have the formats of dates, times and ids, too; a call
+                leaves that to its tool, unless the dialect of the schema (`$schema`) asks for it.
 
         Raises:
             InvalidSchemaError: it is none, or refers to something outside itself.
         """
         check_alternatives(schema)
         try:
-            self._compiled = jsonschema_rs.validator_for(
-                schema, offline=True, validate_formats=checks_formats, formats=_FORMATS
+            self._as_called = jsonschema_rs.validator_for(schema, offline=True)
+            self._with_formats = (
+                jsonschema_rs.validator_for(
+                    schema, offline=True, validate_formats=True, formats=_FORMATS
+                )
+                if checks_formats
+                else None
             )
         except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
             first_line = str(error).partition("\n")[0]
@@ -143,24 +148,39 @@ class Validator:
 
     def accepts(self, value: Json) -> bool:
         """Return whether a value fits."""
-        return self._compiled.is_valid(value)
+        return self._as_called.is_valid(value) and not self._format_errors(value)
 
     def violations(self, value: Json, pointer: str = "") -> list[SchemaViolation]:
         """Return every reason why a value does not fit, in the value's order; of a large value the
         first.
         """
-        if self._compiled.is_valid(value):
-            return []
-        # The library makes all errors before it gives the first one, and each holds its part.
-        errors = self._first_error(value) if _is_large(value) else self._compiled.iter_errors(value)
+        # Formats are not all: below `not` and `oneOf`, one that a text does not have makes fit what
+        # a call refuses.
+        errors = self._format_errors(value) or _errors(self._as_called, value)
         return [misfit for error in errors for misfit in _violations_of(error, pointer)]
 
-    def _first_error(self, value: Json) -> list[jsonschema_rs.ValidationError]:
-        try:
-            self._compiled.validate(value)
-        except jsonschema_rs.ValidationError as error:
-            return [error]
+    def _format_errors(self, value: Json) -> list[jsonschema_rs.ValidationError]:
+        """Return every reason why a value does not fit where formats are checked."""
+        errors = [] if self._with_formats is None else _errors(self._with_formats, value)
+        if errors and self._as_called.is_valid(value):
+            # Where a format decides between `then` and `else`, a call goes by `then`.
+            return [error for error in errors if "else" not in error.schema_path]
+        return errors
+
+
+def _errors(compiled: jsonschema_rs.Validator, value: Json) -> list[jsonschema_rs.ValidationError]:
+    """Return why a value does not fit, of a large value the first reason: the library makes all
+    errors before it gives the first one, and each holds its part.
+    """
+    if compiled.is_valid(value):
         return []
+    if not _is_large(value):
+        return [*compiled.iter_errors(value)]
+    try:
+        compiled.validate(value)
+    except jsonschema_rs.ValidationError as error:
+        return [error]
+    return []
 
 
 def _reads(kind: type) -> Callable[[str], bool]:
@@ -299,7 +319,7 @@ def _discriminated(
             fault.instance_path[-1]: _constants(fault.kind)
             for fault in branch
             if isinstance(fault.kind, Kind.Constant | Kind.Enum)
-            and list(fault.instance_path[:-1]) == place
+            and len(fault.instance_path) == len(place) + 1
         }
         for branch in branches
     ]
@@ -334,11 +354,12 @@ def _no_branch_message(value: Json, branches: list[list[jsonschema_rs.Validation
     requests = dict.fromkeys(
         _requirement(kind) for kind in kinds if not isinstance(kind, Kind.Type)
     )
-    return (
-        f"is {value_text(value)}, but must {' or '.join(requests)}"
-        if requests
-        else f"is {value_text(value)}, which does not fit"
-    )
+    if not requests:
+        return f"is {value_text(value)}, which does not fit"
+    if all(request.startswith("be ") for request in requests):
+        wanted = _either(request.removeprefix("be ") for request in requests)
+        return f"is {value_text(value)}, but must be {wanted}"
+    return f"is {value_text(value)}, but must {_either(requests)}"
 
 
 _REQUIREMENTS = {
