@@ -205,9 +205,22 @@ def pointer_keys(pointer: str) -> list[str]:
     return [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
 
 
-def path_of_keys(keys: Iterable[str]) -> str:
-    """Return keys that lead to a part of a value as a program writes them: `filters[0].tag`."""
-    path = "".join(f"[{key}]" if key.isdecimal() else f".{key}" for key in keys)
+def path_of_keys(keys: Iterable[str], value: JsonValue) -> str:
+    """Return keys that lead to a part of a value as a program writes them: `filters[0].tag`.
+
+    Digits are a place in a list, and a name in an object:
+
+    >>> path_of_keys(["born", "2020", "0"], {"born": {"2020": ["Ada"]}})
+    'born.2020[0]'
+    """
+    path = ""
+    for key in keys:
+        if isinstance(value, list) and key.isdecimal():
+            path += f"[{key}]"
+            value = value[int(key)] if int(key) < len(value) else None
+        else:
+            path += f".{key}"
+            value = value.get(key) if isinstance(value, dict) else None
     return path.removeprefix(".")
 
 

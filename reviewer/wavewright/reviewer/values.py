@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeVar
 
+from wavewright.config.sources import path_of_keys, pointer_keys
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.schemas.validation import SchemaViolation
 from wavewright.planner.types import Json
@@ -91,12 +92,6 @@ def shorten_middle(text: str, most: int) -> str:
     return f"{text[: most - 1 - end]}…{text[len(text) - end :]}"
 
 
-def path_text(path: Sequence[str | int]) -> str:
-    """Return a path into a value as it is written in a program: `rows[3].close`."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.removeprefix(".") or "the top"
-
-
 def visible(text: str) -> str:
     """Return the text with every control, format and surrogate character shown as its code point.
 
@@ -167,17 +162,13 @@ def _visible_character(character: str) -> str:
 _MAX_MISFITS = 3
 
 
-def misfit_texts(misfits: Sequence[SchemaViolation]) -> Iterator[str]:
-    """Yield the first violations with their paths, then the number of the others."""
+def misfit_texts(misfits: Sequence[SchemaViolation], value: Json) -> Iterator[str]:
+    """Yield the first violations of a value with their paths, then the number of the others."""
     for misfit in misfits[:_MAX_MISFITS]:
-        yield f"{_pointer_text(misfit.pointer)} {shorten(misfit.message, 120)}"
+        path = path_of_keys(pointer_keys(misfit.pointer), value) or "the top"
+        yield f"{path} {shorten(misfit.message, 120)}"
     if len(misfits) > _MAX_MISFITS:
         yield f"and {len(misfits) - _MAX_MISFITS} more"
-
-
-def _pointer_text(pointer: str) -> str:
-    parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
-    return path_text([int(part) if part.isdecimal() else part for part in parts])
 
 
 _DAY = dt.timedelta(days=1)

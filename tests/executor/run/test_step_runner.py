@@ -257,21 +257,30 @@ async def test_a_step_waits_for_what_its_gates_read_but_is_not_blocked_by_it() -
     assert statuses(state) == {"a": "ok", "slow": "failed"}
 
 
-async def test_parameters_are_validated_before_the_call() -> None:
+@pytest.mark.parametrize(
+    ("name", "given", "argument"),
+    [("n", "three", "n"), ("born", {"2020": "three"}, "born.2020")],
+)
+async def test_parameters_are_validated_before_the_call(
+    name: str, given: Json, argument: str
+) -> None:
     schema = {
         "type": "object",
-        "properties": {"n": {"type": "integer"}},
+        "properties": {
+            "n": {"type": "integer"},
+            "born": {"additionalProperties": {"type": "integer"}},
+        },
         "additionalProperties": False,
     }
     tools = ExecutionHarness().add(echo, input_schema=schema)
     state = await tools.run(
-        plan_of({"id": "a", "params": {"n": "${inputs.n}"}}, inputs={"n": "three"})
+        plan_of({"id": "a", "params": {name: "${inputs.n}"}}, inputs={"n": given})
     )
     error = state.steps[StepId("a")].error
 
     assert error is not None
     assert error.kind == "params"
-    assert error.message == "argument 'n' is 'three', but must be an integer"
+    assert error.message == f"argument {argument!r} is 'three', but must be an integer"
     assert tools.calls == []
 
 

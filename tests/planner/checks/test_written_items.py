@@ -17,9 +17,12 @@ def tool(name: str, **parameters: Json) -> ToolSignature:
     return ToolSignature(name=name, input_schema=schema, output_schema={"type": "integer"})
 
 
+DAY: JsonObject = {"type": "string", "format": "date"}
+DAYS: JsonObject = {"type": "array", "items": {"type": "object", "properties": {"day": DAY}}}
 TOOLS = {
     "count": tool("count", n={"type": "integer"}),
-    "book": tool("book", day={"type": "string", "format": "date"}, room={"enum": ["a", "b"]}),
+    "book": tool("book", day=DAY, room={"enum": ["a", "b"]}),
+    "plan_days": tool("plan_days", years={"type": "object", "additionalProperties": DAYS}),
     "send": tool("send", to={"type": "string"}),
 }
 
@@ -177,6 +180,11 @@ INPUTS: list[tuple[Json, dict[str, Json], str | None]] = [
         {"tool": "book", "params": {"day": "${inputs.items}", "room": "a"}},
         "argument 'day' of step 's': it is '30.2.2026', but must be a date",
     ),
+    (
+        {"2020": [{"day": "soon"}]},
+        {"tool": "plan_days", "params": {"years": "${inputs.items}"}},
+        "argument 'years' of step 's': 2020[0].day is 'soon', but must be a date",
+    ),
     ("2026-02-28", {"tool": "book", "params": {"day": "${inputs.items}", "room": "a"}}, None),
     (
         [1, "2"],
@@ -189,6 +197,25 @@ INPUTS: list[tuple[Json, dict[str, Json], str | None]] = [
         None,
     ),
 ]
+
+
+YEARS: JsonObject = {"2020": [{"day": "soon"}]}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"params": {"years": YEARS}},
+        {"for_each": [YEARS], "params": {"years": "${item}"}},
+    ],
+)
+def test_digits_are_a_place_in_a_list_and_a_name_in_an_object(step: JsonObject) -> None:
+    plan: JsonObject = {"steps": [{"id": "s", "tool": "plan_days", **step}]}
+    (fault,) = check(Plan.model_validate(plan), None, TOOLS)
+
+    assert fault.message == (
+        "argument 'years.2020[0].day' of 'plan_days' is 'soon', but must be a date"
+    )
 
 
 @pytest.mark.parametrize(("items", "step", "warning"), INPUTS)

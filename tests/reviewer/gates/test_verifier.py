@@ -227,14 +227,17 @@ def test_a_schema_names_the_first_faults_with_their_places() -> None:
         "properties": {
             "rows": {"type": "array", "items": {"required": ["close"]}},
             "code": {"type": "string"},
+            "years": {"additionalProperties": {"type": "integer"}},
         },
     }
-    (record,) = ask({"schema": schema}, {"rows": [{"close": 1}, {}], "code": 7})
+    output: JsonObject = {"rows": [{"close": 1}, {}], "code": 7, "years": {"2020": "x"}}
+    (record,) = ask({"schema": schema}, output)
 
     assert record.verdict == "fail"
     assert "rows[1]" in record.message
     assert "'close'" in record.message
     assert "code" in record.message
+    assert "years.2020 is" in record.message
 
 
 @pytest.mark.parametrize(

@@ -290,7 +290,9 @@ class CallRunner:
             # What ended is not called again, so it is no matter what the tool takes by now.
             return None
         call.key = None
-        return StepError("params", _mismatch_text(accepts, params, _argument_name), attempts=0)
+        return StepError(
+            "params", _mismatch_text(accepts, params, partial(_argument_name, params)), attempts=0
+        )
 
     def _set_keys(
         self, call: ScheduledCall, signature: ToolSignature, content: CallContent
@@ -795,8 +797,8 @@ def _mismatch_text(validator: Validator, value: Json, name: Callable[[str], str]
     return "; ".join(lines)
 
 
-def _argument_name(pointer: str) -> str:
-    return f"argument {path_of_keys(pointer_keys(pointer))!r}" if pointer else "the call"
+def _argument_name(params: JsonObject, pointer: str) -> str:
+    return f"argument {path_of_keys(pointer_keys(pointer), params)!r}" if pointer else "the call"
 
 
 def _output_name(pointer: str) -> str:

@@ -328,7 +328,7 @@ def _fit_of_known(
     validator = Validator(target, checks_formats=True)
     for where, [value] in known.items():
         for misfit in validator.violations(value):
-            part = path_of_keys(pointer_keys(misfit.pointer)) or "it"
+            part = path_of_keys(pointer_keys(misfit.pointer), value) or "it"
             return Fit("member", f"{where}{part} {misfit.message}", "kind", "value")
     return Fit("always")
 
@@ -337,7 +337,7 @@ def _message(step: Step, use: ExpressionUse, fit: Fit) -> str:
     place = (
         "the list"
         if use.role == "for_each"
-        else f"argument {path_of_keys(pointer_keys(use.pointer)[3:])!r}"
+        else f"argument {path_of_keys(pointer_keys(use.pointer)[3:], step.params)!r}"
     )
     return f"{place} of step {step.id!r}: {fit.reason}"
 

@@ -96,7 +96,7 @@ def _misfit_of_value(value: Json, wanted: JsonSchema) -> str | None:
         return None  # the review says what is wrong with the goal's schema
     if not misfits:
         return None
-    at = path_of_keys(pointer_keys(misfits[0].pointer))
+    at = path_of_keys(pointer_keys(misfits[0].pointer), value)
     return f"{at or 'it'} {misfits[0].message}"
 
 

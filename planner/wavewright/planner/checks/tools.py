@@ -392,7 +392,8 @@ def _check_written_items(
             for value in value_of_item(text, item):
                 inner = f"{pointer}/params{pointer_token(name)}"
                 for misfit in schema.violations_of(name, value, inner, types):
-                    fault = _argument_diagnostic(step, schema, misfit, pointer)
+                    call = step.model_copy(update={"params": {**step.params, name: value}})
+                    fault = _argument_diagnostic(call, schema, misfit, pointer)
                     yield name, replace(fault, pointer=place, given_mend=None)
 
 
@@ -568,11 +569,11 @@ def _argument_diagnostic(
         return make_diagnostic(
             "E304",
             misfit.pointer,
-            f"argument {path_of_keys(where)!r} of {step.tool!r}: {misfit.message}",
+            f"argument {path_of_keys(where, step.params)!r} of {step.tool!r}: {misfit.message}",
             misfit.hint or _parameter_hint(schema.schema, where[0]),
             mend=Replacement(misfit.hint.name) if isinstance(misfit.hint, NameHint) else None,
         )
-    what = f"argument {path_of_keys(where)!r}" if where else "the arguments"
+    what = f"argument {path_of_keys(where, step.params)!r}" if where else "the arguments"
     return make_diagnostic(
         "E205",
         misfit.pointer,

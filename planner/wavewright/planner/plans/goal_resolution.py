@@ -215,11 +215,14 @@ def _input_faults(
                 hint,
             )
         ]
-    return [_input_fault(misfit, places, template) for misfit in misfits]
+    return [_input_fault(misfit, inputs, places, template) for misfit in misfits]
 
 
 def _input_fault(
-    misfit: SchemaViolation, places: Mapping[str, str], template: GoalTemplate
+    misfit: SchemaViolation,
+    inputs: JsonObject,
+    places: Mapping[str, str],
+    template: GoalTemplate,
 ) -> Diagnostic:
     where = pointer_keys(misfit.pointer)
     code = _CODE_OF_KEYWORD.get(misfit.keyword, "E107")
@@ -256,7 +259,7 @@ def _input_fault(
     return make_diagnostic(
         code,
         pointer,
-        f"the input {path_of_keys(where)!r} {misfit.message}",
+        f"the input {path_of_keys(where, inputs)!r} {misfit.message}",
         f"see the inputs of {template.name!r}",
     )
 

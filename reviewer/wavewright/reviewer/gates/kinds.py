@@ -154,7 +154,7 @@ def make_schema_check(schema: JsonSchema) -> GateCheck:
         misfits = validator.violations(call.output)
         if not misfits:
             return GateFinding("pass", inspected)
-        return GateFinding("fail", inspected, "; ".join(misfit_texts(misfits)))
+        return GateFinding("fail", inspected, "; ".join(misfit_texts(misfits, call.output)))
 
     return ask
 

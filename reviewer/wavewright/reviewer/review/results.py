@@ -409,4 +409,4 @@ def _schema_faults(validator: Validator, name: str, value: Json) -> Iterator[str
         # The schema may be that of one entry: the list is then as good as its entries.
         by_entry = [validator.violations(entry, f"/{at}") for at, entry in enumerate(value)]
         misfits = [misfit for misfits_of_entry in by_entry for misfit in misfits_of_entry]
-    yield from (f"{name}: {text}" for text in misfit_texts(misfits))
+    yield from (f"{name}: {text}" for text in misfit_texts(misfits, value))
