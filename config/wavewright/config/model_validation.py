@@ -312,9 +312,14 @@ def _unknown(
     known = sorted(_fields_at(model, path[:-1]))
     field = str(path[-1])
     message = f"{field!r} is no field of {node_name(path[:-1], value, name)}"
-    return DocumentFault(
-        "unknown_field", message, pointer=_pointer(path), hint=suggest_nearest(field, known)
-    )
+    hint = suggest_nearest(field, known)
+    for length in reversed(range(len(path) - 1)):
+        # It is written too deep, as the gates of a plan are in one of its steps.
+        if field in _fields_at(model, path[:length]):
+            owner = node_name(path[:length], value, name)
+            hint = f"it is a field of {owner}: write it there, beside {str(path[length])!r}"
+            break
+    return DocumentFault("unknown_field", message, pointer=_pointer(path), hint=hint)
 
 
 def _bad_tag(

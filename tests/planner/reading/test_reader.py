@@ -182,6 +182,23 @@ def test_an_unknown_field_is_answered_with_the_nearest_or_with_all_there_are() -
     assert far.hint == "there is 'rubric'"
 
 
+@pytest.mark.parametrize(
+    ("step", "hint"),
+    [
+        ('"gates": []', "it is a field of the plan: write it there, beside 'steps'"),
+        ('"caps": []', "it is a field of the plan: write it there, beside 'steps'"),
+        ('"retry": {"timeout": 3}', "it is a field of step 'a': write it there, beside 'retry'"),
+    ],
+)
+def test_a_field_that_is_written_too_deep_is_answered_with_where_it_belongs(
+    step: str, hint: str
+) -> None:
+    text = f'{{"steps": [{{"id": "a", "tool": "t", {step}}}]}}'
+    (found,) = read_plan(text, "plan.json").diagnostics
+
+    assert (found.code, found.hint) == ("E104", hint)
+
+
 def test_the_fields_that_there_are_stand_in_the_hint_where_none_is_near() -> None:
     (unknown,) = read_plan('{"steps": [], "1": 2}', "plan.json").diagnostics
 

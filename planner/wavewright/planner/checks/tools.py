@@ -321,7 +321,8 @@ def _no_choice(value: Json, choices: list[Json], pointer: str) -> SchemaViolatio
 
 
 _NO_TOOLS_HINT = (
-    "there are no tools at all; name the modules that bring them under 'tools' in wavewright.yaml"
+    "there are no tools at all; name the modules that bring them under 'tools' in wavewright.yaml, "
+    "or in a job the goal template that allows them"
 )
 
 
