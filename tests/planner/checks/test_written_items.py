@@ -185,6 +185,11 @@ INPUTS: list[tuple[Json, dict[str, Json], str | None]] = [
         {"tool": "plan_days", "params": {"years": "${inputs.items}"}},
         "argument 'years' of step 's': 2020[0].day is 'soon', but must be a date",
     ),
+    (
+        {"known": "30.2.2026"},
+        {"tool": "book", "params": {"day": "${inputs.items.known}", "room": "a"}},
+        "argument 'day' of step 's': it is '30.2.2026', but must be a date",
+    ),
     ("2026-02-28", {"tool": "book", "params": {"day": "${inputs.items}", "room": "a"}}, None),
     (
         [1, "2"],

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -119,7 +120,13 @@ def value_if_known(value: Json, variables: JsonObject, roots: frozenset[str]) ->
 
 
 def _reads_only(use: ExpressionUse, roots: frozenset[str]) -> bool:
-    return "now" not in use.expression and all(read.root in roots for read in reads(use.expression))
+    # The instant of the run is no root, and is not known before it.
+    if _NOW.search(use.expression):
+        return False
+    return all(read.root in roots for read in reads(use.expression))
+
+
+_NOW: Final = re.compile(r"\bnow\s*\(")
 
 
 _DEFAULT_SECONDS = 1.0
