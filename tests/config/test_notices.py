@@ -66,6 +66,7 @@ def test_an_address_or_a_variable_that_may_hold_one_is_taken(tmp_path: Path, way
         "apprise: 'mailtos://ann:hunter2@mail.example'",
         "apprise: 'slack://T1JJ3T3L2/A1BRTD4JD/hunter2TIiajkdnlazkcOX'",
         "apprise: 'msteams://hunter2/8b799edf-6f98-4d3a-9be7-2862fb4e5752'",
+        "apprise: 'msteams://hunter2/8B799EDF-6F98-4D3A-9BE7-2862FB4E5752'",
     ],
 )
 def test_a_secret_in_an_address_is_refused_without_being_repeated(tmp_path: Path, way: str) -> None:
@@ -73,5 +74,7 @@ def test_a_secret_in_an_address_is_refused_without_being_repeated(tmp_path: Path
         load(tmp_path, way)
 
     assert "hunter2" not in str(caught.value)
-    in_a_variable = re.sub(r"hunter2[^@'/]*|8b799edf[-\w]*", "${env:PASSWORD}", way)
+    in_a_variable = re.sub(
+        r"hunter2[^@'/]*|8b799edf[-\w]*", "${env:PASSWORD}", way, flags=re.IGNORECASE
+    )
     assert load(tmp_path, in_a_variable).notify

@@ -34,7 +34,7 @@ class _NoticeModel(BaseModel):
 
 _KEY_OF_SERVICE: Final = re.compile(
     r"(?<![A-Za-z0-9])(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{15,}"
-    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    r"|(?i:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 )
 """Letters and digits that are no name. The keys of services stand anywhere in their addresses
 (`slack://A/B/C`), without the words and prefixes that tell other secrets.
