@@ -49,7 +49,7 @@ from wavewright.planner.plans.uses import (
 )
 from wavewright.planner.schemas.conditions import NO_FACTS, Facts, KnownPart
 from wavewright.planner.schemas.inference import PartTypes
-from wavewright.planner.schemas.validation import Validator
+from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.schemas.views import schema_below
 from wavewright.planner.types import Json, JsonSchema, StepId
 
@@ -315,7 +315,8 @@ def _fit_of_known(
     """
     if text.role != "params":
         return None
-    if path_in_item(text.text) is None:
+    is_of_item = path_in_item(text.text) is not None
+    if not is_of_item:
         known = {"": value_if_known(text.text, subject.plan.scope({}), INPUT_ROOTS)}
     else:
         items = known_items(subject.plan, step)
@@ -325,11 +326,12 @@ def _fit_of_known(
         known = {f"for item {at}, ": value_of_item(text.text, item) for at, item in running}
     if not all(known.values()):
         return None
-    validator = Validator(target, checks_formats=True)
+    validator = validator_of(target, checks_formats=True)
     for where, [value] in known.items():
         for misfit in validator.violations(value):
             part = path_of_keys(pointer_keys(misfit.pointer), value) or "it"
-            return Fit("member", f"{where}{part} {misfit.message}", "kind", "value")
+            reason = f"{where}{part} {misfit.message}"
+            return Fit("member", reason, "kind", "item" if is_of_item else "value")
     return Fit("always")
 
 
@@ -344,8 +346,9 @@ def _message(step: Step, use: ExpressionUse, fit: Fit) -> str:
 
 def _mend(expression: str, fit: Fit, use: ExpressionUse) -> str:
     if fit.where == "value":
-        other = ", or leave it out by a `when` that reads the item"
-        return f"give it another value{other if fit.reason.startswith('for item') else ''}"
+        return "give it another value"
+    if fit.where == "item":
+        return "give it another value, or leave it out by a `when` that reads the item"
     if fit.misfit == "null" and fit.where == "elements":
         return f"leave it out: ${{{expression}.filter(x, x != null)}}"
     if fit.misfit == "absent":

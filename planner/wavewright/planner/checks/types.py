@@ -72,9 +72,9 @@ _LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 
 Misfit: TypeAlias = Literal["null", "absent", "kind", ""]
 """What keeps a value from fitting: it is null, it lacks a field, or it is of another kind."""
-Where: TypeAlias = Literal["itself", "elements", "inside", "value"]
+Where: TypeAlias = Literal["itself", "elements", "inside", "value", "item"]
 """Of which part that holds: the value itself, each element of it, something deeper in it, or a value
-that is known before the run.
+that is known before the run, by the inputs alone or for an item.
 """
 
 

@@ -234,8 +234,8 @@ def _is_large(value: Json) -> bool:
     return parts > _LARGE_PARTS
 
 
-def validator_of(schema: JsonSchema) -> Validator:
-    """Return the validator of a schema; equal schemas share one.
+def validator_of(schema: JsonSchema, *, checks_formats: bool = False) -> Validator:
+    """Return the validator of a schema, see `Validator`; equal schemas share one.
 
     Raises:
         InvalidSchemaError: it is no JSON Schema, or refers to something outside itself.
@@ -245,12 +245,12 @@ def validator_of(schema: JsonSchema) -> Validator:
     >>> validator.accepts(7), validator.accepts("7")
     (True, False)
     """
-    return _build_validator(canonical_json(schema))
+    return _build_validator(canonical_json(schema), checks_formats)
 
 
 @lru_cache(maxsize=1024)
-def _build_validator(text: bytes) -> Validator:
-    return Validator(json.loads(text))
+def _build_validator(text: bytes, checks_formats: bool) -> Validator:  # noqa: FBT001 - a key
+    return Validator(json.loads(text), checks_formats=checks_formats)
 
 
 def _violations_of(error: jsonschema_rs.ValidationError, root: str) -> Iterator[SchemaViolation]:
