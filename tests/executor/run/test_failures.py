@@ -13,6 +13,7 @@ import json
 import smtplib
 import socket
 import sqlite3
+import ssl
 import subprocess
 import sys
 import sysconfig
@@ -247,6 +248,9 @@ class ConnectTimeout(ConnectionError, Timeout):
         (type("ConnectionError", (Exception,), {})("closed by the server"), True),
         (RuntimeError(http_error(500)), True),
         (raised_from(httpx.ReadError("reset")), True),
+        (raised_from(ssl.SSLEOFError(8, "EOF occurred in violation of protocol")), True),
+        (raised_from(ssl.SSLZeroReturnError(6, "TLS connection has been closed")), True),
+        (raised_from(ssl.SSLCertVerificationError(1, "self-signed certificate")), False),
         (raised_from(http_error(502)), True),
         (raised_from(ExceptionGroup("g", [TimeoutError(), ValueError()])), True),
         (raised_from(raised_from(TimeoutError())), True),

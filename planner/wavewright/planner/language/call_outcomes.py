@@ -160,6 +160,8 @@ _BROKEN_OFF: Final = frozenset(
         "RemoteProtocolError",
         "ResponseStreamingError",
         "SMTPServerDisconnected",
+        "SSLEOFError",
+        "SSLZeroReturnError",
         "ServerDisconnectedError",
         "StreamLostError",
         "WriteConcernError",
