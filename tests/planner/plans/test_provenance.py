@@ -26,7 +26,7 @@ TOOLS = {
     one.name: one
     for one in (
         tool("list_ids", "data"),
-        tool("read_item", "data"),
+        tool("read_item", "data", input_schema={"properties": {"page": {"default": 1}}}),
         tool("sum_up", "analysis"),
         tool("scale", "analysis"),
         tool("rate", expected_tokens=500),
@@ -334,6 +334,18 @@ def test_a_patch_may_not_join_what_it_names_itself(asked: Json, found: list[str]
         ({"id": "${item}"}, ["E412"]),
         ({"id": "${item}", "force": True}, ["E412"]),
         ({"id": "${item}", "source": "live"}, ["E412"]),
+        ({"id": "${item}", "cache": False}, ["E412"]),
+        ({"id": "${item}", "noCache": True, "timeout_s": 30}, ["E412"]),
+        ({"id": "${item}", "format": "long", "verbose": True}, ["E412"]),
+        ({"id": "${item}", "page": 1}, ["E412"]),
+        ({"id": "${item}", "page": 2}, []),
+        ({"id": "${item}", "page": 2, "force": True}, []),
+        ({"id": "${item}", "year": 2024}, []),
+        ({"id": "${item}", "region": "south"}, []),
+        ({"id": "${item}", "status": "closed"}, []),
+        ({"id": "${item}", "from": "2024-01-01"}, []),
+        ({"id": "${item}", "cursor": "b2Zmc2V0"}, []),
+        ({"id": "${item}", "source_country": "DE"}, []),
         ({"id": "${item + 3}"}, []),
     ],
 )

@@ -24,7 +24,7 @@ from wavewright.planner.plans.figures import figures_in, is_telling, numbers_in
 from wavewright.planner.plans.graph import PlanGraph, superseded_by
 from wavewright.planner.plans.provenance import PlanProvenance
 from wavewright.planner.plans.uses import ExpressionText, step_texts, value_reads
-from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, StepId
+from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, StepId, as_object
 
 _MAX_SHOWN = 3
 
@@ -47,7 +47,7 @@ def evidence_faults(
     """
     was = PlanProvenance(before, tools, goal, is_strict=True)
     now = PlanProvenance(after, tools, goal, is_strict=True)
-    supplied = [*_supplied_data(before, patch, goal, was, now)]
+    supplied = [*_supplied_data(before, patch, goal, tools, was, now)]
     yield from supplied
     yield from _weaker_steps(before, after, patch)
     yield from _removed_results(before, patch)
@@ -127,7 +127,12 @@ def _new_steps(before: Plan, patch: PlanPatch) -> Iterator[tuple[str, Step, Step
 
 
 def _supplied_data(
-    before: Plan, patch: PlanPatch, goal: Goal | None, was: PlanProvenance, now: PlanProvenance
+    before: Plan,
+    patch: PlanPatch,
+    goal: Goal | None,
+    tools: Mapping[str, ToolSignature],
+    was: PlanProvenance,
+    now: PlanProvenance,
 ) -> Iterator[Diagnostic]:
     """Yield the parameters of new steps that hold data which the patch itself writes.
 
@@ -149,7 +154,7 @@ def _supplied_data(
                     supplied.setdefault(name, _listing(f"{one:g}" for one in sorted(figures)))
             for name, added in _joined_subjects(step, patch, now):
                 supplied.setdefault(name, f"{added!r}, which asks for what the patch itself names")
-            for name, added, other in _joined_again(step, before, patch, now):
+            for name, added, other in _joined_again(step, before, patch, now, tools):
                 supplied.setdefault(name, f"{added!r}, which asks for the same as {other!r}")
         for name, what in supplied.items():
             if old is not None and old.tool == step.tool and _same(old, step, name):
@@ -189,7 +194,11 @@ def _joined_subjects(
 
 
 def _joined_again(
-    step: Step, before: Plan, patch: PlanPatch, now: PlanProvenance
+    step: Step,
+    before: Plan,
+    patch: PlanPatch,
+    now: PlanProvenance,
+    tools: Mapping[str, ToolSignature],
 ) -> Iterator[tuple[str, StepId, StepId]]:
     """Yield the parameters in which a fetch of the patch's own is joined with a step that asks for the
     same, whose entries would count twice, with the two steps.
@@ -201,29 +210,58 @@ def _joined_again(
             if fetch.id not in steps or not now.fetches(fetch):
                 continue
             for other in before.steps:
-                if other.id in steps and _asks_for_the_same(fetch, other):
+                tool = tools.get(fetch.tool)
+                if other.id in steps and _asks_for_the_same(fetch, other, tool):
                     yield name, fetch.id, other.id
 
 
-def _asks_for_the_same(fetch: Step, other: Step) -> bool:
-    """Whether two steps make the same calls, or fetch the same items: with `force: true` or another
-    source these are the same items still.
-    """
+def _asks_for_the_same(fetch: Step, other: Step, tool: ToolSignature | None) -> bool:
+    """Whether two steps make the same calls, but for options that only say how data is fetched."""
     if (fetch.tool, fetch.for_each) != (other.tool, other.for_each):
         return False
-    if fetch.for_each is None:
-        return fetch.params == other.params
-    return _params_of_item(fetch) == _params_of_item(other)
+    return _which_data(fetch, tool) == _which_data(other, tool)
 
 
-def _params_of_item(step: Step) -> dict[str, Json]:
-    """Return the parameters that say which item is fetched; all of them where none does."""
-    of_item = {
+def _which_data(step: Step, tool: ToolSignature | None) -> dict[str, Json]:
+    """Return the parameters of a fetch, defaults included, without those that only say how.
+
+    What is not known to say how may ask for other data: the next page, a year, a region, a status.
+    """
+    properties = as_object(tool.input_schema.get("properties")) if tool is not None else {}
+    schemas = {name: as_object(schema) for name, schema in properties.items()}
+    defaults = {name: schema["default"] for name, schema in schemas.items() if "default" in schema}
+    return {
         name: value
-        for name, value in step.params.items()
-        if any(read.root == "item" for _, found in _value_reads(value) for read in found)
+        for name, value in {**defaults, **step.params}.items()
+        if not _says_how(name) or _reads_item(value)
     }
-    return of_item or dict(step.params)
+
+
+def _says_how(parameter: str) -> bool:
+    """Whether a parameter, by the words of its name, says how data is fetched: `use_cache`."""
+    words = {word.lower() for word in _NAME_WORD.findall(parameter)}
+    return bool(words & _WORDS_OF_HOW) and words <= _WORDS_OF_HOW | _WORDS_BESIDE_HOW
+
+
+def _reads_item(value: Json) -> bool:
+    return any(read.root == "item" for _, found in _value_reads(value) for read in found)
+
+
+_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_WORDS_OF_HOW = frozenset(
+    re.findall(
+        r"\w+",
+        "cache cached caching debug force forced format fresh live mirror proxy quiet raw refetch"
+        " refresh reload retries retry source timeout verbose",
+    )
+)
+_WORDS_BESIDE_HOW = frozenset(
+    re.findall(
+        r"\w+",
+        "allow bypass data disable enable from ignore is max ms no of output s seconds skip ttl use"
+        " with without",
+    )
+)
 
 
 def _no_longer_read(
