@@ -314,3 +314,74 @@ def test_calls_that_are_made_twice_are_named() -> None:
 
     named = "1 entry of several steps came more than once to 'prices': B"
     assert overall(found).lowered_by[-1] == f"at most 0.3: {named}"
+
+
+ORDERS: list[Json] = [{"id": "o1", "town": "A"}, {"id": "o2", "town": "B"}]
+TOWNS = "${steps.first.map(o, o.town) + steps.second.map(o, o.town)}"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "of_second", "items", "calls", "worth"),
+    [
+        # Two orders of one town are two orders, and one order on two pages is one.
+        (ORDERS, [{"id": "o3", "town": "A"}], "${inputs.one}", TOWNS, 3, 0.8),
+        (ORDERS, ORDERS[:1], "${inputs.one}", TOWNS, 3, 0.3),
+        (
+            {"page": 1, "rows": ORDERS},
+            ORDERS[:1],
+            "all",
+            TOWNS.replace("first", "first.rows"),
+            3,
+            0.3,
+        ),
+        # Lines that are equal in two orders are no order twice.
+        (
+            [{"id": "o1", "lines": [{"code": "A"}]}],
+            [{"id": "o2", "lines": [{"code": "A"}]}],
+            "${inputs.one}",
+            "${(steps.first + steps.second).map(o, o.lines).flatten()}",
+            2,
+            0.8,
+        ),
+        # Two accounts of the job that hold one share hold it twice.
+        (["A", "B"], ["B", "C"], "${inputs.two}", "${steps.first + steps.second}", 4, 0.8),
+        (["A", "B"], ["B", "C"], "all", "${steps.first + steps.second}", 4, 0.3),
+        (
+            {"code": "A"},
+            {"code": "A"},
+            "${inputs.two}",
+            ["${steps.first}", "${steps.second}"],
+            2,
+            0.8,
+        ),
+        (
+            {"code": "A"},
+            {"code": "A"},
+            "${inputs.one}",
+            ["${steps.first}", "${steps.second}"],
+            2,
+            0.3,
+        ),
+    ],
+)
+def test_equal_calls_count_once_where_what_asks_for_them_is_the_same(
+    first: Json, second: Json, of_second: str, items: Json, calls: int, worth: float
+) -> None:
+    plan = plan_of(
+        {"id": "first", "tool": "fetch", "params": {"of": "${inputs.one}"}},
+        {"id": "second", "tool": "fetch", "params": {"of": of_second, "source": "live"}},
+        {"id": "prices", "tool": "fetch", "for_each": items, "params": {"of": "${item}"}},
+        {"id": "sum", "tool": "add_up", "params": {"of": "${steps.prices}"}},
+        result={"total": "${steps.sum}"},
+    )
+    goal = goal_for(plan, inputs={"one": "x", "two": "y"})
+    answers: dict[str, object] = {
+        "first": first,
+        "second": second,
+        "prices": [1.5] * calls,
+        "sum": 8,
+    }
+
+    found = review(run_plan(plan, answers, FETCH, ADD_UP, goal=goal, rung="llm"))
+
+    assert overall(found).capped == worth

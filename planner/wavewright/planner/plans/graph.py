@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ref
 
 from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
-from wavewright.planner.plans.uses import gate_reads, step_reads
+from wavewright.planner.plans.uses import gate_reads, step_reads, step_texts
 from wavewright.planner.types import StepId
 
 if TYPE_CHECKING:
@@ -46,6 +46,18 @@ def last_steps(plan: Plan) -> StepIds:
     """
     replaced = superseded_by(plan)
     return tuple(name for name in PlanGraph.of(plan).terminal if name not in replaced)
+
+
+def inputs_behind(plan: Plan) -> dict[StepId, frozenset[str]]:
+    """Return the inputs that each step rests on, by way of other steps as well."""
+    behind: dict[StepId, frozenset[str]] = {}
+    graph = PlanGraph.of(plan)
+    for step_id in graph.order():
+        reads = (read for text in step_texts(graph.steps[step_id], 0) for read in text.all_reads)
+        own = {read.name for read in reads if read.root == "inputs" and read.name is not None}
+        before = (behind[name] for name in graph.dependencies[step_id])
+        behind[step_id] = frozenset(own).union(*before)
+    return behind
 
 
 def superseding_origins(plan: Plan) -> dict[StepId, StepId]:

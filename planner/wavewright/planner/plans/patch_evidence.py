@@ -21,9 +21,9 @@ from wavewright.planner.language.plan import AddStep, Gate, Plan, PlanPatch, Rep
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import repoint_step
 from wavewright.planner.plans.figures import figures_in, is_telling, numbers_in
-from wavewright.planner.plans.graph import PlanGraph, superseded_by
+from wavewright.planner.plans.graph import PlanGraph, inputs_behind, superseded_by
 from wavewright.planner.plans.provenance import PlanProvenance
-from wavewright.planner.plans.uses import ExpressionText, step_texts, value_reads
+from wavewright.planner.plans.uses import ExpressionText, value_reads
 from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, StepId, as_object
 
 _MAX_SHOWN = 3
@@ -401,16 +401,7 @@ class _Subjects:
             for name, value in asked.items()
             if isinstance(value, str) and _PLACE.match(value) is not None
         }
-        self.inputs: dict[StepId, frozenset[str]] = {}
-        """The inputs that each step rests on, by way of other steps as well."""
-        graph = PlanGraph.of(plan)
-        for step_id in graph.order():
-            own: set[str] = set()
-            for text in step_texts(graph.steps[step_id], 0):
-                inputs = (read.name for read in text.all_reads if read.root == "inputs")
-                own |= {name for name in inputs if name is not None}
-            before = (self.inputs[name] for name in graph.dependencies[step_id])
-            self.inputs[step_id] = frozenset(own).union(*before)
+        self.inputs = inputs_behind(plan)
 
     def of_params(self, step: Step, root: str) -> bool:
         """Whether a parameter reads a root."""

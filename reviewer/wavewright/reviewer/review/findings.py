@@ -24,6 +24,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final, TypeAlias
 
 from wavewright.executor.events.state import SUCCESSES, written_data
@@ -34,7 +35,7 @@ from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import repoint_step, template_gate_of
 from wavewright.planner.plans.expressions import evaluate, render
-from wavewright.planner.plans.graph import PlanGraph, superseded_by
+from wavewright.planner.plans.graph import PlanGraph, inputs_behind, superseded_by
 from wavewright.planner.plans.uses import value_reads
 from wavewright.planner.types import (
     GateId,
@@ -192,42 +193,79 @@ def repeated_entries(run: ReviewedRun, steps: Collection[StepId]) -> Iterator[Re
     Only what has an identifier and is equal in all fields is the same entry; figures and words may be
     equal by chance. Equal items of a `for_each` are equal calls.
     """
+    subjects = inputs_behind(run.plan)
     for step in run.plan.steps:
         if step.id not in steps or step.id in run.replaced:
             continue
-        labels = [*_repeated(run, step.for_each, are_calls=True)]
+        labels = [*_repeated(run, subjects, step.for_each, are_calls=True)]
         for value in step.params.values():
-            labels += _repeated(run, value, are_calls=False)
+            labels += _repeated(run, subjects, value, are_calls=False)
         if labels:
             yield RepeatedEntries(step.id, tuple(dict.fromkeys(labels)))
 
 
-def _repeated(run: ReviewedRun, value: Json, *, are_calls: bool) -> Iterator[str]:
+def _repeated(
+    run: ReviewedRun, subjects: _Subjects, value: Json, *, are_calls: bool
+) -> Iterator[str]:
     """Yield the labels of the entries that a list made of several outputs has more often than each of
     these.
     """
-    outputs = run.state.outputs()
-    sources = [outputs[name] for name in value_reads(value) if name in outputs]
+    key, outputs = run.goal.targets.key, run.state.outputs()
+    sources = [name for name in sorted(value_reads(value)) if name in outputs]
     entries = _rendered(run, value) if len(sources) > 1 else None
     if not isinstance(entries, list):
         return
+    records = {name: Counter(map(_as_text, _records_in(outputs[name]))) for name in sources}
+    # Orders of two pages may name one customer: calls for each of them are equal, and the orders are
+    # not. What is made of entries counts more than once only where an entry does.
+    in_both = _in_several(records, subjects)
+    if not in_both:
+        return
+    has_same_record = any(_has_identifier(json.loads(text), key) for text in in_both)
     most = Counter[str]()
-    for source in sources:
-        most |= Counter(map(_as_text, _entries_in(source)))
+    for of_source in records.values():
+        most |= of_source
     times = Counter(map(_as_text, entries))
     for entry, label in zip(entries, _labels(run, entries), strict=True):
         text = _as_text(entry)
-        is_same = are_calls or _has_identifier(entry, run.goal.targets.key)
-        if is_same and times[text] > max(1, most[text]):
+        is_same = are_calls or _has_identifier(entry, key)
+        is_of_both = has_same_record or text in in_both
+        if is_same and is_of_both and times[text] > max(1, most[text]):
             yield label
 
 
-def _entries_in(value: Json) -> Iterator[Json]:
-    """Yield the entries of all lists in an output, however deep."""
-    if isinstance(value, list):
-        yield from value
-    for part in value.values() if isinstance(value, dict) else as_list(value):
-        yield from _entries_in(part)
+_Subjects: TypeAlias = Mapping[StepId, frozenset[str]]
+"""The inputs that each step rests on."""
+
+
+def _in_several(records: Mapping[StepId, Counter[str]], subjects: _Subjects) -> set[str]:
+    """Return the entries that two of some steps have given, unless these ask for two subjects of the
+    job: two accounts that hold one share hold it twice.
+    """
+    in_both = set[str]()
+    for one, other in combinations(records, 2):
+        asks_for_others = subjects[one] - subjects[other] and subjects[other] - subjects[one]
+        if not asks_for_others:
+            in_both |= records[one].keys() & records[other].keys()
+    return in_both
+
+
+def _records_in(output: Json) -> Iterator[Json]:
+    """Yield an output that is an object, and the entries of its lists without lists inside of these."""
+    if isinstance(output, dict):
+        yield output
+    yield from _listed_in(output)
+
+
+def _listed_in(value: Json) -> Iterator[Json]:
+    if isinstance(value, dict):
+        for part in value.values():
+            yield from _listed_in(part)
+    for entry in as_list(value):
+        if isinstance(entry, list):
+            yield from _listed_in(entry)
+        else:
+            yield entry
 
 
 def _as_text(entry: Json) -> str:
