@@ -9,7 +9,7 @@ from wavewright.planner.checks.checker import check
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.plans.let_and_stop import with_let, with_stop
+from wavewright.planner.plans.let_and_stop import in_authors_words, with_let, with_stop
 from wavewright.planner.types import StepId
 
 ROW: JsonObject = {"type": "object", "properties": {"v": {"type": "integer"}}, "required": ["v"]}
@@ -326,3 +326,20 @@ def test_what_is_said_of_a_name_is_said_in_its_words() -> None:
 
     assert warning.message == "'big' may be empty, and its element [0] is read"
     assert str(warning.hint).endswith("big.size() > 0 ? big[0] : …")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("'inputs.a + 1' is null", "'x' is null"),
+        ("'(inputs.a + 1).b' is null", "'x.b' is null"),
+        ("'inputs.a + 10' is null", "'inputs.a + 10' is null"),
+        ("'inputs.a + 1.5' is null", "'inputs.a + 1.5' is null"),
+        ("'int(inputs.a + 1)' is null", "'int(x)' is null"),
+        ("'my.inputs.a + 1' is null", "'my.inputs.a + 1' is null"),
+    ],
+)
+def test_only_what_stands_for_a_name_is_said_in_its_words(text: str, words: str) -> None:
+    plan = plan_of(sending("a", "${x}"), let={"x": "${inputs.a + 1}"})
+
+    assert in_authors_words(plan)(text) == words

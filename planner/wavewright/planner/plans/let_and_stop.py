@@ -92,12 +92,17 @@ def in_authors_words(plan: Plan) -> Callable[[str], str]:
         names[f"{' '.join(expression.split())[:39]}…"] = f"{name}…"
     # The longest first: what stands for one name may hold what stands for another.
     ordered = sorted(names.items(), key=lambda pair: -len(pair[0]))
+    # What only begins or ends alike is another expression: `inputs.a + 1` in `inputs.a + 10`.
+    patterns = [
+        (re.compile(rf"(?<![\w.]){re.escape(expression)}(?!\w|\.\d)"), name)
+        for expression, name in ordered
+    ]
 
     def put_back(text: str) -> str:
-        for expression, name in ordered:
+        for pattern, name in patterns:
             # A hint stays the object that it is where there is nothing to replace.
-            if expression in text:
-                text = text.replace(expression, name)
+            if pattern.search(text) is not None:
+                text = pattern.sub(name, text)
         return text
 
     return put_back
