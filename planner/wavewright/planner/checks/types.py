@@ -220,10 +220,8 @@ class _Comparison:
         least, most = _least_length(source, target), _most_length(source)
         own = _own_places(source, target)
         for place in range(min(own, most)):
-            source_element, target_element = (
-                element_schema(source, place),
-                element_schema(target, place),
-            )
+            source_element = element_schema(source, place)
+            target_element = element_schema(target, place)
             if source_element is not None and target_element is not None:
                 fit = self._part_fit(source_element, target_element, depth)
                 if place >= least:
@@ -233,10 +231,8 @@ class _Comparison:
             elif source_element is not None:
                 yield Fit("value", f"an element {place} may be given, and none is wanted")
         if own < most:
-            source_element, target_element = (
-                element_schema(source, own),
-                element_schema(target, own),
-            )
+            source_element = element_schema(source, own)
+            target_element = element_schema(target, own)
             if target_element is None:
                 yield Fit("value", f"more elements may be given than the {own} that are wanted")
             elif source_element is not None:
