@@ -245,11 +245,25 @@ async def test_dry_run_refuses_found_names_that_would_be_written(
     assert "'targets.expand' → 'inputs.target' → 'text' of 'kept'" in told
 
 
-async def test_list_tools_returns_the_schemas_and_effects_of_the_project(connect: Connect) -> None:
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [("", None), ("def untyped(n): return n\n", "'untyped'"), ("import nowhere\n", "'nowhere'")],
+)
+async def test_list_tools_returns_the_schemas_and_effects_of_the_project_and_its_faults(
+    code: str, fault: str | None, connect: Connect, project: Path
+) -> None:
+    if code:
+        add_tool(project, "faulty", code)
     async with connect() as client:
-        tools = {tool["name"]: tool for tool in (await called(client, "list_tools"))["tools"]}
-        assert tools["read_note"]["input_schema"]["required"] == ["path"]
-        assert tools["read_note"]["effects"] == ["read"]
+        answer = await called(client, "list_tools")
+    tools = {tool["name"]: tool for tool in answer["tools"]}
+    assert tools["read_note"]["input_schema"]["required"] == ["path"]
+    assert tools["read_note"]["effects"] == ["read"]
+    if fault is None:
+        assert answer["faults"] == []
+    else:
+        [told] = answer["faults"]
+        assert fault in told
 
 
 @pytest.mark.parametrize("name", ["E201", "e201", "unknown_tool"])

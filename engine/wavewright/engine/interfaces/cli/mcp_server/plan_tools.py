@@ -21,7 +21,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from wavewright.config.documents import read_document
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError
-from wavewright.engine.interfaces.cli.common.output import CommandError
+from wavewright.engine.interfaces.cli.common.output import CommandError, without_secrets
 from wavewright.engine.interfaces.cli.planning import plan_check
 from wavewright.engine.interfaces.cli.planning.check_command import check_json, verdict_text
 from wavewright.engine.interfaces.cli.planning.plan_check import CheckOptions
@@ -35,6 +35,7 @@ from wavewright.engine.run.jobs.inline import (
 )
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
+from wavewright.engine.run.project.sound_part import sound_part
 from wavewright.engine.run.project.templates import named_template
 from wavewright.engine.run.project.tools import all_tools
 from wavewright.executor.store.journal import RunStatus
@@ -99,6 +100,9 @@ class ToolsAnswer(Answer):
     """The tools of the project."""
 
     tools: tuple[ToolAnswer, ...]
+    faults: tuple[str, ...] = Field(
+        default=(), description="Why functions or files of the project bring no tools."
+    )
 
 
 class DiagnosticExplanation(Answer):
@@ -278,9 +282,13 @@ def dry_run(
 
 def list_tools(context: ProjectContext) -> ToolsAnswer:
     """List the tools that plans of this project can call, with their schemas and effects."""
-    registry = all_tools(project_of(context).settings)
+    settings, faults = sound_part(project_of(context).settings)
+    registry = all_tools(settings)
     return ToolsAnswer.model_validate(
-        {"tools": [tool_json(registry[name].signature) for name in sorted(registry)]}
+        {
+            "tools": [tool_json(registry[name].signature) for name in sorted(registry)],
+            "faults": [without_secrets(fault.describe()) for fault in faults],
+        }
     )
 
 
