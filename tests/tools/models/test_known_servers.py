@@ -78,6 +78,18 @@ async def test_what_was_found_is_kept_in_the_cache_folder(
     assert kept["mode"] == "native"
 
 
+async def test_where_nothing_can_be_kept_no_part_of_the_file_is_left(
+    model_server: FakeModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    in_its_place = tmp_path / "cache" / "wavewright" / "model-servers.json"
+    in_its_place.mkdir(parents=True)
+
+    await request_of(model_server, tmp_path)
+
+    assert [*in_its_place.parent.iterdir()] == [in_its_place]
+
+
 async def test_a_server_is_probed_once(
     model_server: FakeModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

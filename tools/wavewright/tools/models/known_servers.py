@@ -16,7 +16,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Annotated, Final, NamedTuple
 
 import anyio
@@ -25,6 +24,7 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, User
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
 
+from wavewright.config.atomic_files import FileNotWrittenError, write_atomically
 from wavewright.planner.reading.json_extraction import find_json
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import JsonSchema
@@ -221,9 +221,5 @@ def _read() -> dict[str, KnownServer]:
 
 def _write(servers: dict[str, KnownServer]) -> None:
     """Replace the file; where that cannot be, a server is probed again the next time."""
-    with suppress(OSError, RuntimeError):
-        file = _file()
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=file.parent, delete=False) as new:
-            new.write(_KEPT.dump_json(servers, exclude_none=True))
-        Path(new.name).replace(file)
+    with suppress(FileNotWrittenError, RuntimeError):
+        write_atomically(_file(), _KEPT.dump_json(servers, exclude_none=True))
