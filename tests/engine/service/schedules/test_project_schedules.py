@@ -16,7 +16,9 @@ steps: [{id: say, tool: say, params: {text: "${inputs.top} ${has(inputs.day) ? i
 TEMPLATE = """\
 name: news
 goal: Read the news
-inputs_schema: {type: object, properties: {top: {type: integer}}}
+inputs_schema:
+  type: object
+  properties: {top: {type: integer}, year: {type: integer, minimum: 2026}}
 available_tools: [{name: say}]
 """
 
@@ -52,6 +54,7 @@ def test_inputs_that_a_plan_does_not_read_are_a_fault_of_a_schedule_of_the_setti
     [
         ("{tpo: 3}", "no input is called 'tpo'"),
         ("{top: many}", "the input 'top' is 'many', but must be an integer"),
+        ("{year: '${now().getFullYear()}'}", ""),
         ("{top: 3}", ""),
     ],
 )

@@ -185,7 +185,7 @@ def resolve_job(
     if faults and goal is not None and draft is not None:
         # Faults of the plan are raised together with those of the documents, but for inputs that
         # are absent: they may stand in what could not be read.
-        diagnostics = (judge or _draft_checker(settings))(draft, goal)
+        diagnostics = (judge or draft_checker(settings))(draft, goal)
         certain = [fault for fault in diagnostics if parts.knows_inputs or fault.code != "E302"]
         faults.add(draft.origin.place(certain), draft.origin.document)
     faults.raise_all()
@@ -326,7 +326,9 @@ def _partial_goal(job: Job, template: GoalTemplate) -> Goal | None:
         return None
 
 
-def _draft_checker(settings: Settings) -> DraftChecker:
+def draft_checker(settings: Settings) -> DraftChecker:
+    """Return what finds the errors of a plan with the tools of a project."""
+
     def judge(draft: PlanDraft, goal: Goal) -> Iterable[Diagnostic]:
         tools = signatures_to_check(draft.plan, goal, settings)
         if draft.partial is not None:

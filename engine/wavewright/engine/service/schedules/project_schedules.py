@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError
 from wavewright.engine.run.jobs.documents import is_job
 from wavewright.engine.run.jobs.inputs import InputOverrides
-from wavewright.engine.run.jobs.resolving import resolve_job
+from wavewright.engine.run.jobs.resolving import DraftChecker, resolve_job
 from wavewright.engine.run.permanent_errors import PERMANENT_ERRORS, permanent_error_text
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.diagnostic import PlanError, suggest_name
@@ -26,6 +27,8 @@ from wavewright.planner.language.goals import Job
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.reading.reader import read_model
 from wavewright.planner.types import JsonObject, as_object
+from wavewright.tools.functions.errors import ToolDefinitionError
+from wavewright.tools.packs import PackError
 
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json", ".toml"})
 _MENTION: Final = re.compile(r"^\s*(?:\"schedule\"|schedule|\[schedule\])\s*[:=\]]?", re.MULTILINE)
@@ -93,13 +96,19 @@ def named_schedule(settings: Settings, name: str) -> ProjectSchedule:
     return schedule
 
 
-def schedules_of_settings(settings: Settings) -> Iterator[ProjectSchedule]:
-    """Yield the schedules that the settings name, in their order."""
+def schedules_of_settings(
+    settings: Settings, judge: DraftChecker | None = None
+) -> Iterator[ProjectSchedule]:
+    """Yield the schedules that the settings name, in their order; `judge` is as in
+    `fault_of_inputs`.
+    """
     for name, terms in settings.schedules.items():
-        yield ProjectSchedule(name, terms.job, terms, _fault_of_settings(terms, settings))
+        yield ProjectSchedule(name, terms.job, terms, _fault_of_settings(terms, settings, judge))
 
 
-def _fault_of_settings(terms: ScheduleSettings, settings: Settings) -> str:
+def _fault_of_settings(
+    terms: ScheduleSettings, settings: Settings, judge: DraftChecker | None
+) -> str:
     file = settings.root / terms.job
     if not file.is_file():
         return f"there is no file {terms.job!r}"
@@ -107,7 +116,7 @@ def _fault_of_settings(terms: ScheduleSettings, settings: Settings) -> str:
         document = read_document_file(file)
     except DocumentError as error:
         return _first_fault(error)
-    return fault_of_inputs(terms, document, file, settings)
+    return fault_of_inputs(terms, document, file, settings, judge)
 
 
 def _of_files(settings: Settings) -> Iterator[ProjectSchedule]:
@@ -137,23 +146,42 @@ def _of_files(settings: Settings) -> Iterator[ProjectSchedule]:
 
 
 def fault_of_inputs(
-    terms: ScheduleTerms, document: Document, file: Path, settings: Settings
+    terms: ScheduleTerms,
+    document: Document,
+    file: Path,
+    settings: Settings,
+    judge: DraftChecker | None = None,
 ) -> str:
     """Return why the job of a document would not begin with the inputs of its schedule; else an
     empty text.
+
+    Args:
+        terms: The schedule.
+        document: The job.
+        file: Its path.
+        settings: Settings of the project.
+        judge: Finds what is wrong with the plan in these inputs. None leaves that to the run, which
+            is refused: a daemon reads its schedules often.
     """
     if not terms.inputs:
         return ""
     try:
-        # Any instant will do: each gives a text in the same form.
-        inputs = InputOverrides(inputs_at(terms, 0.0))
-        # Of faults of the plan its check tells, and its run.
-        resolve_job(document, file, None, settings, judge=lambda _draft, _goal: (), inputs=inputs)
+        # As if it were due now: what an input may be can depend on the year.
+        inputs = InputOverrides(inputs_at(terms, time.time()))
+        order = resolve_job(
+            document, file, None, settings, judge=lambda _draft, _goal: (), inputs=inputs
+        )
     except ExpressionError as error:
         return f"its inputs cannot be computed: {error.message}"
     except PERMANENT_ERRORS as error:
         return permanent_error_text(error)
-    return ""
+    if judge is None or order.draft is None:
+        return ""
+    try:
+        refused = next(iter(judge(order.draft, order.goal)), None)
+    except (ToolDefinitionError, PackError):
+        return ""  # tools that are none are told by themselves
+    return "" if refused is None else f"its plan is refused with these inputs: {refused.message}"
 
 
 def _first_fault(error: DocumentError) -> str:

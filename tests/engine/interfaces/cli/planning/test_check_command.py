@@ -614,6 +614,29 @@ def test_a_schedule_that_begins_nothing_is_a_fault_of_the_settings_or_of_its_job
     assert (of_settings.code, of_settings.out.count("error[")) == (1, 1)
 
 
+def test_inputs_of_a_schedule_with_which_its_plan_is_refused_are_a_fault_of_it(
+    wavewright: CommandLine, project: Path
+) -> None:
+    read = "version: 1\nsteps: [{id: say, tool: read_note, params: {path: '${inputs.note}'}}]\n"
+    (project / "plans" / "read.plan.yaml").write_text(f"inputs: {{note: notes/tea.txt}}\n{read}")
+    job = "name: read\ngoal: Read a note\nplan: plans/read.plan.yaml\n"
+    (project / "read.job.yaml").write_text(f"{job}schedule: {{every: 1h, inputs: {{note: [3]}}}}\n")
+    (project / "wavewright.yaml").write_text(
+        "tools: [tools/notes.py]\nschedules:\n"
+        "  listed: {job: plans/read.plan.yaml, every: 1h, inputs: {note: []}}\n"
+        "  named: {job: plans/read.plan.yaml, every: 1h, inputs: {note: notes/tea.txt}}\n"
+    )
+
+    of_job = wavewright("check", "read.job.yaml")
+    of_settings = wavewright("check", "wavewright.yaml")
+
+    refused = "its plan is refused with these inputs: argument 'path' of 'read_note'"
+    assert refused in of_job.out
+    assert " --> read.job.yaml:4:31" in of_job.out
+    assert f"'listed' begins nothing: {refused}" in of_settings.out
+    assert (of_settings.code, of_settings.out.count("error[")) == (1, 1)
+
+
 def test_a_worker_with_a_misspelt_field_is_still_a_worker(
     wavewright: CommandLine, project: Path
 ) -> None:

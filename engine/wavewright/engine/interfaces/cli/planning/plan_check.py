@@ -381,7 +381,8 @@ def _with_schedule(
     terms = read_model(document, Job).schedule
     if terms is None:
         return checked
-    fault = fault_of_inputs(terms, document, options.file, options.project)
+    judge = partial(_check_draft, options)
+    fault = fault_of_inputs(terms, document, options.file, options.project, judge)
     if not fault:
         return checked
     found = locate_diagnostics([Diagnostic("E107", fault, "/schedule/inputs")], document)

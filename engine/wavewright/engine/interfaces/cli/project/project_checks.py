@@ -21,6 +21,7 @@ from wavewright.config.model_validation import read_as_model
 from wavewright.config.notices import NoticeRule
 from wavewright.config.settings import Settings, read_settings
 from wavewright.config.sources import DocumentError, DocumentFault, Source, Span
+from wavewright.engine.run.jobs.resolving import draft_checker
 from wavewright.engine.run.project.prompt_checks import (
     PromptDefect,
     find_prompt_defect,
@@ -330,7 +331,7 @@ def schedule_findings(settings: Settings) -> Iterator[DoctorFinding]:
 
 def _idle_schedules(settings: Settings) -> Iterator[tuple[str, str]]:
     """Yield the name of each schedule that begins nothing, and why."""
-    for schedule in schedules_of_settings(settings):
+    for schedule in schedules_of_settings(settings, draft_checker(settings)):
         if schedule.fault:
             yield schedule.name, f"schedule {schedule.name!r} begins nothing: {schedule.fault}"
 
