@@ -76,6 +76,8 @@ PET: JsonObject = {"oneOf": [pet("cat", born=DAY), pet("dog", born={"type": "str
         ({"oneOf": [{"type": "string", "format": "uuid"}, DAY]}, "2024-01-01", ["E205"]),
         ({"not": {"properties": {"a": DAY}}}, {"a": "soon"}, ["E205"]),
         ({"if": DAY, "else": {"maxLength": 3}}, "tomorrow", []),
+        ({"if": DAY, "then": {"maxLength": 3}, "else": {"minLength": 9}}, "today", ["E205"]),
+        ({"properties": {"else": DAY}}, {"else": "soon"}, ["E205"]),
     ],
 )
 def test_a_date_is_checked_wherever_it_stands(

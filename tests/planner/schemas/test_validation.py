@@ -27,6 +27,13 @@ ROW: JsonSchema = {
             "is 'c', but must be 'a' or 'b'",
             id="constants",
         ),
+        pytest.param(
+            {"anyOf": [{"prefixItems": [{"const": "a"}]}, {"prefixItems": [{"const": "b"}]}]},
+            ["c"],
+            "",
+            "has [0] 'c', which must be one of 'a', 'b'",
+            id="constants of a place",
+        ),
     ],
 )
 def test_of_several_forms_the_one_of_the_values_type_says_what_is_wrong(

@@ -161,11 +161,14 @@ class Validator:
 
     def _format_errors(self, value: Json) -> list[jsonschema_rs.ValidationError]:
         """Return every reason why a value does not fit where formats are checked."""
-        errors = [] if self._with_formats is None else _errors(self._with_formats, value)
-        if errors and self._as_called.is_valid(value):
-            # Where a format decides between `then` and `else`, a call goes by `then`.
-            return [error for error in errors if "else" not in error.schema_path]
-        return errors
+        if self._with_formats is None:
+            return []
+        # Where a format decides between `then` and `else`, a call goes by `then`.
+        return [
+            error
+            for error in _errors(self._with_formats, value)
+            if isinstance(error.kind, Kind.Format) or "else" not in error.schema_path
+        ]
 
 
 def _errors(compiled: jsonschema_rs.Validator, value: Json) -> list[jsonschema_rs.ValidationError]:
@@ -328,9 +331,15 @@ def _discriminated(
         if len(unrefused) == 1 and len(branches) > 1:
             return unrefused[0]
         if not unrefused:
-            value = as_object(_as_json_value(error.instance)).get(str(name))
+            value = next(
+                fault.instance
+                for fault in branches[0]
+                if list(fault.instance_path) == [*place, name]
+            )
+            shown = value_text(_as_json_value(value))
             options = ", ".join(value_text(one) for tag in tags for one in tag[name])
-            return f"has {name!r} {value_text(value)}, which must be one of {options}"
+            part = f"[{name}]" if isinstance(name, int) else repr(name)
+            return f"has {part} {shown}, which must be one of {options}"
     lacking: set[str] | None = None
     for branch in branches:
         names = {fault.kind.property for fault in branch if isinstance(fault.kind, Kind.Required)}
