@@ -99,6 +99,14 @@ def test_no_way_of_writing_a_known_secret_gives_it_back(value: str, way: str) ->
         ("dop_v1_synthetic0123456789", "synthetic"),
         ("https://hooks.slack.com/services/T0/B0/synthetic0123456789", "synthetic"),
         (
+            "https://discord.com/api/webhooks/123456789012345678/synthetic_synthetic-1234",
+            "synthetic",
+        ),
+        (
+            "https://a.webhook.office.com/webhookb2/8b799edf-6f98@2862fb4e/IncomingWebhook/cd0123/e9",
+            "8b799edf",
+        ),
+        (
             "https://api.telegram.org/bot123456789:AAsyntheticsyntheticsynthetic-12345/getMe",
             "synthetic",
         ),

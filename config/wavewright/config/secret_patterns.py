@@ -186,6 +186,13 @@ _SECRET_PATTERNS = (
         rf"{_HAS_DIGIT}[A-Za-z0-9_=-]{{16,}}+(?P<kept>)",
     ),
     _secret_pattern("hooks.slack.com", r"(?P<kept>hooks\.slack\.com/services/)[A-Za-z0-9/]{16,}+"),
+    _secret_pattern(
+        "/api/webhooks/",
+        r"(?P<kept>discord(?:app)?\.com/api/webhooks/[0-9]{15,20}/)[A-Za-z0-9_-]{20,}+",
+    ),
+    _secret_pattern(
+        "webhook.office.com", r"(?P<kept>webhook\.office\.com/webhookb2/)[A-Za-z0-9@/-]{16,}+"
+    ),
     _secret_pattern(":aa", r"(?P<kept>(?<![0-9])[0-9]{8,10}:)AA[A-Za-z0-9_-]{30,}+"),
     _secret_pattern("ya29.", r"(?<![A-Za-z0-9])ya29\.[A-Za-z0-9_-]{20,}+(?P<kept>)"),
     # The id of an access key of AWS, and the secret half where it follows.
