@@ -116,7 +116,6 @@ def written(
         "${steps.total.text.replace('ill', 'well')}",
         "${zip(steps.ids, ['Nobody is ill', 'b'])[0][1]}",
         "${['Nobody is ill', steps.total.text][0]}",
-        "${steps.total.total + steps.total_again.total}",
         "${steps.total.total - steps.total_again.total}",
         True,
         [],
@@ -164,6 +163,15 @@ def test_a_literal_is_followed_through_the_step_that_computes_with_it(params: Js
     made_up: JsonObject = {"id": "fed", "tool": "sum_up", "params": params}
 
     assert written("${steps.fed}", made_up) == ["E507"]
+
+
+def test_equal_steps_that_are_added_up_are_another_value_and_not_refused() -> None:
+    twice = "steps.total.total + steps.total_again.total"
+    bound = bind_plan(plan(*AGAIN, result={"total": f"${{{twice}}}"}), goal())
+    origins = PlanProvenance(bound, TOOLS, goal()).of_result()["total"]
+
+    assert origins.factors == {twice}
+    assert not origins.literals
 
 
 def test_calls_that_are_no_promise_of_the_same_data_may_be_added_up() -> None:

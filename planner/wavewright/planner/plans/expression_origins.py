@@ -335,16 +335,18 @@ class ExpressionOrigins:
         terms = [*_terms(node)]
         if any(_text_of(term) is not None for term in terms):
             return self._text_of_terms(terms, names)
-        is_itself = self._compared(node.left) == self._compared(node.right)
         if node.operator != "+":
             both = left.joined(right, self._computed(node))
             # Of `x - x`, `x / x` and `x % x` it is known beforehand what comes out.
-            is_constant = is_itself and node.operator != "*"
+            is_same_value = self._compared(node.left) == self._compared(node.right)
+            is_constant = is_same_value and node.operator != "*"
             return both.joined(self._written(node)) if is_constant else both
         # A sum may join lists, so it is no computation, but what is twice in it counts twice.
         sources = self._lists_counted(terms)
         if not left.reads or not right.reads or len({*sources}) == len(sources):
             return left.joined(right)
+        # A rate that is looked up twice may be due twice: only of one name it is plain what is meant.
+        is_itself = self._source(node.left) == self._source(node.right)
         return left.joined(right, self._written(node) if is_itself else self._factor(node))
 
     def _formula(self, node: ExpressionNode) -> _Formula:
