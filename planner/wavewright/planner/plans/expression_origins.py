@@ -439,7 +439,7 @@ class ExpressionOrigins:
             return True
         if figures in _OF_SHARES and self._is_share(formula.base, names):
             return True
-        terms = [self._compared(term) for term in _terms(formula.base)]
+        terms = [self._compared(term) for term in _summands(formula.base)]
         is_mean = len(terms) > 1 and figures == (("/", float(len(terms))),)
         return is_mean and len({*terms}) == len(terms)
 
@@ -884,6 +884,18 @@ def _list_behind(node: ExpressionNode) -> tuple[ExpressionNode, bool]:
             return _list_behind(over)
         case _:
             return bare, False
+
+
+def _summands(node: ExpressionNode) -> Iterator[ExpressionNode]:
+    """Yield what a value is the sum of: `x + y`, `[x, y].sum()` or `sum([x, y])`."""
+    bare = without_parens(node)
+    if isinstance(bare, FunctionCall) and bare.function == "sum":
+        summed = bare.target if bare.target is not None else bare.arguments[0]
+        entries = without_parens(summed)
+        if isinstance(entries, ListLiteral):
+            yield from entries.items
+            return
+    yield from _terms(bare)
 
 
 def _terms(node: ExpressionNode) -> Iterator[ExpressionNode]:
