@@ -236,6 +236,8 @@ def test_a_value_that_the_planner_shapes_is_refused_or_worth_little(value: str) 
         ({**STEPS[1], "params": {"number": "${item + 1}"}}, "towns"),
         ({**STEPS[1], "for_each": "${steps.ids.map(i, i + 1)}"}, "towns"),
         ({**STEPS[1], "for_each": [1, 2, 5]}, "towns"),
+        ({**STEPS[1], "for_each": "${[inputs.n, inputs.n, inputs.n]}"}, "towns"),
+        ({**STEPS[1], "for_each": ["${inputs.n}"] * 3}, "towns"),
         ({**STEPS[1], "for_each": "${[1, 2, 5]}"}, "sum.total"),
     ],
 )  # fmt: skip

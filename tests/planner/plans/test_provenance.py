@@ -377,6 +377,28 @@ def test_a_patch_may_put_the_parts_of_a_list_in_another_order(items: str) -> Non
     assert "E412" not in patched(total_2(params={"items": items}))
 
 
+@pytest.mark.parametrize(
+    ("items", "codes"),
+    [
+        ("${steps.ids + steps.ids + steps.ids}", ["E412"]),
+        ("${[steps.ids, steps.ids].flatten()}", ["E412"]),
+        ("${steps.ids.map(i, [i, i]).flatten()}", ["E412"]),
+        ("${steps.ids + steps.ids.slice(0, 2)}", ["E412"]),
+        (["${steps.ids[0]}", "${steps.ids[0]}"], ["E412"]),
+        ("${steps.ids.slice(0, 2)}", []),
+        ("${steps.ids + steps.more}", []),
+        ("${(steps.ids + steps.ids).distinct()}", []),
+        (["${steps.ids[0]}", "${steps.ids[1]}"], []),
+    ],
+)
+def test_a_patch_may_not_ask_for_items_twice(items: Json, codes: list[str]) -> None:
+    params: JsonObject = {"n": "${inputs.n}", "page": 2}
+    more: JsonObject = {"op": "add", "step": {"id": "more", "tool": "list_ids", "params": params}}
+    again = items_2(params={"id": "${item}"}, for_each=items)
+
+    assert patched(more, again, SUMMED) == codes
+
+
 def test_a_patch_may_not_put_a_list_in_place_of_the_items_that_were_read() -> None:
     again: JsonObject = {
         "op": "add",

@@ -109,6 +109,19 @@ class ExpressionOrigins:
             case Unary() | Binary() | LogicalOperation() | Has():
                 return self._decision(node, names)
 
+    def repeats(self, node: ExpressionNode) -> bool:
+        """Whether a list has the entries of one value more than once: `x + x`, `[x, x].flatten()`."""
+        bare = without_parens(node)
+        if (
+            isinstance(bare, FunctionCall)
+            and bare.function == "flatten"
+            and bare.target is not None
+        ):
+            return self.repeats(bare.target)
+        read = [term for term in _terms(bare) if self.of(term, {}).reads]
+        sources = self._lists_counted(read)
+        return len({*sources}) < len(sources) or self._is_repeated(bare, {})
+
     def _literal(self, node: LiteralValue) -> Origins:
         if node.value is None:
             return NOTHING

@@ -145,6 +145,9 @@ def _supplied_data(
     known = set(figures_in(said))
     for pointer, step, old in _new_steps(before, patch):
         supplied = {name: _listing(texts) for name, texts in now.supplied(step).items()}
+        repeated = now.repeated_items(step) if now.fetches(step) else ()
+        if repeated:
+            supplied["for_each"] = f"{_listing(repeated)}, which asks for the same twice"
         for name in _no_longer_read(step, old, was, now):
             supplied.setdefault(name, _listing([json.dumps(_argument(step, name))]))
         if now.computes(step):

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from wavewright.planner.cel.embedded import EmbeddedExpression, bare_expression, split_references
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.cel.nodes import Identifier
+from wavewright.planner.cel.nodes import ExpressionNode, Identifier
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.plain_paths import plain_read
 from wavewright.planner.language.goals import Goal
@@ -47,12 +47,13 @@ from wavewright.planner.plans.origins import (
     without_name,
 )
 from wavewright.planner.plans.step_types import answer_types, call_output_schema
-from wavewright.planner.plans.uses import gate_reads
+from wavewright.planner.plans.uses import ExpressionText, gate_reads, holds_expression
 from wavewright.planner.schemas.validation import infer_schema
 from wavewright.planner.schemas.views import array_schema, scoped_schema, self_contained_schema
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_object
 
 if TYPE_CHECKING:
+    from wavewright.planner.plans.expression_origins import ExpressionOrigins
     from wavewright.planner.plans.job_words import JobWords
 
 _SourceKind: TypeAlias = Literal["data", "model", "computed", "unknown"]
@@ -184,6 +185,23 @@ class PlanProvenance:
                 supplied[name] |= origins.settled().literals
         return {name: literals for name, literals in supplied.items() if literals}
 
+    def repeated_items(self, step: Step) -> frozenset[str]:
+        """Return what a step has more than once among its items, so that it makes the same calls
+        again: `steps.ids + steps.ids`.
+        """
+        items = step.for_each
+        if isinstance(items, list):
+            read = [json.dumps(entry) for entry in items if holds_expression(entry)]
+            return frozenset(f"{shown(entry)} twice" for entry in read if read.count(entry) > 1)
+        if not isinstance(items, str) or plain_read(items[2:-1]) is not None:
+            return NO_TEXTS
+        repeated = set[str]()
+        for use, _ in ExpressionText("", items, "for_each").sound_reads:
+            tree = parse_expression(use.expression)
+            if self._origins_in(use.expression, tree, NOTHING).repeats(tree):
+                repeated.add(shown(use.expression))
+        return frozenset(repeated)
+
     def _supplied_by(self, value: Json, origins: Origins, kind: _SourceKind) -> frozenset[str]:
         """Return the literals of a parameter that are data and no options of the computation."""
         if isinstance(value, str):
@@ -244,7 +262,9 @@ class PlanProvenance:
             # Without items nothing is fetched: an empty list is the result, and the author's.
             own = Origins(data=frozenset({step.id}), literals=item.literals & _EMPTY_LIST)
             asked = Origins(choices=self._unnamed_items(step, item))
-            return own.joined(self._echoed(step, params), _misdirected(step, params, item), asked)
+            twice = Origins(factors=self.repeated_items(step))
+            misdirected = _misdirected(step, params, item)
+            return own.joined(self._echoed(step, params), misdirected, asked, twice)
         if step.tool == SUB_PLAN:
             # Its output is its parameter: the result of the sub-plan.
             return replace(NOTHING.joined(*params.values()).settled(), labels=NO_TEXTS)
@@ -443,16 +463,9 @@ class PlanProvenance:
         if isinstance(tree, Identifier):
             return self._root(tree.name, None, item)
 
-        def root(name: str, field: str | None) -> Origins:
-            return self._root(name, field, item)
-
-        # Plain paths, which most plans have alone, need neither.
-        from wavewright.planner.plans.expression_origins import ExpressionOrigins
-        from wavewright.planner.plans.value_trials import ValueTrials
-
-        trials = ValueTrials(expression, tree, self._type_of_root)
-        origins = ExpressionOrigins(expression, root, self.said, self, trials).of(tree, {})
-        if origins.reads and not origins.literals and trials.is_constant(tree):
+        formula = self._origins_in(expression, tree, item)
+        origins = formula.of(tree, {})
+        if origins.reads and not origins.literals and formula.trials.is_constant(tree):
             # What comes to one value whatever is read was written, in many words: `x - x + 9.0`.
             origins = origins.joined(Origins(literals=frozenset({shown(expression)})))
         origins = origins.joined(keys)
@@ -462,6 +475,19 @@ class PlanProvenance:
         figures = frozenset(label for label in origins.labels if has_digit(label))
         literals = origins.literals | origins.factors | origins.computed | figures
         return replace(origins, literals=literals, factors=NO_TEXTS, computed=NO_TEXTS)
+
+    def _origins_in(
+        self, expression: str, tree: ExpressionNode, item: Origins
+    ) -> ExpressionOrigins:
+        # Plain paths, which most plans have alone, need neither.
+        from wavewright.planner.plans.expression_origins import ExpressionOrigins
+        from wavewright.planner.plans.value_trials import ValueTrials
+
+        def root(name: str, field: str | None) -> Origins:
+            return self._root(name, field, item)
+
+        trials = ValueTrials(expression, tree, self._type_of_root)
+        return ExpressionOrigins(expression, root, self.said, self, trials)
 
     def _chosen_keys(self, expression: str) -> frozenset[str]:
         """Return the keys that an expression takes from objects of which only the data knows the
