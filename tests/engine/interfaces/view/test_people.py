@@ -304,6 +304,20 @@ def test_a_person_is_added_within_braces(
     assert load_settings(tmp_path).view.people["ada"].role == "decide"
 
 
+@pytest.mark.parametrize("before", ["null\n", "---\n...\n"])
+def test_settings_that_nobody_can_be_added_to_stay_as_they_are(
+    tmp_path: Path, wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    (tmp_path / "wavewright.yaml").write_text(before)
+    monkeypatch.chdir(tmp_path)
+
+    refused = wavewright("view", "--add", "ada")
+
+    assert (refused.code, refused.out) == (2, "")
+    assert "write `view: {people: {}}` in its place" in refused.err
+    assert (tmp_path / "wavewright.yaml").read_text() == before
+
+
 def test_a_short_token_of_the_environment_is_refused(
     tmp_path: Path, wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

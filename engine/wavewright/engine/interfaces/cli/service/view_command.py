@@ -6,9 +6,10 @@ import json
 from functools import partial
 
 from wavewright.config import exit_codes
+from wavewright.config.documents import read_document
 from wavewright.config.sections import Role
 from wavewright.config.settings import Settings
-from wavewright.config.sources import ObjectNode, find_node
+from wavewright.config.sources import DocumentError, ObjectNode, find_node
 from wavewright.config.text_edits import add_member
 from wavewright.config.value_types import valid_person_name
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
@@ -22,7 +23,7 @@ from wavewright.engine.interfaces.view.people import (
     token_hash,
 )
 from wavewright.engine.interfaces.view.sessions import Sessions
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import JsonObject, as_object
 
 
 def serve(place: str, *, public_url: str | None, opens: bool) -> int:
@@ -42,7 +43,8 @@ def add_person(name: str, role: Role) -> int:
     """Make a token for a person, write its hash into the settings and print it, once.
 
     Raises:
-        CommandError: the person has a token already, or there is no settings file.
+        CommandError: the person has a token already, there is no settings file, or it cannot be
+            added to.
     """
     settings = project_settings()
     try:
@@ -61,7 +63,13 @@ def add_person(name: str, role: Role) -> int:
         )
     token = new_token()
     person: JsonObject = {"token": token_hash(token), "role": role}
-    write_file(settings.file, _with_person(settings, name, person))
+    text = _with_person(settings, name, person)
+    if not _has_person(text, name, person):
+        raise CommandError(
+            f"nobody can be added to what {settings.file.name} holds",
+            hint=f"write `view: {{people: {{}}}}` in its place, and add {name} again",
+        )
+    write_file(settings.file, text)
     print_line(f"{name} may {role} in the live page, with this token, which is kept nowhere:")
     print_line(token)
     return exit_codes.OK
@@ -88,6 +96,15 @@ def _with_person(settings: Settings, name: str, person: JsonObject) -> str:
     # A file that says nothing yet, but for comments.
     before = text if text.endswith("\n") or not text else f"{text}\n"
     return f"{before}{member}: {json.dumps(value, ensure_ascii=False)}\n"
+
+
+def _has_person(text: str, name: str, person: JsonObject) -> bool:
+    """Whether the text of settings can be read, and has a person."""
+    try:
+        section = as_object(as_object(read_document(text, "wavewright.yaml").value).get("view"))
+    except DocumentError:
+        return False
+    return as_object(section.get("people")).get(name) == person
 
 
 def revoke_sessions(name: str) -> int:
