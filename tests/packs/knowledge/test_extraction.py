@@ -16,7 +16,7 @@ from tests.tools.calling import request
 from tests.tools.scripted_models import Script, answer_of, project, serving
 from wavewright.packs.extraction.prose import ProseReader
 from wavewright.packs.knowledge.extraction import chunk_extractor
-from wavewright.packs.knowledge.generation import generate_records
+from wavewright.packs.knowledge.generation import generate_records, least_records
 from wavewright.packs.knowledge.models import Chunk, ChunkRecords, GraphRecord, KnownName
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelError, NamedCall
@@ -257,9 +257,18 @@ def test_the_rows_of_a_wide_table_are_observations_of_what_they_name() -> None:
             "| Ship name | Captain |\n|---|---|\n| Gull | Ann Holt |\n",
             [("Gull", "Captain: Ann Holt")],
         ),
-        ("| Flower | Colour |\n|---|---|\n| rose | red |\n", []),
+        ("| Flower | Colour |\n|---|---|\n| rose | red |\n", [("Harbour", "rose red")]),
+        (
+            "| Date | Event |\r\n|---|---|\r\n| 1 | Launched at Hull |\r\n",
+            [("Harbour", "1 Launched at Hull")],
+        ),
+        ("| Teal | |\n|---|---|\n| Built | 1904 |\n", [("Harbour", "Built 1904")]),
+        ("| Ship | Value |\n|---|---|\n| Gull | 3 M |\n", [("Gull", "Value: 3 M")]),
+        ("| Full name | Rank |\n|---|---|\n| Ann Holt | Cook |\n", [("Ann Holt", "Rank: Cook")]),
+        ("| Ship | Port | Built |\n|---|---|---|\n| | Leeds | 1999 |\n", []),
+        ("| | Port | Built |\n|---|---|---|\n| | Leeds | 1999 |\n", []),
         ("| Item | Value |\n|---|---|\n| Draught | 3 m |\n", [("Harbour", "Draught 3 m")]),
-        ("| Draught | 3 m |\n\nPetrel lies in it.\n", []),
+        ("| Draught | 3 m |\n\nPetrel lies in it.\n", [("Harbour", "Draught 3 m")]),
         (
             "- [ ] Petrel: paint the hull\n- [x] Petrel: sew sails\n",
             [("Petrel", "Petrel: paint the hull"), ("Petrel", "Petrel: sew sails")],
@@ -276,6 +285,13 @@ def test_headings_of_tables_and_boxes_of_tasks_are_no_facts(
 
     assert records is not None
     assert [(one.entity, one.text) for one in records.observations] == observed
+
+
+def test_the_least_of_a_table_is_a_row_and_not_its_headings() -> None:
+    text = "| Route | Price |\n|---|---:|\n| Leeds to Hull | 12 € |\n"
+    chunk = CHUNK.model_copy(update={"names": (), "text": text, "end": 100 + len(text)})
+
+    assert [one.text for one in least_records(chunk).observations] == ["Leeds to Hull 12 €"]
 
 
 def test_nested_items_and_definitions_are_told_of_what_they_stand_under() -> None:

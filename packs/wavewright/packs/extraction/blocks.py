@@ -56,7 +56,9 @@ class Block:
     label_url: str = ""
     """Address that the label of a row leads to."""
     cells: tuple[Block, ...] = ()
-    """Of an item that is the row of a table with headings: a row for each cell."""
+    """Of an item that is the row of a table with headings: a row for each cell that says anything,
+    and one for the first cell in any case.
+    """
 
     @property
     def value(self) -> str:

@@ -57,6 +57,12 @@ _FIELD_COLUMNS: Final = frozenset(
     {"property", "field", "attribute", "detail", "stat", "key", "info", ""}
 )
 """Headings of the first column of a table of two that is an info box."""
+_VALUED_COLUMNS: Final = frozenset(
+    {"name", "item", "parameter", "setting", "option", "variable", "metric", "measure", "quantity"}
+)
+"""Headings of the first column of a table of two that is an info box where the second is `Value`:
+`Ship` and `Value` is a table of ships.
+"""
 MAX_LABEL: Final = 40
 """Characters of a row's label."""
 _MAX_ROWSPAN: Final = 1_000
@@ -262,6 +268,11 @@ class _BlockReader:
             for column, cell in zip(self._columns, cells, strict=True):
                 self._add("row", self._line_of(cell), column)
             rows = tuple(self.blocks[count:])
+            if not self._line_of(cells[0]).text.strip():
+                # It is not said whose row it is: the next cell is no name of it.
+                first = self._columns[0]
+                unnamed = Block("row", f"{first}: " if first else "", self._heading, first)
+                rows = (unnamed, *rows)
             self.blocks[count:] = [replace(whole, cells=rows)]
 
     def _cells_of(self, node: LexborNode) -> list[LexborNode]:
@@ -385,9 +396,9 @@ def _has_blocks(node: LexborNode) -> bool:
 
 def _are_fields(first: str, second: str) -> bool:
     """Whether the headings of two columns say that the table is an info box: `Property` and
-    anything, or anything and `Value`.
+    anything, or `Item` and `Value`.
     """
-    return first in _FIELD_COLUMNS or second in {"value", "values"}
+    return first in _FIELD_COLUMNS or (first in _VALUED_COLUMNS and second in {"value", "values"})
 
 
 def _rows_of(cell: LexborNode) -> int:

@@ -66,6 +66,14 @@ _IS_BARE: Final = re.compile(r"\s*(?:#|```|~~~|[\W_]*$)")
 """Of what is no sentence: a heading, a block of code, marks alone."""
 _IS_CODE: Final = re.compile(r"\s*(?:```|~~~)")
 _RULE: Final = re.compile(r"[\s|:-]+")
+_TABLE_RULE: Final = re.compile(r"[ \t\r]*\n(?=[^\n]*\|)(?=[^\n]*-)[ \t\r|:-]++(?:\n|$)")
+"""The line below the headings of a table."""
+_PAIR: Final = re.compile(
+    r"\s*\|(?P<label>(?:[^|\\\n]|\\.)++)\|(?=\s*[^|\s])(?:[^|\\\n]|\\.)++\|?\s*"
+)
+"""The row of two columns that both say something."""
+_OF_NAMES: Final = frozenset({"full", "complete", "proper", "official", "legal", "common"})
+"""Words before `name` in the heading of a column that tell no kind of things."""
 _HEADING: Final = re.compile(r"\s*#{1,6}\s+(?P<text>.+)")
 _COLUMNS: Final = re.compile(r"\S[ \t]{3,}\S")
 """Of lines that set texts beside each other, which is no prose."""
@@ -133,6 +141,7 @@ def least_records(chunk: Chunk) -> ChunkRecords:
         span
         for span in sentence_spans(chunk.text)
         if not _IS_BARE.match(chunk.text[span.start : span.end])
+        and not _TABLE_RULE.match(chunk.text, span.end)
     ]
     first = spans[0] if spans else Span(0, len(chunk.text))
     span = Span(first.start, min(first.end, first.start + MAX_QUOTE))
@@ -219,24 +228,29 @@ class _ChunkReader:
                     self._add_entity(self._subject, (evidence_of(self._chunk, span),))
             else:
                 within = [one for one in names if span.start <= one.start and one.end <= span.end]
-                self._read_form(_cut(span), within, _row_of(text[span.start : span.end], rows))
+                self._read_form(_cut(span), within, rows)
         self._relate_forms(page, spans)
         self._read_prose(spans)
 
     # -- forms ------------------------------------------------------------------------------------
 
-    def _read_form(self, span: Span, found: Sequence[FoundName], row: Block | None) -> None:
+    def _read_form(self, span: Span, found: Sequence[FoundName], rows: Sequence[Block]) -> None:
         """Read a row, an item that begins with a name, and the known names of any text."""
         content = self._chunk.text[span.start : span.end]
         found = [one for one in found if one.end <= span.end]
         evidence = (evidence_of(self._chunk, span),)
-        item = ITEM.fullmatch(content)
-        if row is not None and row.cells:
-            self._read_table_row(row.cells, evidence)
-        elif row is not None:
-            named = next((one.name for one in found if one.name.name == row.label), None)
-            self._observe(named or self._subject, content, evidence)
+        row = _row_of(content, rows)
+        cells = () if row is None else row.cells
+        named = self._named_by(cells) if cells else None
+        label = row.label if row is not None and not cells else self._label_of_pair(span)
+        if named is not None:
+            self._observe(named, "; ".join(cell.text for cell in cells[1:]), evidence)
+        elif label:
+            # A field of what its label names, else of what the document is about.
+            labelled = next((one.name for one in found if one.name.name == label), None)
+            self._observe(labelled or self._subject, content, evidence)
         else:
+            item = ITEM.fullmatch(content)
             leading = self._leading(span, item, found)
             parent = self._parent(span, leading) if item is not None else None
             told = leading or parent
@@ -247,22 +261,32 @@ class _ChunkReader:
             if one.name != self._subject or self._subject.type != DOCUMENT:
                 self._add_entity(one.name, evidence)
 
-    def _read_table_row(self, cells: Sequence[Block], evidence: tuple[QuotedEvidence, ...]) -> None:
-        """Observe what the row of a table says of what stands in its first column, where that is
-        one of names, of a kind of things, or of known names.
+    def _named_by(self, cells: Sequence[Block]) -> KnownName | None:
+        """Return what stands in the first column of a table, where that is one of names, of a kind
+        of things, or of known names.
         """
-        first, *others = cells
-        *kinds, noun = words_of(first.label) or [""]
-        if noun == "name" and kinds:
-            # "Ship name" is a column of ships.
-            noun = kinds[-1]
-        kind = kind_of_word(noun)
+        first = cells[0]
+        if not is_name(first.value):
+            return None
         known = self._known(first.value)
-        if is_name(first.value) and (known or kind or noun == "name"):
-            named = known or KnownName(
-                name=first.value, type=THING if kind is None else type_of_kind(kind)
-            )
-            self._observe(named, "; ".join(cell.text for cell in others), evidence)
+        if known is not None:
+            return known
+        *words, noun = words_of(first.label) or [""]
+        if noun == "name" and words and words[-1] not in _OF_NAMES:
+            # "Ship name" is a column of ships, "Full name" one of names.
+            noun = words[-1]
+        kind = kind_of_word(noun)
+        if kind is None and noun != "name":
+            return None
+        return KnownName(name=first.value, type=THING if kind is None else type_of_kind(kind))
+
+    def _label_of_pair(self, span: Span) -> str:
+        """Return the first cell of a row of two that are no headings of a table; empty where it is
+        none. A chunk may begin within a table, below its headings.
+        """
+        pair = _PAIR.fullmatch(self._chunk.text, span.start, span.end)
+        is_heading = _TABLE_RULE.match(self._chunk.text, span.end) is not None
+        return plain_text(pair["label"]).rstrip(":") if pair and not is_heading else ""
 
     def _known(self, name: str) -> KnownName | None:
         """Return what the chunk knows by a name."""
