@@ -151,6 +151,8 @@ def test_a_short_word_is_not_taken_for_another(word: str, name: str) -> None:
         (("don't drink the potion",), "Nothing of the kind is done."),
         (("help",), "You can: talk to Mira"),
         (("dance and go to the inn",), "I do not know how to “dance”."),
+        (("go to inn", "How much is a potion"), "and ends poison. Nobody here sells it."),
+        (("go to inn", "buy a potion"), "and ends poison. Nobody here sells it."),
         (("buy a rope",), "I do not know how to “buy a rope”."),
         (("give the rope to Mira",), "I do not know how to “give the rope to mira”."),
         (("buy a rope and go to the inn",), "“go to the inn” is left undone."),

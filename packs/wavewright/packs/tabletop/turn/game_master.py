@@ -204,7 +204,10 @@ def _told(text: str, state: GameState) -> str:
             for one in sellers
             if item in one.sheet.prices
         ]
-        return f"{puzzled}The {item}: {state.items[item].description}{''.join(sold)}"
+        is_price_asked = asks(text) and _TRADE.search(text) is not None
+        is_wanted = is_price_asked or _BUY.search(text) is not None
+        unsold = " Nobody here sells it." if is_wanted and not sold else ""
+        return f"{puzzled}The {item}: {state.items[item].description}{''.join(sold)}{unsold}"
     assert person is not None
     if person.side == "party" and _HIRE.search(text):
         return f"{person.name} is with {state.player.name} already."
