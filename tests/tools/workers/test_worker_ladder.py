@@ -243,9 +243,11 @@ def test_the_ladder_says_how_often_a_worker_without_a_word_of_its_own_is_asked(h
 def test_a_refusal_in_words_is_not_asked_again(home: Path) -> None:
     harness = WorkerHarness(home, Worker(SPEC), "I'm sorry, but I can't help with that letter.")
 
-    with pytest.raises(ToolError):
+    with pytest.raises(ToolError, match="the model declined") as failed:
         harness.call()
 
+    assert failed.value.hint is not None
+    assert "ask another model" in failed.value.hint
     assert len(harness.models.asked) == 1
 
 

@@ -179,12 +179,22 @@ async def ask_worker(
         return WorkerReply(answer.value, conversation.answers)
     if isinstance(answer.cause, ModelError):
         return _without_answer(answer.cause, conversation.answers)
+    if isinstance(answer.cause, _Declined):
+        # In words it is what a provider's filter is: no answer.
+        return _without_answer(ModelError("refused", str(answer.cause)), conversation.answers)
     reason = "; ".join(answer.faults[:3])
     if answer.cause is None:
         reason = f"no usable answer within {ending.seconds:.0f} s; {reason}"
     # Values may still stand among the words of an answer; where words were asked for, none do.
     failure = FallbackFailure(reason, is_outage=call.schema is None)
     return WorkerReply(failure, conversation.answers)
+
+
+class _Declined(AnswerRefused):
+    """The model declines in words; asked again, it would decline again."""
+
+    def __init__(self) -> None:
+        super().__init__(["the model declined"], then="next_model")
 
 
 def _without_answer(error: ModelError, answers: Sequence[ModelAnswer]) -> WorkerReply:
@@ -206,7 +216,7 @@ def usable_value(answer: ModelAnswer, schema: JsonSchema | None) -> Json:
             raise AnswerRefused(faults)
         return value
     if reading.is_refusal:
-        raise AnswerRefused([reading.fault], then="next_model")
+        raise _Declined
     fits = any(not fitting(value, schema).faults for value in reading.values)
     # What was asked for stands among its words: the next rung takes it, and nobody is asked again.
     raise AnswerRefused(
@@ -221,7 +231,7 @@ def _usable_text(answer: ModelAnswer) -> str:
     if answer.is_truncated:
         raise AnswerRefused([TRUNCATED_FAULT])
     if is_short_refusal(text):
-        raise AnswerRefused(["the model declined"], then="next_model")
+        raise _Declined
     return text
 
 
