@@ -57,7 +57,7 @@ async def _read_context(request: RunRequest, attempt: Attempt, settings: Setting
     job = _resolved_job(request, settings)
     goal = _as_requested(job.goal, request, settings)
     if job.targets is not None:
-        waves = TargetWaves(job.targets, job.text)
+        waves = TargetWaves(job.targets, goal.written or goal.text)
         return TargetsContext(request, goal, draft=job.draft, waves=waves, new_job=job)
     return RunContext(request, goal, draft=job.draft)
 

@@ -114,7 +114,7 @@ async def _open_root(context: TargetsContext, ports: Ports) -> RunContext:
         versions={"wavewright": __version__, "python": platform.python_version()},
     )
     notes = () if order.draft is None else (draft_note(order.draft, now.timestamp()),)
-    noted: JsonObject = {"targets": waves.targets.model_dump(mode="json"), "text": order.text}
+    noted: JsonObject = {"targets": waves.targets.model_dump(mode="json"), "text": waves.text}
     # One append: a root run without this note would be resumed as a run without targets.
     permitted = permits_notes(context, now.timestamp())
     events = (started, *notes, *permitted, Noted(now.timestamp(), TARGETS_WANTED, noted))

@@ -87,8 +87,6 @@ class ResolvedJob:
     targets: JobTargets | None = None
     """Of a job that runs once for each of several targets; the goal is then that of its first one.
     """
-    text: str = ""
-    """The goal's text before inputs were put into it."""
     expansion: TargetExpansion | None = None
     """How further targets are found, if the job may have some."""
     file: Path | None = None
@@ -195,7 +193,6 @@ def resolve_job(
         draft,
         document.source,
         targets,
-        text=template.goal if job.goal is None else job.goal,
         expansion=_expansion(job, template, parts, document, targets),
         file=plan_file or file,
     )
