@@ -1,16 +1,27 @@
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
 
 import anyio
 import httpx
 import pytest
 
-from wavewright.engine.service.operations.health import HealthStatus, PortTakenError, serve_health
+from wavewright.engine.service.operations.health import (
+    HealthStatus,
+    PortTakenError,
+    listening_socket,
+    serve_health,
+)
 from wavewright.engine.service.operations.metrics import Metrics
 
 pytestmark = pytest.mark.anyio
+T = TypeVar("T")
 
 
 async def test_a_daemon_is_ready_once_every_part_works_and_says_which_does_not() -> None:
@@ -64,6 +75,30 @@ async def test_a_taken_port_is_told_with_the_setting() -> None:
                 pass
 
     assert caught.value.hint == "set `daemon.health` to another place"
+
+
+def test_a_process_that_ends_while_the_holder_of_a_port_is_looked_for_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gone = set[str]()
+
+    def listing(real: Callable[[Path], T]) -> Callable[[Path], T]:
+        def list_folder(folder: Path) -> T:
+            if Path(folder).name == "fd" and not gone:
+                gone.add(str(folder))
+                raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+            return real(folder)
+
+        return list_folder
+
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, listing(getattr(os, name)))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        place = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(OSError, match="Address already in use"):
+            listening_socket(place)
+
+    assert len(gone) == 1
 
 
 async def test_signals_stay_the_daemons_own() -> None:

@@ -155,17 +155,26 @@ def _process_at(port: int) -> str | None:
     """Return the process that listens on a port of this machine, where Linux shows it to this user."""
     sockets = set[str]()
     for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
-        for row in table.read_text().splitlines()[1:] if table.exists() else ():
-            _, local, _, state, *others = row.split()
-            if state == _LISTENING and int(local.rpartition(":")[2], 16) == port:
-                sockets.add(f"socket:[{others[5]}]")
-    for opened in Path("/proc").glob("[0-9]*/fd/*") if sockets else ():
-        with suppress(OSError):  # of another user, or closed meanwhile
-            if str(opened.readlink()) in sockets:
-                process = opened.parent.parent
-                name = process.joinpath("comm").read_text().strip()
-                return f"{name}, process {process.name}"
+        with suppress(OSError):  # not on this system, or not shown
+            for row in table.read_text().splitlines()[1:]:
+                _, local, _, state, *others = row.split()
+                if state == _LISTENING and int(local.rpartition(":")[2], 16) == port:
+                    sockets.add(f"socket:[{others[5]}]")
+    for process in Path("/proc").glob("[0-9]*") if sockets else ():
+        with suppress(OSError):  # of another user, or ended meanwhile
+            for opened in process.joinpath("fd").iterdir():
+                if _target_of(opened) in sockets:
+                    name = process.joinpath("comm").read_text().strip()
+                    return f"{name}, process {process.name}"
     return None
+
+
+def _target_of(opened: Path) -> str:
+    """Return what a process has open; empty where it has closed it meanwhile."""
+    try:
+        return str(opened.readlink())
+    except FileNotFoundError:
+        return ""
 
 
 _LISTENING: Final = "0A"
