@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -79,7 +79,7 @@ from wavewright.planner.language.plan import (
 )
 from wavewright.planner.language.signatures import SUB_PLAN_SIGNATURE, ToolSignature
 from wavewright.planner.plans.patches import check_patch
-from wavewright.planner.types import Json, JsonObject, RunId, Schedule, StepId, as_object
+from wavewright.planner.types import Json, JsonObject, RunId, Schedule, StepId, StepKey, as_object
 from wavewright.reviewer.gates.verifier import make_verifier
 from wavewright.reviewer.review.results import ReviewedRun, read_result
 from wavewright.tools.functions.dispatch import dispatch_tools
@@ -663,14 +663,8 @@ def _compare(run: _Run, part: Part, result: Json) -> None:
             known.lists[step.id] = real._replace(is_stopped=False)
     for call, index in model.places.items():
         step = model.steps[call.step]
-        record: StepFinished | ItemFinished | None = run.state.steps.get(StepId(call.step))
-        if index is not None:
-            items = run.state.items.get(StepId(call.step))
-            record = None if items is None else items.get(index)
+        record = _record_of(run, model, call, index)
         real = _ending(record, step)
-        if real is not None and (real.kind in ("skipped", "blocked") or _is_uncomputed(record)):
-            # Of a part before, in which it came to no call; it is held with its step.
-            real = None
         real = None if real is None else real._replace(is_stopped=False)
         before = past.calls.get(call) or model.kept(step, call)
         _hold(str(call), real, model.calls.get(call), part, before)
@@ -682,12 +676,29 @@ def _compare(run: _Run, part: Part, result: Json) -> None:
             known.made_at[call] = _made_at(record)
             continue
         was_made = any((one.step, one.item) == (call.step, index) for one in part.made)
-        if was_made or _is_announced(run, step, call):
+        if was_made or _is_announced(run, model, call):
             known.begun.add(call)
     if result is not _NOT_ENDED and result != model.result():
         raise NotAllowedError(f"the result is {result}, but should be {model.result()}")
     _keep_questions(run, known)
     run.past = known
+
+
+def _record_of(
+    run: _Run, model: Interpreter, call: Call, index: int | None
+) -> StepFinished | ItemFinished | None:
+    """Return the ending that the journal has of a call.
+
+    None where its step or item came to no call, which is held with its step, or to one with other
+    parameters: that is an ending of a part before.
+    """
+    record: StepFinished | ItemFinished | None = run.state.steps.get(StepId(call.step))
+    if index is not None:
+        items = run.state.items.get(StepId(call.step))
+        record = None if items is None else items.get(index)
+    if record is None or record.status in ("skipped", "blocked") or _is_uncomputed(record):
+        return None
+    return record if record.key in (None, *_keys(run, model, call)) else None
 
 
 def _made_at(record: StepFinished | ItemFinished | None) -> float:
@@ -711,19 +722,27 @@ def _has_items(run: _Run, step: ModelStep) -> bool:
     return ended.status in SUCCESSES
 
 
-def _is_uncomputed(record: StepFinished | ItemFinished | None) -> bool:
+def _is_uncomputed(record: StepFinished | ItemFinished) -> bool:
     """Whether a step failed before its call: what it reads was not there."""
-    return record is not None and record.error is not None and record.error.kind == "expression"
+    return record.error is not None and record.error.kind == "expression"
 
 
-def _is_announced(run: _Run, step: ModelStep, call: Call) -> bool:
+def _is_announced(run: _Run, model: Interpreter, call: Call) -> bool:
     """Whether the journal has the start of a call, and not its end."""
-    name = StepId(step.id)
-    keys = (
-        step_key(step.tool, _params(call.x), config=None, run=of.id, step=name, nth=call.nth)
-        for of in (run, *run.chain)
-    )
-    return any((name, key) in run.state.begun for key in keys)
+    name = StepId(call.step)
+    return any((name, key) in run.state.begun for key in _keys(run, model, call))
+
+
+def _keys(run: _Run, model: Interpreter, call: Call) -> Iterator[StepKey]:
+    """Yield the keys that the journal may have of a call: of the run or of one that it retries, and
+    of the step or of one that it supersedes, whose items it may have kept.
+    """
+    step: ModelStep | None = model.steps[call.step]
+    while step is not None:
+        for of in (run, *run.chain):
+            params, name = _params(call.x), StepId(step.id)
+            yield step_key(step.tool, params, config=None, run=of.id, step=name, nth=call.nth)
+        step = None if step.supersedes is None else model.steps[step.supersedes]
 
 
 def _keep_questions(run: _Run, known: Past) -> None:

@@ -100,6 +100,20 @@ _ANOTHER_CALL_SINCE = DrawnCase(
 )
 """A step has made another call since one that succeeded: a retry repeats neither."""
 
+_STOPPED_BEFORE_ANOTHER_CALL = DrawnCase(
+    ModelPlan(
+        (
+            ModelStep("a", "compute", items=(1,), min_ok=0),
+            ModelStep("b", "compute", "a"),
+        )
+    ),
+    (),
+    (DrawnPart(), DrawnPart(stop_after=1, unreadable=frozenset(["compute"])), DrawnPart()),
+)
+"""A run is stopped before a step that has ended comes to a call with other parameters: its ending is
+that of the call before.
+"""
+
 
 @settings(max_examples=volume(140, 14_000), deadline=None, suppress_health_check=_SLOW)
 @given(case=cases())
@@ -107,6 +121,7 @@ _ANOTHER_CALL_SINCE = DrawnCase(
 @example(case=_SKIPPED_AT_ITS_END)
 @example(case=_UNREADABLE_IN_A_PATCH)
 @example(case=_ANOTHER_CALL_SINCE)
+@example(case=_STOPPED_BEFORE_ANOTHER_CALL)
 def test_the_engine_does_what_the_model_allows_in_memory(case: DrawnCase) -> None:
     anyio.run(hold_against_model, case)
 
