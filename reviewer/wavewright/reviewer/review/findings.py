@@ -35,7 +35,7 @@ from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import repoint_step, template_gate_of
 from wavewright.planner.plans.expressions import evaluate, render
-from wavewright.planner.plans.graph import PlanGraph, inputs_behind, superseded_by
+from wavewright.planner.plans.graph import PlanGraph, superseded_by
 from wavewright.planner.plans.uses import value_reads
 from wavewright.planner.types import (
     GateId,
@@ -193,20 +193,17 @@ def repeated_entries(run: ReviewedRun, steps: Collection[StepId]) -> Iterator[Re
     Only what has an identifier and is equal in all fields is the same entry; figures and words may be
     equal by chance. Equal items of a `for_each` are equal calls.
     """
-    subjects = inputs_behind(run.plan)
     for step in run.plan.steps:
         if step.id not in steps or step.id in run.replaced:
             continue
-        labels = [*_repeated(run, subjects, step.for_each, are_calls=True)]
+        labels = [*_repeated(run, step.for_each, are_calls=True)]
         for value in step.params.values():
-            labels += _repeated(run, subjects, value, are_calls=False)
+            labels += _repeated(run, value, are_calls=False)
         if labels:
             yield RepeatedEntries(step.id, tuple(dict.fromkeys(labels)))
 
 
-def _repeated(
-    run: ReviewedRun, subjects: _Subjects, value: Json, *, are_calls: bool
-) -> Iterator[str]:
+def _repeated(run: ReviewedRun, value: Json, *, are_calls: bool) -> Iterator[str]:
     """Yield the labels of the entries that a list made of several outputs has more often than each of
     these.
     """
@@ -218,7 +215,7 @@ def _repeated(
     records = {name: Counter(map(_as_text, _records_in(outputs[name]))) for name in sources}
     # Orders of two pages may name one customer: calls for each of them are equal, and the orders are
     # not. What is made of entries counts more than once only where an entry does.
-    in_both = _in_several(records, subjects)
+    in_both = _in_several(run, records)
     if not in_both:
         return
     has_same_record = any(_has_identifier(json.loads(text), key) for text in in_both)
@@ -234,20 +231,22 @@ def _repeated(
             yield label
 
 
-_Subjects: TypeAlias = Mapping[StepId, frozenset[str]]
-"""The inputs that each step rests on."""
-
-
-def _in_several(records: Mapping[StepId, Counter[str]], subjects: _Subjects) -> set[str]:
+def _in_several(run: ReviewedRun, records: Mapping[StepId, Counter[str]]) -> set[str]:
     """Return the entries that two of some steps have given, unless these ask for two subjects of the
     job: two accounts that hold one share hold it twice.
     """
     in_both = set[str]()
-    for one, other in combinations(records, 2):
-        asks_for_others = subjects[one] - subjects[other] and subjects[other] - subjects[one]
-        if not asks_for_others:
-            in_both |= records[one].keys() & records[other].keys()
+    for step, other in combinations(records, 2):
+        shared = records[step].keys() & records[other].keys()
+        if shared and not _ask_for_two_subjects(run, step, other):
+            in_both |= shared
     return in_both
+
+
+def _ask_for_two_subjects(run: ReviewedRun, step: StepId, other: StepId) -> bool:
+    """Whether each of two steps rests on an input that the other does not."""
+    inputs, inputs_of_other = run.inputs_behind[step], run.inputs_behind[other]
+    return not inputs <= inputs_of_other and not inputs_of_other <= inputs
 
 
 def _records_in(output: Json) -> Iterator[Json]:

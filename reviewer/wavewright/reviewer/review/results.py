@@ -37,7 +37,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import evaluate, render
-from wavewright.planner.plans.graph import last_steps, superseded_steps
+from wavewright.planner.plans.graph import inputs_behind, last_steps, superseded_steps
 from wavewright.planner.plans.let_and_stop import in_authors_words
 from wavewright.planner.plans.uses import condition_use
 from wavewright.planner.schemas.validation import InvalidSchemaError, Validator, validator_of
@@ -90,6 +90,11 @@ class ReviewedRun:
     def replaced(self) -> dict[StepId, StepId]:
         """For each step that a patch superseded, the step that replaces it now."""
         return superseded_steps(self.plan)
+
+    @cached_property
+    def inputs_behind(self) -> dict[StepId, frozenset[str]]:
+        """The inputs of the job that each step rests on, by way of other steps as well."""
+        return inputs_behind(self.plan)
 
     @cached_property
     def scope(self) -> JsonObject:
