@@ -324,8 +324,8 @@ TOWNS = "${steps.first.map(o, o.town) + steps.second.map(o, o.town)}"
     ("first", "second", "of_second", "items", "calls", "worth"),
     [
         # Two orders of one town are two orders, and one order on two pages is one.
-        (ORDERS, [{"id": "o3", "town": "A"}], "${inputs.one}", TOWNS, 3, 0.8),
-        (ORDERS, ORDERS[:1], "${inputs.one}", TOWNS, 3, 0.3),
+        (ORDERS, [{"id": "o3", "town": "A"}], "${inputs.of.one}", TOWNS, 3, 0.8),
+        (ORDERS, ORDERS[:1], "${inputs.of.one}", TOWNS, 3, 0.3),
         (
             {"page": 1, "rows": ORDERS},
             ORDERS[:1],
@@ -338,18 +338,19 @@ TOWNS = "${steps.first.map(o, o.town) + steps.second.map(o, o.town)}"
         (
             [{"id": "o1", "lines": [{"code": "A"}]}],
             [{"id": "o2", "lines": [{"code": "A"}]}],
-            "${inputs.one}",
+            "${inputs.of.one}",
             "${(steps.first + steps.second).map(o, o.lines).flatten()}",
             2,
             0.8,
         ),
         # Two accounts of the job that hold one share hold it twice.
-        (["A", "B"], ["B", "C"], "${inputs.two}", "${steps.first + steps.second}", 4, 0.8),
+        (["A", "B"], ["B", "C"], "${inputs.of.two}", "${steps.first + steps.second}", 4, 0.8),
         (["A", "B"], ["B", "C"], "all", "${steps.first + steps.second}", 4, 0.3),
+        (["A", "B"], ["B", "C"], "${inputs.of}", "${steps.first + steps.second}", 4, 0.3),
         (
             {"code": "A"},
             {"code": "A"},
-            "${inputs.two}",
+            "${inputs.of.two}",
             ["${steps.first}", "${steps.second}"],
             2,
             0.8,
@@ -357,7 +358,7 @@ TOWNS = "${steps.first.map(o, o.town) + steps.second.map(o, o.town)}"
         (
             {"code": "A"},
             {"code": "A"},
-            "${inputs.one}",
+            "${inputs.of.one}",
             ["${steps.first}", "${steps.second}"],
             2,
             0.3,
@@ -368,13 +369,13 @@ def test_equal_calls_count_once_where_what_asks_for_them_is_the_same(
     first: Json, second: Json, of_second: str, items: Json, calls: int, worth: float
 ) -> None:
     plan = plan_of(
-        {"id": "first", "tool": "fetch", "params": {"of": "${inputs.one}"}},
+        {"id": "first", "tool": "fetch", "params": {"of": "${inputs.of.one}"}},
         {"id": "second", "tool": "fetch", "params": {"of": of_second, "source": "live"}},
         {"id": "prices", "tool": "fetch", "for_each": items, "params": {"of": "${item}"}},
         {"id": "sum", "tool": "add_up", "params": {"of": "${steps.prices}"}},
         result={"total": "${steps.sum}"},
     )
-    goal = goal_for(plan, inputs={"one": "x", "two": "y"})
+    goal = goal_for(plan, inputs={"of": {"one": "x", "two": "y"}})
     answers: dict[str, object] = {
         "first": first,
         "second": second,

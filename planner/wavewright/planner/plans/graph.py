@@ -9,7 +9,8 @@ names the cycle and orders the steps outside of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ref
 
 from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
-from wavewright.planner.plans.uses import gate_reads, step_reads, step_texts
+from wavewright.planner.plans.uses import ExpressionText, gate_reads, step_reads, step_texts
 from wavewright.planner.types import StepId
 
 if TYPE_CHECKING:
@@ -49,15 +50,28 @@ def last_steps(plan: Plan) -> StepIds:
 
 
 def inputs_behind(plan: Plan) -> dict[StepId, frozenset[str]]:
-    """Return the inputs that each step rests on, by way of other steps as well."""
+    """Return the inputs that each step rests on, by way of other steps as well, and what of them:
+    `region`, `accounts.first`, `accounts[0]`.
+    """
     behind: dict[StepId, frozenset[str]] = {}
     graph = PlanGraph.of(plan)
     for step_id in graph.order():
-        reads = (read for text in step_texts(graph.steps[step_id], 0) for read in text.all_reads)
-        own = {read.name for read in reads if read.root == "inputs" and read.name is not None}
+        own = {path for text in step_texts(graph.steps[step_id], 0) for path in _input_paths(text)}
         before = (behind[name] for name in graph.dependencies[step_id])
         behind[step_id] = frozenset(own).union(*before)
     return behind
+
+
+def _input_paths(text: ExpressionText) -> Iterator[str]:
+    for use, reads in text.sound_reads:
+        for read in reads:
+            if read.root == "inputs" and read.name is not None:
+                path = _PATH.match(use.expression, read.offset)
+                yield read.name if path is None else path[0]
+
+
+_PATH: Final = re.compile(r"\w+(?:\.\w+\b(?!\()|\[[^\[\]]+\])*")
+"""A name, and the fields and places below it; a method is none."""
 
 
 def superseding_origins(plan: Plan) -> dict[StepId, StepId]:

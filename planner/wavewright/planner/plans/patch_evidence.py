@@ -404,7 +404,10 @@ class _Subjects:
             for name, value in asked.items()
             if isinstance(value, str) and _PLACE.match(value) is not None
         }
-        self.inputs = inputs_behind(plan)
+        self.inputs = {
+            step_id: frozenset(_INPUT_NAME.split(path)[0] for path in paths)
+            for step_id, paths in inputs_behind(plan).items()
+        }
 
     def of_params(self, step: Step, root: str) -> bool:
         """Whether a parameter reads a root."""
@@ -448,6 +451,8 @@ class _Subjects:
 
 _PLACE = re.compile(r"[a-z][a-z0-9+.-]*://\S|\.{0,2}/\S|\S+/\S*\.\w+$", re.IGNORECASE)
 """A text that says where data lies: an address, or a path of a file."""
+_INPUT_NAME = re.compile(r"[.\[]")
+"""What stands between the name of an input and what is read of it."""
 _ITEM_FIELD = re.compile(r"item(\.\w+)+")
 
 

@@ -245,8 +245,17 @@ def _in_several(run: ReviewedRun, records: Mapping[StepId, Counter[str]]) -> set
 
 def _ask_for_two_subjects(run: ReviewedRun, step: StepId, other: StepId) -> bool:
     """Whether each of two steps rests on an input that the other does not."""
-    inputs, inputs_of_other = run.inputs_behind[step], run.inputs_behind[other]
-    return not inputs <= inputs_of_other and not inputs_of_other <= inputs
+    paths, paths_of_other = run.inputs_behind[step], run.inputs_behind[other]
+    return not (_are_of(paths, paths_of_other) or _are_of(paths_of_other, paths))
+
+
+def _are_of(paths: Collection[str], others: Collection[str]) -> bool:
+    """Whether all of some inputs are among others, whole or in part: `accounts` and `accounts[0]`."""
+    return all(any(_is_part(path, of) or _is_part(of, path) for of in others) for path in paths)
+
+
+def _is_part(path: str, of: str) -> bool:
+    return path == of or path.startswith((f"{of}.", f"{of}["))
 
 
 def _records_in(output: Json) -> Iterator[Json]:

@@ -93,7 +93,7 @@ class ReviewedRun:
 
     @cached_property
     def inputs_behind(self) -> dict[StepId, frozenset[str]]:
-        """The inputs of the job that each step rests on, by way of other steps as well."""
+        """What of the job's inputs each step rests on, by way of other steps as well."""
         return inputs_behind(self.plan)
 
     @cached_property
