@@ -18,6 +18,7 @@ from wavewright.config.sections import Role
 from wavewright.config.settings import load_settings
 from wavewright.engine.interfaces.view.app import open_view
 from wavewright.engine.interfaces.view.people import Viewer, set_viewer
+from wavewright.engine.interfaces.view.viewed_project import ViewedProject
 from wavewright.executor.events.types import (
     REFUSED_ANSWER,
     AnswerKept,
@@ -150,6 +151,22 @@ async def test_a_run_with_targets_offers_no_retry_that_only_their_runs_can_have(
     assert f'/runs/{RUN}/cancel"' in page
     assert f'/runs/{RUN}/retry"' not in page
     assert f'/runs/{RUN}/replay"' not in page
+
+
+async def test_a_run_that_waits_in_the_queue_can_be_cancelled_before_it_has_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancelled: list[str] = []
+
+    async def cancel(_project: ViewedProject, run: RunId, by: str) -> RunId:
+        cancelled.append(f"{run} by {by}")
+        return run
+
+    monkeypatch.setattr(ViewedProject, "cancel", cancel)
+    async with pages_of(tmp_path, role="operate") as client:
+        answer = await client.post("/runs/waiting/cancel", data={"by": "ada"})
+
+    assert (answer.status_code, cancelled) == (303, ["waiting by ada"])
 
 
 async def refusal_of(

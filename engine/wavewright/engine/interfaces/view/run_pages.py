@@ -308,7 +308,6 @@ class RunPages:
         on its page.
         """
         run = _run_of(request)
-        await self.project.find_run(run)  # the page of one that is not there shows no refusal
         return await steered(request, partial(act, run), self._run_page, f"/runs/{run}")
 
     async def _retry_form(self, request: Request) -> Response:
