@@ -70,6 +70,24 @@ def test_name_front_matter_and_page_all_say_date_and_company(news: Path) -> None
     assert document["warnings"] == []
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "code", "title"),
+    [
+        ("2010-02-01.md", "---\ncode: AAPL\ntitle: Results\n---\nx", "AAPL", "Results"),
+        ("2010-02-01_A&B.md", "---\ncode: AB\n---\nx", "AB", "A&B"),
+        ("2010-02-01_AAPL.md", "---\n# Results\nDate: of the meeting", "AAPL", "Results"),
+    ],
+)
+def test_a_name_tells_what_the_text_leaves_open(
+    name: str, text: str, code: str, title: str, news: Path
+) -> None:
+    (news / name).write_text(text, encoding="utf-8")
+
+    (item,) = items(fetch(news.parent, code=code))
+
+    assert (item["date"], item["title"]) == ("2010-02-01", title)
+
+
 def test_only_the_words_of_a_page_remain(news: Path) -> None:
     (news / "page.html").write_text(PAGE)
 
@@ -148,6 +166,13 @@ def test_other_companies_are_not_mixed_in(news: Path) -> None:
             b"---\ndate: soon\ncode: AAPL\n---\n",
             "its date 'soon' cannot be read",
             id="bad date",
+        ),
+        pytest.param("2010-02-01_ÅÄÖ.md", b"x", "it names no company", id="no code in its name"),
+        pytest.param(
+            "2010-02-01_AAPL.md",
+            b"---\ndate: 2010-02-02\n\nx",
+            "its front matter is not closed (end it with a line '---')",
+            id="open front matter",
         ),
         pytest.param(
             "2010-02-01_AAPL.md", b"caf\xe9", "byte 0xe9 at 3 is not UTF-8", id="encoding"

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 
 import anyio
@@ -39,11 +40,12 @@ MAX_TEXT = 20_000
 _HTML = frozenset({".html", ".htm"})
 _SUFFIXES = _HTML | {".md", ".markdown"}
 _NAME = re.compile(
-    r"(?P<date>\d{4}-\d{2}-\d{2})[_-](?P<code>[A-Za-z0-9.^=]+)(?:[_-](?P<title>.+))?"
+    r"(?P<date>\d{4}-\d{2}-\d{2})(?!\d)(?:[_-](?P<code>[A-Za-z0-9.^=]+)(?=[_-]|\Z))?[_ -]?(?P<title>.*)"
 )
 _FIELD = re.compile(r"([A-Za-z_]+)\s*:\s*(.*?)\s*")
 _DATE_NAMES = frozenset({"date", "dc.date", "dcterms.date", "article:published_time", "pubdate"})
 _CODE_NAMES = frozenset({"code", "symbol", "ticker"})
+_FRONT_NAMES = _CODE_NAMES | {"date"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ def _announcement(name: str, page: _PageText, source: str) -> tuple[str, Announc
         raise ToolError(
             "it names no company (write 'code:' in its front matter, or name it 2010-02-01_AAPL_title.md)"
         )
-    title_of_name = (named["title"] or "" if named else "").replace("_", " ").replace("-", " ")
+    title_of_name = (named["title"] if named else "").replace("_", " ").replace("-", " ")
     title = page.title or title_of_name or name
     return code.strip().upper(), Announcement(
         date=date,
@@ -199,22 +201,21 @@ def _announcement(name: str, page: _PageText, source: str) -> tuple[str, Announc
 def _read_markdown(text: str) -> _PageText:
     """Return a Markdown file's text and what its front matter says: plain `name: value` lines, no
     YAML.
+
+    Raises:
+        ToolError: the front matter is not closed, so that nothing tells what belongs to it.
     """
     fields: dict[str, str] = {}
     body = text
-    lines = text.splitlines()
-    if lines and lines[0].strip() == "---":
-        ends = [
-            number
-            for number, line in enumerate(lines[1:], start=1)
-            if line.strip() in ("---", "...")
-        ]
-        if ends:
-            for line in lines[1 : ends[0]]:
-                matched = _FIELD.fullmatch(line)
-                if matched:
-                    fields[matched[1].lower()] = matched[2].strip("'\"")
-            body = "\n".join(lines[ends[0] + 1 :])
+    first, *lines = text.splitlines() or [""]
+    if first.strip() == "---":
+        end = next((n for n, line in enumerate(lines) if line.strip() in ("---", "...")), None)
+        if end is not None:
+            fields = _front_fields(lines[:end])
+            body = "\n".join(lines[end + 1 :])
+        elif _FRONT_NAMES & _front_fields(takewhile(_FIELD.fullmatch, lines)).keys():
+            # A rule that begins the text has no fields below it.
+            raise ToolError("its front matter is not closed (end it with a line '---')")
     heading = next(
         (line.lstrip("# ").strip() for line in body.splitlines() if line.startswith("#")), None
     )
@@ -225,6 +226,11 @@ def _read_markdown(text: str) -> _PageText:
         tags=tuple(tag.strip(" '\"") for tag in fields.get("tags", "").strip("[]").split(",")),
         text=body.strip(),
     )
+
+
+def _front_fields(lines: Iterable[str]) -> dict[str, str]:
+    found = filter(None, map(_FIELD.fullmatch, lines))
+    return {field[1].lower(): field[2].strip("'\"") for field in found}
 
 
 def _content(code: str, items: list[Announcement]) -> str:
