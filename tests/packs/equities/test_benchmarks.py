@@ -115,6 +115,32 @@ def test_a_constituent_without_a_price_yet_is_left_out_and_named(tmp_path: Path)
     assert document["as_of"] == "2009-06-01"
 
 
+@pytest.mark.parametrize(
+    ("file", "warning"),
+    [
+        ("NONE.csv", "NONE is not in the basket EQUAL_WEIGHT: "),
+        ("my notes.txt", "MY NOTES is not in the basket EQUAL_WEIGHT: 'MY NOTES' is no stock code"),
+    ],
+)
+def test_what_cannot_be_read_is_left_out_of_the_basket_of_all(
+    file: str, warning: str, tmp_path: Path
+) -> None:
+    for code in ("AAA", "BBB"):
+        write_prices(tmp_path / "prices", code, [10.0, 11.0])
+    (tmp_path / "prices" / file).write_text("")
+    tools = equities(tmp_path, indices={"MINE": {"codes": ["AAA", "BBB", "NONE"]}})
+
+    document = call_for_document(tools["fetch_index_data"], code="EQUAL_WEIGHT")
+
+    assert document["constituents"] == ["AAA", "BBB"]
+    assert warning in str(document["warnings"])
+    with pytest.raises(ToolError, match="NONE"):
+        call_for_document(tools["fetch_index_data"], code="MINE")
+    (tmp_path / "prices" / "BBB.csv").unlink()
+    with pytest.raises(ToolError):
+        call_for_document(tools["fetch_index_data"], code="EQUAL_WEIGHT")
+
+
 def test_a_given_series_is_read_from_its_own_file(tmp_path: Path) -> None:
     write_prices(tmp_path / "series", "xjo", [4000.0, 4100.0])
     tools = equities(tmp_path, prices=None, indices={"XJO": "series/xjo.csv"}, exchange="asx")

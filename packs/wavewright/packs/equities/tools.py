@@ -165,7 +165,8 @@ class EquityTools:
 
         The index is a given series, or an equal-weight basket of stocks, which then says so in
         index_kind and names its constituents. The code EQUAL_WEIGHT is the basket of all stocks
-        that the price source has.
+        that the price source has; what of them cannot be read is left out and named, where it is
+        less than half.
 
         Args:
             code: The benchmark's code, such as XJO or EQUAL_WEIGHT.
@@ -183,7 +184,8 @@ class EquityTools:
             today = now.astimezone(dt.UTC).date()
             series = known_at(source.read(shown, today, fresh=force), now, years=span)
         elif shown == EQUAL_WEIGHT:
-            return self._basket(shown, self._source.codes(), now, span, force=force)
+            codes = self._source.codes()
+            return self._basket(shown, codes, now, span, force=force, skips_unreadable=True)
         else:
             series = self._own_series(shown, now, span, force=force)
         currency = self._settings.currency if isinstance(setting, str) else self._currency
@@ -290,6 +292,7 @@ class EquityTools:
         years: float | None,
         *,
         force: bool,
+        skips_unreadable: bool = False,
     ) -> IndexDocument:
         if not codes:
             raise ToolError(
@@ -299,13 +302,30 @@ class EquityTools:
         today = now.astimezone(dt.UTC).date()
         members: dict[str, PriceSeries] = {}
         not_yet: list[str] = []
-        for member in sorted(map(checked_code, codes)):
-            series = self._source.read(member, today, fresh=force)
+        unreadable: dict[str, ToolError] = {}
+        for listed in sorted(codes, key=str.upper):
+            try:
+                member = checked_code(listed)
+                series = self._source.read(member, today, fresh=force)
+            except ToolError as error:
+                if error.transient or not skips_unreadable:
+                    raise
+                unreadable[listed] = error
+                continue
             if series.prices[0].date > today:
                 not_yet.append(member)
             else:
                 members[member] = known_at(series, now, years=years)
+        if 2 * len(unreadable) >= len(codes):
+            # As of stocks: where half of them are missing, what is left says nothing of all.
+            raise next(iter(unreadable.values()))
         require_one_currency(members)
+        warnings = [
+            f"{listed} is not in the basket {code}: {error.message}"
+            for listed, error in unreadable.items()
+        ]
+        if not_yet:
+            warnings.append(f"not in the basket, for want of a price: {', '.join(not_yet)}")
         levels = equal_weight_basket({member: series.points for member, series in members.items()})
         return basket_document(
             code,
@@ -313,9 +333,7 @@ class EquityTools:
             members,
             exchange=self._exchange,
             view=SeriesView(today, self._settings.calendar),
-            warnings=(f"not in the basket, for want of a price: {', '.join(not_yet)}",)
-            if not_yet
-            else (),
+            warnings=tuple(warnings),
         )
 
 
