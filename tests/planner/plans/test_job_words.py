@@ -11,7 +11,7 @@ from wavewright.planner.plans.job_words import JobWords
     "text",
     [
         *("sales in Q4 2023", "sales in 2023 Q4", "2023-Q4", "2023Q4", "the last quarter of 2023"),
-        *("sales in 4Q 2023", "4Q2023", "the 4th quarter, 2023"),
+        *("sales in 4Q 2023", "4Q2023", "4Q, 2023", "4Q of the year 2023", "the 4th quarter, 2023"),
     ],
 )
 def test_a_part_of_a_year_bounds_days_whichever_way_it_is_written(text: str) -> None:

@@ -404,11 +404,12 @@ _NUMBERS_OF_PARTS: Final = {
     **{f"{number}{end}": number for number, end in enumerate(("st", "nd", "rd", "th"), 1)},
     **{str(number): number for number in range(1, 5)},
 }
+_OF_YEAR: Final = r"(?:\sof|\sin|,|/)?(?:\sthe\syear)?\s?((?:19|20)\d\d)(?!\d)"
 _PART: Final = re.compile(
     r"\b(?:(first|second|third|fourth|last|1st|2nd|3rd|4th)\s(half|quarter)|([hq])([1-4]))"
-    r"(?:\sof|\sin|,|/)?(?:\sthe\syear)?\s?((?:19|20)\d\d)(?!\d)"
+    + _OF_YEAR
 )
-_TURNED_PART: Final = re.compile(r"\b([1-4])([hq])(?=(?:\sof|/|-)?\s?(?:19|20)\d\d)")
+_TURNED_PART: Final = re.compile(rf"\b([1-4])([hq])(?={_OF_YEAR})")
 """`4Q 2022`, which is `Q4 2022`."""
 _PART_AFTER_YEAR: Final = re.compile(r"(?<![\w.,/-])((?:19|20)\d\d)[ /-]?([hq])([1-4])\b")
 """`2023 Q4`, `2023-Q4`, `2023H2`."""
