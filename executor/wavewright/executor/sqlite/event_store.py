@@ -1,9 +1,7 @@
 """The journal's tables in its file, open to one owner.
 
-The *store* is used by one thread at a time, and its coroutines never wait. Every write names the *fence* under
-which this owner holds the run and is refused, in the same transaction, once another owner has a
-higher one. A transaction is written whole or not at all, and what one run cannot write costs no
-other run anything.
+The *store* is used by one thread at a time, and its coroutines never wait. What every write
+promises says `EventStore`.
 """
 
 from __future__ import annotations
