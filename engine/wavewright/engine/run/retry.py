@@ -20,7 +20,7 @@ from wavewright.engine.run.execute_plan import changed_tools
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.read_job import steps_called_again, steps_to_repeat
 from wavewright.engine.run.target_waves import target_waves
-from wavewright.executor.events.state import SUCCESSES, RunState, fold, step_ids
+from wavewright.executor.events.state import SUCCESSES, RunState, fold, is_of_call, step_ids
 from wavewright.executor.events.types import Event, ItemFinished, RunFinished, StepFinished
 from wavewright.executor.run.rules import RunSoFar, is_unclear
 from wavewright.planner.diagnostics.diagnostic import counted, suggest_name
@@ -282,7 +282,7 @@ class _Outlook:
 def _endings_of(state: RunState, step: StepId) -> list[StepFinished]:
     """Return how a step ended, and where nothing was called for that, how it had before."""
     now = [state.steps[step]] if step in state.steps else []
-    if any(ended.status in SUCCESSES or ended.attempts for ended in now):
+    if any(map(is_of_call, now)):
         return now
     undone = [ended for (name, _), ended in state.undone.items() if name == step]
     return now + [ended for ended in undone if isinstance(ended, StepFinished)]

@@ -416,14 +416,15 @@ def _with_undone(
     """Add the ending before, where it is that of a call, and this one is not of the same call made
     again.
     """
-    if before is None or before.key is None or not _is_of_call(before):
+    if before is None or before.key is None or not is_of_call(before):
         return undone
-    if ending.key == before.key and _is_of_call(ending):
+    if ending.key == before.key and is_of_call(ending):
         return undone
     return undone.set((before.step, before.key), before)
 
 
-def _is_of_call(ending: StepFinished | ItemFinished) -> bool:
+def is_of_call(ending: StepFinished | ItemFinished) -> bool:
+    """Whether a call stands behind an ending: one that was made, or whose output was taken over."""
     return ending.status in SUCCESSES or ending.attempts > 0
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias
 
-from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.executor.events.state import SUCCESSES, RunState, is_of_call
 from wavewright.executor.events.types import ItemFinished, PersonAsk, StepError, StepFinished
 from wavewright.executor.run.failures import UNCLEAR, UNCLEAR_KINDS, UNREADABLE, WITHHELD
 from wavewright.executor.run.program import CompiledStep, CompiledTool
@@ -546,7 +546,7 @@ class PastEndings:
         since.
         """
         ending = self.find(call, key, step)
-        if ending is None or (ending.status not in SUCCESSES and not ending.attempts):
+        if ending is None or not is_of_call(ending):
             return self._state.undone.get((step, key), ending)
         return ending
 
