@@ -671,12 +671,14 @@ def _compare(run: _Run, part: Part, result: Json) -> None:
         if real is not None:
             if before is not None and before.kind == "success" != real.kind:
                 known.undone[call] = before
-            known.calls[call] = real
+            # An item that a patch kept is a call of the step before, and none of its own.
+            if record is None or record.key in (None, *_keys(run, step, call)):
+                known.calls[call] = real
             known.begun.discard(call)
             known.made_at[call] = _made_at(record)
             continue
         was_made = any((one.step, one.item) == (call.step, index) for one in part.made)
-        if was_made or _is_announced(run, model, call):
+        if was_made or _is_announced(run, step, call):
             known.begun.add(call)
     if result is not _NOT_ENDED and result != model.result():
         raise NotAllowedError(f"the result is {result}, but should be {model.result()}")
@@ -698,7 +700,13 @@ def _record_of(
         record = None if items is None else items.get(index)
     if record is None or record.status in ("skipped", "blocked") or _is_uncomputed(record):
         return None
-    return record if record.key in (None, *_keys(run, model, call)) else None
+    older: ModelStep | None = model.steps[call.step]
+    while older is not None:
+        if record.key in (None, *_keys(run, older, call)):
+            return record
+        # Or an item of the step before that a patch kept.
+        older = None if older.supersedes is None else model.steps[older.supersedes]
+    return None
 
 
 def _made_at(record: StepFinished | ItemFinished | None) -> float:
@@ -727,22 +735,18 @@ def _is_uncomputed(record: StepFinished | ItemFinished) -> bool:
     return record.error is not None and record.error.kind == "expression"
 
 
-def _is_announced(run: _Run, model: Interpreter, call: Call) -> bool:
+def _is_announced(run: _Run, step: ModelStep, call: Call) -> bool:
     """Whether the journal has the start of a call, and not its end."""
-    name = StepId(call.step)
-    return any((name, key) in run.state.begun for key in _keys(run, model, call))
+    return any((StepId(step.id), key) in run.state.begun for key in _keys(run, step, call))
 
 
-def _keys(run: _Run, model: Interpreter, call: Call) -> Iterator[StepKey]:
-    """Yield the keys that the journal may have of a call: of the run or of one that it retries, and
-    of the step or of one that it supersedes, whose items it may have kept.
+def _keys(run: _Run, step: ModelStep, call: Call) -> Iterator[StepKey]:
+    """Yield the keys that the journal may have of a call as one of a step: those in the run, and in
+    the runs that it retries.
     """
-    step: ModelStep | None = model.steps[call.step]
-    while step is not None:
-        for of in (run, *run.chain):
-            params, name = _params(call.x), StepId(step.id)
-            yield step_key(step.tool, params, config=None, run=of.id, step=name, nth=call.nth)
-        step = None if step.supersedes is None else model.steps[step.supersedes]
+    params, name = _params(call.x), StepId(step.id)
+    for of in (run, *run.chain):
+        yield step_key(step.tool, params, config=None, run=of.id, step=name, nth=call.nth)
 
 
 def _keep_questions(run: _Run, known: Past) -> None:

@@ -238,7 +238,7 @@ class Interpreter:
         if not step.only_failed or step.supersedes is None:
             return None
         old = call._replace(step=step.supersedes)
-        ending = self._past.calls.get(old)
+        ending = self._past.calls.get(old) or self.kept(self.steps[step.supersedes], old)
         if ending is None or ending.kind != "success":
             return None
         is_gated = step.gate is not None and self._past.lists[step.supersedes].kind == "success"

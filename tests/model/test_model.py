@@ -114,6 +114,20 @@ _STOPPED_BEFORE_ANOTHER_CALL = DrawnCase(
 that of the call before.
 """
 
+_KEPT_BY_A_PATCH_BEFORE = DrawnCase(
+    ModelPlan((ModelStep("a", "compute", items=(1,)),)),
+    (),
+    (
+        DrawnPart(),
+        DrawnPart(kind="recover", named="a", only_failed=True),
+        DrawnPart(kind="retry"),
+        DrawnPart(kind="recover", named="a"),
+    ),
+)
+"""A patch kept an item, for which nothing was called: a patch of the retry that has it called again
+calls it.
+"""
+
 
 @settings(max_examples=volume(140, 14_000), deadline=None, suppress_health_check=_SLOW)
 @given(case=cases())
@@ -122,6 +136,7 @@ that of the call before.
 @example(case=_UNREADABLE_IN_A_PATCH)
 @example(case=_ANOTHER_CALL_SINCE)
 @example(case=_STOPPED_BEFORE_ANOTHER_CALL)
+@example(case=_KEPT_BY_A_PATCH_BEFORE)
 def test_the_engine_does_what_the_model_allows_in_memory(case: DrawnCase) -> None:
     anyio.run(hold_against_model, case)
 
