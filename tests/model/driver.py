@@ -491,6 +491,7 @@ class _Session:
         run.past.successors.update({name: f"{name}_2" for name in names})
         stopped = frozenset(name for name, ending in run.endings.items() if ending.is_stopped)
         run.past.corrects.update({f"{name}_2": stopped for name in names})
+        run.past.stopped.update({name: run.endings[name] for name in stopped.intersection(names)})
         replies = run.past.replies.items()
         run.past.replies = {shown: reply for shown, reply in replies if shown.step in finished}
         return [_accepted(checked.plan, at, "patch"), *kept_items(checked.plan, state, at)]

@@ -101,6 +101,8 @@ class Past:
     """For each step that a patch superseded, the step in its place."""
     corrects: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     """For each step of a patch, the steps whose outputs a gate had stopped when it came."""
+    stopped: dict[str, Ending] = field(default_factory=dict[str, Ending])
+    """Endings of superseded steps that a gate had stopped before their patch came."""
     replies: dict[Shown, bool] = field(default_factory=dict[Shown, bool])
     questions: list[Question] = field(default_factory=list[Question])
 

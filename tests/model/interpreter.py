@@ -137,6 +137,9 @@ class Interpreter:
         """Whether a gate blocks the readers of a step; a gate that cannot be computed fails."""
         if step.gate is None or ending.kind != "success":
             return False
+        if step.id in self._past.successors:
+            # Its gates went to the step in its place: no other ending of its own is asked for.
+            return self._past.stopped.get(step.id) == ending._replace(is_stopped=True)
         if step.items is not None and not ending.output:
             return step.gate.on_empty == "block"
         outputs = ending.output if isinstance(ending.output, list) else [ending.output]
