@@ -68,9 +68,7 @@ _IS_CODE: Final = re.compile(r"\s*(?:```|~~~)")
 _RULE: Final = re.compile(r"[\s|:-]+")
 _TABLE_RULE: Final = re.compile(r"[ \t\r]*\n(?=[^\n]*\|)(?=[^\n]*-)[ \t\r|:-]++(?:\n|$)")
 """The line below the headings of a table."""
-_PAIR: Final = re.compile(
-    r"\s*\|(?P<label>(?:[^|\\\n]|\\.)++)\|(?=\s*[^|\s])(?:[^|\\\n]|\\.)++\|?\s*"
-)
+_PAIR: Final = re.compile(r"\|(?P<label>(?:[^|\\\n]|\\.)+)\|(?=\s*[^|\s])(?:[^|\\\n]|\\.)+\|?")
 """The row of two columns that both say something."""
 _OF_NAMES: Final = frozenset({"full", "complete", "proper", "official", "legal", "common"})
 """Words before `name` in the heading of a column that tell no kind of things."""
@@ -284,7 +282,7 @@ class _ChunkReader:
         """Return the first cell of a row of two that are no headings of a table; empty where it is
         none. A chunk may begin within a table, below its headings.
         """
-        pair = _PAIR.fullmatch(self._chunk.text, span.start, span.end)
+        pair = _PAIR.fullmatch(self._chunk.text[span.start : span.end].strip())
         is_heading = _TABLE_RULE.match(self._chunk.text, span.end) is not None
         return plain_text(pair["label"]).rstrip(":") if pair and not is_heading else ""
 
