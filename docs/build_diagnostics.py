@@ -17,12 +17,7 @@ BROKEN = ROOT / "tests" / "planner" / "broken"
 PAGES = ROOT / "docs" / "reference" / "diagnostics"
 
 _FAMILY_TEXTS = {
-    "document": "The text, its shape, and the ids in it.",
-    "tools": "Tools and their arguments, literals and references alike.",
-    "references": "What expressions read, and whether they mean anything.",
-    "graph": "Who waits for whom, how much there is of it, and patches.",
-    "goal rules": "What the goal template requires of every plan.",
-    "safety": "Untrusted text, secrets and approvals: what a plan's data could do.",
+    "safety": "What a plan's data could do; see [what data can do](../../explanation/trust.md).",
     "budget": "What the plan is expected to take of models, against what is left; see [budgets](../budgets.md).",
     "lint": "Warnings: what is allowed and probably not meant. Asked only of a plan without errors.",
 }
@@ -127,8 +122,9 @@ def _index_lines() -> Iterator[str]:
         yield ""
         yield f"## {prefix}: {family}"
         yield ""
-        yield from _sentences(_FAMILY_TEXTS[family])
-        yield ""
+        if family in _FAMILY_TEXTS:
+            yield from _sentences(_FAMILY_TEXTS[family])
+            yield ""
         yield "| code | kind | what it says |"
         yield "|---|---|---|"
         for entry in catalogue().values():

@@ -106,20 +106,20 @@ def test_every_function_of_expressions_is_listed() -> None:
     [
         ("plan-language.md", "a plan", Plan),
         ("plan-language.md", "a step", Step),
-        ("plan-language.md", "a cap", Cap),
-        ("jobs-and-goals.md", "a job", Job),
-        ("jobs-and-goals.md", "a goal template", GoalTemplate),
-        ("jobs-and-goals.md", "rules", Rules),
-        ("jobs-and-goals.md", "limits", Limits),
-        ("jobs-and-goals.md", "a recipe", Recipe),
+        ("gates.md", "a cap", Cap),
+        ("jobs.md", "a job", Job),
+        ("goal-templates.md", "a goal template", GoalTemplate),
+        ("goal-templates.md", "rules", Rules),
+        ("goal-templates.md", "limits", Limits),
+        ("goal-templates.md", "a recipe", Recipe),
         ("workers.md", "a worker", WorkerSpec),
         ("workers.md", "an agent", AgentLimits),
         ("workers.md", "a named agent", AgentSpec),
-        ("jobs-and-goals.md", "targets", JobTargets),
-        ("jobs-and-goals.md", "the inputs of targets", Targets),
-        ("plan-language.md", "repeat", Repeat),
-        ("plan-language.md", "stop", PlanStop),
-        ("plan-language.md", "a patch", PlanPatch),
+        ("jobs.md", "targets", JobTargets),
+        ("jobs.md", "the inputs of targets", Targets),
+        ("sub-plans.md", "repeat", Repeat),
+        ("plan-values.md", "stop", PlanStop),
+        ("gates.md", "a patch", PlanPatch),
         ("retries.md", "retries", Retry),
         ("package.md", "a package", Package),
         ("package.md", "a review", ReviewResult),
@@ -137,7 +137,7 @@ def test_every_field_of_a_document_is_listed_with_its_default(
 
 
 def test_every_field_of_a_gate_is_described() -> None:
-    text = (REFERENCE / "plan-language.md").read_text(encoding="utf-8")
+    text = (REFERENCE / "gates.md").read_text(encoding="utf-8")
     fields = [field.alias or name for name, field in Gate.model_fields.items()]
 
     assert [name for name in fields if f"`{name}`" not in text and f"`{name}:" not in text] == []
@@ -176,32 +176,34 @@ def own_fields(event: type) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "model"),
+    ("page", "name", "model"),
     [
-        ("a project", SettingsFile),
-        ("models", ModelsSection),
-        ("a provider", ModelProviderSettings),
-        ("a price", PriceSettings),
-        ("the planner", PlannerSection),
-        ("budgets", BudgetsSection),
-        ("a budget", BudgetSettings),
-        ("the daemon", DaemonSection),
-        ("max_limits", MaxLimitsSection),
-        ("standing", StandingSection),
-        ("queues", QueuesSection),
-        ("validation", ValidationSection),
-        ("an identity", IdentitySettings),
-        ("a schedule", ScheduleSettings),
-        ("a notice rule", NoticeRule),
-        ("mail", MailSettings),
-        ("an MCP server", McpServerSection),
-        ("an MCP tool", McpToolOverrides),
+        ("settings.md", "a project", SettingsFile),
+        ("settings.md", "models", ModelsSection),
+        ("settings.md", "a provider", ModelProviderSettings),
+        ("settings.md", "a price", PriceSettings),
+        ("settings.md", "the planner", PlannerSection),
+        ("budgets.md", "budgets", BudgetsSection),
+        ("budgets.md", "a budget", BudgetSettings),
+        ("daemon-settings.md", "the daemon", DaemonSection),
+        ("daemon-settings.md", "max_limits", MaxLimitsSection),
+        ("daemon-settings.md", "standing", StandingSection),
+        ("daemon-settings.md", "queues", QueuesSection),
+        ("daemon-settings.md", "validation", ValidationSection),
+        ("daemon-settings.md", "an identity", IdentitySettings),
+        ("schedules-and-notices.md", "a schedule", ScheduleSettings),
+        ("schedules-and-notices.md", "a notice rule", NoticeRule),
+        ("schedules-and-notices.md", "mail", MailSettings),
+        ("mcp.md", "an MCP server", McpServerSection),
+        ("mcp.md", "an MCP tool", McpToolOverrides),
     ],
 )
-def test_every_setting_is_listed_with_its_default(name: str, model: type[BaseModel]) -> None:
+def test_every_setting_is_listed_with_its_default(
+    page: str, name: str, model: type[BaseModel]
+) -> None:
     table = field_table(model)
 
-    assert written_part("settings.md", f"settings of {name}", table) == table
+    assert written_part(page, f"settings of {name}", table) == table
 
 
 def shown_default(default: object) -> str:
@@ -266,7 +268,9 @@ def test_every_command_is_described() -> None:
 
     in_sections = [name for names in COMMAND_SECTIONS.values() for name in names]
     unlisted = [name for name in commands.commands if name not in in_sections]
-    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == [*in_sections, *unlisted]
+    rows = re.findall(r"^\| `([a-z-]+)` \|", text.partition("\n## ")[0], re.MULTILINE)
+    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert sorted([*rows, *headings]) == sorted([*in_sections, *unlisted])
 
 
 def test_every_extra_is_listed_where_the_installation_is_described() -> None:

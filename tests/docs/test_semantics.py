@@ -20,7 +20,10 @@ from tests.tools.calling import call
 from wavewright.tools import make_tool
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "explanation" / "semantics.md").read_text(encoding="utf-8")
+PAGE = "\n".join(
+    (ROOT / "docs" / "explanation" / name).read_text(encoding="utf-8")
+    for name in ("semantics.md", "values.md")
+)
 RULES = [line.strip("|").split("|") for line in PAGE.splitlines() if line.startswith("| **")]
 _VALUES = PAGE.partition("| value | JSON | parameter |\n|---|---|---|\n")[2].partition("\n\n")[0]
 VALUES = [re.findall(r"`([^`]+)`", line) for line in _VALUES.splitlines()]

@@ -19,7 +19,10 @@ from wavewright.engine.service.messages.reading import RejectionKind
 from wavewright.packs.lore.messages import CONTRACT
 from wavewright.tools.message_contract import JobStatus, MessageContract, Payload
 
-PAGE = (ROOT / "docs" / "reference" / "messages.md").read_text(encoding="utf-8")
+PAGE = "\n".join(
+    (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8")
+    for name in ("messages.md", "messages-sent.md", "message-rules.md")
+)
 MODELS = list(dict.fromkeys((*payloads_of(MessageContract()), *payloads_of(CONTRACT))))
 
 

@@ -124,6 +124,7 @@ def serve(served: ServedServer, http: str | None) -> int:
 _MAX_RUNS = 50
 _JSON, _MARKDOWN = "application/json", "text/markdown"
 _SCHEMAS = (*AUTHORED_SCHEMAS, "package")
+_LANGUAGE_PAGES = ("plan-language", "plan-values", "ask-and-dispatch", "sub-plans", "gates")
 _NEXT_STEPS = """
 Do not only answer: call the tool `check_plan` with the object as its `plan`, fix what it finds, and look at it with
 `dry_run`. Call `run_plan` when the user wants the result."""
@@ -157,8 +158,11 @@ def add_resources(server: MCPServer[Project], settings: Settings) -> None:
 
 
 def language_page() -> str:
-    """Return the reference of the plan language."""
-    return (files("wavewright.planner.language") / "plan-language.md").read_text(encoding="utf-8")
+    """Return the reference of the plan language, its pages one after the other."""
+    folder = files("wavewright.planner.language")
+    return "\n".join(
+        (folder / f"{name}.md").read_text(encoding="utf-8") for name in _LANGUAGE_PAGES
+    )
 
 
 def plan_prompt(goal: str, settings: Settings) -> str:
