@@ -154,6 +154,17 @@ def test_a_tool_that_is_nested_too_deeply_costs_no_other_tool(
         ({"inputSchema": {"type": ["object", "null"]}}, {"type": "object"}),
         ({"outputSchema": True, "annotations": [], "title": 5}, {"type": "object"}),
         ({"outputSchema": {}, "description": 5, "icons": "x"}, {"type": "object"}),
+        (
+            {"inputSchema": {"properties": [], "required": {}}, "outputSchema": [], "_meta": []},
+            {"type": "object", "properties": {}},
+        ),
+        (
+            {"inputSchema": {"properties": {"x": {"properties": [], "items": {"$defs": []}}}}},
+            {
+                "type": "object",
+                "properties": {"x": {"properties": {}, "items": {"$defs": {}}}},
+            },
+        ),
     ],
 )
 def test_what_a_tool_has_beside_name_and_schemas_costs_no_tool(
@@ -171,6 +182,7 @@ def test_what_a_tool_has_beside_name_and_schemas_costs_no_tool(
         ({"content": ["plain"]}, "plain"),
         ({"content": "plain"}, "plain"),
         ({"content": None}, ""),
+        ({"content": {}, "_meta": []}, ""),
         ({"content": [text("said")], "structuredContent": [1]}, "said"),
         ({"content": [text("said"), {"type": "text", "text": None}]}, "said"),
     ],
@@ -408,6 +420,9 @@ def test_lines_that_are_no_messages_go_to_the_log(
         ("broken between two parts", "ok"),
         ("broken before its id", "ok"),
         ("broken in a text", "is not JSON-RPC 2.0"),
+        ("lines printed within it", "ok {["),
+        ("log printed within it", "ok"),
+        ("neither result nor error", "is not JSON-RPC 2.0"),
         ("log broken in a text", "ok"),
         ("two on a line", "ok"),
         ("text before it", "ok"),
@@ -551,6 +566,7 @@ def test_a_list_that_comes_again_with_every_cursor_is_read_once(
         ("floods", "it floods its standard output with lines that are no messages"),
         ("huge line", "it sent a line of more than 64 MiB"),
         ("asks nobody", "messages that nobody asked for"),
+        ("asks for roots", "messages that nobody asked for"),
     ],
 )
 def test_a_flood_ends_the_server_that_sends_it_alone(
@@ -570,6 +586,20 @@ def test_a_flood_ends_the_server_that_sends_it_alone(
     assert output == {"text": "{}", "parts": []}
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"capabilities": [], "serverInfo": []},
+        {"capabilities": {"tools": [], "logging": []}, "_meta": []},
+        {"capabilities": None, "serverInfo": {"name": 5}, "instructions": {}},
+    ],
+)
+def test_what_no_session_needs_of_a_handshake_costs_no_session(
+    stub: Callable[..., McpServerSettings], fields: JsonObject
+) -> None:
+    assert call(stub(f"begins {json.dumps(fields)}"), "echo") == [{"text": "{}", "parts": []}]
+
+
 def test_an_unknown_protocol_version_is_the_reason(
     stub: Callable[..., McpServerSettings],
 ) -> None:
@@ -579,11 +609,12 @@ def test_an_unknown_protocol_version_is_the_reason(
     assert "2025-11-25" in str(error.hint)
 
 
+@pytest.mark.parametrize("fault", ["daemon", "daemon without an environment"])
 def test_what_a_program_has_started_in_a_session_of_its_own_ends_with_it(
-    stub: Callable[..., McpServerSettings], record: Path
+    stub: Callable[..., McpServerSettings], record: Path, fault: str
 ) -> None:
     async def calls() -> list[int]:
-        async with McpSessions([stub("daemon")]) as sessions:
+        async with McpSessions([stub(fault)]) as sessions:
             await sessions.call("stub", "write", request({}))
             with anyio.fail_after(30):
                 # The child has its arguments only when it has become its program.

@@ -17,7 +17,14 @@ import anyio
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp import MCPError
 from mcp.shared.message import SessionMessage
-from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, RequestId
+from mcp_types import (
+    INTERNAL_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCRequest,
+    RequestId,
+)
 from pydantic import ValidationError
 
 from wavewright.config.errors import single_exception
@@ -122,6 +129,7 @@ class ConnectionState:
     _skipped_lines: ByteAllowance = field(default_factory=lambda: ByteAllowance(10_000, 100))
     _skipped_bytes: ByteAllowance = field(default_factory=lambda: ByteAllowance(64 * 2**20, 2**20))
     _unasked: ByteAllowance = field(default_factory=lambda: ByteAllowance(10_000, 500))
+    _requests: ByteAllowance = field(default_factory=lambda: ByteAllowance(1_000, 50))
 
     def end(self, fault: str) -> None:
         """Keep the first reason why the connection cannot be used."""
@@ -178,9 +186,11 @@ class ConnectionState:
         self.lines.append(text[:MAX_ERROR_CHARS])
         return self.log(f"{reason}: {text}" if reason else text, level)
 
-    def count_unasked(self) -> None:
-        """Count a message that answers nothing; a flood of them ends the connection."""
-        if not self._unasked.take():
+    def count_unasked(self, message: JSONRPCMessage) -> None:
+        """Count a message that answers no request; a flood of them ends the connection."""
+        # Each request waits in a task of its own until the server reads what it is answered.
+        is_request = isinstance(message, JSONRPCRequest)
+        if not self._unasked.take() or (is_request and not self._requests.take()):
             self.end("it floods the connection with messages that nobody asked for")
 
     def warn(self, text: str) -> None:

@@ -107,7 +107,7 @@ class _SiftedStream(ObjectReceiveStream[SessionMessage | Exception]):
                 method = self._methods.pop(item.message.id, "")
                 correct_result(item.message, method, self._state)
             case _:
-                self._state.count_unasked()
+                self._state.count_unasked(item.message)
         return item
 
     async def aclose(self) -> None:

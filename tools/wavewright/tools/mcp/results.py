@@ -2,7 +2,7 @@
 
 The library refuses a whole answer for one part that breaks the protocol: all tools of a list for one
 of them, and what a call has done for a kind of content that it does not know. Null stands for what
-is absent, as some languages write an empty list.
+is absent, as some languages write an empty list, and `[]` for an empty record, as others do.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ def correct_result(message: mcp_types.JSONRPCResponse, method: str, state: Conne
     """
     result = cast("JsonObject", message.result)
     bare = result.pop(BARE_RESULT, None)
+    if not isinstance(result.get("_meta", {}), dict):
+        del result["_meta"]
     match method:
         case "initialize":
             _correct_handshake(result)
@@ -48,13 +50,6 @@ def correct_result(message: mcp_types.JSONRPCResponse, method: str, state: Conne
 
 _ASKS_FOR_INPUT: Final = frozenset({"inputRequests", "requestState"})
 _OF_EVERY_RESULT: Final = frozenset({"_meta", "resultType"})
-
-
-def _correct_handshake(result: JsonObject) -> None:
-    if result.get("capabilities") is None:
-        result["capabilities"] = {}
-    if result.get("serverInfo") is None:
-        result["serverInfo"] = {"name": "", "version": ""}
 
 
 _Checks: TypeAlias = tuple[TypeAdapter[Any], ...]
@@ -82,6 +77,21 @@ def _fits(value: object, checks: _Checks) -> bool:
     return True
 
 
+def _correct_handshake(result: JsonObject) -> None:
+    """Leave out what does not fit of what is not needed: some languages write `[]` for `{}`."""
+    capabilities = result.get("capabilities")
+    members = capabilities if isinstance(capabilities, dict) else {}
+    result["capabilities"] = {
+        name: member for name, member in members.items() if _fits({name: member}, _CAPABILITIES)
+    }
+    if not _fits(result.get("serverInfo"), _SERVER_INFO):
+        result["serverInfo"] = {"name": "", "version": ""}
+    if not isinstance(result.get("instructions"), str):
+        result.pop("instructions", None)
+
+
+_CAPABILITIES: Final = _checks_of("initialize", "capabilities")
+_SERVER_INFO: Final = _checks_of("initialize", "server_info")
 _TOOLS: Final = (
     *_checks_of("tools/list", "tools"),
     TypeAdapter[Any](list[mcp_types.Tool]),
@@ -99,7 +109,7 @@ def _correct_list(result: JsonObject, state: ConnectionState) -> None:
         result["nextCursor"] = str(cursor)
     elif not isinstance(cursor, str):
         result.pop("nextCursor", None)  # it leads to no page
-    if result["tools"] is None:
+    if result["tools"] in (None, {}):
         result["tools"] = []
     tools = result["tools"]
     if not isinstance(tools, list):
@@ -144,8 +154,11 @@ def _corrected_tool(tool: Json) -> Json:
     if not isinstance(tool, dict):
         return None
     corrected = {**tool, "inputSchema": _parameters(tool.get("inputSchema"))}
-    if tool.get("outputSchema") in (None, True, {}):
+    output = tool.get("outputSchema")
+    if output in (*_EMPTY, True, {}):
         corrected.pop("outputSchema", None)  # it says nothing of the output
+    elif isinstance(output, dict):
+        corrected["outputSchema"] = _with_records(output)
     if not _are_schemas_of_objects(corrected):
         return None
     if _fits([corrected], _TOOLS):
@@ -176,13 +189,35 @@ def _parameters(schema: Json) -> Json:
     kinds = schema.get("type", "object")
     if isinstance(kinds, list) and "object" in kinds:
         kinds = "object"
-    completed: JsonObject = {**schema, "type": kinds}
-    properties = schema.get("properties")
-    if isinstance(properties, dict):
-        completed["properties"] = {
-            name: {} if member is None else member for name, member in properties.items()
-        }
-    return completed
+    return _with_records({**schema, "type": kinds})
+
+
+def _with_records(schema: JsonObject) -> JsonObject:
+    """Return a schema with a record where null or `[]` stands for an empty one, and without `{}` for
+    an empty list.
+    """
+    corrected = {**schema}
+    for keyword in _RECORDS_OF_SCHEMAS & schema.keys():
+        members = schema[keyword]
+        if members in _EMPTY:
+            corrected[keyword] = {}
+        elif isinstance(members, dict):
+            corrected[keyword] = {name: _schema(member) for name, member in members.items()}
+    if "items" in schema:
+        corrected["items"] = _schema(schema["items"])
+    if schema.get("required") == {}:
+        del corrected["required"]
+    return corrected
+
+
+def _schema(member: Json) -> Json:
+    if member in _EMPTY:
+        return {}
+    return _with_records(member) if isinstance(member, dict) else member
+
+
+_RECORDS_OF_SCHEMAS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+_EMPTY: Final[tuple[Json, ...]] = (None, [])
 
 
 def _correct_content(result: JsonObject) -> None:
@@ -190,7 +225,7 @@ def _correct_content(result: JsonObject) -> None:
     blocks: list[Json] = []
     if isinstance(content, list):
         blocks = content
-    elif content is not None:
+    elif content not in (None, {}):
         blocks = [content]
     if not _fits(blocks, _CONTENT):
         blocks = [_corrected_block(block) for block in blocks]

@@ -104,8 +104,9 @@ async def stdio_transport(
         finally:
             with anyio.CancelScope(shield=True):
                 incoming.close()
+                started = await anyio.to_thread.run_sync(_descendants, process.pid)
                 await _stop(process, grace)
-                await _kill_strays(mark)
+                await _kill_strays(mark, started)
             group.cancel_scope.cancel()
 
 
@@ -150,30 +151,32 @@ class SpreadMessage:
 
         A spread message begins with a bracket that stands alone, as printers of JSON write it, or is
         half an answer that does not name its request yet. Half an answer that names it is the fault
-        of its call at once.
+        of its call at once. It goes on with lines that JSON can go on with: what another thread
+        prints between them is a line by itself, and a whole message gives it up.
         """
-        if isinstance(line, LongLine) or (self._text and not self._continues(line)):
+        if isinstance(line, LongLine) or (self._text and _is_message(line)):
             yield from self._given_up()
-        if isinstance(line, LongLine) or not (self._text or _begins_spread(line)):
             yield line
-            return
-        self._text += line + b"\n"
-        self._open = self._open.after(line + b"\n")
-        if self._open.are_none or len(self._text) > MAX_MESSAGE_BYTES:
+        elif self._text and self._open.can_go_on_with(line):
+            yield from self._with(line)
+        elif _begins_spread(line):
             yield from self._given_up()
+            yield from self._with(line)
+        else:
+            yield line
 
     def is_ended_by(self, line: bytes) -> bool:
         """Return whether what was joined, or a line alone, is a whole value with what has come of a
         line: a program that writes no line end after a message waits for the next request.
         """
-        return _is_whole(line) or (bool(self._text) and self._open.after(line).are_none)
+        return _is_whole(line) or (bool(self._text) and self._open.are_none_after(line))
 
-    def _continues(self, line: bytes) -> bool:
-        """Return whether a line can be a part of the message that has begun: it is in JSON or in a
-        text of it, and is no message of its own.
-        """
-        is_message = line.strip().startswith(b"{") and _is_whole(line)
-        return not is_message and (self._open.is_in_text or _PART.match(line) is not None)
+    def _with(self, line: bytes) -> Iterator[bytes | LongLine]:
+        """Join a line; yield the message that it ends."""
+        self._text += line + b"\n"
+        self._open.add(line + b"\n")
+        if self._open.are_none or len(self._text) > MAX_MESSAGE_BYTES:
+            yield from self._given_up()
 
     def _given_up(self) -> Iterator[bytes | LongLine]:
         """Yield all that was joined, and begin anew."""
@@ -190,17 +193,20 @@ def _begins_spread(line: bytes) -> bool:
     """Return whether more lines are waited for to read a line."""
     if _OPENING.fullmatch(line):
         return True
-    is_half = _HALF.match(line) is not None and not OpenParts().after(line).are_none
+    is_half = _HALF.match(line) is not None and not OpenParts(line).are_none
     return is_half and not names_request(line)
 
 
+def _is_message(line: bytes) -> bool:
+    return line.strip().startswith(b"{") and _is_whole(line)
+
+
 def _is_whole(line: bytes) -> bool:
-    return b'"jsonrpc"' in line and OpenParts().after(line).are_none
+    return b'"jsonrpc"' in line and OpenParts(line).are_none
 
 
 _OPENING: Final = re.compile(rb"[\xef\xbb\xbf \t\0]*[\[{][\[{ \t]*")
 _HALF: Final = re.compile(rb'[\xef\xbb\xbf \t\0]*\{\s*"(?:jsonrpc|id|result|error)"')
-_PART: Final = re.compile(rb"\s*(?:[\[\]{}\",:0-9-]|true\b|false\b|null\b|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +320,7 @@ def _messages_of(
                     # What it holds may be another job's.
                     shown = str(message.id)[:100]
                     state.note_line(f"an answer to request {shown}, which waits for none".encode())
-                    state.count_unasked()
+                    state.count_unasked(message)
                     continue
                 message.id = id_
                 method = requests.pop(id_)
@@ -322,7 +328,7 @@ def _messages_of(
                     correct_result(message, method, state)
                 yield message
             case _:
-                state.count_unasked()
+                state.count_unasked(message)
                 yield message
 
 
@@ -414,31 +420,59 @@ async def _stop(process: Process, grace: float) -> None:
     await process.aclose()
 
 
-async def _kill_strays(mark: str) -> None:
+async def _kill_strays(mark: str, started: Mapping[int, bytes]) -> None:
     """Kill what a program has started and moved out of its process group, as daemons do: it has
-    inherited the mark.
+    inherited the mark, or was a descendant of the program while that lived.
     """
     for _ in range(_STRAY_ROUNDS):  # one may start another meanwhile
-        strays = await anyio.to_thread.run_sync(_marked_processes, f"{_MARK}={mark}".encode())
-        if not strays:
+        marked = await anyio.to_thread.run_sync(_marked_processes, f"{_MARK}={mark}".encode())
+        living = await anyio.to_thread.run_sync(_living, started)
+        if not marked | living:
             return
-        for pid in strays:
+        for pid in marked | living:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         await anyio.sleep(_STRAY_SECONDS)
 
 
-def _marked_processes(entry: bytes) -> list[int]:
+def _marked_processes(entry: bytes) -> set[int]:
     """Return the processes whose environment has an entry; none where there is no /proc."""
-    marked: list[int] = []
+    marked = set[int]()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             variables = (folder / "environ").read_bytes().split(b"\0")
         except OSError:
             continue  # it has ended, or belongs to another user
         if entry in variables:
-            marked.append(int(folder.name))
+            marked.add(int(folder.name))
     return marked
+
+
+def _descendants(root: int) -> dict[int, bytes]:
+    """Return what a process has started, and what that has started, each with when it began."""
+    processes = {pid: (parent, began) for pid, parent, began in _living_processes()}
+    descendants = dict[int, bytes]()
+    parents = {root}
+    while parents:
+        children = {pid for pid, (parent, _) in processes.items() if parent in parents}
+        parents = children - descendants.keys()
+        descendants |= {pid: processes[pid][1] for pid in parents}
+    return descendants
+
+
+def _living(started: Mapping[int, bytes]) -> set[int]:
+    """Return those that live still; a process that began later has the number of one that ended."""
+    return {pid for pid, _, began in _living_processes() if started.get(pid) == began}
+
+
+def _living_processes() -> Iterator[tuple[int, int, bytes]]:
+    """Yield number, parent and beginning of each process; nothing where there is no /proc."""
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            # The name before them is in brackets, and may hold some.
+            state, parent, *others = file.read_bytes().rpartition(b")")[2].split()
+            if state != b"Z":
+                yield int(file.parent.name), int(parent), others[17]
 
 
 async def _has_exited(process: Process, seconds: float) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, cast
 
 import mcp_types
@@ -143,10 +142,13 @@ UNREAD_TOOLS: Final = "wavewright:unread"
 
 
 def _not_json(text: bytes, error: ValueError) -> NotAMessage:
-    # Whose answer half a message is can only be told by its id.
     head, tail = text[:END_BYTES], text[-END_BYTES:]
-    answers = _id_at_the_ends(head, tail) if _looks_like_answer(head, tail) else None
-    return NotAMessage(f"{_NO_JSON_RPC} ({error})", answers, is_answer=answers is not None)
+    looks_like_answer = _looks_like_answer(head, tail)
+    answers = _id_at_the_ends(head, tail) if looks_like_answer else None
+    # Whose answer half a message is can only be told by its id.
+    is_whole = looks_like_answer and b'"jsonrpc"' in text and OpenParts(text).are_none
+    reason = f"{_NO_JSON_RPC} ({error})"
+    return NotAMessage(reason, answers, is_answer=is_whole or answers is not None)
 
 
 def _bracketed_parts(text: bytes) -> list[bytes]:
@@ -260,29 +262,73 @@ def oversized_message(head: bytes, tail: bytes) -> NotAMessage:
     )
 
 
-@dataclass(frozen=True, slots=True)
 class OpenParts:
-    """What the beginning of a JSON text opens and does not close."""
+    """What a beginning of JSON opens and does not close, and what can come next."""
 
-    depth: int = 0
-    """Brackets; those within texts do not count."""
-    is_in_text: bool = False
+    def __init__(self, begun: bytes = b"") -> None:
+        self._brackets = bytearray()
+        """Those within texts do not count."""
+        self._is_in_text = False
+        self._last = b""
+        """The last byte that is no space."""
+        self.add(begun)
 
     @property
     def are_none(self) -> bool:
         """Whether the text is a whole value."""
-        return self.depth <= 0 and not self.is_in_text
+        return not (self._brackets or self._is_in_text)
 
-    def after(self, more: bytes) -> OpenParts:
-        """Return what is open once more has come."""
-        depth, is_in_text = self.depth, False
-        for token in _BRACKETS.finditer(b'"' + more if self.is_in_text else more):
+    def add(self, more: bytes) -> None:
+        """Read on."""
+        is_in_text = False
+        for token in _BRACKETS.finditer(b'"' + more if self._is_in_text else more):
             is_in_text = token["open"] is not None
             if token[0] in _OPENERS:
-                depth += 1
+                self._brackets += token[0]
             elif token[0] in _CLOSERS:
-                depth -= 1
-        return OpenParts(depth, is_in_text)
+                del self._brackets[-1:]
+        self._is_in_text = is_in_text
+        self._last = more.rstrip()[-1:] or self._last
+
+    def are_none_after(self, more: bytes) -> bool:
+        """Return whether the text is a whole value once more has come."""
+        longer = OpenParts()
+        longer._brackets[:] = self._brackets
+        longer._is_in_text = self._is_in_text
+        longer.add(more)
+        return longer.are_none
+
+    def can_go_on_with(self, line: bytes) -> bool:
+        """Return whether a line can come next, judged by its beginning."""
+        if self._is_in_text or not line.strip():
+            return True
+        head = line.lstrip()[:END_BYTES]
+        read = _JSON_TOKENS.match(head)
+        assert read is not None, "it matches nothing at all, too"
+        # A cut may go through a word.
+        is_json = read.end() == len(head) or read.end() > END_BYTES - len("false")
+        return is_json and head[:1] in self._next_bytes()
+
+    def _next_bytes(self) -> bytes:
+        """Return the bytes of which one comes next."""
+        is_in_object = self._brackets.endswith(b"{")
+        match self._last:
+            case b"{":
+                return b'"}'
+            case b"[":
+                return _VALUE_BYTES + b"]"
+            case b",":
+                return b'"' if is_in_object else _VALUE_BYTES
+            case b":":
+                return _VALUE_BYTES
+            case _:
+                return b",:}" if is_in_object else b",]"
+
+
+_VALUE_BYTES: Final = b'{["-0123456789tfn'
+_JSON_TOKENS: Final = re.compile(
+    rb'(?:"(?:[^"\\]|\\.)*(?:"|\\?$)|true|false|null|[\s{}\[\],:\d.eE+-])*'
+)
 
 
 def names_request(begun: bytes) -> bool:
@@ -408,12 +454,16 @@ def corrected(text: bytes, note: Callable[[str], object]) -> bytes:
 def _answered_request(value: object) -> tuple[RequestId | None, bool]:
     """Return the request that a faulty message was to answer, and whether it was to answer any."""
     members = _members(value)
-    if "method" in members or not members.keys() & {"result", "error"}:
+    says_so = {"jsonrpc", "id"} <= members.keys() or not members.keys().isdisjoint(_OUTCOMES)
+    if "method" in members or not says_so:
         return None, False
     answered = members.get("id")
     if isinstance(answered, bool) or not isinstance(answered, int | str):
         return None, True
     return answered, True
+
+
+_OUTCOMES: Final = frozenset({"result", "error"})
 
 
 def _id_at_the_ends(head: bytes, tail: bytes) -> RequestId | None:
