@@ -18,9 +18,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ref
 
+from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
 from wavewright.planner.plans.uses import ExpressionText, gate_reads, step_reads, step_texts
-from wavewright.planner.types import StepId
+from wavewright.planner.types import Json, StepId
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -60,6 +61,12 @@ def inputs_behind(plan: Plan) -> dict[StepId, frozenset[str]]:
         before = (behind[name] for name in graph.dependencies[step_id])
         behind[step_id] = frozenset(own).union(*before)
     return behind
+
+
+def input_paths(value: Json) -> Iterator[str]:
+    """Yield what the expressions in a value read of the job's inputs: `region`, `accounts[0]`."""
+    for pointer, text in iterate_strings(value):
+        yield from _input_paths(ExpressionText(pointer, text, "params"))
 
 
 def _input_paths(text: ExpressionText) -> Iterator[str]:

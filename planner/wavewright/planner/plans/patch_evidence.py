@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from wavewright.config.sources import pointer_token
-from wavewright.planner.cel.embedded import iterate_strings
-from wavewright.planner.cel.plain_paths import Read, is_plain_path
+from wavewright.planner.cel.plain_paths import is_plain_path
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import AddStep, Gate, Plan, PlanPatch, ReplaceStep, Step
@@ -23,8 +22,9 @@ from wavewright.planner.plans.binding import repoint_step
 from wavewright.planner.plans.figures import figures_in, is_telling, numbers_in
 from wavewright.planner.plans.graph import PlanGraph, inputs_behind, superseded_by
 from wavewright.planner.plans.provenance import PlanProvenance
-from wavewright.planner.plans.uses import ExpressionText, value_reads
-from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, StepId, as_object
+from wavewright.planner.plans.uses import expressions_in, value_reads
+from wavewright.planner.plans.ways_of_fetching import which_data
+from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, StepId
 
 _MAX_SHOWN = 3
 
@@ -222,49 +222,7 @@ def _asks_for_the_same(fetch: Step, other: Step, tool: ToolSignature | None) -> 
     """Whether two steps make the same calls, but for options that only say how data is fetched."""
     if (fetch.tool, fetch.for_each) != (other.tool, other.for_each):
         return False
-    return _which_data(fetch, tool) == _which_data(other, tool)
-
-
-def _which_data(step: Step, tool: ToolSignature | None) -> dict[str, Json]:
-    """Return the parameters of a fetch, defaults included, without those that only say how.
-
-    What is not known to say how may ask for other data: the next page, a year, a region, a status.
-    """
-    properties = as_object(tool.input_schema.get("properties")) if tool is not None else {}
-    schemas = {name: as_object(schema) for name, schema in properties.items()}
-    defaults = {name: schema["default"] for name, schema in schemas.items() if "default" in schema}
-    return {
-        name: value
-        for name, value in {**defaults, **step.params}.items()
-        if not _says_how(name) or _reads_item(value)
-    }
-
-
-def _says_how(parameter: str) -> bool:
-    """Whether a parameter, by the words of its name, says how data is fetched: `use_cache`."""
-    words = {word.lower() for word in _NAME_WORD.findall(parameter)}
-    return bool(words & _WORDS_OF_HOW) and words <= _WORDS_OF_HOW | _WORDS_BESIDE_HOW
-
-
-def _reads_item(value: Json) -> bool:
-    return any(read.root == "item" for _, found in _value_reads(value) for read in found)
-
-
-_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_WORDS_OF_HOW = frozenset(
-    re.findall(
-        r"\w+",
-        "cache cached caching debug force forced format fresh live mirror proxy quiet raw refetch"
-        " refresh reload retries retry source timeout verbose",
-    )
-)
-_WORDS_BESIDE_HOW = frozenset(
-    re.findall(
-        r"\w+",
-        "allow bypass data disable enable from ignore is max ms no of output s seconds skip ttl use"
-        " with without",
-    )
-)
+    return which_data(fetch, tool) == which_data(other, tool)
 
 
 def _no_longer_read(
@@ -415,11 +373,11 @@ class _Subjects:
 
     def reads(self, value: Json, root: str) -> bool:
         """Whether a value reads a root anywhere."""
-        return any(read.root == root for _, found in _value_reads(value) for read in found)
+        return any(read.root == root for _, found in expressions_in(value) for read in found)
 
     def texts(self, value: Json) -> Iterator[str]:
         """Yield the inputs that are texts and that a value holds as they are."""
-        for expression, _ in _value_reads(value):
+        for expression, _ in expressions_in(value):
             root, _, name = expression.partition(".")
             if root == "inputs" and name in self._texts:
                 yield expression
@@ -439,7 +397,7 @@ class _Subjects:
         of that input.
         """
         name = subject.removeprefix("inputs.")
-        for expression, found in _value_reads(value):
+        for expression, found in expressions_in(value):
             if expression == subject or (subject == "item" and _ITEM_FIELD.fullmatch(expression)):
                 return True
             if subject != "item" and is_plain_path(expression):
@@ -454,13 +412,6 @@ _PLACE = re.compile(r"[a-z][a-z0-9+.-]*://\S|\.{0,2}/\S|\S+/\S*\.\w+$", re.IGNOR
 _INPUT_NAME = re.compile(r"[.\[]")
 """What stands between the name of an input and what is read of it."""
 _ITEM_FIELD = re.compile(r"item(\.\w+)+")
-
-
-def _value_reads(value: Json) -> Iterator[tuple[str, tuple[Read, ...]]]:
-    """Yield the expressions of a value with what each reads."""
-    for pointer, text in iterate_strings(value, ""):
-        for use, found in ExpressionText(pointer, text, "params").sound_reads:
-            yield use.expression.strip(), found
 
 
 def _removed_results(before: Plan, patch: PlanPatch) -> Iterator[Diagnostic]:

@@ -236,6 +236,13 @@ def value_reads(value: Json) -> frozenset[StepId]:
     return frozenset(step_ids)
 
 
+def expressions_in(value: Json) -> Iterator[tuple[str, tuple[Read, ...]]]:
+    """Yield the expressions in a value that can be read, each with what it reads."""
+    for pointer, text in iterate_strings(value):
+        for use, reads_of_use in ExpressionText(pointer, text, "params").sound_reads:
+            yield use.expression.strip(), reads_of_use
+
+
 def holds_expression(value: Json) -> bool:
     """Return whether any text in a value holds a `${` (an escaped one counts too)."""
     if isinstance(value, str):

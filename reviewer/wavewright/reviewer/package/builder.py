@@ -54,7 +54,7 @@ from wavewright.reviewer.records import (
     Timings,
 )
 from wavewright.reviewer.review.caps import PLANNER, REVIEWER, cap_stated_confidence, patch_rungs
-from wavewright.reviewer.review.findings import item_labels
+from wavewright.reviewer.review.items import item_labels
 from wavewright.reviewer.review.results import ReviewedRun, RunResult, read_result
 from wavewright.reviewer.review.rounds import (
     best_round,

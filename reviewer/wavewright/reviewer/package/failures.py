@@ -12,7 +12,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.reviewer.package.call_reports import params_renderer
-from wavewright.reviewer.review.findings import item_labels
+from wavewright.reviewer.review.items import item_labels
 from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import grouped
 

@@ -33,7 +33,7 @@ from wavewright.reviewer.records import (
     FieldProvenance,
     ReviewResult,
 )
-from wavewright.reviewer.review.findings import Feeders, dropped_items, repeated_entries, way_of
+from wavewright.reviewer.review.findings import Feeders, dropped_items, way_of
 from wavewright.reviewer.review.results import (
     WARNED_SHARE,
     ReviewedRun,
@@ -399,9 +399,13 @@ def _gate_ceilings(run: ReviewedRun) -> Iterator[Ceiling]:
         # However few are left out, the goal was asked for all of them.
         share = round(dropped.kept / dropped.total, 4)
         yield Ceiling(min(_DROPPED_MAX, share), dropped.text, dropped.step)
-    # What people join in their own plans is theirs.
-    for repeated in repeated_entries(run, steps_of_models(run)):
-        yield Ceiling(_WRITTEN_MAX, repeated.text, repeated.step)
+    of_models = steps_of_models(run)
+    if of_models:
+        # What people join in their own plans is theirs, so a run of one needs none of this.
+        from wavewright.reviewer.review.repeated_entries import repeated_entries
+
+        for repeated in repeated_entries(run, of_models, with_result=run.is_planned_by_model):
+            yield Ceiling(_WRITTEN_MAX, repeated.text, repeated.step)
     for gate in state.gates:
         if gate.verdict == "not_evaluated" and gate.step not in run.replaced:
             yield Ceiling(_NOT_EVALUATED_MAX, f"gate {gate.gate!r} was {gate.message}", gate.step)

@@ -43,7 +43,7 @@ from wavewright.reviewer.records import (
     RecoveryAction,
     RefusedAction,
 )
-from wavewright.reviewer.review.findings import item_labels
+from wavewright.reviewer.review.items import item_labels
 from wavewright.reviewer.review.results import ReviewedRun, RunResult
 from wavewright.reviewer.values import grouped, shape, shorten
 from wavewright.tools.models.pricing import CHARS_PER_TOKEN

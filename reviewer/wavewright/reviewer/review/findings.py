@@ -3,9 +3,7 @@ fields of a result.
 
 A *finding* holds all that one gate, or the end of one step, has against a run: the step, its items
 and the reason. A failed gate counts until the same gate is evaluated on the step that superseded
-its own, and on the items that it failed on. Items are named by their *label*: the field that the
-goal names as a target's identifier (a product's `code`), else a usual identifier field, else the
-item itself where it is short, else its position.
+its own, and on the items that it failed on.
 
 A step *feeds* a field if the field's part of the plan's `result` reads it, or reads what depends on
 it. A step that only states the confidence of a field feeds it too, but not by what that step was
@@ -20,33 +18,27 @@ own.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Final, TypeAlias
 
 from wavewright.executor.events.state import SUCCESSES, written_data
 from wavewright.executor.events.types import ErrorKind, GateRecord, ItemFinished, StepStatus
-from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import repoint_step, template_gate_of
-from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.graph import PlanGraph, superseded_by
 from wavewright.planner.plans.uses import value_reads
 from wavewright.planner.types import (
     GateId,
     GateKind,
     GateSeverity,
-    Json,
-    JsonObject,
     StepId,
-    as_list,
     as_object,
 )
+from wavewright.reviewer.review.items import item_labels, labels_of, rendered
 from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import grouped, listing, shorten
 
@@ -160,129 +152,14 @@ def _dropped_entries(run: ReviewedRun, old: StepId, new: StepId) -> DroppedItems
     for stale, fresh in run.replaced.items():
         before = repoint_step(before, stale, fresh)
     for name, value in before.params.items():
-        entries, kept = _rendered(run, value), _rendered(run, after.params.get(name))
+        entries, kept = rendered(run, value), rendered(run, after.params.get(name))
         if not isinstance(entries, list) or not isinstance(kept, list):
             continue
         if len(kept) < len(entries):
-            missing = Counter(_labels(run, entries)) - Counter(_labels(run, kept))
+            missing = Counter(labels_of(run, entries)) - Counter(labels_of(run, kept))
             labels, allowed = tuple(missing.elements()), _may_drop(run, old, new)
             return DroppedItems(new, old, labels, len(kept), len(entries), allowed)
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class RepeatedEntries:
-    """Entries that a step was given more than once, though no step before it has given them so often:
-    calls that overlap were joined.
-    """
-
-    step: StepId
-    labels: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """What counts more than once, in words."""
-        entries = counted(len(self.labels), "entry", "entries")
-        named = listing(self.labels, 8)
-        return f"{entries} of several steps came more than once to {self.step!r}: {named}"
-
-
-def repeated_entries(run: ReviewedRun, steps: Collection[StepId]) -> Iterator[RepeatedEntries]:
-    """Yield what some of the steps were given more than once.
-
-    Only what has an identifier and is equal in all fields is the same entry; figures and words may be
-    equal by chance. Equal items of a `for_each` are equal calls.
-    """
-    for step in run.plan.steps:
-        if step.id not in steps or step.id in run.replaced:
-            continue
-        labels = [*_repeated(run, step.for_each, are_calls=True)]
-        for value in step.params.values():
-            labels += _repeated(run, value, are_calls=False)
-        if labels:
-            yield RepeatedEntries(step.id, tuple(dict.fromkeys(labels)))
-
-
-def _repeated(run: ReviewedRun, value: Json, *, are_calls: bool) -> Iterator[str]:
-    """Yield the labels of the entries that a list made of several outputs has more often than each of
-    these.
-    """
-    key, outputs = run.goal.targets.key, run.state.outputs()
-    sources = [name for name in sorted(value_reads(value)) if name in outputs]
-    entries = _rendered(run, value) if len(sources) > 1 else None
-    if not isinstance(entries, list):
-        return
-    records = {name: Counter(map(_as_text, _records_in(outputs[name]))) for name in sources}
-    # Orders of two pages may name one customer: calls for each of them are equal, and the orders are
-    # not. What is made of entries counts more than once only where an entry does.
-    in_both = _in_several(run, records)
-    if not in_both:
-        return
-    has_same_record = any(_has_identifier(json.loads(text), key) for text in in_both)
-    most = Counter[str]()
-    for of_source in records.values():
-        most |= of_source
-    times = Counter(map(_as_text, entries))
-    for entry, label in zip(entries, _labels(run, entries), strict=True):
-        text = _as_text(entry)
-        is_same = are_calls or _has_identifier(entry, key)
-        is_of_both = has_same_record or text in in_both
-        if is_same and is_of_both and times[text] > max(1, most[text]):
-            yield label
-
-
-def _in_several(run: ReviewedRun, records: Mapping[StepId, Counter[str]]) -> set[str]:
-    """Return the entries that two of some steps have given, unless these ask for two subjects of the
-    job: two accounts that hold one share hold it twice.
-    """
-    in_both = set[str]()
-    for step, other in combinations(records, 2):
-        shared = records[step].keys() & records[other].keys()
-        if shared and not _ask_for_two_subjects(run, step, other):
-            in_both |= shared
-    return in_both
-
-
-def _ask_for_two_subjects(run: ReviewedRun, step: StepId, other: StepId) -> bool:
-    """Whether each of two steps rests on an input that the other does not."""
-    paths, paths_of_other = run.inputs_behind[step], run.inputs_behind[other]
-    return not (_are_of(paths, paths_of_other) or _are_of(paths_of_other, paths))
-
-
-def _are_of(paths: Collection[str], others: Collection[str]) -> bool:
-    """Whether all of some inputs are among others, whole or in part: `accounts` and `accounts[0]`."""
-    return all(any(_is_part(path, of) or _is_part(of, path) for of in others) for path in paths)
-
-
-def _is_part(path: str, of: str) -> bool:
-    return path == of or path.startswith((f"{of}.", f"{of}["))
-
-
-def _records_in(output: Json) -> Iterator[Json]:
-    """Yield an output that is an object, and the entries of its lists without lists inside of these."""
-    if isinstance(output, dict):
-        yield output
-    yield from _listed_in(output)
-
-
-def _listed_in(value: Json) -> Iterator[Json]:
-    if isinstance(value, dict):
-        for part in value.values():
-            yield from _listed_in(part)
-    for entry in as_list(value):
-        if isinstance(entry, list):
-            yield from _listed_in(entry)
-        else:
-            yield entry
-
-
-def _as_text(entry: Json) -> str:
-    return json.dumps(entry, sort_keys=True)
-
-
-def _has_identifier(entry: Json, key: str | None) -> bool:
-    """Whether an entry is an object that names what it is about."""
-    return isinstance(entry, dict) and any(entry.get(name) for name in (key, *_LABEL_KEYS) if name)
 
 
 def _may_drop(run: ReviewedRun, *steps: StepId) -> bool:
@@ -466,53 +343,9 @@ def _failed_gate(run: ReviewedRun, records: list[GateRecord]) -> FailedGate:
     )
 
 
-_LABEL_KEYS = ("code", "id", "name", "key", "title")
-_MAX_LABEL = 40
-
-
-def item_labels(run: ReviewedRun, step_id: StepId) -> tuple[str, ...]:
-    """Return the labels of a step's items, in their order; empty where its list can no longer be
-    resolved.
-    """
-    items = run.plan.step(step_id).for_each
-    if isinstance(items, str):
-        items = as_list(_rendered(run, items))
-    return _labels(run, items or [])
-
-
-def _labels(run: ReviewedRun, items: Sequence[Json]) -> tuple[str, ...]:
-    key = run.goal.targets.key
-    return tuple(_label(item, position, key) for position, item in enumerate(items))
-
-
-def _label(item: Json, position: int, key: str | None) -> str:
-    # A number is named as what it is: `f[3]` is read as the position of the item.
-    named = [("value", item)]
-    if isinstance(item, dict):
-        named = [(name, item.get(name)) for name in (key, *_LABEL_KEYS) if name is not None]
-    for name, value in named:
-        if isinstance(value, str) and value != "":
-            return shorten(value, _MAX_LABEL)
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return shorten(f"{name} {value}", _MAX_LABEL)
-    return f"item {position}"
-
-
 def _failed_item_labels(run: ReviewedRun, step_id: StepId, positions: list[int]) -> tuple[str, ...]:
     labels = item_labels(run, step_id) if positions else ()
     return tuple(labels[at] if at < len(labels) else f"item {at}" for at in positions)
-
-
-def _rendered(run: ReviewedRun, value: Json) -> Json:
-    """Return a value as a step would be given it now; None where it cannot be computed."""
-    outputs: JsonObject = {
-        step: end.output for step, end in run.state.steps.items() if end.status in SUCCESSES
-    }
-    variables = run.plan.scope(outputs)
-    try:
-        return render(value, lambda expression: evaluate(expression, variables, run.now))
-    except ExpressionError:
-        return None
 
 
 Feeders: TypeAlias = Mapping[StepId, StepId | None]

@@ -1,0 +1,62 @@
+"""The items of a step, and how they are named.
+
+An item is named by its *label*: the field that the goal names as a target's identifier (a product's
+`code`), else a usual identifier field, else the item itself where it is short, else its position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from wavewright.executor.events.state import SUCCESSES
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.plans.expressions import evaluate, render
+from wavewright.planner.types import Json, JsonObject, StepId, as_list
+from wavewright.reviewer.review.results import ReviewedRun
+from wavewright.reviewer.values import shorten
+
+LABEL_KEYS: Final = ("code", "id", "name", "key", "title")
+"""Fields that usually name what an object is about."""
+_MAX_LABEL: Final = 40
+
+
+def item_labels(run: ReviewedRun, step_id: StepId) -> tuple[str, ...]:
+    """Return the labels of a step's items, in their order; empty where its list can no longer be
+    resolved.
+    """
+    items = run.plan.step(step_id).for_each
+    if isinstance(items, str):
+        items = as_list(rendered(run, items))
+    return labels_of(run, items or [])
+
+
+def labels_of(run: ReviewedRun, items: Sequence[Json]) -> tuple[str, ...]:
+    """Return the label of each of some items."""
+    key = run.goal.targets.key
+    return tuple(_label(item, position, key) for position, item in enumerate(items))
+
+
+def _label(item: Json, position: int, key: str | None) -> str:
+    # A number is named as what it is: `f[3]` is read as the position of the item.
+    named = [("value", item)]
+    if isinstance(item, dict):
+        named = [(name, item.get(name)) for name in (key, *LABEL_KEYS) if name is not None]
+    for name, value in named:
+        if isinstance(value, str) and value != "":
+            return shorten(value, _MAX_LABEL)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return shorten(f"{name} {value}", _MAX_LABEL)
+    return f"item {position}"
+
+
+def rendered(run: ReviewedRun, value: Json) -> Json:
+    """Return a value as a step would be given it now; None where it cannot be computed."""
+    outputs: JsonObject = {
+        step: end.output for step, end in run.state.steps.items() if end.status in SUCCESSES
+    }
+    variables = run.plan.scope(outputs)
+    try:
+        return render(value, lambda expression: evaluate(expression, variables, run.now))
+    except ExpressionError:
+        return None

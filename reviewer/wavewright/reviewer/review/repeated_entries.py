@@ -1,0 +1,399 @@
+"""Entries that count more than once in what a run gives: calls that overlap were joined.
+
+An *entry* is an object that names what it is about: a row of a page, the record of an item. It is the
+same in two outputs if it is equal in all fields, but for those that only repeat how it was fetched
+(`source`). It counts twice where both outputs are joined in a list, and where a figure that is made
+of the one is added to a figure that is made of the other.
+
+Equal entries of two calls are two entries if each call asks for a subject of the job that the other
+does not ask for: two accounts that hold one share hold it twice.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, product
+from typing import Final, TypeAlias
+
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.nodes import (
+    Binary,
+    ExpressionNode,
+    FunctionCall,
+    Identifier,
+    Index,
+    ListLiteral,
+    Macro,
+    Select,
+    children,
+    named_field,
+    without_parens,
+)
+from wavewright.planner.cel.parser import parse_expression
+from wavewright.planner.diagnostics.diagnostic import counted
+from wavewright.planner.language.plan import Step
+from wavewright.planner.plans.expressions import evaluate
+from wavewright.planner.plans.graph import PlanGraph, input_paths
+from wavewright.planner.plans.job_words import JobWords
+from wavewright.planner.plans.uses import expressions_in, value_reads
+from wavewright.planner.plans.ways_of_fetching import says_how, which_data
+from wavewright.planner.types import Json, StepId, as_list
+from wavewright.reviewer.review.items import LABEL_KEYS, item_labels, labels_of, rendered
+from wavewright.reviewer.review.results import ReviewedRun
+from wavewright.reviewer.values import listing
+
+_Entries: TypeAlias = Mapping[str, Json]
+"""Entries by what makes them the same one."""
+_NO_ENTRIES: Final[_Entries] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedEntries:
+    """Entries that a step was given more than once, or that count more than once in the result, though
+    no step has given them so often.
+    """
+
+    step: StepId | None
+    """The step that was given them; None for the result."""
+    labels: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """What counts more than once, in words."""
+        entries = counted(len(self.labels), "entry", "entries")
+        where = "the result" if self.step is None else repr(self.step)
+        named = listing(self.labels, 8)
+        return f"{entries} of several steps came more than once to {where}: {named}"
+
+
+def repeated_entries(
+    run: ReviewedRun, steps: Collection[StepId], *, with_result: bool
+) -> Iterator[RepeatedEntries]:
+    """Yield what some of the steps were given more than once, and what counts so in the result."""
+    joins = _Joins(run)
+    for step in run.plan.steps:
+        if step.id not in steps or step.id in run.replaced:
+            continue
+        labels = [*joins.in_items(step)]
+        for value in step.params.values():
+            labels += joins.in_value(value)
+        if labels:
+            yield RepeatedEntries(step.id, tuple(dict.fromkeys(labels)))
+    if with_result and run.plan.result is not None and not run.has_stopped:
+        labels = [*joins.in_expressions(run.plan.result)]
+        if labels:
+            yield RepeatedEntries(None, tuple(dict.fromkeys(labels)))
+
+
+class _Joins:
+    """The lists and sums in which the outputs of one run are joined."""
+
+    def __init__(self, run: ReviewedRun) -> None:
+        self._run = run
+        self._graph = PlanGraph.of(run.plan)
+        self._outputs = run.state.outputs()
+        self._known: dict[StepId, _Entries] = {}
+        self._how = {
+            value
+            for step in run.plan.steps
+            for name, value in step.params.items()
+            if isinstance(value, str) and says_how(name)
+        }
+
+    def in_items(self, step: Step) -> Iterator[str]:
+        """Yield the labels of items for which a step makes the same call more than once."""
+        if step.for_each is not None:
+            items = rendered(self._run, step.for_each)
+            yield from self._more_often(items, value_reads(step.for_each), are_calls=True)
+
+    def in_value(self, value: Json) -> Iterator[str]:
+        """Yield the labels of the entries that count more than once in a parameter."""
+        if isinstance(value, list):
+            steps = value_reads(value)
+            yield from self._more_often(rendered(self._run, value), steps, are_calls=False)
+        yield from self.in_expressions(value)
+
+    def in_expressions(self, value: Json) -> Iterator[str]:
+        """Yield the labels of the entries that count more than once in an expression of a value."""
+        for expression, reads in expressions_in(value):
+            # What reads one step only joins nothing.
+            if len({read.name for read in reads if read.root == "steps"}) > 1:
+                yield from self._in_node(parse_expression(expression), expression)
+
+    def _in_node(self, node: ExpressionNode, text: str) -> Iterator[str]:
+        bare = without_parens(node)
+        value = self._value(bare, text)
+        if isinstance(value, list) and any(map(self._names_itself, value)):
+            # What the expression has left out, as a filter does, is no longer there twice.
+            steps = value_reads(f"${{{text[bare.start : bare.end]}}}")
+            yield from self._more_often(value, steps, are_calls=False)
+            return
+        if isinstance(value, str):
+            # A text shows its parts side by side.
+            return
+        match bare:
+            case Select() | Index():
+                # One entry is taken, however often it is there.
+                return
+            case FunctionCall(function=name) | Macro(function=name) if name in _COUNTING_ONCE:
+                return
+            case Binary(operator="+"):
+                yield from self._added([*_terms(bare)], text)
+            case FunctionCall(function="sum" | "flatten", target=ListLiteral(items=items)):
+                yield from self._added(items, text)
+            case _:
+                pass
+        for part in children(bare):
+            yield from self._in_node(part, text)
+
+    def _more_often(
+        self, entries: Json, steps: Collection[StepId], *, are_calls: bool
+    ) -> Iterator[str]:
+        """Yield the labels of the entries that a list made of several outputs has more often than each
+        of these.
+
+        Figures and words may be equal by chance. Items of a `for_each` are not: equal ones are equal
+        calls.
+        """
+        sources = [name for name in sorted(steps) if name in self._outputs]
+        if not isinstance(entries, list) or len(sources) < 2:
+            return
+        records = {
+            name: Counter(map(self._identity, _records_in(self._outputs[name]))) for name in sources
+        }
+        in_both = set[str]()
+        for step, other in combinations(records, 2):
+            shared = records[step].keys() & records[other].keys()
+            if shared and not self._ask_for_two_subjects(step, other):
+                in_both |= shared
+        if not in_both:
+            return
+        # Orders of two pages may name one customer: calls for each of them are equal, and the orders
+        # are not. What is made of entries counts more than once only where an entry does.
+        has_same_record = any(self._names_itself(json.loads(text)) for text in in_both)
+        most = Counter[str]()
+        for of_source in records.values():
+            most |= of_source
+        times = Counter(map(self._identity, entries))
+        for entry, label in zip(entries, labels_of(self._run, entries), strict=True):
+            text = self._identity(entry)
+            is_same = are_calls or self._names_itself(entry)
+            is_of_both = has_same_record or text in in_both
+            if is_same and is_of_both and times[text] > max(1, most[text]):
+                yield label
+
+    def _added(self, terms: Collection[ExpressionNode], text: str) -> Iterator[str]:
+        """Yield the labels of entries of which two terms of a sum are made, each by another step."""
+        for term, other in combinations(terms, 2):
+            entries, others = self._entries_behind(term, text), self._entries_behind(other, text)
+            shared = entries.keys() & others.keys()
+            steps, steps_of_other = self._steps_behind(term, text), self._steps_behind(other, text)
+            pairs = product(steps - steps_of_other, steps_of_other - steps)
+            if shared and any(self._overlap(*pair, shared) for pair in sorted(pairs)):
+                yield from labels_of(self._run, [entries[key] for key in sorted(shared)])
+
+    def _overlap(self, step: StepId, other: StepId, shared: set[str]) -> bool:
+        """Whether two steps have given the same entries, and were asked for one subject."""
+        entries, others = self._entries_of(step), self._entries_of(other)
+        both = entries.keys() & others.keys() & shared
+        if not both or self._ask_for_two_subjects(step, other):
+            return False
+        first, second = self._run.plan.step(step), self._run.plan.step(other)
+        tool = self._run.tools.get(first.tool)
+        is_same_list = first.for_each is not None and first.for_each == second.for_each
+        is_other_question = which_data(first, tool) != which_data(second, tool)
+        if first.tool != second.tool or (is_same_list and is_other_question):
+            # Two questions about the same things, such as salary and bonus, may have equal answers to
+            # some; only where all are equal is it one question.
+            return len(both) == min(len(entries), len(others))
+        return True
+
+    def _entries_behind(self, node: ExpressionNode, text: str) -> _Entries:
+        """Return the entries of which the value of a node is made."""
+        bare = without_parens(node)
+        step = _step_read(bare)
+        if step is not None:
+            return self._entries_of(step) or self._entries_given(step)
+        entries = self._named_entries(self._value(bare, text))
+        for part in () if entries else children(bare):
+            entries = {**entries, **self._entries_behind(part, text)}
+        return entries
+
+    def _entries_given(self, step: StepId) -> _Entries:
+        """Return the entries of which a step's output is made that has none of its own."""
+        entries = _NO_ENTRIES
+        if step in self._outputs:
+            called = self._run.plan.step(step)
+            for expression, _ in expressions_in([*called.params.values(), called.for_each]):
+                tree = parse_expression(expression)
+                entries = {**entries, **self._entries_behind(tree, expression)}
+        return entries
+
+    def _entries_of(self, step: StepId) -> _Entries:
+        """Return the entries in a step's output; where it has none, its calls for items count as such."""
+        if step not in self._known:
+            entries = self._named_entries(self._outputs.get(step))
+            called = self._run.plan.step(step)
+            if not entries and called.for_each is not None:
+                which = which_data(called, self._run.tools.get(called.tool))
+                items = as_list(rendered(self._run, called.for_each))
+                labels = item_labels(self._run, step)
+                entries = {
+                    _as_text([called.tool, which, item]): label
+                    for item, label in zip(items, labels, strict=True)
+                }
+            self._known[step] = entries
+        return self._known[step]
+
+    def _named_entries(self, value: Json) -> _Entries:
+        named = filter(self._names_itself, _records_in(value))
+        return {self._identity(entry): entry for entry in named}
+
+    def _steps_behind(self, node: ExpressionNode, text: str) -> frozenset[StepId]:
+        read = value_reads(f"${{{text[node.start : node.end]}}}") & self._graph.steps.keys()
+        return read.union(*map(self._graph.ancestors, read))
+
+    def _value(self, node: ExpressionNode, text: str) -> Json:
+        """Return the value of a part of an expression; None where it has none by itself."""
+        try:
+            return evaluate(text[node.start : node.end], self._run.scope, self._run.now)
+        except ExpressionError:
+            return None
+
+    def _identity(self, entry: Json) -> str:
+        """Return a text that is the same for entries that differ only in how they were fetched."""
+        if not isinstance(entry, dict):
+            return _as_text(entry)
+        told = {
+            name: value
+            for name, value in entry.items()
+            if name in self._keys or not self._repeats_how(name, value)
+        }
+        return _as_text(told)
+
+    def _repeats_how(self, name: str, value: Json) -> bool:
+        return says_how(name) or (isinstance(value, str) and value in self._how)
+
+    def _names_itself(self, entry: Json) -> bool:
+        """Whether an entry is an object that names what it is about."""
+        return isinstance(entry, dict) and any(entry.get(key) for key in self._keys)
+
+    @cached_property
+    def _keys(self) -> tuple[str, ...]:
+        key = self._run.goal.targets.key
+        return LABEL_KEYS if key is None else (key, *LABEL_KEYS)
+
+    # Subjects
+
+    def _ask_for_two_subjects(self, step: StepId, other: StepId) -> bool:
+        """Whether each of two steps asks for a subject of the job that the other does not."""
+        first, second = self._run.plan.step(step), self._run.plan.step(other)
+        if first.tool != second.tool:
+            return _are_two(self._run.inputs_behind[step], self._run.inputs_behind[other])
+        return self._are_of_two_subjects("for_each", first.for_each, second.for_each) or any(
+            self._are_of_two_subjects(name, value, second.params.get(name))
+            for name, value in first.params.items()
+        )
+
+    def _are_of_two_subjects(self, parameter: str, value: Json, other: Json) -> bool:
+        """Whether a parameter of two calls names two subjects, or rests on steps that ask for two."""
+        if value == other:
+            return False
+        if _are_two(self._subjects(parameter, value), self._subjects(parameter, other)):
+            return True
+        steps, steps_of_other = value_reads(value), value_reads(other)
+        pairs = [*product(steps - steps_of_other, steps_of_other - steps)]
+        return bool(pairs) and all(self._ask_for_two_subjects(*pair) for pair in pairs)
+
+    def _subjects(self, parameter: str, value: Json) -> set[str]:
+        """Return the inputs that a value reads, and the words in it that the job names.
+
+        Words to search for are none: what is found by two of them may be one thing.
+        """
+        subjects = {*input_paths(value)}
+        if _SEARCHES.search(parameter) is None:
+            texts = [value] if isinstance(value, str) else as_list(value)
+            subjects |= {f"'{text}'" for text in texts if self._is_named_word(text)}
+        return subjects
+
+    def _is_named_word(self, text: Json) -> bool:
+        # A figure, a year or a day may be named by chance.
+        if not isinstance(text, str) or "${" in text or not text[:1].isalpha():
+            return False
+        return self._job_words.names(text)
+
+    @cached_property
+    def _job_words(self) -> JobWords:
+        return JobWords([dict(self._run.goal.inputs), self._run.goal.text])
+
+
+def _are_two(subjects: Collection[str], others: Collection[str]) -> bool:
+    return not (_are_of(subjects, others) or _are_of(others, subjects))
+
+
+def _are_of(subjects: Iterable[str], others: Collection[str]) -> bool:
+    """Whether all of some inputs are among others, whole or in part: `accounts` and `accounts[0]`."""
+    return all(any(_is_part(path, of) or _is_part(of, path) for of in others) for path in subjects)
+
+
+def _is_part(path: str, of: str) -> bool:
+    return path == of or path.startswith((f"{of}.", f"{of}["))
+
+
+def _step_read(node: ExpressionNode) -> StepId | None:
+    """Return the step whose output a node is."""
+    if not isinstance(node, Select | Index):
+        return None
+    operand = without_parens(node.operand)
+    name = node.field if isinstance(node, Select) else named_field(node)
+    is_step = isinstance(operand, Identifier) and operand.name == "steps" and name is not None
+    return StepId(name or "") if is_step else None
+
+
+def _terms(node: ExpressionNode) -> Iterator[ExpressionNode]:
+    bare = without_parens(node)
+    if isinstance(bare, Binary) and bare.operator == "+":
+        yield from _terms(bare.left)
+        yield from _terms(bare.right)
+    else:
+        yield bare
+
+
+def _records_in(output: Json) -> Iterator[Json]:
+    """Yield an output that is an object, and the entries of its lists without lists inside of these."""
+    if isinstance(output, dict):
+        yield output
+    yield from _listed_in(output)
+
+
+def _listed_in(value: Json) -> Iterator[Json]:
+    if isinstance(value, dict):
+        for part in value.values():
+            yield from _listed_in(part)
+    for entry in as_list(value):
+        if isinstance(entry, list):
+            yield from _listed_in(entry)
+        else:
+            yield entry
+
+
+def _as_text(entry: Json) -> str:
+    return json.dumps(entry, sort_keys=True)
+
+
+_COUNTING_ONCE: Final = frozenset(
+    {
+        *("distinct", "max", "min", "maxBy", "minBy", "math.greatest", "math.least"),
+        *("contains", "all", "exists", "exists_one", "existsOne"),
+    }
+)
+"""Functions to whose value it adds nothing that an entry is there twice."""
+_SEARCHES: Final = re.compile(
+    r"(?:^|_)(?:query|q|search|text|keywords?|terms?|filter|prompt|pattern|where|sql)(?:_|$)"
+)
+"""Names of parameters that hold what is searched for."""

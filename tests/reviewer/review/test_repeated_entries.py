@@ -1,0 +1,187 @@
+"""Entries that count more than once, because a planner's plan joins calls that overlap."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.reviewer.review.test_evidence import ADD_UP, FETCH, overall, review
+from tests.reviewer.scripted_runs import goal_for, plan_of, run_plan
+from wavewright.planner.types import Json, JsonObject
+
+
+def rows_of(*codes: str, price: float = 1.0) -> list[Json]:
+    return [{"code": code, "price": price} for code in codes]
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "joined", "worth"),
+    [
+        (rows_of("A", "B"), rows_of("B", "C"), "${steps.rows + steps.more}", 0.3),
+        ({"page": rows_of("A", "B")}, rows_of("B"), "${steps.rows.page + steps.more}", 0.3),
+        (rows_of("A", "B"), rows_of("C"), "${steps.rows + steps.more}", 0.8),
+        (rows_of("A", "B"), rows_of("B", price=2.0), "${steps.rows + steps.more}", 0.8),
+        # Twice in one output is twice in the data, and figures may be equal by chance.
+        (rows_of("A", "A"), rows_of("C"), "${steps.rows + steps.more}", 0.8),
+        ([1.0, 2.0], [2.0], "${steps.rows + steps.more}", 0.8),
+    ],
+)
+def test_what_calls_that_overlap_have_both_given_counts_once(
+    rows: Json, more: Json, joined: str, worth: float
+) -> None:
+    plan = plan_of(
+        {"id": "rows", "tool": "fetch", "params": {"days": "${inputs.n}"}},
+        {"id": "more", "tool": "fetch", "params": {"days": "${inputs.n}", "source": "live"}},
+        {"id": "sum", "tool": "add_up", "params": {"of": joined}},
+        result={"total": "${steps.sum}"},
+    )
+    goal = goal_for(plan, inputs={"n": 3})
+    answers: dict[str, object] = {"rows": rows, "more": more, "sum": 6.5}
+    by_planner, by_person = (
+        review(run_plan(plan, answers, FETCH, ADD_UP, goal=goal, rung=rung))
+        for rung in ("llm", "given")
+    )
+
+    assert overall(by_planner).capped == worth
+    assert overall(by_person).capped == 0.8
+
+
+def test_calls_that_are_made_twice_are_named() -> None:
+    plan = plan_of(
+        {"id": "first", "tool": "fetch", "params": {"days": "${inputs.n}"}},
+        {"id": "second", "tool": "fetch", "params": {"days": "${inputs.n}", "source": "live"}},
+        {"id": "prices", "tool": "fetch", "for_each": "${steps.first + steps.second}", "params": {"of": "${item}"}},
+        {"id": "sum", "tool": "add_up", "params": {"of": "${steps.prices}"}},
+        result={"total": "${steps.sum}"},
+    )  # fmt: skip
+    answers: dict[str, object] = {
+        "first": ["A", "B"],
+        "second": ["B", "C"],
+        "prices": [1, 2, 2, 3],
+        "sum": 8,
+    }
+    goal = goal_for(plan, inputs={"n": 3})
+    found = review(run_plan(plan, answers, FETCH, ADD_UP, goal=goal, rung="llm"))
+
+    named = "1 entry of several steps came more than once to 'prices': B"
+    assert overall(found).lowered_by[-1] == f"at most 0.3: {named}"
+
+
+ORDERS: list[Json] = [{"id": "o1", "town": "A"}, {"id": "o2", "town": "B"}]
+TOWNS = "${steps.first.map(o, o.town) + steps.second.map(o, o.town)}"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "of_second", "items", "calls", "worth"),
+    [
+        # Two orders of one town are two orders, and one order on two pages is one.
+        (ORDERS, [{"id": "o3", "town": "A"}], "${inputs.of.one}", TOWNS, 3, 0.8),
+        (ORDERS, ORDERS[:1], "${inputs.of.one}", TOWNS, 3, 0.3),
+        (
+            {"page": 1, "rows": ORDERS},
+            ORDERS[:1],
+            "all",
+            TOWNS.replace("first", "first.rows"),
+            3,
+            0.3,
+        ),
+        # Lines that are equal in two orders are no order twice.
+        (
+            [{"id": "o1", "lines": [{"code": "A"}]}],
+            [{"id": "o2", "lines": [{"code": "A"}]}],
+            "${inputs.of.one}",
+            "${(steps.first + steps.second).map(o, o.lines).flatten()}",
+            2,
+            0.8,
+        ),
+        # Two accounts of the job that hold one share hold it twice.
+        (["A", "B"], ["B", "C"], "${inputs.of.two}", "${steps.first + steps.second}", 4, 0.8),
+        (["A", "B"], ["B", "C"], "all", "${steps.first + steps.second}", 4, 0.3),
+        (["A", "B"], ["B", "C"], "${inputs.of}", "${steps.first + steps.second}", 4, 0.3),
+        (
+            {"code": "A"},
+            {"code": "A"},
+            "${inputs.of.two}",
+            ["${steps.first}", "${steps.second}"],
+            2,
+            0.8,
+        ),
+        (
+            {"code": "A"},
+            {"code": "A"},
+            "${inputs.of.one}",
+            ["${steps.first}", "${steps.second}"],
+            2,
+            0.3,
+        ),
+    ],
+)
+def test_equal_calls_count_once_where_what_asks_for_them_is_the_same(
+    first: Json, second: Json, of_second: str, items: Json, calls: int, worth: float
+) -> None:
+    plan = plan_of(
+        {"id": "first", "tool": "fetch", "params": {"of": "${inputs.of.one}"}},
+        {"id": "second", "tool": "fetch", "params": {"of": of_second, "source": "live"}},
+        {"id": "prices", "tool": "fetch", "for_each": items, "params": {"of": "${item}"}},
+        {"id": "sum", "tool": "add_up", "params": {"of": "${steps.prices}"}},
+        result={"total": "${steps.sum}"},
+    )
+    goal = goal_for(plan, inputs={"of": {"one": "x", "two": "y"}})
+    answers: dict[str, object] = {
+        "first": first,
+        "second": second,
+        "prices": [1.5] * calls,
+        "sum": 8,
+    }
+
+    found = review(run_plan(plan, answers, FETCH, ADD_UP, goal=goal, rung="llm"))
+
+    assert overall(found).capped == worth
+
+
+CACHED: list[Json] = [{"id": 1, "price": 1.5, "source": "cache"}]
+LIVE: list[Json] = [{"id": 1, "price": 1.5, "source": "live"}]
+AGAIN: JsonObject = {"of": "x", "source": "live"}
+
+
+@pytest.mark.parametrize(
+    ("of_second", "value", "worth"),
+    [
+        # What only repeats how an entry was fetched tells it from no other.
+        (AGAIN, "${steps.first + steps.second}", 0.3),
+        (AGAIN, "${(steps.first + steps.second).map(r, r.price).sum()}", 0.3),
+        (AGAIN, "${steps.first.map(r, r.price).sum() + steps.second.map(r, r.price).sum()}", 0.3),
+        (AGAIN, "${steps.sum.total + steps.other_sum.total}", 0.3),
+        (AGAIN, "${[steps.sum.total, steps.other_sum.total].sum()}", 0.3),
+        # One beside the other, one of both and what is left of both count nothing twice.
+        (AGAIN, {"first": "${steps.first}", "second": "${steps.second}"}, 0.8),
+        (AGAIN, "${steps.sum.total - steps.other_sum.total}", 0.8),
+        (AGAIN, "${(steps.first + steps.second).map(r, r.price).max()}", 0.8),
+        (AGAIN, "${steps.first + steps.second.filter(r, !steps.first.exists(o, o.id == r.id))}", 0.8),
+        # Subjects are told apart by what the job names, and not by what stands beside them.
+        ({"of": "north"}, "${steps.first + steps.second}", 0.8),
+        ({"of": "south"}, "${steps.first + steps.second}", 0.3),
+        ({"of": "x", "query": "north"}, "${steps.first + steps.second}", 0.3),
+        ({"of": "x", "days": "${inputs.n}"}, "${steps.first + steps.second}", 0.3),
+    ],
+)  # fmt: skip
+def test_entries_that_are_fetched_twice_count_once_wherever_they_are_joined(
+    of_second: JsonObject, value: Json, worth: float
+) -> None:
+    plan = plan_of(
+        {"id": "first", "tool": "fetch", "params": {"of": "x", "query": "all", "most": "${inputs.m}"}},
+        {"id": "second", "tool": "fetch", "params": {"query": "all", **of_second}},
+        {"id": "sum", "tool": "add_up", "params": {"of": "${steps.first}"}},
+        {"id": "other_sum", "tool": "add_up", "params": {"of": "${steps.second}"}},
+        result={"value": value},
+    )  # fmt: skip
+    goal = goal_for(plan, inputs={"n": 3, "m": 4}, text="All that shop x has, and the shop north")
+    total: JsonObject = {"total": 1.5}
+    answers: dict[str, object] = {
+        "first": CACHED,
+        "second": LIVE,
+        "sum": total,
+        "other_sum": total,
+    }
+    found = review(run_plan(plan, answers, FETCH, ADD_UP, goal=goal, rung="llm"))
+
+    assert overall(found).capped == worth
