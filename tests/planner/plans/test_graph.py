@@ -49,7 +49,7 @@ def test_a_plan_has_one_graph_and_its_changed_copy_another() -> None:
 def test_a_graph_goes_with_its_plan() -> None:
     def graphs() -> int:
         gc.collect()
-        return sum(isinstance(found, PlanGraph) for found in gc.get_objects())
+        return sum(type(found) is PlanGraph for found in gc.get_objects())
 
     before = graphs()
     for _ in range(3):
