@@ -52,6 +52,9 @@ def test_an_address_to_which_nothing_can_be_sent_is_refused_without_being_repeat
         "apprise: 'mailto://ann:${env:PASSWORD}@example.org'",
         "apprise: 'slack://${env:SLACK_KEYS}/#general'",
         "apprise: 'ntfys://ntfy.example.org/wavewright-alerts-2026'",
+        "apprise: 'ntfys://internalmailserver01/alerts'",
+        "apprise: 'ntfys://office365relay01/alerts2026production'",
+        "apprise: 'mattermosts://internalMailServer01/${env:KEY}'",
     ],
 )
 def test_an_address_or_a_variable_that_may_hold_one_is_taken(tmp_path: Path, way: str) -> None:
@@ -65,6 +68,7 @@ def test_an_address_or_a_variable_that_may_hold_one_is_taken(tmp_path: Path, way
         "webhook: 'https://ann:hunter2@hooks.example/'",
         "apprise: 'mailtos://ann:hunter2@mail.example'",
         "apprise: 'slack://T1JJ3T3L2/A1BRTD4JD/hunter2TIiajkdnlazkcOX'",
+        "apprise: 'ntfys://ntfy.example.org/hunter2q9d2vw8zk4'",
         "apprise: 'msteams://hunter2/8b799edf-6f98-4d3a-9be7-2862fb4e5752'",
         "apprise: 'msteams://hunter2/8B799EDF-6F98-4D3A-9BE7-2862FB4E5752'",
     ],

@@ -32,13 +32,13 @@ class _NoticeModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
-_KEY_OF_SERVICE: Final = re.compile(
+_ID_OF_SERVICE: Final = re.compile(r"(?i:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+_LETTERS_AND_DIGITS: Final = re.compile(
     r"(?<![A-Za-z0-9])(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{15,}"
-    r"|(?i:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 )
-"""Letters and digits that are no name. The keys of services stand anywhere in their addresses
-(`slack://A/B/C`), without the words and prefixes that tell other secrets.
-"""
+_WORD_OR_NUMBER: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_MEAN_LENGTH_IN_KEYS: Final = 3.5
+_MEAN_LENGTH_IN_KEYS_OF_BOTH_CASES: Final = 4.5
 
 
 # The address is not quoted, since it holds a secret.
@@ -56,9 +56,23 @@ def _without_secret(address: str) -> str:
 
 def _without_key(address: str) -> str:
     """Refuse an address of a service that holds a key or another secret itself."""
-    if _KEY_OF_SERVICE.search(VARIABLE_PATTERN.sub("", address)) is not None:
+    written = VARIABLE_PATTERN.sub("", address)
+    if _ID_OF_SERVICE.search(written) or any(map(_is_key, _LETTERS_AND_DIGITS.findall(written))):
         raise ValueError(_MUST_BE_A_VARIABLE)
     return _without_secret(address)
+
+
+def _is_key(text: str) -> bool:
+    """Whether letters and digits are a key and no name, such as that of the host `mailserver01`.
+
+    The keys of services stand anywhere in their addresses (`slack://A/B/C`), without the words and
+    prefixes that tell other secrets. A name is made of words and numbers; letters and digits at
+    random go from one to the other every few characters, and where they have both cases, from one
+    case to the other.
+    """
+    is_of_one_case = text.islower() or text.isupper()
+    longest = _MEAN_LENGTH_IN_KEYS if is_of_one_case else _MEAN_LENGTH_IN_KEYS_OF_BOTH_CASES
+    return len(text) < longest * len(_WORD_OR_NUMBER.findall(text))
 
 
 def _begins_with(*schemes: str) -> AfterValidator:
