@@ -148,6 +148,10 @@ def codes(*steps: JsonObject) -> list[str]:
     return [one.code for one in found(*steps)]
 
 
+ONE_OF_16_LETTERS = (
+    "".join(f"steps.page.text.charAt(i) == '{c}' ? '{c}' : " for c in "abcdefghijklmno") + "' '"
+)
+LETTER_OF_16 = "'abcdefghijklmnop'.charAt(steps.page.text.split('')[i].size())"
 SINKS = {
     "a written text": step("send", "post", params={"body": "${steps.page.text}"}),
     "a part of a written text": step(
@@ -236,6 +240,22 @@ SINKS = {
         params={
             "body": "${lists.range(20).map(i, ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k']"
             ".filter(c, c == steps.page.text.charAt(i))[0]).join('')}"
+        },
+    ),
+    "letters, each by a condition within others": step(
+        "send",
+        "post",
+        params={"body": f"${{lists.range(20).map(i, {ONE_OF_16_LETTERS}).join('')}}"},
+    ),
+    "letters side by side in a list": step(
+        "send", "ask", params={"payload": f"${{{{'n': lists.range(20).map(i, {LETTER_OF_16})}}}}"}
+    ),
+    "more choices of choices than a call has bits": step(
+        "send",
+        "post",
+        params={
+            "body": f"${{lists.range(12).map(i, [{LETTER_OF_16}, {LETTER_OF_16}.upperAscii(), '-']"
+            "[steps.page.stars]).join('')}"
         },
     ),
     "which of more constants than a call has bits": step(
@@ -378,6 +398,21 @@ DECIDED = {
         "post",
         "body",
         "${[steps.page.text == 'x' ? 'a' : 'b', 'c'].join(', ')}",
+    ),
+    "a few letters, each by a condition within others": (
+        "post",
+        "body",
+        f"${{lists.range(12).map(i, {ONE_OF_16_LETTERS}).join('')}}",
+    ),
+    "a few words of a table of constants": (
+        "post",
+        "body",
+        "${lists.range(20).map(i, {'a': 'x', 'b': 'y', 'c': 'z'}[steps.page.text.charAt(i)]).join('')}",
+    ),
+    "how many entries an object gets": (
+        "post",
+        "body",
+        "${string(['a', 'b'].filter(w, steps.page.kind == w).transformMapEntry(i, w, {w: 1}).size())}",
     ),
     "a trusted value by an index": ("post", "body", "${steps.own[steps.page.status]}"),
     "a trusted value by a condition": (

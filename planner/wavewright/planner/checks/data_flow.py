@@ -25,8 +25,10 @@ from wavewright.planner.checks.influence import (
     Level,
     Value,
     choice,
+    compounded,
     list_of,
     object_of,
+    selection,
     stronger,
     text,
 )
@@ -312,8 +314,9 @@ class DataFlow:
     ) -> Value:
         """Return what is known of what a step gives, with all its calls."""
         if step.for_each is not None:
-            asks = choice(condition.origin) if condition else NOTHING
-            output = Value(elements=output, shape=stronger(count, asks), size=listed.most())
+            size = listed.most()
+            called = selection(condition.origin, size) if condition else NOTHING
+            output = Value(elements=output, shape=compounded(count, called), size=size)
             self._hold(step.id, output.shape)
         elif condition:
             output = output.raised(choice(condition.origin))

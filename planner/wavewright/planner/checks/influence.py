@@ -144,6 +144,28 @@ def together(influences: Iterable[Influence]) -> Influence:
     return text(strongest.origin) if bits > MAX_BITS else strongest._replace(bits=bits)
 
 
+def listed(influences: Iterable[Influence]) -> Influence:
+    """Return the influence on a list of values: choices side by side spell a text where they have
+    the bits for it, as letters do.
+    """
+    parts = [influence for influence in influences if influence]
+    strongest = stronger(*parts)
+    if strongest.level > Level.RANGE:
+        return together(parts)
+    bits = sum(part.bits for part in parts)
+    return text(strongest.origin) if bits > MAX_BITS else strongest._replace(bits=bits)
+
+
+def compounded(*influences: Influence) -> Influence:
+    """Return the influence on one value of which several things are chosen apart from each other,
+    such as which list it is from and which element of it: so many ways times so many.
+    """
+    strongest = stronger(*influences)
+    if strongest.level > Level.RANGE:
+        return strongest
+    return strongest._replace(bits=sum(influence.bits for influence in influences))
+
+
 _DATE_MARKS: Final = re.compile(r"(?:[-T:Z .,/]|:?00|[+-]\d\d:\d\d)*")
 """Constant parts of a text that is a date: separators, whole hours and offsets."""
 
@@ -313,8 +335,9 @@ class Value:
         )
 
     def most(self) -> int | None:
-        """Return how many elements there are at most, where that is known."""
-        return self.size if self.items is None else len(self.items)
+        """Return how many elements or fields there are at most, where that is known."""
+        parts = self.items if self.fields is None else self.fields
+        return self.size if parts is None else len(parts)
 
     def field(self, name: str) -> Value:
         """Return what is known of a field."""
@@ -374,51 +397,55 @@ class Value:
 
     def count(self) -> Influence:
         """Return the influence on how many elements, keys or characters there are."""
+        return compounded(self.count_of_this(), self.floor)
+
+    def count_of_this(self) -> Influence:
+        """Return the influence on how many there are in this one, were it not one of several."""
         if self.fields is not None or self.elements is not None:
-            return stronger(self.shape, self.floor)
+            return self.shape
         if self.items is not None:
-            return self.floor
+            return NOTHING
         if self.place is not None:
             view = view_schema(self.place)
             if view.kind == "object" and has_fixed_keys(view):
-                return self.floor
+                return NOTHING
             if view.kind == "array" and self.influence:
                 # Whoever sends messages decides how many there are, whatever fields are his.
-                return stronger(limited(self.influence, number("", NUMBER_BITS)), self.floor)
-        return limited(self.own(), number("", NUMBER_BITS))
+                return limited(self.influence, number(""))
+        return limited(self.own_of_this(), number(""))
 
     def own(self) -> Influence:
         """Return the influence on a value of which no parts are known."""
+        return compounded(self.own_of_this(), self.floor)
+
+    def own_of_this(self) -> Influence:
+        """Return the influence on a value without known parts, were it not one of several."""
         influence = self.influence
         if influence and self.names is not None and not _can_hold(self.place, self.names):
             influence = NOTHING
         if influence and self.place is not None:
             influence = limited(influence, capacity(self.place))
-        return stronger(influence, self.floor)
+        return influence
 
     def total(self) -> Influence:
         """Return the influence on all of the value, given to one parameter as it is."""
         if self.fields is not None:
-            parts = [part.total() for part in self.fields.values()]
-            return stronger(together([*parts, self.shape]), self.floor)
-        if self.items is not None:
-            parts = [part.total() for part in self.items]
-            return stronger(together([*parts, self.shape]), self.floor)
-        if self.elements is None:
+            parts = together([*(part.total() for part in self.fields.values()), self.shape])
+        elif self.items is not None:
+            parts = listed([*(part.total() for part in self.items), self.shape])
+        elif self.elements is not None:
+            parts = self._all_elements(self.elements.total())
+        else:
             return self.own()
-        of_element = self.elements.total()
+        return compounded(parts, self.floor)
+
+    def _all_elements(self, of_element: Influence) -> Influence:
         if not of_element:
-            return stronger(self.shape, self.floor)
+            return self.shape
         if self.size is None:
             # However little each element says, many of them say anything.
             return text(of_element.origin)
-        if of_element.level <= Level.RANGE:
-            # Choices side by side spell a text where they have the bits for it.
-            bits = of_element.bits * self.size
-            of_all = of_element._replace(bits=bits) if bits <= MAX_BITS else text(of_element.origin)
-            return stronger(of_all, self.shape)
-        of_elements = [of_element] * min(self.size, MAX_BITS + 1)
-        return stronger(together([*of_elements, self.shape]), self.floor)
+        return listed([*[of_element] * min(self.size, MAX_BITS + 1), self.shape])
 
     def as_text(self) -> Influence:
         """Return the influence on what the value is as text."""
@@ -428,6 +455,9 @@ class Value:
             if whole.level > Level.RANGE:
                 return choice(whole.origin)
             return whole if whole.bits <= MAX_BITS else text(whole.origin)
+        if self.fields is not None and whole.level <= Level.RANGE:
+            parts = listed([*(part.as_text() for part in self.fields.values()), self.shape])
+            return compounded(parts, self.floor)
         has_parts = self.has_elements or self.fields is not None
         if has_parts and whole.level in {Level.DATE, Level.NUMBER}:
             # Numbers in a text are text: they can be an account or a telephone number.
@@ -435,10 +465,14 @@ class Value:
         return whole
 
     def raised(self, influence: Influence) -> Value:
-        """Return the value as one that was chosen among several."""
+        """Return the value as a part of one that was chosen among several."""
         if not influence:
             return self
         return replace(self, floor=stronger(self.floor, influence))
+
+    def chosen(self, by: Influence) -> Value:
+        """Return the value as one that was chosen among several, each of which may be a choice."""
+        return replace(self, floor=compounded(self.floor, by)) if by else self
 
     def within(self, place: ScopedSchema) -> Value:
         """Return the value as one that also fits a schema, or is refused."""
@@ -508,9 +542,8 @@ def _either(left: Value, right: Value) -> Value:
     for plain, known in ((left, right), (right, left)):
         if not plain.total():
             return replace(known, floor=floor)
-    return Value(
-        stronger(left.total(), right.total()), floor=floor, is_text=left.is_text or right.is_text
-    )
+    inner = stronger(*(replace(value, floor=NOTHING).total() for value in (left, right)))
+    return Value(inner, floor=floor, is_text=left.is_text or right.is_text)
 
 
 def _is_text(place: ScopedSchema | None) -> bool:

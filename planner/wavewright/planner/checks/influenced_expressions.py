@@ -6,6 +6,7 @@ values. A function of which nothing is known here passes everything on that its 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -37,6 +38,7 @@ from wavewright.planner.checks.influence import (
     Level,
     Value,
     choice,
+    compounded,
     either,
     in_range,
     joined,
@@ -134,9 +136,9 @@ class _Walk:
         if isinstance(constant, int) and not isinstance(constant, bool):
             # Which element is the first one follows from which elements there are.
             moved = owner.shape if owner.items is None else NOTHING
-            return owner.element(constant).raised(_as_choice(moved))
+            return owner.element(constant).chosen(_as_choice(moved, owner.most()))
         chooser = stronger(self.value(key, scope).total(), _as_choice(owner.shape))
-        return owner.element().raised(_as_choice(chooser, owner.most()))
+        return owner.element().chosen(_as_choice(chooser, owner.most()))
 
     def _has(self, node: Has, scope: Scope) -> Value:
         selection = node.selection
@@ -164,8 +166,14 @@ class _Walk:
 
     def _conditional(self, node: Conditional, scope: Scope) -> Value:
         condition = self.value(node.condition, scope).total()
-        chosen = either([self.value(node.yes, scope), self.value(node.no, scope)])
-        return chosen.raised(_as_choice(condition, 2))
+        yes, no = self.value(node.yes, scope), self.value(node.no, scope)
+        chosen = either([yes, no])
+        if not condition:
+            return chosen
+        # All that it may be is what either of them may be: of `a ? 1 : b ? 2 : 3` three values.
+        bits = math.log2(math.exp2(-abs(yes.floor.bits - no.floor.bits)) + 1)
+        bits += max(yes.floor.bits, no.floor.bits)
+        return chosen.raised(choice(condition.origin)._replace(bits=bits))
 
     # -- operators
 
@@ -210,16 +218,17 @@ class _Walk:
         size = owner.most()
         match node.function:
             case "filter":
-                return self._filtered(owner, [body[-1] for body in bodies], size)
+                condition = stronger(*(body[-1].total() for body in bodies))
+                return _rearranged(owner, _kept(condition, size))
             case "sortBy":
                 keys = stronger(*(key.total() for body in bodies for key in body))
-                return _reordered(owner, keys)
+                return _rearranged(owner, _order(keys, size))
             case "map" | "transformList":
                 results, conditions = [body[-1] for body in bodies], [body[:-1] for body in bodies]
-                kept = stronger(*(part.total() for body in conditions for part in body))
-                if is_unrolled and not kept:
+                condition = stronger(*(part.total() for body in conditions for part in body))
+                if is_unrolled and not condition:
                     return list_of(results, owner.floor)
-                shape = stronger(count, selection(kept.origin, size) if kept else NOTHING)
+                shape = compounded(count, _kept(condition, size))
                 return Value(elements=either(results), shape=shape, size=size)
             case "transformMap" | "transformMapEntry":
                 return self._new_map(node, owner, [body[-1] for body in bodies])
@@ -237,13 +246,6 @@ class _Walk:
         return [self.value(body, inner) for body in node.arguments]
 
     @staticmethod
-    def _filtered(owner: Value, conditions: Sequence[Value], size: int | None) -> Value:
-        asked = stronger(*(condition.total() for condition in conditions))
-        kept = selection(asked.origin, size) if asked else NOTHING
-        shape = stronger(owner.count(), kept)
-        return Value(elements=owner.key(), shape=shape, floor=owner.floor, size=size)
-
-    @staticmethod
     def _new_map(node: Macro, owner: Value, results: Sequence[Value]) -> Value:
         keys = owner.key().total() if owner.items is None else NOTHING
         value = either(results)
@@ -253,7 +255,7 @@ class _Walk:
             value = value.element()
         whole = value.total()
         worst = text(whole.origin) if whole else keys
-        return Value(stronger(worst, keys), floor=owner.floor)
+        return Value(stronger(worst, keys, owner.count()))
 
     def _call(self, node: FunctionCall, scope: Scope) -> Value:
         operands = node.arguments if node.target is None else (node.target, *node.arguments)
@@ -282,7 +284,10 @@ def text_of_parts(parts: Sequence[Value | str]) -> Influence:
 
 def _as_choice(influence: Influence, among: int | None = None) -> Influence:
     """Return the influence of what something decides on which of several values is taken."""
-    return choice(influence.origin, among) if influence else NOTHING
+    if not influence:
+        return NOTHING
+    chosen = choice(influence.origin, among)
+    return chosen._replace(bits=min(chosen.bits, influence.bits))
 
 
 def _counted(influences: Sequence[Influence], most: Influence) -> Influence:
@@ -323,17 +328,22 @@ def _all_lists(values: Sequence[Value]) -> Value:
         return list_of([item for items in known for item in items])
     return Value(
         elements=either([value.key() for value in values]),
-        shape=stronger(*(value.count() for value in values)),
+        shape=compounded(*(value.count() for value in values)),
     )
 
 
-def _reordered(owner: Value, by: Influence) -> Value:
-    size, shape = owner.most(), owner.count()
-    if by:
-        moved = order(by.origin, size)
-        bits = moved.bits + (shape.bits if shape.level <= Level.RANGE else 0)
-        shape = stronger(shape, moved._replace(bits=bits))
-    return Value(elements=owner.element(), shape=shape, floor=owner.floor, size=size)
+def _kept(by: Influence, among: int | None) -> Influence:
+    return selection(by.origin, among) if by else NOTHING
+
+
+def _order(by: Influence, among: int | None) -> Influence:
+    return order(by.origin, among) if by else NOTHING
+
+
+def _rearranged(owner: Value, how: Influence) -> Value:
+    """Return elements of a list in another order, or some of them."""
+    shape = compounded(owner.count_of_this(), how)
+    return Value(elements=owner.key(), shape=shape, floor=owner.floor, size=owner.most())
 
 
 class _InfluencedCall(NamedTuple):
@@ -423,14 +433,25 @@ def _part_of_instant(call: _InfluencedCall) -> Value:
 
 def _same_elements(call: _InfluencedCall) -> Value:
     """Return a list of the same elements in another order, or of some of them."""
-    first = call.values[0]
-    return _reordered(first, call.whole) if first.is_list and not first.is_text else _whatever(call)
+    first, *places = call.values
+    if not first.is_list or first.is_text:
+        return _whatever(call)
+    size, by = first.most(), stronger(*(place.total() for place in places))
+    match call.node.function:
+        case "slice":
+            slices = None if size is None else size * (size + 1) // 2 + 1
+            return _rearranged(first, _as_choice(by, slices))
+        case "reverse":
+            return _rearranged(first, NOTHING)
+        case _:
+            return _rearranged(first, _order(first.key().total(), size))
 
 
 def _extreme(call: _InfluencedCall) -> Value:
     values = call.values
-    chosen = either([*values]) if len(values) > 1 else values[0].key()
-    return chosen.raised(_as_choice(call.whole))
+    if len(values) > 1:
+        return either([*values]).chosen(_as_choice(call.whole, len(values)))
+    return values[0].key().chosen(_as_choice(call.whole, values[0].most()))
 
 
 def _flattened(call: _InfluencedCall) -> Value:
@@ -502,7 +523,7 @@ def _zipped(call: _InfluencedCall) -> Value:
     sizes = [size for size in (value.most() for value in values) if size is not None]
     return Value(
         elements=list_of([value.key() for value in values]),
-        shape=stronger(*(value.count() for value in values)),
+        shape=compounded(*(value.count() for value in values)),
         size=min(sizes, default=None),
     )
 
