@@ -201,6 +201,8 @@ LIES = [
     ("ANV", "return_1y", YEAR, "up", "ANV beat MKT by 14.7 % in one year."),
     ("ANV", "excess_return", ALL, "up", "MKT beat ANV by 87.3 percentage points."),
     ("ANV", "return_1y", YEAR, "up", "ANV did not gain 14.7 % in one year."),
+    ("ANV", "return_1y", YEAR, "up", "ANV appreciated by 14.7 % per annum."),
+    ("BEL", "excess_return", ALL, "down", "MKT trailed BEL by 136.3 percentage points."),
 ]  # fmt: skip
 
 TRUTHS = [
@@ -242,6 +244,12 @@ TRUTHS = [
     ("ANV", "excess_return", ALL, "up", "ANV beat MKT by 87.3 percentage points."),
     ("ANV", "return_1y", YEAR, "up", "In the past twelve months ANV added 14.7 %."),
     ("ANV", "return_1y", YEAR, "up", "ANV has a one-year return of 14.7 %."),
+    ("ANV", "period_return", ALL, "up", "From 2020-01-02 to 2026-11-27, ANV returned 191.4 %."),
+    ("ANV", "return_1y", YEAR, "up", "ANV's shares have risen roughly 15 % in a year."),
+    ("ANV", "annual_growth", ALL, "up", "ANV appreciated by 16.8 % per annum."),
+    ("ANV", "max_drawdown", ALL, "down", "ANV fell 41.3 % from peak to trough."),
+    ("BEL", "return_1y", YEAR, "down", "BEL slipped 5.6 % over the past year."),
+    ("BEL", "excess_return", ALL, "down", "BEL trailed MKT by 136.3 percentage points."),
 ]  # fmt: skip
 
 

@@ -683,15 +683,19 @@ def test_a_code_that_a_table_lacks_is_answered_with_those_that_it_has(tmp_path: 
     [
         b"Date,Close (GBX)\n2026-11-24,1250.50\n2026-11-25,1251\n",
         b"Date,Close\n2026-11-24,1250.50p\n2026-11-25,1251p\n",
+        b"Date,Close (pence)\n2026-11-24,1250.50\n2026-11-25,1251\n",
+        b"Date,Close,Currency\n2026-11-24,1250.50,p\n2026-11-25,1251,\n",
+        b"Date,Close,Currency\n2026-11-24,1250.50,GBX\n2026-11-25,12.51,GBP\n",
     ],
-    ids=["the header", "the cells"],
+    ids=["the header", "the cells", "the header in words", "a column", "beside pounds"],
 )
 def test_pence_are_a_hundredth_of_a_pound_wherever_they_are_named(
     tmp_path: Path, content: bytes
 ) -> None:
     series = series_of(tmp_path, content)
 
-    assert (series.currency, series.prices[0].close) == ("GBP", 12.505)
+    assert series.currency == "GBP"
+    assert [price.close for price in series.prices] == [12.505, 12.51]
 
 
 @pytest.mark.parametrize(
@@ -774,6 +778,19 @@ def test_a_doubtful_stock_is_left_out_with_its_day_and_the_others_are_not(tmp_pa
             "Price,Close,Volume\nTicker,AAPL,AAPL\nDate,,\n2010-01-04,3,9\n", [3], id="yfinance"
         ),
         pytest.param("date,close\n2010-01-04,3\n".encode("utf-16-le"), [3], id="UTF-16 unmarked"),
+        pytest.param(
+            "date,close\n2010-01-04 17:30,4\n2010-01-04 9:05,3\n2010-01-05 17:30,5\n",
+            [4, 5],
+            id="several of a day",
+        ),
+        pytest.param(
+            "<DATE>,<TIME>,<CLOSE>\n20100104,090000,3\n20100104,173000,4\n",
+            [4],
+            id="times in a column",
+        ),
+        pytest.param(
+            "time,close\n1262595600,3\n1262624400,4\n", [4], id="several instants of a day"
+        ),
     ],
 )
 def test_what_services_and_spreadsheets_write_is_read(

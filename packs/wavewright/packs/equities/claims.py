@@ -256,7 +256,8 @@ _NUMBER: Final = re.compile(
 _DAY: Final = re.compile(
     r"(?:(?P<begin>\b(?:from|since|between|peak (?:in|of|on))\s+)|"
     r"(?P<end>\b(?:to|until|and|trough (?:in|of|on))\s+))?"
-    r"(?P<day>\b(?:\d{4}-\d{2}(?:-\d{2})?|(?:19|20)\d\d(?![\d-]|[.,]\d))\b)(?!\s?(?:%|per|USD|EUR|GBP))"
+    r"(?P<day>\b(?:\d{4}-\d{2}(?:-\d{2})?|(?:19|20)\d\d(?![\d-]|[.,]\d))\b)(?!\s?(?:%|per|USD|EUR|GBP))",
+    re.IGNORECASE,
 )
 """A day or a year, with the word that makes it the begin or the end of a span."""
 _OF: Final = "['\N{RIGHT SINGLE QUOTATION MARK}]s"

@@ -342,10 +342,11 @@ def stocks_text(stocks: list[StockResult]) -> str:
     by_year = [(stock.return_1y, stock.code) for stock in stocks if stock.return_1y is not None]
     by_all = [(stock.period_return, stock.code) for stock in stocks]
     span = "one year" if by_year else "all their prices"
-    most, code = max(by_year or by_all, key=lambda found: found[0])
+    most = signed_percent(max(by_year or by_all)[0])
+    best = " and ".join(code for value, code in by_year or by_all if signed_percent(value) == most)
     if len(stocks) == 1:
-        return f"{code}: trend {stocks[0].trend_signal}, {signed_percent(most)} over {span}."
-    return f"{trending} Best over {span}: {code} with {signed_percent(most)}."
+        return f"{best}: trend {stocks[0].trend_signal}, {most} over {span}."
+    return f"{trending} Best over {span}: {best} with {most}."
 
 
 def stocks_table(stocks: list[StockResult]) -> list[str]:

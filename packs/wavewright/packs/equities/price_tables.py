@@ -12,8 +12,9 @@ import math
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import BaseModel
 
@@ -57,7 +58,9 @@ _DAY_NUMBER = re.compile(r"([2-9]\d{4})(?:[.,]\d+)?")
 """A date as spreadsheets count it, in days, from 1954 on; the fraction is the time."""
 _DAY_ZERO = dt.date(1899, 12, 30)
 _TIME = re.compile(r"(?<=\d)[ T]+\d{1,2}:\d{2}.*")
-"""What follows a date and is dropped."""
+"""What follows a date and is no part of it."""
+_CLOCK = re.compile(r"(?<!\d)([01]?\d|2[0-3]):?([0-5]\d)(?::?([0-5]\d))?(?!\d)")
+"""Behind a date, or in a column of its own: `9:30`, `17:30:00` or `173000`."""
 _EVENING_IN_UTC = re.compile(r"\d{4}-\d{2}-\d{2}[T ](?:1[2-9]|2[0-3]):\d{2}.*(?:Z|\+00:?00)")
 _FRIDAY, _SUNDAY = 4, 6
 _NUMERIC_DAY = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4}|\d{2})")
@@ -74,7 +77,7 @@ _AMOUNT = re.compile(
 """A number with what stands around it: a currency, a minus before or behind it, or brackets for one."""
 _MARKS_OF_THOUSANDS = re.compile(r"(?<=\d)['’\s\u202f](?=\d{3}(?!\d))")
 _UNIT_OF_NAME = re.compile(
-    rf"\s*(?:[(\[]\s*(?P<unit>[A-Za-z]{{3}}|[^\w\s])\s*[)\]]|[\s,_]+(?:in\s+)?(?P<bare>{_SIGN}))$"
+    rf"\s*(?:[(\[]\s*(?P<unit>[A-Za-z]{{3}}|pence|p|[^\w\s])\s*[)\]]|[\s,_]+(?:in\s+)?(?P<bare>{_SIGN}))$"
 )
 """How the name of a column names the currency of its prices: `Close (GBX)`, `Kurs in €`."""
 _VOLUME = re.compile(r"(\d+(?:\.\d+)?)\s*([KMBkmb]?)")
@@ -122,6 +125,8 @@ class PriceColumns:
     symbol: int | None = None
     currency: int | None = None
     volume: int | None = None
+    time: int | None = None
+    """Of the day, where the dates do not have it."""
     unit: str | None = None
     """Currency that the name of the column of prices names."""
 
@@ -170,6 +175,7 @@ def find_columns(
         symbol=found["symbol"],
         currency=found["currency"],
         volume=found["volume"],
+        time=found["time"] if found["time"] != found["date"] else None,
         unit=units[close],
     )
 
@@ -300,44 +306,20 @@ def read_series(
         ToolError: a row cannot be trusted.
     """
     rows = list(rows)
-    reader = _RowReader(rows, columns, file, form)
-    prices: list[Price] = []
-    places: dict[dt.date, tuple[str, Price]] = {}
-    oddities: list[Oddity] = []
-    without: list[str] = []
-    repeated: list[str] = []
-    for row in rows:
-        if reader.is_note(row):
-            continue
-        price = reader.read(row)
-        if price is None:
-            without.append(_cell_text(row, columns.date) or row.place)
-            continue
-        place, known = places.setdefault(price.date, (row.place, price))
-        if price.close <= 0 or (price.adjusted is not None and price.adjusted <= 0):
-            text = f"{price.date}: the price {price.close:g} in {row.place} is not above zero"
-            oddities.append(Oddity(kind="value", date=price.date, text=text))
-        elif known is price:
-            prices.append(price)
-        elif (known.close, known.adjusted) == (price.close, price.adjusted):
-            repeated.append(f"{price.date} in {place} and {row.place}")
-        else:
-            text = (
-                f"{price.date}: {known.close:g} in {place}, and {price.close:g} in {row.place}"
-                + ("" if columns.symbol is not None else "; several codes need a 'symbol' column")
-            )
-            oddities.append(Oddity(kind="duplicate", date=price.date, text=text))
-    if not prices and oddities:
+    reader = _RowReader(rows, columns, file, form, currency)
+    read = _prices_by_day(reader, rows)
+    prices = [one.price for one in read.by_day.values()]
+    if not prices and read.oddities:
         raise ToolError(
-            f"{file}: no price can be trusted: {oddities[0].text}", hint="correct the rows"
+            f"{file}: no price can be trusted: {read.oddities[0].text}", hint="correct the rows"
         )
     if not prices:
         return None
-    ordered = sorted(prices, key=lambda price: price.date)
     unadjusted = [f"{price.date}" for price in prices if price.adjusted is None]
     for found, what in (
-        (without, "without a price left out"),
-        (repeated, "given twice with the same price"),
+        (read.without, "without a price left out"),
+        (read.repeated, "given twice with the same price"),
+        (read.earlier, "of a day with a later price left out"),
         (
             unadjusted if len(unadjusted) < len(prices) else [],
             "without an adjusted price, so plain closes are used",
@@ -346,15 +328,7 @@ def read_series(
         if found:
             listed = ", ".join(found[:5]) + (" and more" if len(found) > 5 else "")
             notes = (*notes, f"{file}: {counted(len(found), 'row')} {what}: {listed}")
-    unit = reader.unit() or currency
-    hundredth_of = _HUNDREDTHS.get(unit or "")
-    if hundredth_of is not None:
-        notes = (
-            *notes,
-            f"{file}: prices in {unit} are shown in {hundredth_of}, a hundredth each",
-        )
-        ordered = [_in_hundredths(price) for price in ordered]
-        prices = [_in_hundredths(price) for price in prices]
+    ordered = sorted(prices, key=lambda price: price.date)
     warnings = (
         ()
         if ordered == prices
@@ -366,14 +340,72 @@ def read_series(
         source=source,
         location=file,
         warnings=(*notes, *reader.taken(), *warnings),
-        currency=hundredth_of or unit or None,
-        oddities=tuple(oddities),
+        currency=reader.currency(),
+        oddities=tuple(read.oddities),
     )
 
 
-def _in_hundredths(price: Price) -> Price:
-    adjusted = None if price.adjusted is None else price.adjusted / 100
-    return replace(price, close=price.close / 100, adjusted=adjusted)
+class _ReadPrice(NamedTuple):
+    """A price, and how and where its row has it."""
+
+    price: Price
+    time: dt.time
+    place: str
+    written: str
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadRows:
+    """What the rows of one code have."""
+
+    by_day: dict[dt.date, _ReadPrice] = field(default_factory=dict[dt.date, _ReadPrice])
+    oddities: list[Oddity] = field(default_factory=list[Oddity])
+    without: list[str] = field(default_factory=list[str])
+    """Dates of rows without a price."""
+    repeated: list[str] = field(default_factory=list[str])
+    """Days that two rows give the same price of."""
+    earlier: list[str] = field(default_factory=list[str])
+    """Days of prices that a later one of the same day stands for."""
+
+    def add(self, new: _ReadPrice, *, has_symbols: bool) -> None:
+        """Add a price: one that cannot be right, and a second one of a day, is an oddity."""
+        price = new.price
+        if price.close <= 0 or (price.adjusted is not None and price.adjusted <= 0):
+            text = f"{price.date}: the price {new.written} in {new.place} is not above zero"
+            self.oddities.append(Oddity(kind="value", date=price.date, text=text))
+            return
+        known = self.by_day.setdefault(price.date, new)
+        if known is new:
+            return
+        if known.time != new.time:
+            # Of several prices of a day, the last is the one that it closed at.
+            self.by_day[price.date] = max(known, new, key=lambda one: one.time)
+            self.earlier.append(f"{price.date}")
+        elif (known.price.close, known.price.adjusted) == (price.close, price.adjusted):
+            self.repeated.append(f"{price.date} in {known.place} and {new.place}")
+        else:
+            text = (
+                f"{price.date}: {known.written} in {known.place}, and {new.written} in {new.place}"
+            )
+            text += "" if has_symbols else "; several codes need a 'symbol' column"
+            self.oddities.append(Oddity(kind="duplicate", date=price.date, text=text))
+
+
+def _prices_by_day(reader: _RowReader, rows: Iterable[TableRow]) -> _ReadRows:
+    read = _ReadRows()
+    columns = reader.columns
+    for row in rows:
+        if reader.is_note(row):
+            continue
+        price = reader.read(row)
+        if price is None:
+            read.without.append(_cell_text(row, columns.date) or row.place)
+            continue
+        cell = _cell(row, columns.close)
+        written = f"{cell:g}" if isinstance(cell, float) else _cell_text(row, columns.close)
+        new = _ReadPrice(price, reader.time(row), row.place, written)
+        read.add(new, has_symbols=columns.symbol is not None)
+    return read
 
 
 def group_by_symbol(rows: Iterable[TableRow], symbol: int) -> dict[str, list[TableRow]]:
@@ -393,13 +425,18 @@ def parse_date(text: str) -> dt.date | None:
     shown = _TIME.sub("", text.strip())
     try:
         if _EPOCH.fullmatch(shown):
-            seconds = int(shown) / (1000 if len(shown) > 10 else 1)
-            return dt.datetime.fromtimestamp(seconds, dt.UTC).date()
+            return _instant(shown).date()
         if counted_days := _DAY_NUMBER.fullmatch(shown):
             return _DAY_ZERO + dt.timedelta(days=int(counted_days[1]))
         return dt.date.fromisoformat(shown)
     except ValueError:
         return _other_form(shown)
+
+
+def _instant(text: str) -> dt.datetime:
+    """Return the instant of seconds or milliseconds since 1970."""
+    seconds = int(text) / (1000 if len(text) > 10 else 1)
+    return dt.datetime.fromtimestamp(seconds, dt.UTC)
 
 
 def _other_form(text: str) -> dt.date | None:
@@ -415,15 +452,21 @@ class _RowReader:
     """Reads the rows of one table: the form of its dates and numbers is that of the whole column."""
 
     def __init__(
-        self, rows: Sequence[TableRow], columns: PriceColumns, file: str, form: TableForm
+        self,
+        rows: Sequence[TableRow],
+        columns: PriceColumns,
+        file: str,
+        form: TableForm,
+        currency: str | None,
     ) -> None:
         self._rows = rows
-        self._columns = columns
+        self.columns = columns
         self._file = file
         self._date_format = form.date_format or self._numeric_date_format()
         self._is_given = form.date_format is not None
         self._has_decimal_comma = self._uses_decimal_comma(prefers_it=form.prefers_decimal_comma)
         self._are_evenings = self._are_evenings_before()
+        self._units = self._units_of_rows(currency)
 
     def is_note(self, row: TableRow) -> bool:
         """Whether a row has words in one cell and nothing else, as notes below a table have, or
@@ -439,7 +482,7 @@ class _RowReader:
         if self._date_format is not None and not self._is_given:
             order = "day, month" if self._date_format.startswith("%d") else "month, day"
             yield f"{self._file}: dates are read as {order}, year: no other order fits all of them"
-        if any(_DAY_NUMBER.fullmatch(_cell_text(row, self._columns.date)) for row in self._rows):
+        if any(_DAY_NUMBER.fullmatch(_cell_text(row, self.columns.date)) for row in self._rows):
             yield f"{self._file}: numbers are read as dates of a spreadsheet, in days from 1900"
         if self._are_evenings:
             yield (
@@ -448,24 +491,41 @@ class _RowReader:
             )
         if self._has_decimal_comma:
             yield f"{self._file}: prices are read with a decimal comma"
+        for unit in sorted({*self._units.values()} & _HUNDREDTHS.keys()):
+            shown = _HUNDREDTHS[unit]
+            yield f"{self._file}: prices in {unit} are shown in {shown}, a hundredth each"
 
-    def unit(self) -> str | None:
-        """Return the unit that the table names for its prices.
+    def currency(self) -> str | None:
+        """Return the currency of the prices.
 
         Raises:
-            ToolError: it names two.
+            ToolError: there are two.
         """
-        if self._columns.currency is None:
-            units = {one for one in (self._columns.unit, *map(self._sign, self._rows)) if one}
-        else:
-            units = {_cell_text(row, self._columns.currency) for row in self._rows} - {""}
-        if len(units) > 1:
+        units = {*self._units.values()} - {""}
+        currencies = {_HUNDREDTHS.get(unit, unit) for unit in units}
+        if len(currencies) > 1:
             raise ToolError(
                 f"{self._file}: the prices are in {' and '.join(sorted(units))}",
                 hint="keep the prices of one code in one currency",
             )
-        unit = next(iter(units), None)
-        return unit if unit in _HUNDREDTHS or unit is None else unit.upper()
+        return next(iter(currencies), None)
+
+    def _units_of_rows(self, currency: str | None) -> dict[str, str]:
+        """Return the unit of each row's price, by the row's place: that of its own cell or sign, or
+        of the name of its column; else the one of the other rows, or of the whole table.
+        """
+        at = self.columns.currency
+        written = {
+            row.place: _cell_text(row, at) if at is not None else self._sign(row) or ""
+            for row in self._rows
+        }
+        named = {*written.values()} - {""}
+        of_others = next(iter(named)) if len(named) == 1 else None
+        rest = (self.columns.unit if at is None else None) or of_others or currency or ""
+        units = {place: unit or rest for place, unit in written.items()}
+        return {
+            place: unit if unit in _HUNDREDTHS else unit.upper() for place, unit in units.items()
+        }
 
     def read(self, row: TableRow) -> Price | None:
         """Return the price of a row; none where the row says that there was none.
@@ -473,34 +533,54 @@ class _RowReader:
         Raises:
             ToolError: the row cannot be trusted.
         """
-        close = None if self._is_event(row) else self._number(row, self._columns.close)
+        close = None if self._is_event(row) else self._number(row, self.columns.close)
         if close is None:
             return None
         adjusted = None
-        if self._columns.adjusted is not None:
-            adjusted = self._number(row, self._columns.adjusted)
-        return Price(self._date(row), close, adjusted, self._volume(row))
+        if self.columns.adjusted is not None:
+            adjusted = self._number(row, self.columns.adjusted)
+        price = Price(self._date(row), close, adjusted, self._volume(row))
+        return _in_hundredths(price) if self._units[row.place] in _HUNDREDTHS else price
+
+    def time(self, row: TableRow) -> dt.time:
+        """Return the time of a row's price; midnight where the row has none."""
+        cell = _cell(row, self.columns.date)
+        if isinstance(cell, dt.datetime):
+            return cell.time()
+        text = _cell_text(row, self.columns.date)
+        if _EPOCH.fullmatch(text):
+            return _instant(text).time()
+        behind = _TIME.search(text)
+        if self.columns.time is not None:
+            text = _cell_text(row, self.columns.time)
+        else:
+            text = "" if behind is None else behind[0]
+        clock = _CLOCK.search(text)
+        if clock is None:
+            return dt.time.min
+        hour, minute, second = (int(part or 0) for part in clock.groups())
+        return dt.time(hour, minute, second)
 
     def _is_event(self, row: TableRow) -> bool:
         """Whether a row ends before its price with what happened on the day, as pages have it between
         the prices: `0.25 Dividend`.
         """
-        words = [_cell_text(row, at) for at in range(len(row.cells)) if at != self._columns.date]
+        words = [_cell_text(row, at) for at in range(len(row.cells)) if at != self.columns.date]
         has_words = any(character.isalpha() for text in words for character in text)
-        return self._columns.close >= len(row.cells) and has_words
+        return self.columns.close >= len(row.cells) and has_words
 
     def _volume(self, row: TableRow) -> float | None:
         """Return what was traded; none where the cell does not say, for no figure rests on it."""
-        if self._columns.volume is None:
+        if self.columns.volume is None:
             return None
-        text = _number_text(row, self._columns.volume)
+        text = _number_text(row, self.columns.volume)
         text = text.replace(".", "").replace(",", ".") if self._has_decimal_comma else text
         found = _VOLUME.fullmatch(text.replace(",", ""))
         return None if found is None else float(found[1]) * _TIMES[found[2].upper()]
 
     def _sign(self, row: TableRow) -> str | None:
         """Return the currency whose sign stands beside a price."""
-        found = _AMOUNT.fullmatch(_cell_text(row, self._columns.close))
+        found = _AMOUNT.fullmatch(_cell_text(row, self.columns.close))
         sign = None if found is None else found["before"] or found["after"]
         return _WRITING.signs.get(sign or "") or None
 
@@ -521,7 +601,7 @@ class _RowReader:
         return _price_of(text, row, self._file)
 
     def _date(self, row: TableRow) -> dt.date:
-        text = _cell_text(row, self._columns.date)
+        text = _cell_text(row, self.columns.date)
         date = self._written_date(row)
         if date is None:
             shown = f"the date {text[:40]!r} cannot be read" if text else "the date is empty"
@@ -532,16 +612,16 @@ class _RowReader:
         return date + dt.timedelta(days=1) if self._are_evenings else date
 
     def _written_date(self, row: TableRow) -> dt.date | None:
-        cell = _cell(row, self._columns.date)
+        cell = _cell(row, self.columns.date)
         if isinstance(cell, dt.datetime):
             return cell.date()
         if isinstance(cell, dt.date):
             return cell
-        return self._read_date(_cell_text(row, self._columns.date))
+        return self._read_date(_cell_text(row, self.columns.date))
 
     def _are_evenings_before(self) -> bool:
         """Whether a day begins east of Greenwich: its midnight is the evening before in UTC."""
-        texts = [_cell_text(row, self._columns.date) for row in self._rows]
+        texts = [_cell_text(row, self.columns.date) for row in self._rows]
         if not all(_EPOCH.fullmatch(text) or _EVENING_IN_UTC.fullmatch(text) for text in texts):
             return False
         days = {date.weekday() for row in self._rows if (date := self._written_date(row))}
@@ -564,7 +644,7 @@ class _RowReader:
         Raises:
             ToolError: either order fits every date, or none fits all of them.
         """
-        texts = [_TIME.sub("", _cell_text(row, self._columns.date)) for row in self._rows]
+        texts = [_TIME.sub("", _cell_text(row, self.columns.date)) for row in self._rows]
         found = [match for text in texts if (match := _NUMERIC_DAY.fullmatch(text))]
         if not found:
             return None
@@ -590,7 +670,7 @@ class _RowReader:
         Raises:
             ToolError: every comma may be either a decimal comma or one of thousands.
         """
-        texts = [_number_text(row, self._columns.close).lstrip("-") for row in self._rows]
+        texts = [_number_text(row, self.columns.close).lstrip("-") for row in self._rows]
         with_comma = [text for text in texts if "," in text]
         if not with_comma and any(map(_POINTS_OF_THOUSANDS.fullmatch, texts)):
             return True
@@ -602,6 +682,11 @@ class _RowReader:
                 hint="write prices with a point and without marks of thousands, such as 1223.02",
             )
         return True
+
+
+def _in_hundredths(price: Price) -> Price:
+    adjusted = None if price.adjusted is None else price.adjusted / 100
+    return replace(price, close=price.close / 100, adjusted=adjusted)
 
 
 def _cell(row: TableRow, position: int) -> Cell:

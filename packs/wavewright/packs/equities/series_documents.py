@@ -201,7 +201,7 @@ def _fields_of(
             [price.volume for price in series.prices],
         ),
         "price_basis": series.basis,
-        "current_price": series.prices[-1].close,
+        "current_price": round(series.prices[-1].close, PRICE_DIGITS),
         "sources": [_source_note(series)],
         "warnings": list(series.warnings),
     }

@@ -397,8 +397,9 @@ def _shared_notes(stocks: list[StockResult], indices: list[IndexDocument]) -> li
     for index in indices:
         inside = [stock.code for stock in stocks if stock.code in index.constituents]
         if inside:
+            are = "is a constituent" if len(inside) == 1 else "are constituents"
             notes.append(
-                f"{', '.join(inside)} are constituents of the benchmark {index.code}, "
+                f"{', '.join(inside)} {are} of the benchmark {index.code}, "
                 "which draws beta and correlation towards it."
             )
         foreign = [s.code for s in stocks if _differ_in_currency(s.currency, index.currency)]
