@@ -269,6 +269,8 @@ def test_the_rows_of_a_wide_table_are_observations_of_what_they_name() -> None:
         ("| | Port | Built |\n|---|---|---|\n| | Leeds | 1999 |\n", []),
         ("| Item | Value |\n|---|---|\n| Draught | 3 m |\n", [("Harbour", "Draught 3 m")]),
         ("| Draught | 3 m |\n\nPetrel lies in it.\n", [("Harbour", "Draught 3 m")]),
+        ("## Petrel\n\n### Hull\n\n| Draught | 3 m |\n", [("Petrel", "Draught 3 m")]),
+        ("## Hull\n\n| Draught | 3 m |\n", [("Harbour", "Draught 3 m")]),
         (
             "- [ ] Petrel: paint the hull\n- [x] Petrel: sew sails\n",
             [("Petrel", "Petrel: paint the hull"), ("Petrel", "Petrel: sew sails")],

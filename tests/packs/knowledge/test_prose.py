@@ -136,8 +136,9 @@ def test_a_pronoun_is_the_one_name_of_its_kind_in_the_two_sentences_before() -> 
         "The boat was late. He was born in Oslo.",
         "Helen Carter sails the old ferry. It rained. It rained. It rained. She was born in Oslo.",
         "Helen Carter sails the old ferry. He met nobody. She was born in Oslo.",
+        "She met Helen Carter. She was born in Oslo.",
     ],
-    ids=["two names", "no name", "too far away", "two persons"],
+    ids=["two names", "no name", "too far away", "two persons", "somebody before"],
 )
 def test_a_pronoun_that_may_be_anybody_is_nobody(text: str) -> None:
     assert not {one for one in said(text, title="Karl Oster") if one[1] == "born in"}
@@ -156,6 +157,14 @@ def test_a_pronoun_that_may_be_anybody_is_nobody(text: str) -> None:
 )
 def test_what_is_denied_supposed_asked_claimed_or_quoted_is_no_relation(text: str) -> None:
     assert said(text) == set()
+
+
+def test_a_university_has_no_son() -> None:
+    text = (
+        "Ann Holt studied at Leeds University. Their son, Erik Holt, founded Delta Cable in 1911."
+    )
+
+    assert {one for one in said(text) if one[1] == "son of"} == set()
 
 
 def test_whom_a_sentence_calls_kin_is_a_person() -> None:
@@ -180,12 +189,13 @@ def read_types(text: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     "text",
     [
-        "Add Lentils, carrots and stock. Run Docker as root.",
+        "Add Lentils, carrots and stock. Run Docker as root. Wait until the Red Light blinks.",
+        "-s, --size=SIZE put SIZE bytes per part; SIZE may be followed by K, M or G",
         "Bill to:                    From:\nHarbour Inn                 Delta Linen Service GmbH",
         "Subject: Visit to Bergen\nDate: Tue, 5 Mar 2024\nFrom: Anna Lind",
         "Clara Wolf war Pianistin. Sie wurde 1819 in Leipzig geboren. Sie heiratete 1840 Robert Brandt.",
     ],
-    ids=["orders", "columns", "the head of a mail", "another language"],
+    ids=["orders", "an option", "columns", "the head of a mail", "another language"],
 )
 def test_what_is_no_prose_of_the_models_language_names_nothing(text: str) -> None:
     assert read_types(text) == {}

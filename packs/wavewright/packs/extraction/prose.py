@@ -285,8 +285,9 @@ class _SentenceReader:
         typed = tuple(self._names())
         names = (*typed, *self._proper_nouns(typed))
         if any(map(_is_order, self._doc)):
-            # "Add Lentils": what a recipe or a manual names in orders is seldom a name.
-            names = tuple(one for one in names if " " in one.text or one.type == "place")
+            # "Add Lentils", "Press the Red Button": what a recipe or a manual names in orders is
+            # seldom a name.
+            names = tuple(one for one in names if one.type == "place" or self._is_of_many(one))
         if self._doc.text.rstrip().endswith("?"):
             return SentenceProse(is_sentence=True, names=names)
         verbs = [token for token in self._doc if self._is_told(token)]
@@ -369,6 +370,11 @@ class _SentenceReader:
         start = tokens[0].idx
         is_quoted = self._doc.text[start - 1 : start] in {'"', "“"} if start else False
         return not is_section and not is_quoted
+
+    def _is_of_many(self, name: ProseName) -> bool:
+        """Whether a name has several words and no article."""
+        before = self._doc.text[: name.span.start].casefold()
+        return " " in name.text and not before.endswith("the ")
 
     # -- what is told -----------------------------------------------------------------------------
 
@@ -732,7 +738,7 @@ def _is_a_name(text: str, tokens: Sequence[Token]) -> bool:
     if len(text) < 2 or len(tokens) > 8 or _NO_NAME.search(text):
         return False
     words = [token for token in tokens if token.is_alpha or "-" in token.text or "’" in token.text]
-    if not words or not any(token.pos_ == "PROPN" for token in tokens):
+    if not words or not any(token.pos_ == "PROPN" and len(token.text) > 1 for token in tokens):
         return False
     if not (text[0].isupper() and tokens[-1].text[:1].isupper()):
         return False

@@ -65,6 +65,8 @@ REMEMBERED: Final = 2
 _IS_BARE: Final = re.compile(r"\s*(?:#|```|~~~|[\W_]*$)")
 """Of what is no sentence: a heading, a block of code, marks alone."""
 _IS_CODE: Final = re.compile(r"\s*(?:```|~~~)")
+_OPTION: Final = re.compile(r"\s*--?\w")
+"""The beginning of what a manual says of an option of a command, which is no prose."""
 _RULE: Final = re.compile(r"[\s|:-]+")
 _TABLE_RULE: Final = re.compile(r"[ \t\r]*\n(?=[^\n]*\|)(?=[^\n]*-)[ \t\r|:-]++(?:\n|$)")
 """The line below the headings of a table."""
@@ -72,7 +74,7 @@ _PAIR: Final = re.compile(r"\|(?P<label>(?:[^|\\\n]|\\.)+)\|(?=\s*[^|\s])(?:[^|\
 """The row of two columns that both say something."""
 _OF_NAMES: Final = frozenset({"full", "complete", "proper", "official", "legal", "common"})
 """Words before `name` in the heading of a column that tell no kind of things."""
-_HEADING: Final = re.compile(r"\s*#{1,6}\s+(?P<text>.+)")
+_HEADING: Final = re.compile(r"\s*(?P<marks>#{1,6})\s+(?P<text>.+)")
 _COLUMNS: Final = re.compile(r"\S[ \t]{3,}\S")
 """Of lines that set texts beside each other, which is no prose."""
 _WORD: Final = re.compile(r"[^\W\d_]+")
@@ -88,6 +90,14 @@ _OF_PEOPLE: Final = frozenset({"marry", "meet", "divorce"})
 _ALSO_OF_GROUPS: Final = frozenset({"ally", "enemy", "rival", "nemesis", "parent", "master"})
 """Kin that a company may have, too."""
 _KIN_OF_PEOPLE: Final = tuple(word for word in KINSHIP if word not in _ALSO_OF_GROUPS)
+_OUTSIDE_FAMILIES: Final = frozenset(
+    {
+        "mentor", "teacher", "apprentice", "student", "pupil", "servant", "friend", "companion",
+        "lover",
+    }
+)  # fmt: skip
+_FAMILY: Final = frozenset(_KIN_OF_PEOPLE) - _OUTSIDE_FAMILIES
+"""Kin that people alone have: a university may have students, and no son."""
 _KIN_BEFORE: Final = re.compile(
     r"\b(?:his|her|their|my|our|\w+['’]s)\s(?:\w+\s){0,2}"
     rf"(?:{'|'.join(_KIN_OF_PEOPLE)})s?,?\s$",
@@ -203,6 +213,8 @@ class _ChunkReader:
         self._chunk = chunk
         self._prose = prose
         self._subject = _subject(chunk)
+        self._headings = [*enumerate(map(self._known, chunk.headings), start=1)]
+        """What the headings that the text stands under name, with their levels."""
         self._above: list[tuple[int, KnownName]] = []
         """The items that the next one of a list may be nested in, with their indents."""
 
@@ -221,6 +233,7 @@ class _ChunkReader:
         for span in spans:
             heading = _HEADING.fullmatch(text[span.start : span.end])
             if heading is not None:
+                self._begin_section(heading)
                 is_title = title_name(heading["text"]) == self._subject.name
                 if is_title and self._subject.type != DOCUMENT:
                     self._add_entity(self._subject, (evidence_of(self._chunk, span),))
@@ -244,9 +257,9 @@ class _ChunkReader:
         if named is not None:
             self._observe(named, "; ".join(cell.text for cell in cells[1:]), evidence)
         elif label:
-            # A field of what its label names, else of what the document is about.
+            # A field of what its label names, else of what its section or the document is about.
             labelled = next((one.name for one in found if one.name.name == label), None)
-            self._observe(labelled or self._subject, content, evidence)
+            self._observe(labelled or self._of_section(), content, evidence)
         else:
             item = ITEM.fullmatch(content)
             leading = self._leading(span, item, found)
@@ -287,8 +300,22 @@ class _ChunkReader:
         return plain_text(pair["label"]).rstrip(":") if pair and not is_heading else ""
 
     def _known(self, name: str) -> KnownName | None:
-        """Return what the chunk knows by a name."""
-        return next((one for one in (self._subject, *self._chunk.names) if one.name == name), None)
+        """Return what the chunk knows by a name, or has read by it."""
+        known = next((one for one in (self._subject, *self._chunk.names) if one.name == name), None)
+        read = self.entities.get(name)
+        return known if read is None else KnownName(name=name, type=read.type)
+
+    def _begin_section(self, heading: re.Match[str]) -> None:
+        level = len(heading["marks"])
+        above = [(depth, named) for depth, named in self._headings if depth < level]
+        self._headings = [*above, (level, self._known(title_name(heading["text"])))]
+
+    def _of_section(self) -> KnownName:
+        """Return what the nearest heading names that names anything known, else what the document
+        is about.
+        """
+        named = (one for _, one in reversed(self._headings) if one is not None)
+        return next(named, self._subject)
 
     def _leading(
         self, span: Span, item: re.Match[str] | None, found: Sequence[FoundName]
@@ -359,8 +386,13 @@ class _ChunkReader:
         source = self._meant(statement.source, sentence, before)
         # "Grace joined him": whom she joined is somebody else.
         target = self._meant(statement.target, sentence, before, other=source)
-        if source is not None and target is not None and source.name != target.name:
-            self._relate(source, statement.relation, target, sentence.span)
+        if source is None or target is None or source.name == target.name:
+            return
+        is_of_family = statement.noun in _FAMILY and statement.preposition == "of"
+        if is_of_family and not {source.type, target.type} <= {PERSON, THING}:
+            # "Their son", behind a university: it is not the one that has him.
+            return
+        self._relate(source, statement.relation, target, sentence.span)
 
     def _sentences(self, spans: Sequence[Span]) -> list[_Sentence]:
         """Return the sentences of prose, each with its names; none where no model reads them."""
@@ -371,6 +403,7 @@ class _ChunkReader:
             if not _HEADING.fullmatch(text[span.start : span.end])
             and not text[span.start : span.end].lstrip().startswith(("|", "    ", ">"))
             and not _COLUMNS.search(text[span.start : span.end])
+            and not _OPTION.match(text[span.start : span.end])
         ]
         fields = {span for span in kept if _is_field(text[span.start : span.end])}
         if len(fields) > 1:
@@ -401,8 +434,8 @@ class _ChunkReader:
         """Return what a phrase names.
 
         A pronoun stands for the one name of its kind in the two sentences before it and in what
-        precedes it in its own, but for the `other` of the statement; where there are several, for
-        none. See docs/reference/knowledge.md.
+        precedes it in its own, but for the `other` of the statement; where there are several, or
+        somebody else is spoken of already, for none. See docs/reference/knowledge.md.
         """
         if phrase.pronoun is None:
             return sentence.named(phrase)
@@ -424,6 +457,8 @@ class _ChunkReader:
         ]
         kind = _TYPES_OF_PRONOUNS.get(phrase.pronoun)
         if kind == PERSON and any(map(_may_be_surname, self._told_of(window, sentence, phrase))):
+            return None
+        if kind == PERSON and _is_of_somebody_before(phrase, window):
             return None
         fitting = {
             one.name: one
@@ -494,6 +529,20 @@ def _row_of(content: str, rows: Sequence[Block]) -> Block | None:
         and _words_alone(one.text).startswith(f"{said} ")
     )
     return next(whole, None) or next(begun, None)
+
+
+def _is_of_somebody_before(phrase: Phrase, window: Sequence[_Sentence]) -> bool:
+    """Whether the same pronoun stands before everybody whom the sentences name: they go on about
+    somebody named earlier, and "She met Ada. She left" tells not who left.
+    """
+    for place in window:
+        people = [name.start for name in place.names if name.name.type == PERSON]
+        first = min(people, default=len(place.text))
+        if any(one.pronoun == phrase.pronoun and one.head < first for one in place.prose.pronouns):
+            return place is not window[-1]
+        if people:
+            return False
+    return False
 
 
 def _may_be_surname(name: KnownName) -> bool:
