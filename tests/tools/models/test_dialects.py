@@ -19,7 +19,7 @@ from tests.planner.planning_case import GOOD, TOOLS, goal_of
 from tests.support.served_models import models_over, question, settings_for
 from wavewright.config.sections import CassetteMode
 from wavewright.engine.rehearsal.fake_model.replies import failing, structured
-from wavewright.engine.rehearsal.fake_model.request import WIRES, Wire
+from wavewright.engine.rehearsal.fake_model.request import WIRES, FakeModelRequest, Wire
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.planner.language.signatures import ToolSignature
@@ -409,6 +409,51 @@ async def test_a_provider_that_refuses_its_dialect_is_asked_with_the_form_itself
     assert bare(second) == bare(emit_schema([*ALL], sub_plans=["clean"]))
 
 
+def with_members(count: int) -> JsonSchema:
+    """Return a form of which one member is required, and in a strict dialect every one."""
+    return {
+        "type": "object",
+        "properties": {f"member_{number}": {"type": "string"} for number in range(count)},
+        "required": ["member_0"],
+        "additionalProperties": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("counts", "refused", "expected"),
+    [
+        pytest.param([3, 3], {3}, "no, not sent", id="the same form"),
+        pytest.param([3, 4, 5], {3, 4, 5}, "no, no, not sent", id="one form after another"),
+        pytest.param([2, 3, 4, 5, 3], {3, 4}, "yes, no, no, yes, not sent", id="some forms"),
+    ],
+)
+async def test_a_form_that_is_refused_is_not_sent_again(
+    counts: list[int],
+    refused: set[int],
+    expected: str,
+    model_server: FakeModelServer,
+    tmp_path: Path,
+) -> None:
+    def members_in_dialect(request: FakeModelRequest) -> int:
+        required = as_list((request.schema or {}).get("required"))
+        return len(required) if len(required) > 1 else 0
+
+    model_server.answer(
+        failing(400), when=lambda request: members_in_dialect(request) in refused, times=99
+    )
+    model_server.answer(structured({"member_0": "a"}))
+    outcomes: list[str] = []
+    async with models_over(model_server, tmp_path, "responses") as asking:
+        for count in counts:
+            before = len(model_server.requests)
+            form = with_members(count)
+            await asking.models.ask(question(f"{before}", schema=form, schema_name="form"))
+            sent = members_in_dialect(model_server.requests[before])
+            outcomes.append("not sent" if not sent else "no" if sent in refused else "yes")
+
+    assert ", ".join(outcomes) == expected
+
+
 @asynccontextmanager
 async def taped(
     server: FakeModelServer, tape: Path, wire: Wire, mode: CassetteMode
@@ -475,7 +520,7 @@ async def test_a_goal_that_is_too_large_is_asked_with_the_form_itself_and_the_lo
     form = emit_schema([*many])
     large = goal_plan_schema(form, goal_of(), many, [*many])
     model_server.answer(structured({"cannot_plan": "no tool for it"}))
-    with caplog.at_level("INFO", "wavewright.tools.models.retrying"):
+    with caplog.at_level("INFO", "wavewright.tools.models.forms"):
         async with models_over(model_server, tmp_path) as asking:
             await asking.models.ask(replace(asked(), schema=form, goal_schema=large))
 

@@ -8,8 +8,7 @@ import pytest
 from tests.support.served_models import models_over, question
 from wavewright.engine.rehearsal.fake_model.replies import delayed
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
-from wavewright.tools.models.retrying import ProviderLimiter
-from wavewright.tools.network import RateLimiter
+from wavewright.tools.network import ProviderLimiter, RateLimiter
 
 pytestmark = pytest.mark.anyio
 

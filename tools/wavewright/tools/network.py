@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -45,6 +47,24 @@ class RateLimiter:
             if len(self._starts) == self._starts.maxlen:
                 await anyio.sleep_until(self._starts[0] + self._span)
             self._starts.append(anyio.current_time())
+
+
+class ProviderLimiter:
+    """The limits of one provider, for all requests to it through the same open models: how many at
+    once, and how many in any minute, in order of arrival.
+    """
+
+    def __init__(self, *, concurrency: int | None = None, pace: RateLimiter | None = None) -> None:
+        self._slots = nullcontext() if concurrency is None else anyio.Semaphore(concurrency)
+        self._rate = pace
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncGenerator[None]:
+        """Wait for a free slot and for the rate, and free the slot at the end."""
+        async with self._slots:
+            if self._rate is not None:
+                await self._rate.wait()
+            yield
 
 
 def kept_tls_context() -> ssl.SSLContext:

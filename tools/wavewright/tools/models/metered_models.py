@@ -52,15 +52,12 @@ from wavewright.tools.models.errors import (
     merged_fault,
     outcome_of,
 )
+from wavewright.tools.models.forms import ServedModel
 from wavewright.tools.models.known_servers import ServerKnowledge
 from wavewright.tools.models.messages import split_response
 from wavewright.tools.models.metering import UsageTracker
-from wavewright.tools.models.retrying import (
-    ProviderLimiter,
-    RetryingModel,
-    ServedModel,
-)
-from wavewright.tools.network import RateLimiter
+from wavewright.tools.models.retrying import RetryingModel
+from wavewright.tools.network import ProviderLimiter, RateLimiter
 
 _MAX_CHARS_PER_TOKEN = 16
 """Characters per token of the ceiling: a longer answer ignored its ceiling, and is cut."""

@@ -1,7 +1,4 @@
-"""Rate limits of a provider, and retries of a request.
-
-A *rate limiter* is shared by all requests to one provider through the same open models; requests
-pass in order of arrival, at most so many in any minute.
+"""Retries of a request to a model.
 
 The settings say how many attempts a request has, and the timeout of each (of a streamed one, until
 it begins to answer). Between them is the wait that the provider asks for, or else an exponential
@@ -12,57 +9,29 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, fields, replace
-from typing import Any, cast
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import anyio
 import stamina
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
-from pydantic_ai.models import CompletedStreamedResponse, Model, ModelRequestParameters
+from pydantic_ai.models import CompletedStreamedResponse, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
 from wavewright.config.sections import ModelsSection
-from wavewright.planner.ports.model_port import ModelCall
-from wavewright.planner.types import JsonSchema
 from wavewright.tools.models.cassette.errors import CassetteError, CassetteMiss
 from wavewright.tools.models.cassette.requests import FormParameters
-from wavewright.tools.models.dialects import SchemaTooLarge, dialect_of, own_schema
-from wavewright.tools.models.endpoints import PROVIDERS, Endpoint
+from wavewright.tools.models.endpoints import PROVIDERS
 from wavewright.tools.models.errors import PROVIDER_ERRORS, ModelFault, RequestFailed, fault_of
-from wavewright.tools.models.known_servers import ServerKnowledge
+from wavewright.tools.models.forms import Form, ServedModel
 from wavewright.tools.models.messages import (
-    OUTPUT_MODES,
-    OutputMode,
-    choose_output_mode,
-    is_object,
     read_stream,
     sent_text,
-    structured_parameters,
     visible_text,
     with_less_of_tools,
 )
 from wavewright.tools.models.metering import RequestCharge, UsageTracker
-from wavewright.tools.network import RateLimiter
-
-
-class ProviderLimiter:
-    """The limits of one provider."""
-
-    def __init__(self, *, concurrency: int | None = None, pace: RateLimiter | None = None) -> None:
-        self._slots = nullcontext() if concurrency is None else anyio.Semaphore(concurrency)
-        self._rate = pace
-
-    @asynccontextmanager
-    async def slot(self) -> AsyncGenerator[None]:
-        """Wait for a free slot and for the rate, and free the slot at the end."""
-        async with self._slots:
-            if self._rate is not None:
-                await self._rate.wait()
-            yield
-
 
 # Retries are only for programs that configure logging; without this, stamina writes them into a
 # command's output as soon as structlog is installed.
@@ -72,33 +41,10 @@ logging.getLogger("stamina").addHandler(logging.NullHandler())
 _logger = logging.getLogger(__name__)
 FIRST_WAIT_SECONDS = 0.5
 MAX_WAIT_SECONDS = 20.0
+_OF_SIZE = frozenset({"over_budget", "over_context"})
+"""Faults after which a question is asked without the goal's types: there may be room for the rest."""
 RATE_LIMITED_ATTEMPTS = 8
 """Answers of a rate limit that are waited for beside the attempts."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServedModel:
-    """A model that can be asked."""
-
-    name: str
-    endpoint: Endpoint
-    model: Model
-    limiter: ProviderLimiter
-    server: ServerKnowledge | None = None
-    """What is known of a server of OpenAI's chat API that is not OpenAI's."""
-
-    async def output_modes(self, schema: JsonSchema, *, is_replaying: bool) -> list[OutputMode]:
-        """Return the ways to ask for a form: the best first, then those that stand in for it where
-        the server refuses the form, or a recording has the question in another way.
-        """
-        declared = choose_output_mode(self.endpoint, self.model, schema)
-        if is_replaying:
-            return [declared, *(mode for mode in OUTPUT_MODES if mode != declared)]
-        if self.server is None or not is_object(schema):
-            # What a provider refuses of a schema is asked for in words.
-            return list(dict.fromkeys((declared, OUTPUT_MODES[-1])))
-        best = await self.server.mode()
-        return [*OUTPUT_MODES[OUTPUT_MODES.index(best) :]]
 
 
 class RetryingModel(WrapperModel):
@@ -121,9 +67,8 @@ class RetryingModel(WrapperModel):
         self._name = served.name
         self._usage = meter
         self._section = section
-        self._schema = meter.call.schema if is_formed else None
+        self._is_formed = is_formed and meter.call.schema is not None
         self._is_replaying = is_replaying
-        self._form: FormParameters | None = None
 
     async def request(
         self,
@@ -131,30 +76,51 @@ class RetryingModel(WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """Return an answer.
+        """Return an answer, in the first form that the model's endpoint takes.
 
         Raises:
             RequestFailed: there is none.
         """
-        if self._schema is None:
-            return await self._request_of_loop(messages, model_settings, model_request_parameters)
-        refusals: list[RequestFailed | CassetteMiss] = []
-        for form, sent in await self._forms(self._schema):
-            self._form = form
-            self._usage.sent_text = sent_text(sent)
+        refusals: list[tuple[Form, RequestFailed | CassetteMiss]] = []
+        for form in await self._untried_forms(model_request_parameters):
+            if self._is_formed:
+                self._usage.sent_text = sent_text(form.sent_call(self._usage.call))
+            # Another model of the chain may be asked for the form in another way.
+            instructions = model_request_parameters.instruction_parts
+            parameters = replace(form.parameters, instruction_parts=instructions)
             try:
-                return await self._request_in_form(
-                    messages, model_settings, model_request_parameters
-                )
+                response = await self._request_in_form(messages, model_settings, parameters)
             except CassetteMiss as miss:
-                refusals.append(miss)
+                refusals.append((form, miss))
             except RequestFailed as error:
-                if error.fault.kind == "over_budget" and sent.goal_schema is not None:
-                    # A budget that has no room for the goal's types may have some without them.
+                if error.fault.kind in _OF_SIZE and form.goal_schema is not None:
                     continue
                 self._require_refused_form(error)
-                refusals.append(error)
-        raise refusals[0]
+                refusals.append((form, error))
+            else:
+                self._note_forms(form, refusals)
+                return response
+        raise refusals[0][1]
+
+    async def _untried_forms(self, parameters: ModelRequestParameters) -> list[Form]:
+        """Return the forms of the question that its endpoint has not refused yet."""
+        served, call = self._served, self._usage.call
+        if self._is_formed and call.schema is not None:
+            forms = await served.forms_of(call, call.schema, is_replaying=self._is_replaying)
+        else:
+            forms = served.forms_of_loop(parameters)
+        return [form for form in forms[:-1] if not served.refused.has(form)] + forms[-1:]
+
+    def _note_forms(
+        self, taken: Form, refusals: Sequence[tuple[Form, RequestFailed | CassetteMiss]]
+    ) -> None:
+        """Note which forms the endpoint refused of a question that it answered in another one."""
+        refused = self._served.refused
+        refused.note_taken(taken)
+        for form, error in refusals:
+            if isinstance(error, RequestFailed):
+                _logger.info("%s refuses a form: %s", self._name, error.fault.message)
+                refused.add(form, error.fault)
 
     def _require_refused_form(self, error: RequestFailed) -> None:
         """Return where a request was refused as it is, by a server that answers: its form may be
@@ -166,81 +132,14 @@ class RetryingModel(WrapperModel):
         fault = error.fault
         if not fault.may_be_of_form or (fault.is_of_provider and self._served.server is None):
             raise error
-        _logger.info("%s refuses a form: %s", self._name, fault.message)
-
-    async def _request_of_loop(
-        self,
-        messages: list[ModelMessage],
-        settings: ModelSettings | None,
-        parameters: ModelRequestParameters,
-    ) -> ModelResponse:
-        """Return an answer in a loop of tools; the tool for its end is written in the provider's
-        dialect, or as it is where the provider has none or refuses it.
-        """
-        written = self._with_written_answer(parameters)
-        if written is not None:
-            try:
-                return await self._request_in_form(messages, settings, written)
-            except RequestFailed as error:
-                self._require_refused_form(error)
-        return await self._request_in_form(messages, settings, parameters)
-
-    def _with_written_answer(self, parameters: ModelRequestParameters) -> FormParameters | None:
-        """Return the parameters with the answer's schema in the provider's dialect; None where it
-        is sent as it is.
-        """
-        dialect = dialect_of(self._served.endpoint, "tool")
-        if dialect is None or not parameters.output_tools:
-            return None
-        [answer] = parameters.output_tools
-        schema = cast("JsonSchema", answer.parameters_json_schema)
-        written = own_schema(schema, dialect)
-        if written is None or isinstance(written, SchemaTooLarge):
-            return None
-        members: dict[str, Any] = {
-            field.name: getattr(parameters, field.name) for field in fields(parameters)
-        }
-        members["output_tools"] = structured_parameters(written, answer.name, "tool").output_tools
-        return FormParameters(**members, asked_schema=schema)
-
-    async def _forms(self, schema: JsonSchema) -> list[tuple[FormParameters, ModelCall]]:
-        """Return the ways to ask for a form, the best first, each with the question as it is sent.
-
-        What is recorded is found by the form itself, so a replay needs no other.
-        """
-        call = self._usage.call
-        name, goal_schema = call.schema_name, call.goal_schema
-        plain = replace(call, goal_schema=None)
-        modes = await self._served.output_modes(schema, is_replaying=self._is_replaying)
-        forms = [(structured_parameters(schema, name, mode), plain) for mode in modes]
-        endpoint = self._served.endpoint
-        dialect = dialect_of(endpoint, modes[0])
-        if dialect is None or self._is_replaying:
-            return forms
-        written = own_schema(schema, dialect) if goal_schema is None else dialect(goal_schema)
-        if written is None:
-            return forms
-        if isinstance(written, SchemaTooLarge):
-            whose = "the form's" if goal_schema is None else "the goal's"
-            _logger.info("%s is asked without %s types: %s", self._name, whose, written)
-            return forms
-        mode = modes[0]
-        if not endpoint.is_compatible:
-            # Written out, it may be one that the provider holds its model to.
-            mode = choose_output_mode(endpoint, self.wrapped, written)
-        typed = structured_parameters(written, name, mode, asked_schema=schema)
-        return [(typed, replace(call, goal_schema=goal_schema or written)), *forms]
 
     async def _request_in_form(
         self,
         messages: list[ModelMessage],
         model_settings: ModelSettings | None,
-        parameters: ModelRequestParameters,
+        parameters: FormParameters,
     ) -> ModelResponse:
-        if self._form is not None:
-            # Another model of the chain may be asked for the form in another way.
-            parameters = replace(self._form, instruction_parts=parameters.instruction_parts)
-        settings = self._with_tool_choice(model_settings)
+        settings = self._with_tool_choice(model_settings, parameters)
         try:
             return await self._request_with_retries(messages, settings, parameters)
         except RequestFailed as error:
@@ -260,13 +159,15 @@ class RetryingModel(WrapperModel):
                 return await self._request_once(messages, settings, parameters)
         raise AssertionError("every attempt returns or raises")
 
-    def _with_tool_choice(self, settings: ModelSettings | None) -> ModelSettings | None:
+    def _with_tool_choice(
+        self, settings: ModelSettings | None, parameters: FormParameters
+    ) -> ModelSettings | None:
         """Return settings under which the model can be made to call the answer's tool.
 
         Some cannot be while they think. Then the form goes before the thinking, unless much of it
         is asked for.
         """
-        is_tool = self._form is not None and self._form.output_mode == "tool"
+        is_tool = self._is_formed and parameters.output_mode == "tool"
         if not is_tool or self._usage.call.thinking == "high":
             return settings
         profile = self.wrapped.profile
@@ -375,7 +276,7 @@ class RetryingModel(WrapperModel):
                 if server is not None and charge.arrived <= 2 * self._usage.max_tokens:
                     self._usage.restart_clock()
 
-            answer_tool = None if self._form is None else self._usage.call.schema_name
+            answer_tool = self._usage.call.schema_name if self._is_formed else None
             if on_text is not None:
                 on_text("")
             asked_at = anyio.current_time()
