@@ -15,7 +15,7 @@ from wavewright.engine.rehearsal.fake_model.replies import RawBody
 from wavewright.engine.rehearsal.fake_model.request import WIRES, Wire
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.planner.ports.model_port import ModelAnswer, ModelError
-from wavewright.planner.types import Json, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.models.errors import fault_of
 
 pytestmark = pytest.mark.anyio
@@ -184,6 +184,114 @@ async def test_a_strange_body_is_an_answer_or_a_model_error(
 
     assert len(ended) == len(asking.uses) == len(bodies) > 80
     assert all(use.tokens >= 0 for use in asking.uses)
+
+
+def chunk(text: str, finish: str | None = None, index: int = 0) -> Json:
+    """Return a part of a streamed answer, or of a second one beside it."""
+    delta: Json = {"content": text}
+    part: Json = {"index": index, "delta": delta, "finish_reason": finish}
+    return {"id": "1", "object": "chat.completion.chunk", "created": 1, "choices": [part]}
+
+
+def events(*parts: Json, is_ended: bool = True) -> bytes:
+    """Return a stream of events; without its last one it was cut."""
+    ending = ["[DONE]"] if is_ended else []
+    lines = [f"data: {text}\n\n" for text in (*map(json.dumps, parts), *ending)]
+    return "".join(lines).encode()
+
+
+def completion(finish: str = "stop", **members: Json) -> bytes:
+    """Return a whole answer."""
+    message: Json = {"role": "assistant", "content": '{"a": 1}'}
+    choice: Json = {"index": 0, "message": message, "finish_reason": finish}
+    body: JsonObject = {"id": "1", "object": "chat.completion", "model": "small"}
+    return json.dumps({**body, "choices": [choice], **members}).encode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "is_cut"),
+    [
+        pytest.param(
+            "text/event-stream",
+            events(chunk('{"a": '), chunk('{"a": 2}', "stop", 1), chunk("1}", "stop")),
+            False,
+            id="two answers",
+        ),
+        pytest.param(
+            "text/event-stream", events(chunk('{"a": 1}')), False, id="an end without a reason"
+        ),
+        pytest.param(
+            "text/event-stream",
+            events(chunk('{"a": 1}', "eos_token")),
+            False,
+            id="a reason of its own",
+        ),
+        pytest.param(
+            "text/event-stream",
+            events(chunk('{"a": 1}', "MAX_TOKENS")),
+            True,
+            id="a ceiling by another name",
+        ),
+        pytest.param(
+            "text/event-stream",
+            events(chunk('{"a": 1}', "stop"), {"choices": [], "usage": [1]}),
+            False,
+            id="a cost that is none",
+        ),
+        pytest.param("application/json", completion(), False, id="whole in place of a stream"),
+        pytest.param(
+            "application/json; charset=utf-8",
+            completion("eos_token", usage=None, created=None),
+            False,
+            id="whole, with a reason of its own",
+        ),
+        pytest.param(
+            "application/json", events(chunk('{"a": 1}', "stop")), False, id="mislabelled"
+        ),
+    ],
+)
+async def test_an_answer_is_read_as_a_server_of_the_chat_language_sends_it(
+    kind: str, body: bytes, *, is_cut: bool, model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(RawBody(body, headers=(("content-type", kind),)))
+    async with models_over(model_server, tmp_path, attempts=1) as asking:
+        answer = await asking.models.ask(question(max_tokens=9))
+
+    assert (answer.text, answer.is_truncated) == ('{"a": 1}', is_cut)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "message"),
+    [
+        pytest.param(
+            "application/json",
+            b'{"error": {"message": "the model is loading"}}',
+            "openai-chat:scripted sent an answer that cannot be used: the model is loading",
+            id="an error as an answer",
+        ),
+        pytest.param(
+            "text/event-stream",
+            events(chunk('{"a": 1}', "abort")),
+            "openai-chat:scripted ended its answer in an error",
+            id="an end in the middle",
+        ),
+        pytest.param(
+            "text/event-stream",
+            events(chunk('{"a": 1}'), is_ended=False),
+            "openai-chat:scripted sent an answer that cannot be used",
+            id="a cut",
+        ),
+    ],
+)
+async def test_what_a_server_says_in_place_of_an_answer_is_told(
+    kind: str, body: bytes, message: str, model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(RawBody(body, headers=(("content-type", kind),)))
+    async with models_over(model_server, tmp_path, attempts=1) as asking:
+        with pytest.raises(ModelError) as refused:
+            await asking.models.ask(question())
+
+    assert str(refused.value) == message
 
 
 @pytest.mark.parametrize("body", [b"<html>Welcome</html>", b""], ids=["a page", "nothing"])

@@ -10,8 +10,9 @@ which pydantic-ai drops where it is larger than the sum of input and output.
 
 from __future__ import annotations
 
+import json
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -24,7 +25,8 @@ import httpx2
 from openai import AsyncOpenAI, Omit
 from openai.types import CompletionUsage, responses
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
-from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
+from pydantic_ai.messages import FinishReason
 from pydantic_ai.models import CompletedStreamedResponse, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.ollama import OllamaModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel, OpenAIStreamedResponse
@@ -40,9 +42,11 @@ from wavewright.tools.models.errors import ResponseTooLarge
 from wavewright.tools.network import kept_tls_context
 
 if TYPE_CHECKING:
+    from openai import AsyncStream
     from pydantic_ai import RunContext
     from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import Model
+    from pydantic_ai.models.openai import OpenAIChatModelSettings
     from pydantic_ai.profiles import ModelProfile
     from pydantic_ai.providers import Provider
 
@@ -56,9 +60,51 @@ def _with_total(
     return details if usage is None else {**(details or {}), TOTAL_TOKENS: usage.total_tokens}
 
 
+_KNOWN_REASONS: Final[Mapping[str, FinishReason]] = {
+    "tool_calls": "tool_call",
+    "function_call": "tool_call",
+    "content_filter": "content_filter",
+}
+_CUT_REASONS: Final = ("length", "max", "limit")
+"""In the names of reasons for an end at a ceiling of tokens, such as `MAX_TOKENS`."""
+_BROKEN_REASONS: Final = ("abort", "cancel", "error")
+"""In the names of reasons for an end in the middle."""
+
+
+def _finish_reason(reason: str) -> FinishReason:
+    """Return what the reason of an end means: servers have names of their own for one that came by
+    itself, such as `eos_token`.
+    """
+    name = reason.casefold()
+    if name in _KNOWN_REASONS:
+        return _KNOWN_REASONS[name]
+    if any(word in name for word in _CUT_REASONS):
+        return "length"
+    return "error" if any(word in name for word in _BROKEN_REASONS) else "stop"
+
+
 class _TotallingStream(OpenAIStreamedResponse):
     def _map_chunk_provider_details(self, chunk: ChatCompletionChunk) -> dict[str, Any] | None:
         return _with_total(super()._map_chunk_provider_details(chunk), chunk.usage)
+
+    async def _validate_response(self) -> AsyncGenerator[ChatCompletionChunk]:
+        async for chunk in self._response:
+            # Of several answers the first counts; the library would mix them.
+            chunk.choices = [choice for choice in chunk.choices or () if not choice.index]
+            yield chunk
+
+    def _map_finish_reason(self, key: str) -> FinishReason:
+        return _finish_reason(key)
+
+    def _missing_finish_reason(self) -> FinishReason:
+        """Return why a stream ended that does not say it: one that names its end was whole.
+
+        Raises:
+            ModelAPIError: it was cut.
+        """
+        if _guarded_body(self._response.source.response).endswith(_END_OF_EVENTS):
+            return "stop"
+        raise ModelAPIError(self.model_name, "the stream was cut before its end")
 
 
 class TotallingChatModel(OpenAIChatModel):
@@ -66,7 +112,7 @@ class TotallingChatModel(OpenAIChatModel):
 
     A server that refuses the ceiling of an answer under its older name is asked again under the
     newer one, and from then on under that alone. One that refuses to stream is asked for whole
-    answers.
+    answers; an answer that comes whole all the same is read.
     """
 
     _is_whole = False
@@ -113,6 +159,11 @@ class TotallingChatModel(OpenAIChatModel):
         async with AsyncExitStack() as stack:
             try:
                 stream = await stack.enter_async_context(asked())
+            except _WholeAnswer as answer:
+                response = self._process_response(answer.completion)
+                stream = CompletedStreamedResponse(
+                    response, model_request_parameters=model_request_parameters, replay_events=True
+                )
             except ModelHTTPError as error:
                 if not has_newer_ceiling and _wants_newer_ceiling(error):
                     self._take_newer_ceiling()
@@ -123,6 +174,24 @@ class TotallingChatModel(OpenAIChatModel):
                 else:
                     raise
             yield stream
+
+    async def _process_streamed_response(
+        self,
+        response: AsyncStream[ChatCompletionChunk],
+        model_request_parameters: ModelRequestParameters,
+        model_settings: OpenAIChatModelSettings | None = None,
+    ) -> OpenAIStreamedResponse:
+        try:
+            return await super()._process_streamed_response(
+                response, model_request_parameters, model_settings
+            )
+        except UnexpectedModelBehavior:
+            body = _object_in(response.response)
+            if body is None:
+                raise
+        if "choices" in body:
+            raise _WholeAnswer(ChatCompletion.construct(**body))
+        raise ModelAPIError(self.model_name, "a JSON object that is no answer", body=body)
 
     @property
     def _has_newer_ceiling(self) -> bool:
@@ -137,6 +206,16 @@ class TotallingChatModel(OpenAIChatModel):
 
     def _process_provider_details(self, response: ChatCompletion) -> dict[str, Any] | None:
         return _with_total(super()._process_provider_details(response), response.usage)
+
+    def _map_finish_reason(self, key: str) -> FinishReason:
+        return _finish_reason(key)
+
+
+class _WholeAnswer(Exception):
+    """A server sent a whole answer in place of a stream."""
+
+    def __init__(self, completion: ChatCompletion) -> None:
+        self.completion = completion
 
 
 def _wants_newer_ceiling(error: ModelHTTPError) -> bool:
@@ -165,6 +244,9 @@ class TotallingResponsesModel(OpenAIResponsesModel):
 MAX_DECODED_BYTES = 8 * 2**20
 """Of one decompressed response. An answer of 16,000 tokens is less than a hundredth of it."""
 _CHUNK_BYTES = 64 * 2**10
+_END_OF_EVENTS: Final = b"[DONE]"
+_LAST_BYTES = 64
+"""Of a stream of events, among which its end is looked for."""
 _ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
 """Lets zlib tell the two formats apart."""
 
@@ -208,7 +290,10 @@ def _guard_response(response: httpx2.Response, max_bytes: int) -> None:
     if not isinstance(response.stream, httpx2.AsyncByteStream):
         return
     response.stream = _GuardedStream(
-        response.stream, encoding in {"gzip", "x-gzip", "deflate"}, max_bytes
+        response.stream,
+        max_bytes,
+        is_packed=encoding in {"gzip", "x-gzip", "deflate"},
+        is_json="json" in response.headers.get("content-type", ""),
     )
     # The body is decompressed already.
     response.headers.pop("content-encoding", None)
@@ -216,11 +301,21 @@ def _guard_response(response: httpx2.Response, max_bytes: int) -> None:
 
 
 class _GuardedStream(httpx2.AsyncByteStream):
-    def __init__(self, packed: httpx2.AsyncByteStream, is_packed: bool, max_bytes: int) -> None:  # noqa: FBT001
+    def __init__(
+        self,
+        packed: httpx2.AsyncByteStream,
+        max_bytes: int,
+        *,
+        is_packed: bool,
+        is_json: bool,
+    ) -> None:
         self._packed = packed
         self._is_packed = is_packed
         self._max_bytes = max_bytes
         self._reading: AsyncGenerator[bytes] | None = None
+        self._keeps_all = is_json
+        self.kept = bytearray()
+        """What was read: all of JSON, of anything else the end."""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         self._reading = self._read()
@@ -238,6 +333,9 @@ class _GuardedStream(httpx2.AsyncByteStream):
                     raise ResponseTooLarge(
                         f"the answer is larger than {self._max_bytes // 2**20} MiB unpacked"
                     )
+                self.kept += piece
+                if not self._keeps_all:
+                    del self.kept[:-_LAST_BYTES]
                 yield piece
 
     async def _unpacked(self, packed: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
@@ -264,6 +362,23 @@ class _GuardedStream(httpx2.AsyncByteStream):
         if self._reading is not None:
             await self._reading.aclose()
         await self._packed.aclose()
+
+
+def _guarded_body(response: httpx2.Response) -> bytes:
+    """Return what was read of a response's body, without the space at its end: all of JSON, of
+    anything else the end.
+    """
+    stream = response.stream
+    return bytes(stream.kept).rstrip() if isinstance(stream, _GuardedStream) else b""
+
+
+def _object_in(response: httpx2.Response) -> dict[str, Any] | None:
+    """Return the JSON object that a response's body is; None where it is something else."""
+    try:
+        body: object = json.loads(_guarded_body(response))
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", body) if isinstance(body, dict) else None
 
 
 async def _read_closing(stream: httpx2.AsyncByteStream) -> AsyncGenerator[bytes]:
@@ -327,16 +442,14 @@ _OPENAI_NAMES = ("gpt-5", "gpt-6", "o1", "o3", "o4", "chatgpt")
 def _chat_profile(endpoint: Endpoint) -> ModelProfile:
     """Return what is said of every model of the chat language.
 
-    A stream that does not say why it ends was cut: the library would take it for whole. The ceiling
-    of an answer is sent under its older name, which nearly everybody reads, but to OpenAI's models,
-    which refuse it. A foreign server that is asked in words has refused every form, so it gets no
+    The ceiling of an answer is sent under its older name, which nearly everybody reads, but to
+    OpenAI's models, which refuse it. A foreign server that is asked in words has refused every form, so it gets no
     `response_format` then.
     """
     is_openai = not endpoint.is_foreign or endpoint.name.rpartition("/")[2].startswith(
         _OPENAI_NAMES
     )
     profile = OpenAIModelProfile(
-        openai_chat_streaming_requires_finish_reason=True,
         openai_chat_supports_max_completion_tokens=is_openai and endpoint.provider == "openai-chat",
     )
     if endpoint.is_compatible:

@@ -152,8 +152,9 @@ def _api_fault(error: ModelAPIError, model: str, asked: str) -> ModelFault:
             otherwise = _REJECTED if isinstance(error, ModelHTTPError) else None
     fault = next((one for kinds, one in _API_FAULTS.items() if isinstance(error, kinds)), otherwise)
     if fault is None:
+        said = _error_text(error, asked)
         return ModelFault(
-            "bad_answer", f"{model} sent an answer that cannot be used", is_retryable=True
+            "bad_answer", f"{model} sent an answer that cannot be used{said}", is_retryable=True
         )
     return replace(
         fault,

@@ -353,9 +353,13 @@ async def read_stream(
         except StopAsyncIteration:
             break
         except PROVIDER_ERRORS as error:
-            if not has_text or isinstance(error, ContentFilterError):
+            if isinstance(error, ContentFilterError):
                 raise
-            return stream.get(), False
+            response = stream.get()
+            # After it said how it ended, only what is said of its cost can have broken.
+            if response.finish_reason is not None or has_text:
+                return response, response.finish_reason is not None
+            raise
         begun()
         text = _event_text(event, answer_tool, answering)
         if text and on_text is not None:
