@@ -101,6 +101,11 @@ REPAIRED = [
     pytest.param(f'{{"response": {{"plan": {STEPS}}}}}', {"wrapper", "bare_list"}, id="two wrappers"),
     pytest.param(json.dumps({"name": "plan", "arguments": PLAN}), {"tool_call"}, id="tool call"),
     pytest.param(
+        f"<|python_tag|>{json.dumps({'type': 'function', 'name': 'plan', 'parameters': PLAN})}",
+        {"prose", "tool_call"},
+        id="tool call as Llama writes it",
+    ),
+    pytest.param(
         json.dumps({"id": "c1", "type": "function", "function": {"name": "plan", "arguments": TEXT}}),
         {"tool_call", "double_encoding"},
         id="tool call with text",

@@ -18,7 +18,7 @@ from wavewright.config.sources import DocumentError, Source, plain_value
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.planning.records import UserQuestion
 from wavewright.planner.ports.model_port import NamedCall
-from wavewright.planner.reading.json_extraction import find_json, parse_answer
+from wavewright.planner.reading.json_extraction import ARGUMENT_FIELDS, find_json, parse_answer
 from wavewright.planner.reading.normalization import refusal_field, unwrap
 from wavewright.planner.reading.reader import MODEL_LIMITS
 from wavewright.planner.types import Json, JsonObject, as_list
@@ -98,7 +98,6 @@ def _as_text(said: Json) -> str:
 
 
 _NAME_FIELDS = ("tool", "tool_name", "name", "function")
-_ARGUMENT_FIELDS = ("arguments", "params", "parameters", "args", "input")
 _OTHER_CALL_FIELDS = frozenset(
     {"id", "call_id", "step_id", "tool_use_id", "type", "index", "why", "reason", "description"}
 )
@@ -208,7 +207,7 @@ def _from_object(written: JsonObject) -> SuggestedCall | None:
             {**{key: part for key, part in written.items() if key == "id"}, **inner}
         )
     names = [key for key in _NAME_FIELDS if key in written]
-    given = [key for key in _ARGUMENT_FIELDS if key in written]
+    given = [key for key in ARGUMENT_FIELDS if key in written]
     if (
         len(names) != 1
         or len(given) > 1

@@ -9,7 +9,7 @@ linear in the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -301,6 +301,23 @@ THOUGHT_FIELDS: Final = frozenset(
 )
 """Fields that models write beside an answer, and that are none."""
 _MAX_WRAPPERS: Final = 3
+ARGUMENT_FIELDS: Final = ("arguments", "params", "parameters", "args", "input")
+"""Names that models give to the arguments of a call that they write down."""
+_CALL_FIELDS: Final = frozenset({"name", "id", "call_id", "type", "index"})
+
+
+def arguments_field(fields: Collection[str]) -> str | None:
+    """Return which of an object's fields holds arguments, where the object is a call of a tool that
+    was written down, and can be nothing else; else None.
+    """
+    arguments = [name for name in ARGUMENT_FIELDS if name in fields]
+    is_call = "name" in fields and len(arguments) == 1
+    return arguments[0] if is_call and {*fields} <= _CALL_FIELDS | {*arguments} else None
+
+
+def is_named_function(fields: Collection[str]) -> bool:
+    """Whether an object with such fields holds a call of a tool under `function`."""
+    return "function" in fields and {*fields} <= _CALL_FIELDS - {"name"} | {"function"}
 
 
 def wrapped_values(value: Json, depth: int = _MAX_WRAPPERS) -> Iterator[Json]:
@@ -321,9 +338,12 @@ def _wrapped(value: Json) -> Json:
             return inside[0].value if len(inside) == 1 and inside[0].is_certain else None
         case [only]:
             return only
-        case {"name": str(), "arguments": arguments, **others} if others.keys() <= {"id", "type"}:
-            return arguments
         case dict():
+            if isinstance(value.get("function"), dict) and is_named_function(value):
+                return value["function"]
+            arguments = arguments_field(value)
+            if arguments is not None and isinstance(value["name"], str):
+                return value[arguments]
             fields = [name for name in value if name.lower() not in THOUGHT_FIELDS]
             return value[fields[0]] if len(fields) == 1 else None
         case _:

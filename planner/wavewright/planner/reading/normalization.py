@@ -27,7 +27,11 @@ from wavewright.config.sources import (
     iterate_nodes,
     pointer_token,
 )
-from wavewright.planner.reading.json_extraction import THOUGHT_FIELDS
+from wavewright.planner.reading.json_extraction import (
+    THOUGHT_FIELDS,
+    arguments_field,
+    is_named_function,
+)
 
 WRAPPERS = frozenset(
     {"plan", "result", "output", "response", "execution_plan", "answer", "final_answer", "final"}
@@ -67,7 +71,6 @@ _REFUSAL_FIELDS = ("error", "cannot_plan", "ask")
 _OPTIONAL_PLAN_FIELDS = frozenset(
     {"version", "goal", "reasoning", "let", "gates", "stop", "result", *_REFUSAL_FIELDS}
 )
-_TOOL_CALL_FIELDS = frozenset({"name", "arguments", "id", "call_id", "type", "index"})
 _MAX_WRAPPERS = 2
 _MIN_STEP_BYTES = 100
 """Minimum size of a step in bytes; an answer with more steps than fit is not read step by step."""
@@ -145,13 +148,10 @@ def _unwrap_once(
     if len(fields) == 1 and fields[0] in WRAPPERS:
         return node.members[fields[0]].node, "wrapper"
     function = node.members.get("function")
-    if function is not None and node.members.keys() <= {"function", "id", "type", "index"}:
+    if function is not None and is_named_function(node.members):
         node = function.node
-    if (
-        isinstance(node, ObjectNode)
-        and {"name", "arguments"} <= node.members.keys() <= _TOOL_CALL_FIELDS
-    ):
-        return node.members["arguments"].node, "tool_call"
+    if isinstance(node, ObjectNode) and (arguments := arguments_field(node.members)):
+        return node.members[arguments].node, "tool_call"
     return None, ""
 
 
