@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import stamina
 from hypothesis import HealthCheck, settings
 
 from tests.crash.run_size import IS_WHOLE, volume
@@ -43,6 +44,10 @@ settings.register_profile(
 )
 settings.register_profile("explore", deadline=None, print_blob=True, suppress_health_check=PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+
+# A model that gave no answer is asked again as often as ever, but at once: only tests of the waits
+# themselves ask for `waits_between_requests`.
+stamina.set_testing(True, attempts=1000, cap=True)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # So a shell starts what it runs in the background, and every program inherits it: Ctrl-C would
@@ -96,6 +101,13 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     (folder / "wavewright" / "model-servers.json").unlink(missing_ok=True)
     return folder
+
+
+@pytest.fixture
+def waits_between_requests() -> Iterator[None]:
+    """A model that gave no answer is asked again after the wait of everyday runs."""
+    with stamina.set_testing(False):
+        yield
 
 
 @pytest.fixture(scope="session")

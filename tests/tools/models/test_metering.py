@@ -407,6 +407,7 @@ async def test_every_question_is_told_once_and_as_it_ended(
     assert use.name == "asker"
 
 
+@pytest.mark.usefixtures("waits_between_requests")
 async def test_past_seconds_are_those_of_answered_requests_alone(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:

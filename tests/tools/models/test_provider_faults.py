@@ -51,6 +51,7 @@ def test_every_fault_of_the_list_has_a_name_here() -> None:
 
 
 @row("ls01")
+@pytest.mark.usefixtures("waits_between_requests")
 async def test_a_server_that_asks_to_wait_is_asked_again_when_it_said(
     row_id: str, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
@@ -71,6 +72,7 @@ async def test_a_server_that_asks_to_wait_is_asked_again_when_it_said(
 
 
 @row("ls02")
+@pytest.mark.usefixtures("waits_between_requests")
 async def test_a_server_that_always_fails_is_given_up_before_the_calls_time_is(
     row_id: str, model_server: FakeModelServer, tmp_path: Path
 ) -> None:

@@ -431,6 +431,7 @@ async def test_a_slow_stream_is_not_a_late_one(
     assert "models.attempt_seconds" in (caught.value.hint or "")
 
 
+@pytest.mark.usefixtures("waits_between_requests")
 async def test_a_wait_longer_than_the_calls_time_is_told_and_not_waited_for(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
