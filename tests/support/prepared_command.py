@@ -153,11 +153,13 @@ class PreparedCommand(RunningCommand):
         errors: int | None = None,
         *,
         read: int | None = None,
+        closed: Sequence[int] = (),
         target: Callable[[list[str]], None] | None = None,
     ) -> None:
         """Start it; see `Spawn`. `output` may be an open file, a terminal's too, and `errors` and
         what is `read` other ones.
 
+        The standard streams whose numbers are `closed` it finds as after `>&-` in a shell.
         `target` gets the arguments in the place of the command line.
         """
         with ExitStack() as stack:
@@ -174,6 +176,7 @@ class PreparedCommand(RunningCommand):
                 str(folder),
                 dict(environment),
                 streams,
+                tuple(closed),
             )
             self._process = _COPIES.Process(target=_run, args=given)
             self._process.start()
@@ -207,6 +210,7 @@ class PipedCommand(PreparedCommand):
         *arguments: str,
         folder: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        closed: Sequence[int] = (),
         target: Callable[[list[str]], None] | None = None,
     ) -> None:
         (output, written), (errors, told) = os.pipe(), os.pipe()
@@ -215,7 +219,9 @@ class PipedCommand(PreparedCommand):
         try:
             where = Path.cwd() if folder is None else folder
             variables = os.environ if environment is None else environment
-            super().__init__(arguments, where, variables, written, told, target=target)
+            super().__init__(
+                arguments, where, variables, written, told, closed=closed, target=target
+            )
         finally:
             os.close(written)
             os.close(told)
@@ -248,10 +254,13 @@ def run_prepared(
     *arguments: str,
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    closed: Sequence[int] = (),
     target: Callable[[list[str]], None] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command as a prepared process to its end."""
-    running = PipedCommand(*arguments, folder=folder, environment=environment, target=target)
+    running = PipedCommand(
+        *arguments, folder=folder, environment=environment, closed=closed, target=target
+    )
     output, errors = running.communicate()
     return subprocess.CompletedProcess(arguments, running.wait(), output, errors)
 
@@ -294,6 +303,7 @@ def _run(
     folder: str,
     environment: dict[str, str],
     streams: tuple[int | None, int, int],
+    closed: tuple[int, ...],
 ) -> None:
     os.setsid()
     os.chdir(folder)
@@ -311,7 +321,17 @@ def _run(
         os.close(stream)
     sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    for number in closed:
+        _close_stream(number)
     target(arguments)
+
+
+def _close_stream(number: int) -> None:
+    """Close a standard stream; Python starts with None in the place of one that is closed."""
+    os.close(number)
+    name = ("stdin", "stdout", "stderr")[number]
+    setattr(sys, name, None)
+    setattr(sys, f"__{name}__", None)
 
 
 def _run_command(arguments: list[str]) -> None:

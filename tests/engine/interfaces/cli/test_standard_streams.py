@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.prepared_command import PreparedCommand, run_prepared
+
 SECRET = "k-3f9a77c1d2e84b56"  # noqa: S105
 PLAN = """
 version: 1
@@ -61,13 +63,34 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def command(project: Path, *arguments: str, closed: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command as a shell does, with standard streams closed as by `>&-`."""
+CLOSED = {
+    "<&-": (0,),
+    ">&-": (1,),
+    "2>&-": (2,),
+    ">&- 2>&-": (1, 2),
+    "<&- >&- 2>&-": (0, 1, 2),
+}
+"""Which standard streams a shell closes, by how that is written."""
+
+
+def command(
+    project: Path, *arguments: str, closed: Sequence[int] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run a command, with standard streams closed."""
+    return run_prepared(*arguments, folder=project, environment=environment(), closed=closed)
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "SHOP_API_KEY": SECRET}
+
+
+def new_command(project: Path, *arguments: str, closed: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a new interpreter, with standard streams closed by the shell."""
     line = f'exec "$0" -m wavewright.engine.main "$@" {closed}'
     return subprocess.run(
         ["sh", "-c", line, sys.executable, *arguments],
         cwd=project,
-        env={**os.environ, "SHOP_API_KEY": SECRET},
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=60,
@@ -97,43 +120,43 @@ def test_a_key_that_a_tool_prints_on_a_terminal_is_redacted(project: Path) -> No
 def on_terminal(project: Path, arguments: Sequence[str]) -> str:
     """Return what a command writes to a terminal."""
     ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "wavewright.engine.main", *arguments],
-        cwd=project,
-        env={**os.environ, "SHOP_API_KEY": SECRET, "TERM": "xterm"},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    ):
-        os.close(theirs)
-        shown = b""
-        try:
-            while part := os.read(ours, 1 << 16):
-                shown += part
-        except OSError:
-            # So Linux says that nobody has the other end open any more.
-            pass
+    running = PreparedCommand(arguments, project, {**environment(), "TERM": "xterm"}, theirs)
+    os.close(theirs)
+    shown = b""
+    try:
+        while part := os.read(ours, 1 << 16):
+            shown += part
+    except OSError:
+        # So Linux says that nobody has the other end open any more.
+        pass
+    running.wait()
     os.close(ours)
     return shown.decode(errors="replace")
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", CLOSED.values(), ids=CLOSED)
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
         (("run", "plan.yaml"), 0),
         (("run", "plan.yaml", "--json"), 0),
         (("check", "plan.yaml"), 0),
-        (("--version",), 0),
         (("run", "absent.yaml"), 2),
     ],
-    ids=["run", "json", "check", "version", "refused"],
+    ids=["run", "json", "check", "refused"],
 )
 def test_a_command_with_closed_streams_ends_as_with_open_ones(
-    project: Path, arguments: tuple[str, ...], code: int, closed: str
+    project: Path, arguments: tuple[str, ...], code: int, closed: tuple[int, ...]
 ) -> None:
-    answer = command(project, *arguments, closed=closed)
+    assert_ended(command(project, *arguments, closed=closed), code)
 
+
+@pytest.mark.parametrize("closed", CLOSED)
+def test_an_interpreter_that_starts_with_closed_streams_answers(project: Path, closed: str) -> None:
+    assert_ended(new_command(project, "--version", closed=closed), 0)
+
+
+def assert_ended(answer: subprocess.CompletedProcess[str], code: int) -> None:
     assert answer.returncode == code
     assert "defect" not in answer.stderr
     assert "Traceback" not in answer.stderr
@@ -142,8 +165,9 @@ def test_a_command_with_closed_streams_ends_as_with_open_ones(
 def test_what_is_written_to_a_closed_stream_is_in_no_file(project: Path) -> None:
     before = {file for file in project.rglob("*") if file.is_file()}
 
-    command(project, "run", "plan.yaml", closed="<&- >&- 2>&-")
+    answer = new_command(project, "run", "plan.yaml", closed="<&- >&- 2>&-")
 
+    assert_ended(answer, 0)
     written = [file for file in project.rglob("*") if file.is_file() and file not in before]
     assert not any(b"wave 1: a" in file.read_bytes() for file in written)
 
@@ -163,6 +187,7 @@ def test_what_is_written_to_a_closed_stream_is_in_no_file(project: Path) -> None
 def test_a_command_that_can_write_neither_outcome_nor_errors_says_so_by_its_exit_code(
     project: Path, arguments: tuple[str, ...], code: int
 ) -> None:
-    answer = command(project, *arguments, closed=">/dev/full 2>/dev/full")
+    with Path("/dev/full").open("w") as full:
+        running = PreparedCommand(arguments, project, environment(), full.fileno())
 
-    assert answer.returncode == code
+    assert running.wait() == code
