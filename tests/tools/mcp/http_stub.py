@@ -64,7 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
             status = int(fault.rpartition(" ")[2])
             return self._send(status, b"because", **{"Retry-After": "3"})
         if body.get("method") == "tools/call":
-            if fault in {"stream for ever", "silent stream"}:
+            if fault in {"stream for ever", "silent stream", "signs of life"}:
                 return self._stream(fault)
             if fault == "redirect":
                 return self._send(307, b"", Location=self.server.location)
@@ -120,9 +120,10 @@ class _Handler(BaseHTTPRequestHandler):
                 {"jsonrpc": "2.0", "method": "notifications/x", "params": text("x" * 100_000)}
             ).encode()
         )
+        sent = b": ping\n\n" * 100 if fault == "signs of life" else event + b"\n\n"
         try:
             while not self.server.stopping.is_set():
-                self.wfile.write(event + b"\n\n")
+                self.wfile.write(sent)
                 if fault == "silent stream":
                     self.server.stopping.wait()
         except (ConnectionError, OSError):

@@ -61,8 +61,17 @@ def test_a_call_over_http_sends_the_headers_of_the_settings() -> None:
     }
 
 
-def test_ms03_a_stream_without_an_end_is_read_up_to_a_number_of_bytes() -> None:
-    with http_stub("stream for ever") as server, pytest.raises(ToolError, match="more than 8 MiB"):
+@pytest.mark.parametrize(
+    ("stream", "reason"),
+    [
+        ("stream for ever", "more than 8 MiB"),
+        ("signs of life", "messages that nobody asked for"),
+    ],
+)
+def test_ms03_a_stream_without_an_end_is_read_up_to_a_number_of_bytes_and_events(
+    stream: str, reason: str
+) -> None:
+    with http_stub(stream) as server, pytest.raises(ToolError, match=reason):
         call(server, "write")
 
 

@@ -186,8 +186,10 @@ class ConnectionState:
         self.lines.append(text[:MAX_ERROR_CHARS])
         return self.log(f"{reason}: {text}" if reason else text, level)
 
-    def count_unasked(self, message: JSONRPCMessage) -> None:
-        """Count a message that answers no request; a flood of them ends the connection."""
+    def count_unasked(self, message: JSONRPCMessage | None) -> None:
+        """Count a message that answers no request, or an event without one; a flood of them ends the
+        connection.
+        """
         # Each request waits in a task of its own until the server reads what it is answered.
         is_request = isinstance(message, JSONRPCRequest)
         if not self._unasked.take() or (is_request and not self._requests.take()):

@@ -475,6 +475,7 @@ class _EventStream(httpx2.AsyncByteStream):
         lines = event.splitlines()
         data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line[:5] == b"data:")
         if not data.strip():
+            self._state.count_unasked(None)
             return corrected(event, self._state.warn)
         # A message is one, whatever its event is called.
         others = [
