@@ -21,6 +21,18 @@ GRANT USAGE ON SCHEMA wavewright_fleet TO wavewright_worker;
 GRANT SELECT, UPDATE (status, heartbeat, updated, queue_manager_id) ON wavewright_fleet.pgqueuer TO wavewright_worker;
 GRANT INSERT ON wavewright_fleet.pgqueuer_log TO wavewright_worker;
 REVOKE DELETE ON wavewright_fleet.pgqueuer FROM wavewright_worker;
+CREATE OR REPLACE FUNCTION wavewright_fleet.hold_worker_to_taking() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$ BEGIN
+    IF wavewright.is_worker() THEN
+        RAISE insufficient_privilege USING MESSAGE = 'a worker takes calls from the queue, and hides none';
+    END IF;
+    RETURN NEW;
+END $$;
+DROP TRIGGER IF EXISTS hold_worker ON wavewright_fleet.pgqueuer;
+-- One that is marked as ended, or as alive in time to come, would be taken by nobody.
+CREATE TRIGGER hold_worker BEFORE UPDATE ON wavewright_fleet.pgqueuer FOR EACH ROW
+    WHEN (NEW.heartbeat > now() OR (NEW.status <> 'picked' AND NEW.status <> OLD.status))
+    EXECUTE FUNCTION wavewright_fleet.hold_worker_to_taking();
 
 -- All that a worker writes it writes by functions, which hold it to the calls that it has begun itself.
 GRANT EXECUTE ON FUNCTION wavewright_fleet.begin_calls, wavewright_fleet.answer_calls, wavewright_fleet.drop_answered,

@@ -138,6 +138,41 @@ async def test_what_a_call_emitted_with_its_answer_is_taken_before_the_answer(
     assert emitted == [TextChunk("so far")]
 
 
+UNREADABLE = [
+    b"",
+    b"\0",
+    b"[" * 100_000,
+    b"[]",
+    b'{"text": 5}',
+    b'{"use": {}}',
+    b'{"ending": "won"}',
+]
+
+
+async def test_what_a_worker_should_not_have_written_costs_its_own_call_alone(
+    postgres: PostgresServer,
+) -> None:
+    emitted: list[Emission] = []
+    async with open_fleet_database(postgres.database()) as database, routed(database, {}) as make:
+        for no, body in enumerate(UNREADABLE):
+            async with anyio.create_task_group() as group:
+                group.start_soon(unreadable, make, new_call(emitted))
+                while not await database.fetch(BEGIN, [CALL], WORKER):  # noqa: ASYNC110 - the call is sent meanwhile
+                    await anyio.sleep(0.01)
+                numbers = [2 * no + 1, 2 * no + 2]
+                forged = [[CALL] * 2, numbers, [body, emission_bytes(TextChunk("so far"))]]
+                await database.fetch(EMIT, *forged, [True, True], WORKER)
+                await database.fetch(ANSWER, [CALL], [0], [body], WORKER)
+            await database.fetch("DELETE FROM wavewright_fleet.call")
+
+    assert shown(emitted) == ["so far"] * len(UNREADABLE)
+
+
+async def unreadable(make: ToolFunction, call: ToolCall) -> None:
+    with anyio.fail_after(20), pytest.raises(ReportedFailure, match="cannot be read"):
+        await make(call)
+
+
 @pytest.mark.parametrize("is_journaled", [True, False])
 async def test_a_run_that_is_continued_takes_what_is_not_in_its_journal(
     postgres: PostgresServer,

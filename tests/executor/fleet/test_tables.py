@@ -270,6 +270,8 @@ def test_a_worker_without_rights_says_what_gives_them(
         "INSERT INTO wavewright_fleet.emission (call, no, body, is_text) VALUES ('a', 1, '', true)",
         "DELETE FROM wavewright_fleet.pgqueuer",
         "UPDATE wavewright_fleet.pgqueuer SET payload = ''",
+        "UPDATE wavewright_fleet.pgqueuer SET status = 'successful'",
+        "UPDATE wavewright_fleet.pgqueuer SET status = 'picked', heartbeat = now() + interval '1 minute'",
         "DELETE FROM wavewright_fleet.worker",
         "UPDATE wavewright_fleet.worker SET heartbeat = '-infinity'",
         "UPDATE wavewright.budget_total SET counter = 'day'",
@@ -386,6 +388,8 @@ def rights(
     """A database with its tables, and the address of a worker there."""
     with fleet_site(tmp_path_factory.mktemp("rights") / "project", postgres) as made:
         start_run(made, postgres, "one").send_signal(signal.SIGKILL)
+        queued = "INSERT INTO wavewright_fleet.pgqueuer (entrypoint, priority, status) VALUES ('x', 0, 'queued')"
+        postgres.run(queued, made.url)
         yield postgres, as_user(made, "worker_one")
         drop = "".join(f"DROP ROLE IF EXISTS {name};" for name in USERS)
         postgres.run(f"DROP OWNED BY wavewright_worker; {drop}", made.url)

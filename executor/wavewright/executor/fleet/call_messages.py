@@ -129,7 +129,11 @@ class CallAnswer:
 
     @classmethod
     def from_bytes(cls, body: bytes) -> CallAnswer:
-        """Return the answer of these bytes, which a worker has written."""
+        """Return the answer of these bytes, which a worker has written.
+
+        Raises:
+            ValueError: they are none.
+        """
         return _ANSWERS.validate_json(body)
 
 
@@ -160,6 +164,16 @@ UNCLEAR_ON_WORKER: Final = AttemptFailure(
     "its fleet worker died or was stopped, and the call may have taken effect",
     UNCLEAR.hint,
     is_final=True,
+)
+UNREADABLE: Final = CallAnswer(
+    "failed",
+    failure=AttemptFailure(
+        "output",
+        "its fleet worker wrote an answer that cannot be read",
+        hint="see that all workers have this release of wavewright, and which user wrote it: `db_user`"
+        " in wavewright_fleet.call",
+        is_unclear=True,
+    ),
 )
 LOST: Final = CallAnswer("lost", has_emitted=True)
 STOPPED: Final = CallAnswer("stopped", has_emitted=True)
@@ -207,21 +221,30 @@ def emission_bytes(emission: Emission) -> bytes:
 
 
 def emission_of(body: bytes) -> Emission:
-    """Return the emission of these bytes, which a worker has written."""
-    [(kind, value), *rest] = json.loads(body).items()
-    match kind:
-        case "text":
-            return TextChunk(value)
-        case "lines":
-            return PrintedLines(rest[0][1], value)
-        case "event":
-            return ForwardedLogEvent(value, rest[0][1])
-        case "use":
-            return _USES.validate_python(value)
-        case "rung":
-            return _RUNGS.validate_python(value)
+    """Return the emission of these bytes, which a worker has written.
+
+    Raises:
+        ValueError: they are none.
+    """
+    try:
+        fields: Json = json.loads(body)
+    except RecursionError as error:
+        raise ValueError("an emission that is nested too deeply") from error
+    match fields:
+        case {"text": str() as text}:
+            return TextChunk(text)
+        case {"lines": str() as lines, "stream": ("stdout" | "stderr" | "log") as stream}:
+            return PrintedLines(stream, lines)
+        case {"event": str() as name, "fields": dict() as values}:
+            return ForwardedLogEvent(name, values)
+        case {"use": use}:
+            return _USES.validate_python(use)
+        case {"rung": rung}:
+            return _RUNGS.validate_python(rung)
+        case {"call": call}:
+            return _AGENT_CALLS.validate_python(call)
         case _:
-            return _AGENT_CALLS.validate_python(value)
+            raise ValueError("an emission of no kind that is known")
 
 
 _REQUESTS: Final = TypeAdapter(CallRequest)

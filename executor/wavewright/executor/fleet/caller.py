@@ -24,6 +24,7 @@ import anyio
 from wavewright.executor.fleet.call_messages import (
     LOST,
     UNCLEAR_ON_WORKER,
+    UNREADABLE,
     CallAnswer,
     CallRequest,
     emission_of,
@@ -271,7 +272,7 @@ class FleetCaller(Runtime):
         answers: dict[str, CallAnswer] = {}
         if ids := answered & self._waiting.keys():
             for row in await self.database.fetch(READ_ANSWERS, [*ids]):
-                answers[row["id"]] = CallAnswer.from_bytes(row["answer"])
+                answers[row["id"]] = _readable(row["answer"])
         # In this order, since a worker writes both at once: what a call emitted is there where its
         # answer was read.
         await self._take_emissions(
@@ -293,7 +294,12 @@ class FleetCaller(Runtime):
         for row in await self.database.fetch(TAKE_EMISSIONS, [*seen], [*seen.values()]):
             waiting = self._waiting.get(row["call"])
             if waiting is not None:
-                waiting.call.emit(emission_of(row["body"]))
+                try:
+                    waiting.call.emit(emission_of(row["body"]))
+                except ValueError:
+                    _LOG.warning(
+                        "step %r: its fleet worker emitted what cannot be read", waiting.call.step
+                    )
                 waiting.taken[row["call"]] = row["no"]
                 if not row["is_text"]:
                     marks.add(row["call"])
@@ -386,6 +392,14 @@ def _fail_unsent(answer: asyncio.Future[CallAnswer], sent: asyncio.Future[None])
     """Let a call that could not be sent fail."""
     if not sent.cancelled() and (error := sent.exception()) is not None and not answer.done():
         answer.set_exception(error)
+
+
+def _readable(body: bytes) -> CallAnswer:
+    """Return what a worker answered; what it should not have written fails its call alone."""
+    try:
+        return CallAnswer.from_bytes(body)
+    except ValueError:
+        return UNREADABLE
 
 
 def call_id(
