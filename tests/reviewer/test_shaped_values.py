@@ -85,6 +85,11 @@ def scale(value: float, by: float = 1.0, unit: str = "") -> float:
     raise NotImplementedError
 
 
+def tally(values: list[float]) -> float:
+    """Add up figures."""
+    raise NotImplementedError
+
+
 def join_up(parts: list[str], mark: str = ", ") -> str:
     """Join texts."""
     raise NotImplementedError
@@ -97,7 +102,7 @@ def _signature(function: Any, *tags: str) -> ToolSignature:
 RATED: JsonObject = {"properties": {"rating": {"type": "string", "enum": ["low", "fair", "high"]}}}
 TOOLS = (
     *(_signature(function, "data") for function in (list_towns, read_town, rates, read_note)),
-    *(_signature(function, "analysis") for function in (add_up, scale, join_up)),
+    *(_signature(function, "analysis") for function in (add_up, scale, tally, join_up)),
     signature("look"),
     signature("ask", expected_tokens=100),
     signature("rate", expected_tokens=100, output_schema=RATED),
@@ -186,6 +191,8 @@ def _item(price: str) -> str:
         "${steps.sum.total / steps.sum.total}",
         "${cel.bind(x, steps.sum.total, x + x)}",
         "${steps.towns.map(t, t.people * 100).sum()}",
+        "${[steps.sum.total, steps.sum.total].map(t, t).sum()}",
+        "${[steps.sum, steps.sum].filter(s, s.total > 0.0).map(s, s.total).sum()}",
         # keys
         "${steps.rates.USD}",
         "${steps.rates['USD']}",
@@ -233,6 +240,9 @@ def test_a_value_that_the_planner_shapes_is_refused_or_worth_little(value: str) 
         ({"id": "x", "tool": "scale", "params": {"value": "${steps.sum.total + 1.0}"}}, "x"),
         ({"id": "x", "tool": "scale", "params": {"value": "${steps.rates.USD}"}}, "x"),
         ({"id": "x", "tool": "join_up", "params": {"parts": ["${steps.towns[0].name}", "rules"]}}, "x"),
+        ({"id": "x", "tool": "tally", "params": {"values": "${[steps.sum.total, steps.sum.total]}"}}, "x"),
+        ({"id": "x", "tool": "tally", "params": {"values": ["${steps.sum.total}"] * 2}}, "x"),
+        ({"id": "x", "tool": "tally", "params": {"values": "${steps.towns.map(t, [t.area, t.area]).flatten()}"}}, "x"),
         ({**STEPS[1], "params": {"number": "${item + 1}"}}, "towns"),
         ({**STEPS[1], "for_each": "${steps.ids.map(i, i + 1)}"}, "towns"),
         ({**STEPS[1], "for_each": [1, 2, 5]}, "towns"),
@@ -310,6 +320,8 @@ def test_words_that_come_back_from_an_option_are_the_planners() -> None:
         ("${steps.sum.n}/${inputs.n}", None),
         ("All towns: ${steps.sum.n}", None),
         ("${steps.x}", {"tool": "scale", "params": {"value": "${steps.sum.total}", "by": 1.0}}),
+        ("${steps.x}", {"tool": "tally", "params": {"values": "${[steps.sum.total, steps.rates.EUR]}"}}),
+        ("${steps.x}", {"tool": "join_up", "params": {"parts": ["${steps.note.text}"] * 2}}),
         ("${steps.x}", {"tool": "scale", "params": {"value": "${steps.sum.total}", "by": 400}}),
         ("${steps.x}", {"tool": "scale", "params": {"value": "${steps.sum.total}", "unit": "m"}}),
         ("${steps.x}", {"tool": "ask", "params": {"of": "${steps.towns}", "prompt": "In 3 words"}}),

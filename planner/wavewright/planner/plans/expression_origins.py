@@ -111,16 +111,7 @@ class ExpressionOrigins:
 
     def repeats(self, node: ExpressionNode) -> bool:
         """Whether a list has the entries of one value more than once: `x + x`, `[x, x].flatten()`."""
-        bare = without_parens(node)
-        if (
-            isinstance(bare, FunctionCall)
-            and bare.function == "flatten"
-            and bare.target is not None
-        ):
-            return self.repeats(bare.target)
-        read = [term for term in _terms(bare) if self.of(term, {}).reads]
-        sources = self._lists_counted(read)
-        return len({*sources}) < len(sources) or self._is_repeated(bare, {})
+        return self._is_repeated(node, {})
 
     def _literal(self, node: LiteralValue) -> Origins:
         if node.value is None:
@@ -569,23 +560,44 @@ class ExpressionOrigins:
         ]
 
     def _is_repeated(self, node: ExpressionNode, names: Locals) -> bool:
-        """Whether the entries of a list hold one value more than once, so that it counts so often where
-        they are joined: `[x, x]`, `x.map(i, [i, i])`, `ids.map(i, x)`.
+        """Whether a list holds one value more than once, so that it counts so often where its entries
+        are added up: `[x, x]`, `x + x`, `x.map(i, [i, i])`, `ids.map(i, x)`.
         """
         bare = without_parens(node)
-        if isinstance(bare, ListLiteral):
-            counted = [entry for entry in bare.items if self.of(entry, names).reads]
-            sources = self._lists_counted(counted)
-            return len({*sources}) < len(sources)
-        if not isinstance(bare, Macro) or bare.function not in _MAPS:
-            return False
-        body = bare.arguments[-1]
-        inner = {**names, **dict.fromkeys(bare.variables, Origins(is_read=True))}
+        match bare:
+            case ListLiteral(items=items):
+                inside = [item for item in items if isinstance(without_parens(item), ListLiteral)]
+                return self._counts_twice(items, names) or self._any_repeated(inside, names)
+            case Binary(operator="+"):
+                terms = [*_terms(bare)]
+                return self._counts_twice(terms, names) or self._any_repeated(terms, names)
+            case FunctionCall(function=name, target=over) if name in _KEEPING and over is not None:
+                return self._is_repeated(over, names)
+            case Macro(function=name, range=over) if name in _CHOOSERS:
+                return self._is_repeated(over, names)
+            case Macro(function=name, range=over) if name in _MAPS:
+                return self._is_mapped_twice(bare, names)
+            case _:
+                return False
+
+    def _any_repeated(self, nodes: Iterable[ExpressionNode], names: Locals) -> bool:
+        return any(self._is_repeated(node, names) for node in nodes)
+
+    def _counts_twice(self, nodes: Iterable[ExpressionNode], names: Locals) -> bool:
+        """Whether two of some values are one that is read, or hold the entries of one list."""
+        sources = self._lists_counted([node for node in nodes if self.of(node, names).reads])
+        return len({*sources}) < len(sources)
+
+    def _is_mapped_twice(self, node: Macro, names: Locals) -> bool:
+        """Whether what a macro makes of different entries holds one value more than once."""
+        body = node.arguments[-1]
+        inner = {**names, **dict.fromkeys(node.variables, Origins(is_read=True))}
         uses_entry = any(
-            isinstance(part, Identifier) and part.name in bare.variables for part in all_nodes(body)
+            isinstance(part, Identifier) and part.name in node.variables for part in all_nodes(body)
         )
-        is_same_value = not uses_entry and self.of(body, inner).reads
-        return is_same_value or self._is_repeated(body, inner)
+        if not uses_entry and self.of(body, inner).reads:
+            return True
+        return self._is_repeated(node.range, names) or self._is_repeated(body, inner)
 
     def _call(self, node: FunctionCall, names: Locals) -> Origins:
         if node.function == "now":
@@ -1041,6 +1053,8 @@ _SHAPERS: Final = frozenset(
 """Methods whose arguments say which part of a value is taken, or how its parts are joined."""
 _CHOOSERS: Final = frozenset({"filter", "sortBy"})
 _MAPS: Final = frozenset({"map", "transformList"})
+_KEEPING: Final = frozenset({"flatten", "reverse", "slice", "sort"})
+"""Methods that give the entries of a list, or some of them, in whatever order."""
 _JOINING: Final = frozenset({"sum", "flatten"})
 """Methods in whose value every entry of a list counts."""
 _EXTREMES: Final = frozenset({"math.least", "math.greatest", "min", "max"})

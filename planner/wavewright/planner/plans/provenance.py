@@ -177,6 +177,9 @@ class PlanProvenance:
         if kind == "model":
             for name, literals in self._dictated(step, params):
                 supplied[name] |= literals
+        if kind == "computed" and self._is_strict:
+            for name, origins in params.items():
+                supplied[name] |= self._repeated_entries(step, name, origins)
         if kind != "unknown":
             supplied["for_each"] = item.literals
         if kind == "computed" and not NOTHING.joined(item, *params.values()).reads:
@@ -189,18 +192,48 @@ class PlanProvenance:
         """Return what a step has more than once among its items, so that it makes the same calls
         again: `steps.ids + steps.ids`.
         """
-        items = step.for_each
-        if isinstance(items, list):
-            read = [json.dumps(entry) for entry in items if holds_expression(entry)]
-            return frozenset(f"{shown(entry)} twice" for entry in read if read.count(entry) > 1)
-        if not isinstance(items, str) or plain_read(items[2:-1]) is not None:
+        return self._repeated_in(step.for_each)
+
+    def _doubled(
+        self, step: Step, kind: _SourceKind, params: Mapping[str, Origins]
+    ) -> frozenset[str]:
+        """Return what counts twice in what a step computes, by its items or its lists."""
+        if kind != "computed":
             return NO_TEXTS
-        repeated = set[str]()
-        for use, _ in ExpressionText("", items, "for_each").sound_reads:
+        in_lists = (self._repeated_entries(step, name, read) for name, read in params.items())
+        return self.repeated_items(step).union(*in_lists)
+
+    def _repeated_entries(self, step: Step, name: str, read: Origins) -> frozenset[str]:
+        """Return what a list holds more than once that a step computes with: `[x, x]`.
+
+        A text twice, or a day, is no double; neither is what only the job's inputs say.
+        """
+        tool = self._tools.get(step.tool)
+        parameters = {} if tool is None else as_object(tool.input_schema.get("properties"))
+        entry = as_object(as_object(parameters.get(name)).get("items"))
+        if not (read.data or read.models) or entry.get("type") == "string":
+            return NO_TEXTS
+        return self._repeated_in(step.params[name])
+
+    def _repeated_in(self, value: Json) -> frozenset[str]:
+        """Return what lists in a value hold more than once."""
+        match value:
+            case list():
+                read = [json.dumps(entry) for entry in value if holds_expression(entry)]
+                twice = {f"{shown(entry)} twice" for entry in read if read.count(entry) > 1}
+                return frozenset(twice).union(*map(self._repeated_in, value))
+            case dict():
+                return NO_TEXTS.union(*map(self._repeated_in, value.values()))
+            case str() if plain_read(value[2:-1]) is None:
+                return frozenset(self._repeated_in_expressions(value))
+            case _:
+                return NO_TEXTS
+
+    def _repeated_in_expressions(self, text: str) -> Iterator[str]:
+        for use, _ in ExpressionText("", text, "params").sound_reads:
             tree = parse_expression(use.expression)
             if self._origins_in(use.expression, tree, NOTHING).repeats(tree):
-                repeated.add(shown(use.expression))
-        return frozenset(repeated)
+                yield shown(use.expression)
 
     def _supplied_by(self, value: Json, origins: Origins, kind: _SourceKind) -> frozenset[str]:
         """Return the literals of a parameter that are data and no options of the computation."""
@@ -277,7 +310,7 @@ class PlanProvenance:
             NO_TEXTS.union(*self.supplied(step).values()),
             NO_TEXTS.union(*words),
             is_read=whole.is_read,
-            factors=whole.factors | self._options(step, kind),
+            factors=whole.factors | self._options(step, kind) | self._doubled(step, kind, params),
             choices=whole.choices,
             computed=whole.computed,
             handed=whole.applied_so_far(),
