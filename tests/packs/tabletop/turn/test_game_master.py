@@ -76,6 +76,7 @@ async def test_a_talk_goes_on_without_the_name_until_a_farewell() -> None:
         ("Mira, what do you sell?", "Eight gold for a healing potion."),
         ("Mira, how much is a potion?", "Eight gold for a healing potion."),
         ("Good morning, Mira", "Eight gold for a healing potion."),
+        ("Mira, what about the potion?", "Eight gold for a healing potion."),
     ],
 )
 async def test_a_question_is_answered_by_an_offer_only_where_it_asks_for_one(
@@ -121,6 +122,8 @@ async def test_a_thing_is_named_as_it_is_written_or_nearly_so(text: str, name: s
         "I do not want to drink the potion",
         "don't drink it, look around",
         "use potion on Mira",
+        "use",
+        "use it",
         "should I drink the potion?",
     ],
 )
@@ -286,6 +289,15 @@ async def test_what_is_looked_at_or_asked_for_is_told(message: str, answer: str)
     _, [told] = await play(message)
 
     assert answer in texts(told)
+
+
+@pytest.mark.parametrize("message", ["give", "hand it over to Mira"])
+async def test_nothing_is_handed_over_where_neither_a_thing_nor_a_number_is_said(
+    message: str,
+) -> None:
+    game, _ = await play("Hello Mira", message)
+
+    assert game.state.player.has("gold", 25)
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,8 @@ _CHEAPEST: Final = re.compile(r"\b(?:cheapest|least expensive)\b")
 _DEAREST: Final = re.compile(r"\b(?:dearest|most expensive)\b")
 _HAND: Final = re.compile(r"\b(?:give|pay|hand|hire)\b(?! (?:up|in|me)\b)")
 _HIRE: Final = re.compile(r"\bhire\b")
+_OF_GOLD: Final = re.compile(rf"\b(?:\d+|{'|'.join(NUMBERS)}|pay|wages)\b")
+"""What is handed over where nothing is named: a number, or payment."""
 _OF_TRADE: Final = frozenset(
     {
         "from",
@@ -316,10 +318,10 @@ def _lines_of(person: Creature, message: str) -> tuple[str, ...]:
     sheet = person.sheet
     if person.side == "party":
         return sheet.ally_lines or sheet.lines
-    has_goods = any(person.has(item, 1) for item in sheet.prices)
-    if not sheet.offer or not (has_goods or sheet.hire is not None):
+    goods = [item for item in sheet.prices if person.has(item, 1)]
+    if not sheet.offer or not (goods or sheet.hire is not None):
         return sheet.lines
-    if _TRADE.search(message.lower()):
+    if _TRADE.search(message.lower()) or named_in(message, goods):
         return (sheet.offer,)
     is_other_question = "?" in message and bool(sheet.lines)
     return sheet.lines if is_other_question else (sheet.offer, *sheet.lines)
@@ -427,7 +429,7 @@ def _handed_over(
 ) -> IntendedCall | None:
     """Return the call by which items change hands, where a message asks for one."""
     if drinks := _said(_DRINK, text):
-        return _drunk(drinks["what"], state, actor)
+        return _drunk(drinks, state, actor)
     buys, hands = _said(_BUY, text), _said(_HAND, text)
     if not (buys or hands):
         return None
@@ -457,7 +459,7 @@ def _handed_over(
     if is_hire:
         item, count = GOLD, other.sheet.hire or count
     elif item is None and hands is not None and _names_nothing(text[hands.end() :], others):
-        item = GOLD
+        item = GOLD if _OF_GOLD.search(text) else None
     if item is None:
         return None
     return IntendedCall("give", handing(item, actor, other.id, count))
@@ -486,13 +488,16 @@ def _names_nothing(text: str, people: list[Creature]) -> bool:
     return says_nothing_more(" ".join(word for word in others if word not in _OF_TRADE))
 
 
-def _drunk(what: str, state: GameState, actor: str) -> IntendedCall | None:
+def _drunk(said: re.Match[str], state: GameState, actor: str) -> IntendedCall | None:
     """Return the call by which somebody of the party is healed; None where something else is to be
     drunk or used.
     """
+    what = said["what"]
     healing = [name for name, kind in state.items.items() if kind.heals]
     item = named_in(what, state.items)
-    if item is None and says_nothing_more(what) and healing:
+    is_drink = not said[0].startswith("use")
+    if item is None and is_drink and says_nothing_more(what) and healing:
+        # "Drink": there is one kind of thing to be drunk. What is to be used, nothing says.
         item = healing[0]
     if item not in healing:
         return None
