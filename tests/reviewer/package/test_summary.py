@@ -130,6 +130,14 @@ def test_a_document_is_shown_as_text_with_its_tables_aligned() -> None:
     ]
 
 
+def test_a_bar_within_a_cell_of_a_table_ends_no_cell() -> None:
+    table = "| Quote | Note |\n|---|---|\n| \\| Gull \\| 3 \\| | a \\\\ b |\n"
+
+    shown = [*result_lines(package({}, document(table)), 80)]
+
+    assert [line.split("  ") for line in shown][-1] == ["| Gull | 3 |", "a \\ b"]
+
+
 WIDE = "| 銘柄 | 終値 |\n|---|---:|\n| 東芝 | 5 |\n| AAPL | 223.02 |\n"
 
 

@@ -12,6 +12,7 @@ proof of a confidence has its raw figure, and each cap with the steps by which i
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -109,7 +110,8 @@ def _text_lines(markdown: str, width: int) -> Iterator[str]:
 
 def _aligned(rows: list[str], width: int) -> Iterator[str]:
     """Yield the rows of a Markdown table in columns, aligned to the right as its second row says."""
-    cells = [[cell.strip() for cell in row.strip("| ").split("|")] for row in rows]
+    bare = (row.strip().removeprefix("|").removesuffix("|") for row in rows)
+    cells = [[*map(_cell, _CELL_END.split(row))] for row in bare]
     columns = max(map(len, cells))
     padded = [row + [""] * (columns - len(row)) for row in cells]
     marks = padded[1] if len(padded) > 1 else [""] * columns
@@ -121,6 +123,14 @@ def _aligned(rows: list[str], width: int) -> Iterator[str]:
             _padded(cell, room, is_right=mark.endswith(":"))
             for cell, room, mark in zip(row, widths, marks, strict=True)
         ).rstrip()
+
+
+_CELL_END: Final = re.compile(r"(?<!\\)\|")
+"""A bar that no backslash makes a character of a cell."""
+
+
+def _cell(written: str) -> str:
+    return written.strip().replace("\\|", "|").replace("\\\\", "\\")
 
 
 def _padded(cell: str, room: int, *, is_right: bool) -> str:
