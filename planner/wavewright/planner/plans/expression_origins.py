@@ -36,6 +36,7 @@ from wavewright.planner.cel.nodes import (
     without_parens,
 )
 from wavewright.planner.plans.job_words import Figures, JobWords, Operator
+from wavewright.planner.plans.neighbours import list_of_neighbours
 from wavewright.planner.plans.origins import (
     EMPTY_VALUES,
     NO_TEXTS,
@@ -164,13 +165,15 @@ class ExpressionOrigins:
             return value.joined(self._choice(node)) if is_chosen else value
         value = self.of(operand, names)
         is_chosen = isinstance(node, Index) and value.reads and self._takes_one(node, value, names)
-        entry = replace(value, is_of_items=False)
+        entry = replace(value, is_of_items=False, is_pair=False)
         return entry.joined(self._choice(node)) if is_chosen else entry
 
     def _takes_one(self, node: Index, value: Origins, names: Locals) -> bool:
         """Whether a place that the author wrote leaves out other entries; the first of what one call
         gives is its best.
         """
+        if value.is_pair:
+            return False
         key = without_parens(node.key)
         if not isinstance(key, LiteralValue):
             return not self.of(key, names).reads
@@ -672,17 +675,18 @@ class ExpressionOrigins:
     def _macro(self, node: Macro, names: Locals) -> Origins:
         if node.function in _CONDITIONS and self.trials.is_constant(node):
             return self._written(node)
-        over = self.of(node.range, names)
+        over = self._range_of(node, names)
         if node.function in _CHOOSERS:
             ordered = replace(over, is_of_items=False)
             return ordered.joined(Origins(choices=self._chosen(node, names)))
         is_bound = node.function == "bind"
-        entry = over if is_bound else replace(over, is_of_items=False)
+        is_pair = _is_call(_list_behind(node.range)[0], {"zip"})
+        entry = over if is_bound else replace(over, is_of_items=False, is_pair=is_pair)
         inner = {**names, **dict.fromkeys(node.variables, entry)}
         if len(node.variables) > 1:
             inner[node.variables[0]] = Origins(is_read=True)  # a place or a key
         body = node.arguments[-1]
-        counted = self._counted(body, inner) if node.function == "map" else None
+        counted = self._counted(body, inner) if node.function in _MAPS else None
         value = self.of(body, inner) if counted is None else counted
         if node.function in _CONDITIONS:
             decision = over.joined(value).deciding(self.said)
@@ -696,6 +700,15 @@ class ExpressionOrigins:
         value = value.joined(Origins(choices=taken))
         # How many there are follows from the range, so a range of literals is in the value as well.
         return value.joined(replace(over, labels=NO_TEXTS)).settled()
+
+    def _range_of(self, node: Macro, names: Locals) -> Origins:
+        """Return the origins of what a macro runs over.
+
+        Neighbours that are only compared, as day by day, leave nothing of their list out, though one
+        of them begins at its second entry: then it is the list.
+        """
+        compared = list_of_neighbours(node, self.text)
+        return self.of(node.range if compared is None else compared, names)
 
     def _chosen(self, node: Macro, names: Locals) -> frozenset[str]:
         """Return what a filter or an order chooses by that the job has not said."""
@@ -721,7 +734,9 @@ class ExpressionOrigins:
         self, arguments: Sequence[ExpressionNode], node: Macro, names: Locals
     ) -> list[Origins]:
         """Return the origins of what a macro asks of each entry."""
-        inner = {**names, **dict.fromkeys(node.variables, Origins(is_read=True))}
+        is_pair = _is_call(_list_behind(node.range)[0], {"zip"})
+        entry = Origins(is_read=True, is_pair=is_pair)
+        inner = {**names, **dict.fromkeys(node.variables, entry)}
         return [self.of(argument, inner) for argument in arguments]
 
     def _counted(self, node: ExpressionNode, names: Locals) -> Origins | None:

@@ -36,6 +36,8 @@ class Origins:
     """Whether it is a list with an entry for each item of a step, in their order, none of which comes
     before the others.
     """
+    is_pair: bool = False
+    """Whether it is an entry of `zip()`: its places are those of the lists, and choose nothing."""
     factors: frozenset[str] = NO_TEXTS
     """What makes of a value another one: a unit, a sign, an option, the name of another field."""
     choices: frozenset[str] = NO_TEXTS
@@ -63,18 +65,18 @@ class Origins:
         """Return the origins of a value that is made of this one and others."""
         parts = (self, *others)
         return Origins(
-            NO_STEPS.union(*(part.data for part in parts)),
-            NO_TEXTS.union(*(part.inputs for part in parts)),
-            NO_STEPS.union(*(part.models for part in parts)),
-            NO_TEXTS.union(*(part.literals for part in parts)),
-            NO_TEXTS.union(*(part.labels for part in parts)),
-            any(part.is_read for part in parts),
-            any(part.is_of_items for part in parts),
-            NO_TEXTS.union(*(part.factors for part in parts)),
-            NO_TEXTS.union(*(part.choices for part in parts)),
-            NO_TEXTS.union(*(part.computed for part in parts)),
-            _NO_FIGURES.union(*(part.applied for part in parts)),
-            _NO_FIGURES.union(*(part.handed for part in parts)),
+            data=NO_STEPS.union(*(part.data for part in parts)),
+            inputs=NO_TEXTS.union(*(part.inputs for part in parts)),
+            models=NO_STEPS.union(*(part.models for part in parts)),
+            literals=NO_TEXTS.union(*(part.literals for part in parts)),
+            labels=NO_TEXTS.union(*(part.labels for part in parts)),
+            is_read=any(part.is_read for part in parts),
+            is_of_items=any(part.is_of_items for part in parts),
+            factors=NO_TEXTS.union(*(part.factors for part in parts)),
+            choices=NO_TEXTS.union(*(part.choices for part in parts)),
+            computed=NO_TEXTS.union(*(part.computed for part in parts)),
+            applied=_NO_FIGURES.union(*(part.applied for part in parts)),
+            handed=_NO_FIGURES.union(*(part.handed for part in parts)),
         )
 
     def settled(self) -> Origins:
