@@ -381,13 +381,14 @@ def pay_elsewhere() -> None:
         read_answer()
 
 
-def raised_by_library(package: str) -> Callable[[], None]:
+def raised_by_library(package: str, error: Exception | None = None) -> Callable[[], None]:
     """Return a function of an installed package that raises."""
     where: dict[str, Callable[[], None]] = {}
-    code = "def send():\n    raise ValueError('no answer')\n"
+    code = "def connect():\n    raise error\n"
     path = f"{sysconfig.get_path('purelib')}/{package}/client.py"
-    exec(compile(code, path, "exec"), {"__name__": f"{package}.client"}, where)  # noqa: S102
-    return where["send"]
+    names = {"__name__": f"{package}.client", "error": error or ValueError("no answer")}
+    exec(compile(code, path, "exec"), names, where)  # noqa: S102
+    return where["connect"]
 
 
 def call_library() -> None:
@@ -410,6 +411,126 @@ def call_library() -> None:
     ],
 )
 async def test_only_what_a_tool_raises_itself_is_its_word_that_it_failed(
+    work: Callable[[], Awaitable[None] | None], is_unclear: object
+) -> None:
+    error = await raised_by(work)
+
+    assert describe_failure(error, wall=0.0).is_unclear is is_unclear
+
+
+def answer_of_bank(request: httpx.Request) -> httpx.Response:
+    """Take a payment, refuse all else, or have no connection."""
+    if request.url.path == "/closed":
+        raised_by_library("httpx", httpx.ConnectError("refused"))()
+    return httpx.Response(200 if request.url.path in {"/paid", "/token"} else 422)
+
+
+def bank() -> httpx.Client:
+    return httpx.Client(
+        base_url="https://bank.example", transport=httpx.MockTransport(answer_of_bank)
+    )
+
+
+def pay_one(path: str) -> httpx.Response:
+    return bank().post(path)
+
+
+def require_success(answer: httpx.Response) -> None:
+    answer.raise_for_status()
+
+
+def pay_and_send_receipt() -> None:
+    with bank() as client:
+        client.post("/paid")
+        client.post("/closed")
+
+
+def pay_and_have_the_receipt_refused() -> None:
+    with bank() as client:
+        client.post("/paid").raise_for_status()
+        answer = client.put("/no")
+        require_success(answer)
+
+
+def pay_and_fail_to_read() -> None:
+    paid = pay_one("/paid")
+    if paid.is_success:
+        bank().get("/closed")
+
+
+def pay_in_turn() -> None:
+    for path in ("/paid", "/closed"):
+        pay_one(path)
+
+
+def pay_and_wrap() -> None:
+    try:
+        pay_and_send_receipt()
+    except httpx.HTTPError as error:
+        raise RuntimeError("failed") from error
+
+
+def pay_once(path: str = "/closed") -> None:
+    client = bank()
+    client.get("/token").raise_for_status()
+    if path == "/paid":
+        client.post("/paid")
+    else:
+        client.post(path, json={"token": client.get("/token").text})
+
+
+def have_payment_refused() -> None:
+    answer = pay_one("/no")
+    require_success(answer)
+
+
+def pay_or_leave(*, is_trial: bool = False) -> None:
+    if is_trial:
+        pay_one("/paid")
+        return
+    pay_one("/closed")
+
+
+def pay_with_attempts() -> None:
+    for attempt in range(2):
+        try:
+            pay_one("/closed")
+        except httpx.ConnectError:
+            if attempt:
+                raise
+
+
+def pay_elsewhere_instead() -> None:
+    try:
+        pay_one("/closed")
+    except httpx.ConnectError:
+        bank().post("/no").raise_for_status()
+
+
+async def pay_and_say_so_meanwhile() -> None:
+    transport = httpx.MockTransport(answer_of_bank)
+    async with httpx.AsyncClient(base_url="https://bank.example", transport=transport) as client:
+        (await client.post("/paid")).raise_for_status()
+        await client.post("/closed")
+
+
+@pytest.mark.parametrize(
+    ("work", "is_unclear"),
+    [
+        (pay_and_send_receipt, True),
+        (pay_and_have_the_receipt_refused, True),
+        (pay_and_fail_to_read, True),
+        (pay_in_turn, True),
+        (pay_and_wrap, True),
+        (pay_and_say_so_meanwhile, True),
+        (pay_once, False),
+        (have_payment_refused, False),
+        (pay_or_leave, False),
+        (pay_with_attempts, False),
+        (pay_elsewhere_instead, False),
+    ],
+)
+async def test_a_refusal_says_nothing_of_a_request_before_the_one_refused(
     work: Callable[[], Awaitable[None] | None], is_unclear: object
 ) -> None:
     error = await raised_by(work)

@@ -33,6 +33,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import Redactor, known_secrets_redactor
 from wavewright.executor.events.json_values import valid_text
 from wavewright.executor.events.types import ErrorKind, TracebackFrame
+from wavewright.executor.run.earlier_requests import had_sent_before
 from wavewright.executor.run.failures import AttemptFailure, RecordedFailure, ReportedFailure
 from wavewright.planner.diagnostics.rendering import cut_middle
 from wavewright.planner.language.call_outcomes import (
@@ -252,10 +253,20 @@ def is_outcome_unknown(error: BaseException) -> bool:
     for origin in raised:
         is_unknown = _says_unknown(origin)
         if is_unknown is not None:
-            return is_unknown
+            return is_unknown or (_is_of_request(origin) and had_sent_before(_own_frames(origin)))
     if any(is_of_connection(_class_names(origin)) for origin in raised):
         return True
     return not any(map(_is_word_of_tool, raised))
+
+
+def _is_of_request(error: BaseException) -> bool:
+    """Whether an exception speaks of one request alone, and not of all that its call has done.
+
+    The tool's own word is of the whole call, and what a database refuses is rolled back.
+    """
+    return not _is_word_of_tool(error) and (
+        _status_code(error) is not None or any(map(_is_of_network, _chain(error, _passed_on_by)))
+    )
 
 
 def _says_unknown(error: BaseException) -> bool | None:
@@ -364,12 +375,21 @@ def _is_word_of_tool(error: BaseException) -> bool:
     frames = list(_frames(error))
     if not frames:
         return True
-    outside = [frame for frame in frames if not is_engine_code(_file_of(frame))]
     innermost = frames[-1]
-    # A tool may itself be installed: then its package is its own code.
-    own = {"wavewright", *(_package_of(frame) for frame in outside[:1])}
-    is_own = _package_of(innermost) in own or not is_library_code(_file_of(innermost))
+    is_own = _package_of(innermost) == "wavewright" or innermost in _own_frames(error)
     return is_own and _is_at_raise(innermost)
+
+
+def _own_frames(error: BaseException) -> list[TracebackType]:
+    """Return the frames of the tool's own code, the innermost last."""
+    outside = [frame for frame in _frames(error) if not is_engine_code(_file_of(frame))]
+    # A tool may itself be installed: then its package is its own code.
+    package = _package_of(outside[0]) if outside else ""
+    return [
+        frame
+        for frame in outside
+        if _package_of(frame) == package or not is_library_code(_file_of(frame))
+    ]
 
 
 def _frames(error: BaseException) -> Iterator[TracebackType]:
