@@ -212,13 +212,13 @@ def test_only_tools_that_there_are_are_suggested_to_a_template() -> None:
 
 
 def test_a_template_names_parameters_that_its_tools_take() -> None:
-    def recipe(param: str, **of: str) -> dict[str, object]:
-        return {"reason": "stale", "set_params": {param: True}, **of}
+    def recipe(param: str, value: object = None, **of: str) -> dict[str, object]:
+        return {"reason": "stale", "set_params": {param: value or True}, **of}
 
     template = template_of(
         rules={
             "primary_params": {"price": "cod"},
-            "terminal": [{"tool": "price", "params": {"force": True, "farce": True}}],
+            "terminal": [{"tool": "price", "params": {"force": 1, "farce": True}}],
         },
         gates=[{"id": "fresh", "on_tool": "price", "check": "true"}],
         recipes=[
@@ -226,6 +226,9 @@ def test_a_template_names_parameters_that_its_tools_take() -> None:
             recipe("fource", gate="fresh"),
             recipe("codes", on="feedback", step="prices"),
             recipe("forte", gate="whole"),
+            recipe("force", "yes", gate="fresh"),
+            recipe("force", "${inputs.forced}", gate="fresh"),
+            recipe("days", [1, "2"], gate="whole"),
         ],
         plan={
             "steps": [{"id": "prices", "tool": "price"}],
@@ -236,14 +239,34 @@ def test_a_template_names_parameters_that_its_tools_take() -> None:
         name="price",
         input_schema={
             "type": "object",
-            "properties": {"code": {}, "force": {}},
+            "properties": {
+                "code": {},
+                "force": {"type": "boolean"},
+                "days": {"type": "array", "items": {"$ref": "#/$defs/Day"}},
+            },
+            "$defs": {"Day": {"type": "integer"}},
             "additionalProperties": False,
         },
     )
 
     found = check_template(template, {"price": price})
 
-    assert [(one.code, one.pointer, one.hint) for one in found] == [
+    misfits = [(one.pointer, one.message) for one in found if one.code == "E205"]
+    assert misfits == [
+        (
+            "/rules/terminal/0/params/force",
+            "the goal template sets 'force' of 'price', which is 1, but must be a boolean",
+        ),
+        (
+            "/recipes/4/set_params/force",
+            "the goal template sets 'force' of 'price', which is 'yes', but must be a boolean",
+        ),
+        (
+            "/recipes/6/set_params/days/1",
+            "the goal template sets 'days' of 'price', which is '2', but must be an integer",
+        ),
+    ]
+    assert [(one.code, one.pointer, one.hint) for one in found if one.code == "E203"] == [
         ("E203", "/rules/primary_params/price", "did you mean 'code'?"),
         ("E203", "/rules/terminal/0/params/farce", "did you mean 'force'?"),
         ("E203", "/recipes/1/set_params/fource", "did you mean 'force'?"),

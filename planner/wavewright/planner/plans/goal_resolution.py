@@ -37,8 +37,13 @@ from wavewright.planner.language.goals import (
 from wavewright.planner.language.plan import Gate, step_tools
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import evaluate, render
-from wavewright.planner.plans.uses import ExpressionText
-from wavewright.planner.schemas.validation import InvalidSchemaError, SchemaViolation, validator_of
+from wavewright.planner.plans.uses import ExpressionText, holds_expression
+from wavewright.planner.schemas.validation import (
+    InvalidSchemaError,
+    SchemaViolation,
+    schema_definitions,
+    validator_of,
+)
 from wavewright.planner.schemas.views import (
     entry_view,
     field_schema,
@@ -383,22 +388,24 @@ def unknown_names(
 def _template_params(
     template: GoalTemplate, tools: Mapping[str, ToolSignature]
 ) -> Iterator[Diagnostic]:
-    """Yield the parameters of which a template speaks, and which their tools do not take."""
+    """Yield the parameters of which a template speaks and which their tools do not take, and the
+    values that it sets and that do not fit them.
+    """
     named = [
         ("/rules/primary_params" + pointer_token(tool), tool, param)
         for tool, param in template.rules.primary_params.items()
     ]
-    for number, rule in enumerate(template.rules.terminal):
-        named += [
-            (f"/rules/terminal/{number}/params" + pointer_token(param), rule.tool, param)
-            for param in rule.params
-        ]
+    sets = [
+        (f"/rules/terminal/{number}/params", rule.tool, rule.params)
+        for number, rule in enumerate(template.rules.terminal)
+    ]
     for number, recipe in enumerate(template.recipes):
         tool = _tool_of_recipe(recipe, template)
-        named += [
-            (f"/recipes/{number}/set_params" + pointer_token(param), tool, param)
-            for param in recipe.set_params
-        ]
+        sets.append((f"/recipes/{number}/set_params", tool, recipe.set_params))
+    for place, tool, params in sets:
+        named += [(place + pointer_token(param), tool, param) for param in params]
+        if tool in tools:
+            yield from _misfits(params, tools[tool], place)
     for pointer, tool, param in named:
         schema = tools[tool].input_schema if tool in tools else {}
         known = as_object(schema.get("properties"))
@@ -408,6 +415,31 @@ def _template_params(
                 pointer,
                 f"the goal template speaks of the parameter {param!r}, which {tool!r} does not take",
                 suggest_name(param, known, what="its parameters"),
+            )
+
+
+def _misfits(params: JsonObject, tool: ToolSignature, place: str) -> Iterator[Diagnostic]:
+    """Yield the values that a template sets and that do not fit the parameters of their tool.
+
+    What a value with an expression becomes only a run knows: it is checked with the plan.
+    """
+    declared = as_object(tool.input_schema.get("properties"))
+    for param, value in params.items():
+        schema = declared.get(param)
+        if not isinstance(schema, dict) or holds_expression(value):
+            continue
+        whole = schema_definitions(tool.input_schema) | schema
+        try:
+            misfits = [*validator_of(whole, checks_formats=True).violations(value)]
+        except InvalidSchemaError:
+            # The schema is reported where a plan calls the tool.
+            continue
+        for misfit in misfits:
+            yield make_diagnostic(
+                "E205",
+                place + pointer_token(param) + misfit.pointer,
+                f"the goal template sets {param!r} of {tool.name!r}, which {misfit.message}",
+                misfit.hint,
             )
 
 
