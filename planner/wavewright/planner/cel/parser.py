@@ -7,6 +7,7 @@ evaluator and the search for reads work on it.
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 from typing import cast
 
 from wavewright.planner.cel.errors import ExpressionError
@@ -74,7 +75,35 @@ def parse_expression(expression: str) -> ExpressionNode:
     tokens = tokenize(expression)
     if tokens[0][0] == "end":
         raise ExpressionError("bad_expression", "the expression is empty", 0)
-    return _ExpressionParser(tokens).parse()
+    tree = _ExpressionParser(tokens).parse()
+    if "//" in expression:
+        _refuse_divisors(expression, tokens)
+    return tree
+
+
+def _refuse_divisors(expression: str, tokens: list[Token]) -> None:
+    """Refuse a comment that reads as a divisor: `7 // 2` would be 7.
+
+    To CEL `//` begins a comment, and to Python a division. A comment is words, or stands on a line of
+    its own; what follows a value on its line and can be computed is taken for a divisor.
+    """
+    for before, after in pairwise(tokens):
+        line, _, _ = expression[before[3] : after[2]].partition("\n")
+        comment = line.lstrip()
+        ends_value = before[0] != "op" or before[1] in (")", "]", "}")
+        if not comment.startswith("//") or not ends_value:
+            continue
+        try:
+            divisor = parse_expression(comment[2:].strip())
+        except ExpressionError:
+            continue
+        if not isinstance(divisor, Identifier):
+            raise ExpressionError(
+                "bad_expression",
+                "'//' begins a comment, and does not divide",
+                before[3] + line.index("//"),
+                "a quotient without its fraction is written int(a / b)",
+            )
 
 
 def _parse_plain_path(expression: str) -> ExpressionNode:
@@ -247,11 +276,12 @@ class _ExpressionParser:
             self._at += 1
             return _constant(token)
         if text == ".":
+            before = self._tokens[self._at - 1][1] if self._at else ""
             raise ExpressionError(
                 "bad_expression",
                 "an expression cannot begin with a dot",
                 start,
-                "name a root: steps, inputs",
+                _HINTS_BY_TEXT.get(before + text, "name a root: steps, inputs"),
             )
         if self._takes("("):
             inner = self._expression()
@@ -328,6 +358,8 @@ class _ExpressionParser:
         # An operator of two signs stands before the second one, or begins with the one that is odd.
         hint = _HINTS_BY_TEXT.get(before + text) or _HINTS_BY_TEXT.get(text + following)
         hint = hint or _HINTS_BY_TEXT.get(text) or _HINTS_AFTER.get(before)
+        if text == ":" and wanted == "']'":
+            hint = _HINTS_BY_TEXT["[:"]
         return ExpressionError("bad_expression", message, start, hint)
 
 
@@ -340,7 +372,11 @@ _HINTS_BY_TEXT = {
     "not": "write '!'",
     "if": "write: condition ? value : other",
     **dict.fromkeys(("<>", "!=="), "inequality is written '!='"),
-    **dict.fromkeys(("??", "?:"), "a default is written: has(x.name) ? x.name : other"),
+    **dict.fromkeys(
+        ("??", "?:", "?.", ".?", "[?"), "a default is written: has(x.name) ? x.name : other"
+    ),
+    "**": "a power is written as a product: x * x",
+    "[:": "a part of a list is list.slice(from, to), and of a text text.substring(from, to)",
 }
 """What other languages write, and what CEL has for it."""
 _HINTS_AFTER = {"not": _HINTS_BY_TEXT["not"], "lambda": _HINTS_BY_TEXT["=>"]}

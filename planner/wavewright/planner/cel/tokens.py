@@ -119,10 +119,23 @@ def _unknown_character_error(text: str, position: int) -> ExpressionError:
             "names are written plainly inside ${…}: ${steps.prices[0].close}",
         )
     return ExpressionError(
-        "bad_expression", f"{character!r} cannot stand in an expression", position
+        "bad_expression",
+        f"{character!r} cannot stand in an expression",
+        position,
+        _HINTS_OF_CHARACTERS.get(character),
     )
 
 
+_HINTS_OF_CHARACTERS = {
+    "^": "a power is written as a product: x * x",
+    "~": "whether a pattern is in a text is written text.matches(r'…')",
+    "#": "a comment begins with '//'",
+    **dict.fromkeys("“”„", "a string stands in straight quotes"),
+    **dict.fromkeys("≤≥", "write '<=' or '>='"),
+    "≠": "write '!='",
+    "×": "write '*'",
+    "÷": "write '/'",
+}
 _TEMPLATE_FILTER = re.compile(r"\|\s*([A-Za-z_]\w*)\s*(?:\(|\||\Z)")
 _SIMPLE_ESCAPES = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
