@@ -188,6 +188,7 @@ def retry(
     concurrency: ConcurrencyOption = None,
     output: OutputOption = None,
     approve: ApproveOption = "ask",
+    answer: AnswerOption = None,
     by: ByOption = None,
     dry_run: Annotated[
         bool,
@@ -219,7 +220,7 @@ def retry(
     if dry_run:
         return exit_codes.OK
     return cli.runs.run_command.execute_request(
-        request, approve=approve, answers=(), as_json=json, is_quiet=quiet
+        request, approve=approve, answers=answer or (), as_json=json, is_quiet=quiet
     )
 
 
