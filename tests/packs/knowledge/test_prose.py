@@ -167,6 +167,18 @@ def test_a_university_has_no_son() -> None:
     assert {one for one in said(text) if one[1] == "son of"} == set()
 
 
+def test_a_prize_is_not_the_person_whose_name_it_has() -> None:
+    text = "Ann Holt was born in Hull. The Ann Holt Prize is awarded by the University of Leeds."
+
+    assert ("Ann Holt", "born in", "Hull") in said(text)
+
+
+def test_a_sentence_that_the_model_takes_for_one_name_names_who_does_something() -> None:
+    text = "Thomas attended Government College Umuahia and won a scholarship to Leeds."
+
+    assert not [one for one in read_types(text) if "attended" in one]
+
+
 def test_whom_a_sentence_calls_kin_is_a_person() -> None:
     text = "She shared it with her husband, Frédéric Joliot-Curie. Globex met its rival, Initech."
     chunk = Chunk(id="a", document="a.md", title="a", text=text, start=0, end=len(text))

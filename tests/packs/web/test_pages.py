@@ -94,6 +94,24 @@ def test_a_page_without_a_main_element_is_its_text_without_its_menus() -> None:
     assert "Home" not in page.text
 
 
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (
+            "<h1>Crew</h1><table><tr><th>Name</th><th>Role</th></tr><tr><td>Ann</td><td>Cook</td></tr></table>",
+            "# Crew\n\n| Name | Role |\n| --- | --- |\n| Ann | Cook |",
+        ),
+        (
+            "<h1>Gull</h1><dl><dt>Built</dt><dd>1904</dd></dl>",
+            "# Gull\n\nBuilt\n:   1904",
+        ),
+    ],
+    ids=["a table", "definitions"],
+)
+def test_a_short_page_without_a_main_element_keeps_its_tables(content: str, text: str) -> None:
+    assert read(f"<html><body>{content}</body></html>").text == text
+
+
 def test_a_short_page_without_a_main_element_is_its_body() -> None:
     assert read("<p>Closed <i>today</i></p>").text == "Closed *today*"
 

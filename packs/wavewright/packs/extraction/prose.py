@@ -311,6 +311,9 @@ class _SentenceReader:
             kind = _TYPES.get(entity.label_)
             if kind is None:
                 continue
+            if any(map(_is_small_verb, entity)):
+                # "Thomas attended Eton": what the model takes for one name is a sentence.
+                kind = ""
             for part in _parts(entity):
                 tokens = [*part]
                 is_cut = bool(tokens) and tokens[0].tag_ == "VB"
@@ -608,14 +611,18 @@ def _phrase(token: Token) -> Phrase:
 
 
 def _parts(entity: Iterable[Token]) -> list[list[Token]]:
-    """Return what a model takes for one name, cut at the prepositions that stand in no name."""
+    """Return what a model takes for one name, cut at the verbs and prepositions that stand in none."""
     parts: list[list[Token]] = [[]]
     for token in entity:
-        if token.lower_ in _BETWEEN_NAMES and parts[-1]:
+        if (token.lower_ in _BETWEEN_NAMES or _is_small_verb(token)) and parts[-1]:
             parts.append([])
         else:
             parts[-1].append(token)
     return [part for part in parts if part]
+
+
+def _is_small_verb(token: Token) -> bool:
+    return token.pos_ == "VERB" and token.text.islower()
 
 
 def _all_of(token: Token) -> list[Token]:

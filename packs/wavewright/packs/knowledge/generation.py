@@ -105,6 +105,11 @@ _KIN_BEFORE: Final = re.compile(
 )
 """What stands before the name of somebody's kin: `her second husband, `."""
 _PLACE: Final = "place"
+_AWARD: Final = "award"
+_AWARDS: Final = frozenset(
+    {"award", "cup", "fellowship", "lecture", "medal", "prize", "scholarship", "trophy"}
+)
+"""What is called after people."""
 _DEFINED: Final = re.compile(
     r"\b(?:[Ee]ach|[Aa]ny|[Ee]very|[Ss]uch)\s(?P<term>[A-Z]\w+(?:\s[A-Z]\w+)*)|"
     r"[\"“](?P<quoted>[A-Z][\w ]*)[\"”]\s(?:\([^()]*\)\s)?(?:shall mean|means?|refers? to|includes?)\b"
@@ -663,9 +668,12 @@ def _types(sentences: Sequence[_Sentence], known_names: AbstractSet[str]) -> dic
 
 def _type_by_name(name: str, taken: str) -> str:
     """Return the type that the noun of a name tells: `Kremsmünster Observatory` is nobody, whatever
-    a model takes it for. A person may be called Hill or Castle.
+    a model takes it for, and the `Ann Holt Prize` is not Ann Holt. A person may be called Hill or
+    Castle.
     """
     words = name.partition(" of ")[0].split()
+    if len(words) > 1 and words[-1].casefold() in _AWARDS:
+        return _AWARD
     told = (
         type_of_noun(words[-1].rstrip(".").casefold())
         if len(words) > 1 or " of " in name

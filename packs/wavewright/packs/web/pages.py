@@ -1,9 +1,9 @@
 """A page as Markdown: its main part, its title and its links.
 
 The main part is the page's `main` or `article`. A page without either is read by trafilatura, which
-finds the text among menus; where that finds nothing, the whole body is the text. Parsing takes
-quadratic time for hostile pages in every library tried (80 s for 130 kB), so pages are parsed in a
-process that is stopped at a deadline.
+finds the text among menus; where that finds nothing, or nothing but words of a page with a table,
+the whole body is the text. Parsing takes quadratic time for hostile pages in every library tried
+(80 s for 130 kB), so pages are parsed in a process that is stopped at a deadline.
 """
 
 from __future__ import annotations
@@ -44,6 +44,10 @@ ASP.NET makes it.
 """
 _HIDING_STYLE: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _HEADER_CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?([\w-]{1,40})", re.IGNORECASE)
+_TABLES: Final = "table:has(th), dl"
+"""Of data: a table without headings may lay out the page."""
+_MARK: Final = re.compile(r"^\s*(?:#|\||[-*+] |\d+\. )", re.MULTILINE)
+"""Of Markdown: a heading, a row or an item."""
 _BLANK_LINES: Final = re.compile(r"\n\s*\n")
 
 
@@ -148,6 +152,10 @@ def read_page(answer: WebAnswer) -> Page:
             anchor.attrs["href"] = target
             links.setdefault(target, Link(url=target, text=" ".join(anchor.text().split())))
     text = _extracted_text(tree.html or "", answer.url) if main is None else ""
+    has_table = part is not None and part.css_first(_TABLES) is not None
+    if has_table and _MARK.search(text) is None:
+        # Of a short page, trafilatura gives the words alone, without its tables.
+        text = ""
     return Page(
         url=answer.url,
         title=title,
