@@ -69,6 +69,8 @@ from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_o
 REFERENCE_KEYWORD = "reference"
 """Keyword of a misfit that is a reference's."""
 
+_OF_KINDS: Final = frozenset({"const", "enum"})
+"""Keywords of a field that tells the members of a union apart."""
 _WHOLE_NOW: Final = re.compile(r"\$\{\s*now\(\)\s*\}")
 _STRING_SCHEMA: JsonSchema = {"type": "string"}
 
@@ -135,11 +137,7 @@ class InputSchema:
         if choices is not None and not any(type(choice) is type(value) for choice in choices):
             yield _no_choice(value, choices, pointer)
             return
-        for part in as_list(resolved.get("allOf")):
-            yield from self._violations(value, part, pointer, types)
-        for keyword in ("anyOf", "oneOf"):
-            if keyword in resolved:
-                yield from self._one_of(value, as_list(resolved[keyword]), pointer, types)
+        yield from self._combined(value, resolved, pointer, types)
         outline = [*validator_of(_outline(resolved)).violations(value, pointer)]
         yield from outline
         if any(misfit.keyword == "type" for misfit in outline):
@@ -148,6 +146,18 @@ class InputSchema:
             yield from self._list(value, resolved, pointer, types)
         elif isinstance(value, dict):
             yield from self._object(value, resolved, pointer, types)
+
+    def _combined(
+        self, value: Json, schema: JsonSchema, pointer: str, types: StepTypes
+    ) -> Iterator[SchemaViolation]:
+        """Yield what the schemas say that stand inside another for the same value."""
+        for part in as_list(schema.get("allOf")):
+            yield from self._violations(value, part, pointer, types)
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in schema:
+                yield from self._one_of(value, as_list(schema[keyword]), pointer, types)
+        if "if" in schema:
+            yield from self._conditional(value, schema, pointer, types)
 
     def _text(
         self, text: str, schema: JsonSchema, pointer: str, types: StepTypes
@@ -189,14 +199,62 @@ class InputSchema:
         self, value: Json, branches: list[Json], pointer: str, types: StepTypes
     ) -> Iterator[SchemaViolation]:
         """Yield nothing where some branch fits, else the faults of the branch that comes nearest."""
+        of_no_kind = [*self._of_no_kind(value, branches, pointer)]
+        if of_no_kind:
+            yield from of_no_kind
+            return
         tried = [list(self._violations(value, branch, pointer, types)) for branch in branches]
 
-        def distance(faults: list[SchemaViolation]) -> tuple[bool, int]:
-            # A branch is nearer where the value itself fits and only parts of it do not.
-            return any(fault.pointer == pointer for fault in faults), len(faults)
+        def distance(faults: list[SchemaViolation]) -> tuple[bool, bool, int]:
+            # A branch that another constant names is another kind; of the rest one is nearer where
+            # the value itself fits and only parts of it do not.
+            is_of_other_kind = any(
+                fault.keyword in _OF_KINDS and fault.pointer.rpartition("/")[0] == pointer
+                for fault in faults
+            )
+            is_itself = any(fault.pointer == pointer for fault in faults)
+            return is_of_other_kind, is_itself, len(faults)
 
         if tried and all(tried):
             yield from min(tried, key=distance)
+
+    def _of_no_kind(
+        self, value: Json, branches: list[Json], pointer: str
+    ) -> Iterator[SchemaViolation]:
+        """Yield what is wrong with a field that tells the branches apart, where it is written out."""
+        members = as_object(value)
+        kinds = [
+            {
+                name: {key: values for key, values in as_object(part).items() if key in _OF_KINDS}
+                for name, part in as_object(
+                    self._resolved(as_object(branch)).get("properties")
+                ).items()
+            }
+            for branch in branches
+        ]
+        for name, member in members.items():
+            parts = [kind.get(name) for kind in kinds]
+            if all(parts) and not holds_expression(member):
+                fields: list[Json] = [{"properties": {name: part}} for part in parts]
+                yield from validator_of({"anyOf": fields}).violations({name: member}, pointer)
+
+    def _conditional(
+        self, value: Json, schema: JsonSchema, pointer: str, types: StepTypes
+    ) -> Iterator[SchemaViolation]:
+        """Yield what `then` or `else` says, where it is known which of the two counts: what `if`
+        asks of is written out.
+        """
+        condition = as_object(schema["if"])
+        asked = as_object(condition.get("properties"))
+        members = as_object(value)
+        if not condition.keys() <= {"properties", "required", "type"} or any(
+            holds_expression(members.get(name)) for name in asked
+        ):
+            return
+        is_met = not any(self._violations(value, schema["if"], pointer, types))
+        yield from self._violations(
+            value, schema.get("then" if is_met else "else", True), pointer, types
+        )
 
     def _list(
         self, items: list[Json], schema: JsonSchema, pointer: str, types: StepTypes
