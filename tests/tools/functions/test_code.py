@@ -174,6 +174,16 @@ CHANGES = {
         "(1, 3)",
         "(1, 4)",
     ),
+    "key of a table that it fills": (
+        "K = 1\nDONE = {}\ndef tool(x): DONE[K] = x",
+        "K = 1",
+        "K = 2",
+    ),
+    "object of which it fills a part": (
+        "class C:\n    k = 1\n    kept = {}\nG = C()\ndef tool(x):\n    G.kept[x] = G.k",
+        "k = 1",
+        "k = 2",
+    ),
     "name inside a comprehension": ("R = 3\ndef tool(x): return [R for _ in x]", "R = 3", "R = 4"),
 }
 
@@ -221,6 +231,16 @@ def test_data_of_libraries_is_code(library: str, built: str, other: str) -> None
             "N = 0\ndef tool(x):\n    global N\n    N += 1",
             "N = 7\ndef tool(x):\n    global N\n    N += 1",
             id="counter",
+        ),
+        pytest.param(
+            "DONE = {}\ndef tool(x):\n    DONE[x.id] = 1\n    return DONE[x.id]",
+            "DONE = {2: 1}\ndef tool(x):\n    DONE[x.id] = 1\n    return DONE[x.id]",
+            id="table that it fills",
+        ),
+        pytest.param(
+            "def made(kept):\n    def tool(x):\n        kept[x] = 1\n    return tool\ntool = made({})",
+            "def made(kept):\n    def tool(x):\n        kept[x] = 1\n    return tool\ntool = made({2: 1})",
+            id="closed over table that it fills",
         ),
         pytest.param(
             "from pathlib import Path\nROOT = Path('/a')\ndef tool(x): return ROOT",

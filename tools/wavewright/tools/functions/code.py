@@ -30,7 +30,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from pathlib import PurePath
 from types import CodeType
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from pydantic import BaseModel
 
@@ -178,7 +178,11 @@ class _CodeReader:
         yield from _instructions(function.__code__)
         yield from self.parts(function.__defaults__, function.__module__)
         yield from self.parts(function.__kwdefaults__, function.__module__)
-        for cell in function.__closure__ or ():
+        names = _names_of(function.__code__)
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        for name, cell in cells:
+            if name in names.changed:
+                continue
             try:
                 closed_over = cell.cell_contents
             except ValueError:  # a name that is set later
@@ -187,7 +191,7 @@ class _CodeReader:
             is_code = callable(closed_over) and not isinstance(closed_over, type)
             of = getattr(closed_over, "__module__", None) if is_code else function.__module__
             yield from self.parts(closed_over, of)
-        for name in sorted(_names_read(function.__code__)):
+        for name in sorted(names.read):
             if name in function.__globals__:
                 yield name
                 yield from self.parts(function.__globals__[name], function.__module__)
@@ -298,26 +302,51 @@ def _written_out(value: object) -> str | None:
     return value.__name__ if isinstance(value, types.ModuleType) else None
 
 
+class _NamesOfCode(NamedTuple):
+    """Names that are no locals of a function."""
+
+    read: frozenset[str]
+    """Names of its module that it reads and does not change itself."""
+    changed: frozenset[str]
+    """Names, also of variables that it closes over, that it changes itself."""
+
+
+_LOADS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"})
+_STORES: Final = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF"})
+
+
 @functools.lru_cache(maxsize=4096)
-def _names_read(code: CodeType) -> frozenset[str]:
-    """Return the global names that a function reads and does not change itself.
+def _names_of(code: CodeType) -> _NamesOfCode:
+    """Return the names that a function reads, and of these what is its state.
 
     The tools of one module read the same helpers: each is taken apart once a process.
     """
     read, changed = set[str](), set[str]()
+    at: dict[object, str] = {}
+    """Names by the place where an expression begins with them."""
     before: str | None = None
     for instruction in dis.get_instructions(code):
         name = str(instruction.argval)
-        if instruction.opname in {"LOAD_GLOBAL", "LOAD_NAME"}:
-            read.add(name)
-            before = name
+        positions = instruction.positions
+        start = None if positions is None else (positions.lineno, positions.col_offset)
+        if instruction.opname in _LOADS:
+            if instruction.opname != "LOAD_DEREF":
+                read.add(name)
+            at[start] = before = name
             continue
-        if instruction.opname in {"STORE_GLOBAL", "DELETE_GLOBAL"}:
+        if instruction.opname in _STORES:
             changed.add(name)
+        elif instruction.opname in {"STORE_SUBSCR", "DELETE_SUBSCR"} and start in at:
+            changed.add(at[start])
         elif before is not None and name in _CHANGING_METHODS:
             changed.add(before)
+        elif before is not None and instruction.opname in {"LOAD_ATTR", "LOAD_METHOD"}:
+            # What is changed is a part of an object, and not all of it.
+            at.pop(start, None)
         before = None
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            read |= _names_read(constant)
-    return frozenset(read - changed)
+            inner = _names_of(constant)
+            read |= inner.read
+            changed |= inner.changed & {*code.co_freevars}
+    return _NamesOfCode(frozenset(read - changed), frozenset(changed - {*code.co_cellvars}))
