@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import math
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
@@ -306,8 +307,10 @@ def test_parameter_names_of_pydantic_are_free_for_users() -> None:
 def test_default_values_are_the_functions_own() -> None:
     marker = object()
 
-    def with_default(value: int | None = None, rest: Any = marker) -> bool:
-        return value is None and rest is marker
+    def with_default(
+        value: int | None = None, rest: Any = marker, most: float = math.inf, text: str = "\ud800"
+    ) -> bool:
+        return value is None and rest is marker and most == math.inf and text == "\ud800"
 
     assert call(make_tool(with_default)) is True
 

@@ -141,6 +141,8 @@ def test_a_result_keeps_all_of_it(function: Any, expected: object) -> None:
     [
         pytest.param(dt.date(2024, 1, 2), "2024-01-02", id="date"),
         pytest.param(dt.timedelta(hours=1), "PT1H", id="timedelta"),
+        pytest.param(dt.timedelta(days=400, hours=2), "P400DT2H", id="timedelta of a year"),
+        pytest.param({"a": [dt.timedelta(days=-730)]}, {"a": ["-P730D"]}, id="years ago"),
         pytest.param(Path("a") / "b", "a/b", id="path"),
         pytest.param(PurePosixPath("a/b"), "a/b", id="path of another system"),
         pytest.param(Size.SMALL, "s", id="enum"),

@@ -276,6 +276,8 @@ def completed(value: object, written: Json, owner: str) -> Json:
     elif isinstance(written, list):
         if isinstance(value, list | tuple | deque | AbstractSet):
             return _list(cast("Iterable[object]", value), written, owner)
+    elif isinstance(written, str) and written.startswith(("P", "-P")):
+        return _YEARS.sub(_in_days, written, count=1)
     else:
         return written
     try:
@@ -284,6 +286,15 @@ def completed(value: object, written: Json, owner: str) -> Json:
         # pydantic knows it, and what it is made of is not looked at.
         return written
     return completed(plain, written, owner)
+
+
+_YEARS: Final = re.compile(r"(?<=P)([0-9]+)Y(?:([0-9]+)D)?")
+"""Years of a duration, as pydantic writes them of 365 days."""
+
+
+def _in_days(found: re.Match[str]) -> str:
+    """Return the years and days of a duration as days: years differ, and `duration()` has none."""
+    return f"{365 * int(found[1]) + int(found[2] or 0)}D"
 
 
 def _require_whole(value: object, owner: str) -> None:

@@ -25,10 +25,12 @@ from pydantic.errors import (
     PydanticUserError,
 )
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
-from pydantic_core import core_schema
+from pydantic_core import PydanticSerializationError, core_schema
 
 from wavewright.config.value_types import DURATION_PATTERN, parse_duration
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.results import written_as_json
 
 _COPIED = ("__doc__", "__module__", "__qualname__", "__pydantic_config__", "__required_keys__")
 
@@ -136,6 +138,16 @@ class _SchemaGenerator(GenerateJsonSchema):
         if self.mode == "serialization" and field["type"] != "typed-dict-field":
             return not field.get("serialization_exclude", False)
         return super().field_is_required(field, total)
+
+    def encode_default(self, dft: Any) -> Any:
+        """Write a default by the rules of all values; one that JSON has no form for, such as an
+        infinite number, is the function's alone, and is left out.
+        """
+        try:
+            written_as_json(dft, "the default")
+        except ToolError as error:
+            raise PydanticSerializationError(error.message) from error
+        return super().encode_default(dft)
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchema:
         """Name the fields that a result has for certain, also where it has none."""
