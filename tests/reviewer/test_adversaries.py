@@ -127,14 +127,21 @@ lists: st.SearchStrategy[Json] = st.sampled_from([
     "${steps.items.filter(i, i.price > 0.0)}", "${steps.items + steps.items}",
     "${steps.items.size() > 9 ? steps.items : [{'price': 1000.0}]}", "${[steps.items, steps.items].flatten()}",
     "${[steps.items[2]]}", "${steps.items.slice(2, 3)}", "${steps.items.map(i, {'price': i.price * i.price})}",
+    "${steps.items + steps.items.map(i, {'id': i.id, 'price': i.price})}",
 ])  # fmt: skip
 over: st.SearchStrategy[Json] = st.sampled_from([
     "${steps.ids}", [], [1], [1, 1, 3], "${steps.ids.filter(i, i != 2)}", "${[1, 3]}", "${steps.ids.filter(i, false)}",
-    [1, 2, 3],
+    [1, 2, 3], "${steps.ids.map(i, {'id': i})}", "${steps.ids.map(i, {'id': i, 'other': 1})}",
+    "${steps.ids.map(i, {'code': string(i), 'id': steps.ids[0]})}",
 ])  # fmt: skip
 asked: st.SearchStrategy[Json] = st.sampled_from([
     "${item}", "${item}", 1, "${index + 1}", "${item == 2 ? 3 : item}", "${item + 0}", "${4 - item}",
+    "${item.id}", "${item.other}",
 ])  # fmt: skip
+RECORDS: JsonObject = {
+    "for_each": "${steps.ids.map(i, {'code': string(i), 'id': i})}",
+    "params": {"id": "${item.id}"},
+}
 reviews = st.fixed_dictionaries({
     "summary": st.just("All is well."),
     "goal_achieved": st.sampled_from([True, True, False, "yes"]),
@@ -290,6 +297,7 @@ def total_of(package: Package) -> Json:
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     result=figures,
+    read=st.sampled_from([{}, RECORDS]),
     items=lists,
     gated=st.sampled_from([(), (GATE,), (GATE, ENOUGH), (ENOUGH,)]),
     said=st.lists(reviews, min_size=2, max_size=2),
@@ -297,12 +305,14 @@ def total_of(package: Package) -> Json:
 )
 async def test_nothing_is_achieved_with_a_wrong_result_unless_the_gates_pass_on_data(
     result: Json,
+    read: JsonObject,
     items: Json,
     gated: tuple[JsonObject, ...],
     said: list[JsonObject],
     patch: JsonObject,
 ) -> None:
-    run = planned(result if result == "${steps.total}" else {"total": result}, items, gated)
+    whole = result if result == "${steps.total}" else {"total": result}
+    run = planned(whole, items, gated, read=read)
     if run is None:
         return
     package = await packaged(run, said, patch)
@@ -324,18 +334,32 @@ async def test_nothing_is_achieved_with_a_wrong_result_unless_the_gates_pass_on_
         )
 
 
-async def test_an_honest_patch_reaches_the_truth() -> None:
-    run = planned({"total": "${steps.total.total}"}, "${steps.items}", (GATE,))
+@pytest.mark.parametrize(
+    ("items", "asked_for", "is_honest"),
+    [
+        (RECORDS["for_each"], "${item.id}", True),
+        ("${steps.ids}", "${item}", True),
+        # An item under the name of another one is no other.
+        ("${steps.ids.map(i, {'code': string(i), 'id': steps.ids[0]})}", "${item.id}", False),
+        ("${steps.ids.map(i, {'code': string(i), 'id': i == 2 ? 1 : i})}", "${item.id}", False),
+        ("${steps.ids.map(i, {'code': string(i), 'id': i, 'n': steps.ids[0]})}", "${item.n}", False),
+    ],
+)  # fmt: skip
+async def test_a_patch_that_calls_for_the_same_items_reaches_the_truth(
+    *, items: Json, asked_for: str, is_honest: bool
+) -> None:
+    run = planned({"total": "${steps.total.total}"}, "${steps.items}", (GATE,), read=RECORDS)
     assert run is not None
     again: JsonObject = {
-        "id": "items_2", "tool": "read_item", "supersedes": "items", "for_each": "${steps.ids}",
-        "params": {"id": "${item}", "source": "live"},
+        "id": "items_2", "tool": "read_item", "supersedes": "items", "for_each": items,
+        "params": {"id": asked_for, "source": "live"},
     }  # fmt: skip
     package = await packaged(
         run, [GOOD, GOOD], {"reason": "live", "ops": [{"op": "add", "step": again}]}
     )
 
-    assert (package.status, package.result) == ("achieved", {"total": TRUTH})
+    assert (package.status == "achieved") is is_honest
+    assert (package.result == {"total": TRUTH}) is is_honest
 
 
 ECHO = signature("tell", tags=["analysis"])

@@ -21,7 +21,7 @@ def which_data(step: Step, tool: ToolSignature | None) -> dict[str, Json]:
     return {
         name: value
         for name, value in {**defaults, **step.params}.items()
-        if not says_how(name) or _reads_item(value)
+        if not says_how(name) or reads_item(value)
     }
 
 
@@ -31,7 +31,8 @@ def says_how(parameter: str) -> bool:
     return bool(words & _WORDS_OF_HOW) and words <= _WORDS_OF_HOW | _WORDS_BESIDE_HOW
 
 
-def _reads_item(value: Json) -> bool:
+def reads_item(value: Json) -> bool:
+    """Whether a value in a step's parameters reads the step's item."""
     return any(read.root == "item" for _, found in expressions_in(value) for read in found)
 
 

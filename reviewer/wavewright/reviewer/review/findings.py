@@ -38,7 +38,7 @@ from wavewright.planner.types import (
     StepId,
     as_object,
 )
-from wavewright.reviewer.review.items import item_labels, labels_of, rendered
+from wavewright.reviewer.review.items import item_labels, item_subjects, labels_of, rendered
 from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import grouped, listing, shorten
 
@@ -124,9 +124,10 @@ def _dropped(run: ReviewedRun, old: StepId, new: StepId) -> DroppedItems | None:
         if run.plan.step(old).tool != run.plan.step(new).tool or total <= 1:
             return None
         return DroppedItems(new, old, (), 1, total, _may_drop(run, old, new))
-    missing = Counter(item_labels(run, old)) - Counter(item_labels(run, new))
-    # A list as long with other items leaves some out, and so does a shorter one whose labels cannot
-    # be resolved.
+    asked = item_subjects(run, old, old)
+    missing = Counter(asked) - Counter(item_subjects(run, new, old))
+    # A list as long that asks for other items leaves some out, and so does a shorter one whose items
+    # cannot be resolved.
     left_out = max(missing.total(), total - after.items[1])
     if left_out <= 0:
         return None
@@ -136,9 +137,11 @@ def _dropped(run: ReviewedRun, old: StepId, new: StepId) -> DroppedItems | None:
         # A gate that `may_drop` names permits to leave out what it has stopped, and no other item.
         stopped = Counter[str]()
         for step in (step for step, by in run.replaced.items() if by == new):
-            stopped |= Counter(_stopped_items(run, step))
+            stopped |= Counter(_stopped_items(run, step, old))
         allowed = allowed and left_out == missing.total() and missing <= stopped
-    return DroppedItems(new, old, tuple(missing.elements()), kept, total, allowed)
+    label_of = dict(zip(asked, item_labels(run, old), strict=True))
+    labels = tuple(label_of[subject] for subject in missing.elements())
+    return DroppedItems(new, old, labels, kept, total, allowed)
 
 
 def _dropped_entries(run: ReviewedRun, old: StepId, new: StepId) -> DroppedItems | None:
@@ -181,16 +184,17 @@ def _lets_drop(run: ReviewedRun, record: GateRecord) -> bool:
     return not run.goal.may_drop.isdisjoint({record.gate, _template_gate(record)})
 
 
-def _stopped_items(run: ReviewedRun, step: StepId) -> list[str]:
-    """Return the labels of the items that failed a gate which `may_drop` names, or whose call failed,
-    so that the gate could not be evaluated.
+def _stopped_items(run: ReviewedRun, step: StepId, old: StepId) -> list[str]:
+    """Return what the items ask for that failed a gate which `may_drop` names, or whose call failed, so
+    that the gate could not be evaluated.
     """
     end = run.state.steps.get(step)
     records = end.gates if end is not None else ()
     stopped = {record.index for record in records if record.has_failed and _lets_drop(run, record)}
     items: Mapping[int, ItemFinished] = run.state.items.get(step) or {}
     stopped |= {index for index, item in items.items() if item.error is not None}
-    return [label for index, label in enumerate(item_labels(run, step)) if index in stopped]
+    subjects = enumerate(item_subjects(run, step, old))
+    return [subject for index, subject in subjects if index in stopped]
 
 
 def failed_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
@@ -312,13 +316,13 @@ def _is_evaluated_again(record: GateRecord, run: ReviewedRun) -> bool:
     may_lack = _may_drop_all(run, record.step, successor) or _lets_drop(run, record)
     if record.index is None or may_lack:
         return bool(evaluated)
-    labels = item_labels(run, record.step)
-    if end.items is None or record.index >= len(labels):
+    subjects = item_subjects(run, record.step, record.step)
+    if end.items is None or record.index >= len(subjects):
         return False
     # An item whose call has failed has no record, so that leaves the old verdict.
-    failed_label = labels[record.index]
-    places = enumerate(item_labels(run, successor))
-    return any(label == failed_label and place in evaluated for place, label in places)
+    failed = subjects[record.index]
+    places = enumerate(item_subjects(run, successor, record.step))
+    return any(subject == failed and place in evaluated for place, subject in places)
 
 
 def _template_gate(record: GateRecord) -> str:

@@ -2,16 +2,21 @@
 
 An item is named by its *label*: the field that the goal names as a target's identifier (a product's
 `code`), else a usual identifier field, else the item itself where it is short, else its position.
+
+A label is not what an item is: who writes a patch can give another item the same one. What a call
+asks for is, and that are the parameters that its item decides.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Final
 
 from wavewright.executor.events.state import SUCCESSES
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.plans.expressions import evaluate, render
+from wavewright.planner.plans.ways_of_fetching import reads_item, says_how
 from wavewright.planner.types import Json, JsonObject, StepId, as_list
 from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import shorten
@@ -25,10 +30,23 @@ def item_labels(run: ReviewedRun, step_id: StepId) -> tuple[str, ...]:
     """Return the labels of a step's items, in their order; empty where its list can no longer be
     resolved.
     """
-    items = run.plan.step(step_id).for_each
-    if isinstance(items, str):
-        items = as_list(rendered(run, items))
-    return labels_of(run, items or [])
+    return labels_of(run, as_list(rendered(run, run.plan.step(step_id).for_each)))
+
+
+def item_subjects(run: ReviewedRun, step_id: StepId, instead_of: StepId) -> tuple[str, ...]:
+    """Return what the calls of a step ask for, item by item, as far as the items of the step for which
+    it stands decide it; their labels where they are no calls of one tool, or no parameter reads them.
+
+    How something is fetched (`source`) is no part of it, see `says_how`.
+    """
+    step, old = run.plan.step(step_id), run.plan.step(instead_of)
+    asked = [name for name, value in old.params.items() if not says_how(name) and reads_item(value)]
+    if not asked or step.tool != old.tool:
+        return item_labels(run, step_id)
+    params: JsonObject = {name: step.params.get(name) for name in asked}
+    items = as_list(rendered(run, step.for_each))
+    calls = (rendered(run, params, item=item, index=index) for index, item in enumerate(items))
+    return tuple(json.dumps(call, sort_keys=True) for call in calls)
 
 
 def labels_of(run: ReviewedRun, items: Sequence[Json]) -> tuple[str, ...]:
@@ -50,12 +68,14 @@ def _label(item: Json, position: int, key: str | None) -> str:
     return f"item {position}"
 
 
-def rendered(run: ReviewedRun, value: Json) -> Json:
-    """Return a value as a step would be given it now; None where it cannot be computed."""
+def rendered(run: ReviewedRun, value: Json, **of_item: Json) -> Json:
+    """Return a value as a step would be given it now, for one of its items if there is one; None where
+    it cannot be computed.
+    """
     outputs: JsonObject = {
         step: end.output for step, end in run.state.steps.items() if end.status in SUCCESSES
     }
-    variables = run.plan.scope(outputs)
+    variables = {**run.plan.scope(outputs), **of_item}
     try:
         return render(value, lambda expression: evaluate(expression, variables, run.now))
     except ExpressionError:
