@@ -192,6 +192,9 @@ def _item(price: str) -> str:
         "${cel.bind(x, steps.sum.total, x + x)}",
         "${steps.towns.map(t, t.people * 100).sum()}",
         "${[steps.sum.total, steps.sum.total].map(t, t).sum()}",
+        "${steps.towns.map(t, t.area).sum() + steps.towns.map(u, u.area).sum()}",
+        "${(steps.towns + steps.towns.map(t, {'id': t.id, 'area': t.area})).map(t, t.area).sum()}",
+        "${(steps.towns.map(t, {'n': t.area, 'id': t.id}) + steps.towns.map(u, {'id': u.id, 'n': u.area})).size()}",
         "${[steps.sum, steps.sum].filter(s, s.total > 0.0).map(s, s.total).sum()}",
         # keys
         "${steps.rates.USD}",
@@ -312,6 +315,7 @@ def test_words_that_come_back_from_an_option_are_the_planners() -> None:
         ("${steps.towns.sortBy(t, -t.people)[0].name}", None),
         ("${steps.towns.filter(t, t.people > 400)[0].name}", None),
         ("${steps.towns.map(t, t.people).sum()}", None),
+        ("${(steps.towns.map(t, {'n': t.area}) + steps.towns.map(u, {'n': u.people})).map(t, t.n).size()}", None),
         ("${steps.towns.size()}", None),
         ("${double(steps.towns[inputs.n - 1].people) / steps.sum.total * 100.0}", None),
         ("${steps.sum.total / double(steps.sum.n) - 1.0}", None),

@@ -129,10 +129,17 @@ class ExpressionOrigins:
         return self.text[bare.start : bare.end]
 
     def _compared(self, node: ExpressionNode) -> str:
-        """Return the text of a node in which steps that make the same calls have one name."""
-        return _STEP.sub(
+        """Return the text of a node in which steps that make the same calls have one name, and so have
+        the entries of macros: `x.map(a, a.n)` is `x.map(b, b.n)`.
+        """
+        text = _STEP.sub(
             lambda read: f"steps.{self.outputs.first_of_equal(read[1])}", self._source(node)
         )
+        macros = [part for part in all_nodes(node) if isinstance(part, Macro)]
+        variables = dict.fromkeys(name for macro in macros for name in macro.variables)
+        for number, name in enumerate(variables):
+            text = re.sub(rf"(?<![\w.]){name}\b(?!\()", f"${number}", text)
+        return text
 
     def _shown(self, node: ExpressionNode) -> frozenset[str]:
         return frozenset({shown(self._source(node))})
@@ -558,9 +565,22 @@ class ExpressionOrigins:
         values = [(entry, *_list_behind(entry)) for entry in entries]
         whole = {self._compared(behind) for _, behind, is_part in values if not is_part}
         return [
-            self._compared(behind if self._compared(behind) in whole else entry)
+            self._compared(behind) if self._compared(behind) in whole else self._named_alike(entry)
             for entry, behind, _ in values
         ]
+
+    def _named_alike(self, node: ExpressionNode) -> str:
+        """Return the text of a value, of records in which fields of a list's entries stand without the
+        name that these have there and without an order.
+        """
+        bare = without_parens(node)
+        if not (isinstance(bare, Macro) and _copies_entries(bare)):
+            return self._compared(node)
+        body = without_parens(bare.arguments[-1])
+        parts = _entries(body) if isinstance(body, MapLiteral) else [body]
+        name = re.compile(rf"\b{bare.variables[-1]}\b")
+        fields = sorted(name.sub("", self._compared(part)) for part in parts)
+        return f"{self._named_alike(bare.range)} {fields}"
 
     def _is_repeated(self, node: ExpressionNode, names: Locals) -> bool:
         """Whether a list holds one value more than once, so that it counts so often where its entries
@@ -694,7 +714,7 @@ class ExpressionOrigins:
             return decision if value.reads else decision.joined(Origins(choices=value.literals))
         if is_bound:
             return value
-        if not self._only_selects(body, frozenset(node.variables)):
+        if not _only_selects(body, frozenset(node.variables)):
             value = value.joined(self._computed(body))
         taken = self._conditions(node.arguments[:-1], node, names)
         value = value.joined(Origins(choices=taken))
@@ -753,20 +773,6 @@ class ExpressionOrigins:
             return decision
         value = self.of(bare.yes, names)
         return value.joined(Origins(choices=decision.choices)) if value.reads else None
-
-    def _only_selects(self, node: ExpressionNode, variables: frozenset[str]) -> bool:
-        """Whether what a macro makes of an entry is the entry, parts of it, or a record of these."""
-        match without_parens(node):
-            case MapLiteral(entries=entries):
-                return all(self._only_selects(value, variables) for _, value in entries)
-            case LiteralValue():
-                return True
-            case Identifier(name=name):
-                return name in variables
-            case Select(operand=operand):
-                return self._only_selects(operand, variables)
-            case _:
-                return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -918,12 +924,38 @@ def _list_behind(node: ExpressionNode) -> tuple[ExpressionNode, bool]:
             return _list_behind(over)[0], True
         case FunctionCall(function="slice", target=over) if over is not None:
             return _list_behind(over)[0], True
+        case Macro(range=over) if _copies_entries(bare):
+            # The same entries, with some of their fields.
+            return _list_behind(over)[0], True
         case Macro(function="sortBy", range=over):
             return _list_behind(over)
         case FunctionCall(function="sort" | "reverse", target=over) if over is not None:
             return _list_behind(over)
         case _:
             return bare, False
+
+
+def _copies_entries(node: Macro) -> bool:
+    """Whether what a macro makes of an entry is the entry, or a record of its fields."""
+    body = without_parens(node.arguments[-1])
+    is_record = isinstance(body, MapLiteral | Identifier)
+    is_of_all = node.function == "map" and len(node.arguments) == 1
+    return is_of_all and is_record and _only_selects(body, frozenset(node.variables))
+
+
+def _only_selects(node: ExpressionNode, variables: frozenset[str]) -> bool:
+    """Whether what a macro makes of an entry is the entry, parts of it, or a record of these."""
+    match without_parens(node):
+        case MapLiteral(entries=entries):
+            return all(_only_selects(value, variables) for _, value in entries)
+        case LiteralValue():
+            return True
+        case Identifier(name=name):
+            return name in variables
+        case Select(operand=operand):
+            return _only_selects(operand, variables)
+        case _:
+            return False
 
 
 def _summands(node: ExpressionNode) -> Iterator[ExpressionNode]:
