@@ -94,6 +94,27 @@ def test_what_the_function_raises_is_raised_and_the_process_goes_on() -> None:
     assert first == second != os.getpid()
 
 
+class ImportedSlowly:
+    """A function whose import takes half a second."""
+
+    def __call__(self, source: str) -> str:
+        return source
+
+    def __reduce__(self) -> tuple[Callable[[], Callable[[str], str]], tuple[()]]:
+        return import_slowly, ()
+
+
+def import_slowly() -> Callable[[str], str]:
+    threading.Event().wait(0.5)
+    return os.path.basename
+
+
+def test_what_a_process_imports_takes_no_time_of_the_call() -> None:
+    call = partial(call_in_process, ImportedSlowly(), "a/b", seconds=0.4)
+
+    assert anyio.run(call) == "b"
+
+
 def test_a_call_that_takes_too_long_ends_with_its_process() -> None:
     async def call() -> int:
         number = await call_in_process(process_id, None, seconds=30)

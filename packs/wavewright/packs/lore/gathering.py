@@ -26,6 +26,7 @@ from wavewright.packs.lore.run_data import (
     zone_of,
 )
 from wavewright.packs.lore.settings import DIRECT, LoreSettings, SourceTiers, Topic
+from wavewright.packs.text.markdown_tables import counted
 from wavewright.packs.web.addresses import MAX_URL_LENGTH, AddressRefused, read_address
 from wavewright.packs.web.guarded_client import WebAnswer
 from wavewright.packs.web.pages import CrawlExecuted, decode, read_answer
@@ -132,7 +133,10 @@ class PageGathering:
             except ToolError as error:
                 note = f" ({error})"
         if not data.read(content_name(topic)):
-            await self._gather(topic, zone, game, emit, data, keeps_html=not agents.is_available)
+            keeps_html = not agents.is_available
+            unread = await self._gather(topic, zone, game, emit, data, keeps_html=keeps_html)
+            if unread:
+                note += f"; {counted(len(unread), 'page')} could not be read: {unread[0]}"
         pages = stored_pages(data, [topic])
         characters = sum(len(page.text) for page in pages)
         sources = len({urlsplit(page.url).hostname or page.url for page in pages})
@@ -146,8 +150,10 @@ class PageGathering:
 
     async def _gather(
         self, topic: str, zone: str, game: str, emit: Emit, data: RunData, *, keeps_html: bool
-    ) -> None:
-        """Open what the topic's queries find, and what those pages link to of its category."""
+    ) -> list[ToolError]:
+        """Open what the topic's queries find, and what those pages link to of its category; return
+        why pages could not be read.
+        """
         category: Category = self.topics[topic].category
         urls: dict[str, None] = {}
         for query in self.topics[topic].queries:
@@ -157,20 +163,24 @@ class PageGathering:
                     :RESULTS
                 ]
             )
-        await self._open_all(urls, topic, emit, data, keeps_html=keeps_html)
+        unread = await self._open_all(urls, topic, emit, data, keeps_html=keeps_html)
         read = stored_pages(data, [*self.topics, DIRECT])
         source = ZonePages(read, zone, category, self.settings.extraction.model)
         linked = await read_apart(links_to_follow, source) if read else []
-        await self._open_all(linked[:FOLLOWED], topic, emit, data, keeps_html=keeps_html)
+        unread += await self._open_all(linked[:FOLLOWED], topic, emit, data, keeps_html=keeps_html)
+        return unread
 
     async def _open_all(
         self, urls: Iterable[str], topic: str, emit: Emit, data: RunData, *, keeps_html: bool
-    ) -> None:
+    ) -> list[ToolError]:
+        unread: list[ToolError] = []
         for url in urls:
             try:
                 await self._open(url, topic, emit, data, keeps_html=keeps_html)
-            except ToolError:
-                continue  # a page that is gone is no failure of the topic
+            except ToolError as error:
+                # A page that is gone is no failure of the topic.
+                unread.append(error)
+        return unread
 
     async def _open(
         self, url: str, topic: str, emit: Emit, data: RunData, *, keeps_html: bool

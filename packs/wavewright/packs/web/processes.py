@@ -34,8 +34,13 @@ _PROGRAM: Final = (
     "calls = Connection(int(sys.argv[1])); "
     "sys.path[:] = calls.recv(); "
     f"from {__name__} import serve; "
+    "calls.send(None); "
     "serve(calls)"
 )
+
+
+_START_SECONDS: Final = 60.0
+"""For a process to begin and to import what is called, which is no time of the call."""
 
 
 class ProcessEndedError(WavewrightError):
@@ -48,21 +53,18 @@ async def call_in_process(
     """Return what a function of a module returns for `source`, called in another process.
 
     Raises:
-        TimeoutError: the call takes longer than `seconds`; waiting for a process does not count.
+        TimeoutError: the call takes longer than `seconds`, for which neither waiting for a process
+            nor its begin counts; or a process does not begin within a minute.
         ProcessEndedError: the process has ended within the call.
         Exception: what the function raises.
     """
     async with anyio.to_process.current_default_process_limiter():
         process = _idle_process() or _Process()
         try:
+            with anyio.fail_after(_START_SECONDS):
+                await _in_thread(process.prepare, function)
             with anyio.fail_after(seconds):
-                is_returned, value = await anyio.to_thread.run_sync(
-                    process.call,
-                    function,
-                    source,
-                    abandon_on_cancel=True,
-                    limiter=anyio.CapacityLimiter(1),
-                )
+                is_returned, value = await _in_thread(process.call, source)
         except BaseException:
             process.stop()
             raise
@@ -70,6 +72,12 @@ async def call_in_process(
     if not is_returned:
         raise cast("Exception", value)
     return cast("_Result", value)
+
+
+async def _in_thread(wait: Callable[[_Source], _Result], source: _Source) -> _Result:
+    """Return what a function returns that waits for a process, unless the caller is cancelled."""
+    limiter = anyio.CapacityLimiter(1)
+    return await anyio.to_thread.run_sync(wait, source, abandon_on_cancel=True, limiter=limiter)
 
 
 class _Process:
@@ -94,14 +102,21 @@ class _Process:
     def has_ended(self) -> bool:
         return self._child.poll() is not None
 
-    def call(self, function: Callable[[_Source], object], source: _Source) -> tuple[bool, object]:
+    def prepare(self, function: Callable[[_Source], object]) -> None:
+        """Let the process import the function that is called next."""
+        if self._is_new:
+            self._answer_to([str(Path(folder).absolute()) for folder in sys.path])
+            self._is_new = False
+        self._answer_to(function)
+
+    def call(self, source: object) -> tuple[bool, object]:
         """Return whether the function returned, and what it returned or raised."""
+        return cast("tuple[bool, object]", self._answer_to(source))
+
+    def _answer_to(self, sent: object) -> object:
         try:
-            if self._is_new:
-                self._calls.send([str(Path(folder).absolute()) for folder in sys.path])
-                self._is_new = False
-            self._calls.send((function, source))
-            return cast("tuple[bool, object]", self._calls.recv())
+            self._calls.send(sent)
+            return self._calls.recv()
         except (OSError, EOFError) as error:
             raise ProcessEndedError("the process has ended within the call") from error
 
@@ -137,7 +152,9 @@ def serve(calls: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         try:
-            function, source = cast("tuple[Callable[[object], object], object]", calls.recv())
+            function = cast("Callable[[object], object]", calls.recv())
+            calls.send(None)
+            source = cast("object", calls.recv())
         except (OSError, EOFError):
             return
         try:
