@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
-from wavewright.packs.extraction.blocks import Block, PageStructure, Phrases, clean_title
+from wavewright.packs.extraction.blocks import Block, PageStructure, Phrases, clean_title, words_of
 from wavewright.packs.extraction.entities import EntityMention, Gazetteer, NamedEntity
 from wavewright.packs.extraction.kinds import LABELS, NPC, kind_of_word
 from wavewright.packs.extraction.prose import Clause
@@ -23,6 +23,7 @@ MAX_SECTION: Final = 2_000
 """Characters of a section's text; paragraphs are kept whole."""
 
 _PRONOUN: Final = re.compile(r"(?:He|She|It|They|This|These)\b")
+_THE_NOUN: Final = re.compile(r"The (?P<noun>[a-z]+)\b")
 _LIST_MARKS: Final = re.compile(r"\s*(?:[,;\n•]|\band\b)\s*")
 _NOTE_END: Final = re.compile(r"[,;(—–]")
 _NO_VALUES: Final = frozenset(
@@ -208,15 +209,27 @@ class FactReader:
         """
         found: list[_AboutSentence] = []
         for page in self.pages:
+            called = frozenset[str]()
             for block in page.prose():
                 for sentence in block.sentences():
                     end = subject_end(sentence, self._entity.name)
+                    called = called or frozenset(words_of(sentence[:_MAX_ROW])) if end else called
+                    end = end or self._noun_end(sentence, called)
                     if end:
                         found.append(_AboutSentence(sentence, sentence[end:], page, block))
         for mention in self._gazetteer.mentions_of(self._entity):
             if mention.block.kind in {"paragraph", "item"} and mention.page not in self.pages:
                 found += self._elsewhere(mention)
         return found
+
+    def _noun_end(self, sentence: str, called: frozenset[str]) -> int:
+        """Return where "The valley" ends, on the page of what was called a valley; 0 where a
+        sentence begins otherwise.
+        """
+        begun = _THE_NOUN.match(sentence)
+        noun = "" if begun is None else begun["noun"]
+        is_it = noun in called and kind_of_word(noun) == self._entity.kind
+        return begun.end() if begun is not None and is_it else 0
 
     def _elsewhere(self, mention: EntityMention) -> Iterator[_AboutSentence]:
         name = mention.block.text[mention.start : mention.end]

@@ -8,7 +8,7 @@ import pytest
 
 from wavewright.packs.extraction.structure import SourcePage
 from wavewright.packs.lore.extraction.records import ZonePages, connected_zones, extract
-from wavewright.packs.lore.models import Category, NPCData
+from wavewright.packs.lore.models import Category, NPCData, ZoneData
 
 pytest.importorskip("spacy")
 
@@ -48,6 +48,21 @@ def test_whom_and_what_sentences_name_is_found_and_nothing_else() -> None:
         "lore": ["flood"],
         "narrative_items": ["horn_of_saint_alban"],
     }
+
+
+def test_a_place_is_spoken_of_by_what_it_was_called() -> None:
+    text = (
+        "<h1>Frost Hollow</h1><p>Frost Hollow is a valley in the north. The valley is ruled by Jarl Hedda. "
+        "The town below it is ruled by nobody. Its envoy, Lady Vane, speaks for the Winter Court.</p>"
+    )
+    pages = [SourcePage(url="http://hollow.test/frost-hollow", html=text)]
+
+    [zone] = extract(ZonePages(pages, "Frost Hollow"))
+    factions = extract(ZonePages(pages, "Frost Hollow", "factions"))
+
+    assert isinstance(zone, ZoneData)
+    assert zone.political_climate == "The valley is ruled by Jarl Hedda."
+    assert [str(record.id) for record in factions] == ["winter_court"]
 
 
 def test_somebody_of_one_name_is_found_by_the_title_before_it() -> None:
