@@ -25,7 +25,7 @@ JOB = """\
 schedule: {schedule}
 plan:
   inputs: {{day: none}}
-  steps: [{{id: say, tool: say, params: {{text: "${{inputs.day}}"}}}}]
+  steps: [{{id: say, tool: summarize_content, params: {{content: "${{inputs.day}}"}}}}]
 """
 
 

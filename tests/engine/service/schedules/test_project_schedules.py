@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from wavewright.config.settings import load_settings
+from wavewright.engine.run.jobs.resolving import draft_checker
 from wavewright.engine.service.schedules.project_schedules import project_schedules
 
 PLAN = """\
@@ -91,3 +92,34 @@ def test_a_schedule_is_placed_where_it_is_written(tmp_path: Path) -> None:
         "schedules.morning of the settings",
         "news.job.yaml",
     ]
+
+
+@pytest.mark.parametrize(
+    ("step", "inputs", "fault"),
+    [
+        ("params: {text: '${inputs.word}'}", "{word: two}", ""),
+        ("params: {text: hello}, needs_approval: true", "{}", ""),
+        ("params: {txt: hello}", "{}", "its plan is refused: step 'say' lacks the argument 'text'"),
+        (
+            "params: {text: '${inputs.word}'}",
+            "{word: 3}",
+            "its plan is refused with these inputs: argument 'text' of 'say': an integer is given",
+        ),
+    ],
+)
+def test_a_plan_that_is_refused_is_a_fault_of_a_schedule_where_plans_are_judged(
+    step: str, inputs: str, fault: str, tmp_path: Path
+) -> None:
+    (tmp_path / "talk.py").write_text("def say(text: str) -> str:\n    return text\n")
+    (tmp_path / "talk.plan.yaml").write_text(
+        f"inputs: {{word: one}}\nsteps: [{{id: say, tool: say, {step}}}]\n"
+    )
+    (tmp_path / "wavewright.yaml").write_text(
+        "tools: [talk.py]\n"
+        f"schedules: {{talk: {{job: talk.plan.yaml, every: 1h, inputs: {inputs}}}}}\n"
+    )
+    settings = load_settings(tmp_path, {})
+
+    [judged] = project_schedules(settings, draft_checker(settings))
+
+    assert judged.fault[: len(fault) or None] == fault

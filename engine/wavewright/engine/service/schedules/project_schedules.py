@@ -65,9 +65,14 @@ def inputs_at(terms: ScheduleTerms, instant: float) -> JsonObject:
     return as_object(render(terms.inputs, lambda expression: evaluate(expression, {}, moment)))
 
 
-def project_schedules(settings: Settings) -> list[ProjectSchedule]:
-    """Return the schedules of a project, by name; files are read anew each time."""
-    schedules = [*schedules_of_settings(settings), *_of_files(settings)]
+def project_schedules(
+    settings: Settings, judge: DraftChecker | None = None
+) -> list[ProjectSchedule]:
+    """Return the schedules of a project, by name; files are read anew each time.
+
+    `judge` is as in `fault_of_job`.
+    """
+    schedules = [*schedules_of_settings(settings, judge), *_of_files(settings, judge)]
     return sorted(schedules, key=lambda schedule: schedule.name)
 
 
@@ -100,7 +105,7 @@ def schedules_of_settings(
     settings: Settings, judge: DraftChecker | None = None
 ) -> Iterator[ProjectSchedule]:
     """Yield the schedules that the settings name, in their order; `judge` is as in
-    `fault_of_inputs`.
+    `fault_of_job`.
     """
     for name, terms in settings.schedules.items():
         yield ProjectSchedule(name, terms.job, terms, _fault_of_settings(terms, settings, judge))
@@ -116,10 +121,10 @@ def _fault_of_settings(
         document = read_document_file(file)
     except DocumentError as error:
         return _first_fault(error)
-    return fault_of_inputs(terms, document, file, settings, judge)
+    return fault_of_job(terms, document, file, settings, judge)
 
 
-def _of_files(settings: Settings) -> Iterator[ProjectSchedule]:
+def _of_files(settings: Settings, judge: DraftChecker | None) -> Iterator[ProjectSchedule]:
     for file in _candidates(settings):
         try:
             text = file.read_text(encoding="utf-8")
@@ -141,19 +146,19 @@ def _of_files(settings: Settings) -> Iterator[ProjectSchedule]:
             yield ProjectSchedule(path, path, None, error.diagnostics[0].message)
             continue
         if terms is not None:
-            fault = fault_of_inputs(terms, document, file, settings)
+            fault = fault_of_job(terms, document, file, settings, judge)
             yield ProjectSchedule(path, path, terms, fault)
 
 
-def fault_of_inputs(
+def fault_of_job(
     terms: ScheduleTerms,
     document: Document,
     file: Path,
     settings: Settings,
     judge: DraftChecker | None = None,
 ) -> str:
-    """Return why the job of a document would not begin with the inputs of its schedule; else an
-    empty text.
+    """Return why the job of a document would not begin by its schedule, with the inputs that this
+    gives; else an empty text.
 
     Args:
         terms: The schedule.
@@ -163,7 +168,7 @@ def fault_of_inputs(
         judge: Finds what is wrong with the plan in these inputs. None leaves that to the run, which
             is refused: a daemon reads its schedules often.
     """
-    if not terms.inputs:
+    if not terms.inputs and judge is None:
         return ""
     try:
         # As if it were due now: what an input may be can depend on the year.
@@ -181,7 +186,10 @@ def fault_of_inputs(
         refused = next(iter(judge(order.draft, order.goal)), None)
     except (ToolDefinitionError, PackError):
         return ""  # tools that are none are told by themselves
-    return "" if refused is None else f"its plan is refused with these inputs: {refused.message}"
+    if refused is None:
+        return ""
+    circumstances = " with these inputs" if terms.inputs else ""
+    return f"its plan is refused{circumstances}: {refused.message}"
 
 
 def _first_fault(error: DocumentError) -> str:

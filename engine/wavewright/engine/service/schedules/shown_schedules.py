@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+import anyio.to_thread
+
 from wavewright.config.settings import Settings
 from wavewright.config.value_types import written_duration
+from wavewright.engine.run.jobs.resolving import draft_checker
 from wavewright.engine.service.job_store.records import JobId
 from wavewright.engine.service.schedules.instants import instants_after
 from wavewright.engine.service.schedules.project_schedules import ProjectSchedule, project_schedules
@@ -44,8 +47,12 @@ class ShownSchedule:
 async def shown_schedules(
     settings: Settings, store: ScheduleStore | None, now: float
 ) -> list[ShownSchedule]:
-    """Return the schedules of a project, with what the store has of them where there is one."""
-    known = project_schedules(settings)
+    """Return the schedules of a project, with what the store has of them where there is one.
+
+    Each of their plans is checked, in a thread, as the tools of the project are loaded for it.
+    """
+    judge = draft_checker(settings)
+    known = await anyio.to_thread.run_sync(project_schedules, settings, judge)
     names = [schedule.name for schedule in known]
     stored = {} if store is None or not names else await store.stored(names)
     return [_shown(one, stored.get(one.name, StoredSchedule()), now) for one in known]

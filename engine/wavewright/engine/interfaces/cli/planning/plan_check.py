@@ -376,13 +376,13 @@ def _with_schedule(
     if checked.errors or not is_job(document) or "schedule" not in as_object(document.value):
         return checked
     # Imported here: most jobs have no schedule, and a check is fast.
-    from wavewright.engine.service.schedules.project_schedules import fault_of_inputs
+    from wavewright.engine.service.schedules.project_schedules import fault_of_job
 
     terms = read_model(document, Job).schedule
-    if terms is None:
+    if terms is None or not terms.inputs:
         return checked
     judge = partial(_check_draft, options)
-    fault = fault_of_inputs(terms, document, options.file, options.project, judge)
+    fault = fault_of_job(terms, document, options.file, options.project, judge)
     if not fault:
         return checked
     found = locate_diagnostics([Diagnostic("E107", fault, "/schedule/inputs")], document)
