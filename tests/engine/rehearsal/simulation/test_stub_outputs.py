@@ -71,12 +71,20 @@ gates: [{id: told, on: acts, check: "output.tool == 'rate' ? output.output == 2.
 """
 
 
-def test_a_dispatched_call_gets_the_fixture_of_the_tool_that_it_chooses(
-    simulation: SimulatedProject,
+@pytest.mark.parametrize(
+    ("fixtures", "told"),
+    [
+        ("note: said\nrate: 2.5\n", "output.output == 2.5"),
+        ("note: said\n", "output.output > -1.0e300"),
+        ("acts: {tool: note, output: said}\n", "output.output > -1.0e300"),
+    ],
+)
+def test_a_dispatched_call_gets_an_output_of_the_tool_that_it_chooses(
+    fixtures: str, told: str, simulation: SimulatedProject
 ) -> None:
-    simulation.plan(DISPATCH)
+    simulation.plan(DISPATCH.replace("output.output == 2.5", told))
 
-    report = simulation.simulate("--fixtures", give(simulation, "note: said\nrate: 2.5\n"))
+    report = simulation.simulate("--fixtures", give(simulation, fixtures))
 
     assert report["fixtures"] == ["acts"]
     assert (report["faults"], report["always_passed"]) == (0, ["told"])

@@ -89,7 +89,7 @@ class Scenario(AnswerSource):
     recovery_outputs: Mapping[StepId, StubOutputs]
     """For a step that is called again under another name."""
     by_tool: Mapping[str, StubOutputs]
-    """For steps that the plan does not have yet."""
+    """For steps that the plan does not have yet, and for calls of a `dispatch`."""
     failing: frozenset[StepId] = frozenset()
     """Steps each of whose calls fails."""
     inputs: JsonObject | None = None
@@ -120,9 +120,12 @@ class Scenario(AnswerSource):
             or self.by_tool[call.tool]
         )
         if dispatched_tools(call.tool):
-            # What a call answers is of the tool that it chooses, where there is such an output.
-            chosen = as_object(call.params[DISPATCHED_CALL])["tool"]
-            outputs = tuple(out for out in outputs if as_object(out)["tool"] == chosen) or outputs
+            # What a call answers is of the tool that it chooses, also where a fixture or a changed
+            # output is of another one.
+            chosen = str(as_object(call.params[DISPATCHED_CALL])["tool"])
+            outputs = tuple(out for out in outputs if as_object(out)["tool"] == chosen) or tuple(
+                {"tool": chosen, "output": out} for out in self.by_tool[chosen]
+            )
         return outputs[(call.index or 0) % len(outputs)]
 
 

@@ -60,10 +60,10 @@ from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.feasibility import check_readiness
 from wavewright.planner.diagnostics.diagnostic import PlanError, error_diagnostics
 from wavewright.planner.language.hashing import plan_hash
-from wavewright.planner.language.plan import Step
+from wavewright.planner.language.plan import Step, dispatched_tools
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.types import GateId, Json, StepId
+from wavewright.planner.types import GateId, Json, StepId, as_object
 
 _MAX_FAILURES = 12
 _MAX_FAILURES_PER_STEP = 3
@@ -218,6 +218,12 @@ class _Simulation:
             tool: outputs.plausible(Step.model_construct(id=StepId("added"), tool=tool))
             for tool in sorted(added & self._simulated.tools.keys())
         }
+        for step in plan.steps:
+            for name in dispatched_tools(step.tool):
+                of_dispatch = map(as_object, plausible[step.id])
+                of_part = tuple(out["output"] for out in of_dispatch if out["tool"] == name)
+                part = self._simulated.tools[step.tool].parts[name]
+                by_tool[name] = of_part or outputs.of_tool(part.signature)
         by_tool |= {step.tool: plausible[step.id] for step in plan.steps}
         happy = Scenario(plausible, plausible, by_tool)
         trial = await self._try(happy)

@@ -182,6 +182,16 @@ class StubOutputSource:
         fixture = self.fixtures.get(step.id)
         return fixture or tuple(self._generated(step, "full") for _ in range(calls))
 
+    def of_tool(self, signature: ToolSignature) -> StubOutputs:
+        """Return an output of a tool that no step calls by its name, with all that may be there."""
+        schema, time_field = signature.output_schema, signature.freshness_field
+        try:
+            return (self._generator.make(schema, "full", time_field=time_field),)
+        except NoValueFound as error:
+            raise NoStubOutput(signature.name, None) from error
+        except PatternNeedsExtra as error:
+            raise NoStubOutput(signature.name, str(error)) from error
+
     def minimal(self, step: Step) -> StubOutputs:
         """Return an output that has only what it must."""
         fixture = self.fixtures.get(step.id)
