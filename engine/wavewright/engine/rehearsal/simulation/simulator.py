@@ -218,11 +218,11 @@ class _Simulation:
             tool: outputs.plausible(Step.model_construct(id=StepId("added"), tool=tool))
             for tool in sorted(added & self._simulated.tools.keys())
         }
-        for step in plan.steps:
-            for name in dispatched_tools(step.tool):
-                of_dispatch = map(as_object, plausible[step.id])
+        for dispatch in plan.steps:
+            for name in dispatched_tools(dispatch.tool):
+                of_dispatch = map(as_object, plausible[dispatch.id])
                 of_part = tuple(out["output"] for out in of_dispatch if out["tool"] == name)
-                part = self._simulated.tools[step.tool].parts[name]
+                part = self._simulated.tools[dispatch.tool].parts[name]
                 by_tool[name] = of_part or outputs.of_tool(part.signature)
         by_tool |= {step.tool: plausible[step.id] for step in plan.steps}
         happy = Scenario(plausible, plausible, by_tool)
