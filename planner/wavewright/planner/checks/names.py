@@ -35,8 +35,13 @@ NameKind: TypeAlias = Literal["step", "input", "let", "gate", "tool", "plan", "t
 _ROOTS: Final[Mapping[NameKind, str]] = {"step": "steps", "input": "inputs"}
 """Below which root expressions read what is named."""
 _KIND_BELOW: Final[Mapping[str, NameKind]] = {"steps": "step", "inputs": "input"}
-_KIND_OF_KEY: Final[Mapping[str, NameKind]] = {"inputs": "input", "let": "let"}
-"""What the keys of an object at the top of a document name."""
+_KIND_OF_KEYS: Final[Mapping[str, NameKind]] = {
+    "/inputs": "input",
+    "/let": "let",
+    "/schedule/inputs": "input",
+    "/inputs_schema/properties": "input",
+}
+"""What the keys of an object name, by its pointer from a plan, a job or a goal template."""
 _KIND_IN_PLAN: Final[Mapping[str, NameKind]] = {
     "/steps/#/id": "step",
     "/steps/#/depends_on": "step",
@@ -62,6 +67,11 @@ _KIND_ELSEWHERE: Final[Mapping[str, NameKind]] = {
     "/recipes/#/gate": "gate",
     "/may_drop/#": "gate",
     "/expect/#": "gate",
+    "/inputs_schema/required/#": "input",
+    **{
+        f"/targets/{field}": "input"
+        for field in ("variables", "benchmarks", "wave", "is_last_wave", "visited", "failed")
+    },
 }
 """By the shape of a pointer from a job, a goal template, a worker, or an agent."""
 
@@ -111,7 +121,7 @@ def name_at(
     keys = [] if pointer is None else pointer_keys(pointer)
     if at.is_key:
         *owners, key = keys or pointer_keys(at.pointer)
-        named = _KIND_OF_KEY.get(owners[0]) if len(owners) == 1 else None
+        named = _KIND_OF_KEYS.get("".join(map(pointer_token, owners)))
         return None if named is None else NameAt(named, key)
     if not isinstance(at.node, ScalarNode) or not isinstance(at.node.value, str):
         return None
@@ -134,43 +144,66 @@ def name_at(
     return NameAt("let", part.name) if is_read and part.name in subject.plan.let else None
 
 
-def places_of(document: Document, base: str | None, name: NameAt) -> list[Span]:
+def places_of(
+    document: Document, base: str | None, name: NameAt, *, within: str = ""
+) -> list[Span]:
     """Return where a document defines and uses a name, its definition first.
+
+    The steps and gates of a sub-plan have the name of its step before theirs: `clean.fetch` names
+    the step `clean`, and `fetch` within it.
+
+    Args:
+        document: The text.
+        base: Where its plan stands; None where it has none.
+        name: What is looked for.
+        within: The step by whose plan it is looked for; in the document's own plan where empty.
 
     Raises:
         NotEditable: the name is written with escapes.
     """
-    spans = [*_named(document, base, name), *_keys(document, base, name)]
+    part = _part_pattern(name, within)
+    spans = [*_named(document, base, name, part), *(() if within else _keys(document, base, name))]
     if name.kind in _ROOTS or name.kind == "let":
-        spans += _reads(document, base, name)
+        spans += _reads(document, base, name, part)
     return [*dict.fromkeys(spans)]
 
 
-def _named(document: Document, base: str | None, name: NameAt) -> Iterator[Span]:
-    pointers = [
-        pointer
+def _part_pattern(name: NameAt, within: str) -> re.Pattern[str]:
+    """Return a pattern whose last group is a name where it stands in the name of a step or gate."""
+    # Of a sub-plan that is repeated, the number of the run stands between.
+    before = rf"{re.escape(within)}\.(?:\d+\.)?" if within else ""
+    after = r"(?:\.|\Z)" if name.kind in ("step", "gate") else r"\Z"
+    return re.compile(rf"{before}({re.escape(name.name)}){after}")
+
+
+def _named(
+    document: Document, base: str | None, name: NameAt, part: re.Pattern[str]
+) -> Iterator[Span]:
+    # A gate of a sub-plan begins with the name of its step.
+    kinds = {name.kind, "gate"} if name.kind == "step" else {name.kind}
+    parts = {
+        pointer: match.span(1)
         for pointer, text in iterate_strings(document.value)
-        if text == name.name and kind_of_name(pointer, base) == name.kind
-    ]
-    for pointer in sorted(pointers, key=lambda pointer: not pointer.endswith("/id")):
+        if (match := part.match(text)) is not None
+        and (kind := kind_of_name(pointer, base)) in kinds
+        and (kind == name.kind or match.end(1) < len(text))
+    }
+    for pointer in sorted(parts, key=lambda pointer: not pointer.endswith("/id")):
         node = find_node(document.root, pointer)
         if node is not None:
-            yield _inner_span(document.source.text, node[0])
+            start = _inner_span(document.source.text, node[0]).start
+            yield Span(*(start + place for place in parts[pointer]))
 
 
 def _keys(document: Document, base: str | None, name: NameAt) -> Iterator[Span]:
-    for key, kind in _KIND_OF_KEY.items():
-        if kind != name.kind:
-            continue
-        for owner in dict.fromkeys((f"{base or ''}/{key}", f"/{key}")):
-            node = find_node(document.root, owner + pointer_token(name.name))
-            if node is not None and node[1] is not None:
-                yield _inner_span(document.source.text, node[1])
+    for keys, kind in _KIND_OF_KEYS.items():
+        if kind == name.kind:
+            owners = dict.fromkeys((f"{base or ''}{keys}", keys))
+            yield from key_places(document, owners, name.name)
 
 
-def argument_places(document: Document, steps: Iterable[str], name: str) -> list[Span]:
-    """Return where steps give an argument of a name, the steps by their pointers."""
-    owners = [f"{step}/{below}" for step in steps for below in ("params", "repeat/params")]
+def key_places(document: Document, owners: Iterable[str], name: str) -> list[Span]:
+    """Return where a name is a key of objects, which are named by their pointers."""
     nodes = (find_node(document.root, owner + pointer_token(name)) for owner in owners)
     return [
         _inner_span(document.source.text, node[1])
@@ -184,12 +217,14 @@ def _inner_span(text: str, node: Node | Span) -> Span:
     return Span(node.start + 1, node.end - 1) if quoted else Span(node.start, node.end)
 
 
-def _reads(document: Document, base: str | None, name: NameAt) -> Iterator[Span]:
+def _reads(
+    document: Document, base: str | None, name: NameAt, part: re.Pattern[str]
+) -> Iterator[Span]:
     for pointer, text in _expression_texts(document, base):
         node = find_node(document.root, pointer)
         if node is None or not isinstance(node[0], ScalarNode):
             continue
-        starts = [*mention_starts(text, _ROOTS.get(name.kind), name.name)]
+        starts = [*_part_starts(text, _ROOTS.get(name.kind), part, name.name)]
         yield from word_spans(document.source.text, node[0], text.text, name.name, starts)
 
 
@@ -200,9 +235,9 @@ def _expression_texts(document: Document, base: str | None) -> Iterator[tuple[st
     if base is not None:
         for known in written_texts(value_at(document.value, base)):
             yield f"{base}{known.pointer}", known
-        return
     for pointer, text in iterate_strings(document.value):
-        if "${" in text or _ROOT_WORD.search(text):
+        is_outside = pointer_in_plan(pointer, base) is None
+        if is_outside and ("${" in text or _ROOT_WORD.search(text)):
             yield pointer, ExpressionText(pointer, text, "result" if "${" in text else "cap")
 
 
@@ -216,12 +251,20 @@ def mention_starts(text: ExpressionText, root: str | None, name: str) -> Iterato
     Raises:
         NotEditable: the name is written with escapes.
     """
+    return _part_starts(text, root, re.compile(rf"({re.escape(name)})\Z"), name)
+
+
+def _part_starts(
+    text: ExpressionText, root: str | None, part: re.Pattern[str], name: str
+) -> Iterator[int]:
     for use, _ in text.sound_reads:
         for mention in root_mentions(use.expression):
             if root is None and mention.root == name:
                 yield use.start + mention.path_start
-            elif root is not None and (mention.root, mention.name) == (root, name):
-                start = use.expression.find(name, mention.start, mention.end)
+            named = part.match(mention.name or "") if mention.root == root else None
+            if named is not None:
+                whole = named.string
+                start = use.expression.find(whole, mention.start, mention.end)
                 if start < 0:
                     raise NotEditable(f"{name!r} is written with escapes")
-                yield use.start + start
+                yield use.start + start + named.start(1)

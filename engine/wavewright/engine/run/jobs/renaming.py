@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wavewright.config.documents import read_faulty_document, value_at
 from wavewright.config.errors import WavewrightError
-from wavewright.config.sources import DocumentError, Span
+from wavewright.config.sources import DocumentError, Span, pointer_token
 from wavewright.config.text_edits import NotEditable
 from wavewright.engine.run.jobs.read_texts import ReadText
 from wavewright.engine.run.project.templates import named_template
-from wavewright.planner.checks.names import NameAt, NameKind, argument_places, places_of
+from wavewright.planner.checks.names import NameAt, NameKind, key_places, places_of
 from wavewright.planner.types import (
     GATE_ID_PATTERN,
     ID_PATTERN,
@@ -79,7 +79,10 @@ def places_to_rename(
     read: ReadText, file: Path, name: NameAt, new: str, project: ProjectTexts
 ) -> Iterator[NamePlaces]:
     """Yield each file with the places where a name changes: its own file, the jobs and plans that name
-    this, the goal templates of these jobs, and tests that name one of them.
+    this, the goal templates of these jobs, their schedules in the settings, and tests that name one
+    of them.
+
+    What a job says of the inputs and gates of a plan in another file is changed there as well.
 
     Raises:
         RenameRefused: the name cannot be changed, the new one is none or is taken, or it cannot be
@@ -89,6 +92,7 @@ def places_to_rename(
         raise NothingToRename
     if not re.fullmatch(_PATTERNS[name.kind], new):
         raise RenameRefused(f"{new!r} is no name of a {name.kind}")
+    asked, (read, file) = file, _defining(read, file, project)
     try:
         if places_of(read.document, read.base, NameAt(name.kind, new)):
             raise RenameRefused(f"{new!r} is taken")
@@ -99,7 +103,7 @@ def places_to_rename(
         others = [NameAt(kind, name.name) for kind in _PATTERNS if kind != name.kind]
         is_shared = any(places_of(read.document, read.base, other) for other in others)
         elsewhere: dict[Path, set[Span]] = {}
-        for path, spans in _places_elsewhere(read, file, name, project):
+        for path, spans in _places_elsewhere(read, file, name, project, asked):
             # A test does not say whether it means the step or the gate of that name.
             if spans and not (is_shared and path.suffix == ".py"):
                 elsewhere.setdefault(path, set()).update(spans)
@@ -109,42 +113,62 @@ def places_to_rename(
         raise RenameRefused(str(error)) from error
 
 
+def _defining(read: ReadText, file: Path, project: ProjectTexts) -> tuple[ReadText, Path]:
+    """Return the document that defines what a document names: of a job without a plan of its own
+    the plan, or else the goal template, that it names.
+    """
+    if read.base is not None:
+        return read, file
+    plan = as_object(read.document.value).get("plan")
+    beside = file.parent / plan if isinstance(plan, str) else None
+    named = beside if beside is not None and beside.is_file() else _template_of(read, project)
+    known = None if named is None else project.read(named.resolve())
+    return (read, file) if named is None or known is None else (known, named.resolve())
+
+
 def _places_elsewhere(
-    read: ReadText, file: Path, name: NameAt, project: ProjectTexts
+    read: ReadText, file: Path, name: NameAt, project: ProjectTexts, asked: Path
 ) -> Iterator[tuple[Path, list[Span]]]:
     """Yield where a name stands in what names its file.
 
-    Documents are looked for beside the file, in the folder `jobs`, and, where the file is a goal
-    template, by its name.
+    Documents are looked for beside the file and in the folders above it, beside the one that was
+    `asked`, in the folder `jobs`, and, where the file is a goal template, by its name.
     """
     root, names = project.settings.root, _names_of(read, file)
-    jobs: list[str] = []
+    jobs: list[Path] = []
     templates: dict[Path, ReadText] = {}
+    above = [folder for folder in file.parents if folder.is_relative_to(root)]
+    beside = {path for folder in (file.parent, *above, asked.parent) for path in folder.glob("*")}
     # A pattern finds nothing in a folder that was moved away while its file is open.
-    for path in sorted({*file.parent.glob("*"), *(root / "jobs").rglob("*")} - {file}):
+    for path in sorted({*beside, asked, *(root / "jobs").rglob("*")} - {file}):
         if path.suffix not in _DOCUMENTS or not path.is_file():
             continue
         is_named = any(word in project.text(path) for word in names)
         other = project.read(path) if is_named else None
         if other is None:
             continue
-        callers = _callers(other, names)
-        if callers and name.kind == "input":
-            yield path, argument_places(other.document, callers, name.name)
+        for caller, step in _callers(other, names):
+            if name.kind == "input":
+                owners = [f"{step}/params", f"{step}/repeat/params"]
+                yield path, key_places(other.document, owners, name.name)
+            else:
+                yield path, places_of(other.document, other.base, name, within=caller)
         if not _is_job_of(other, names):
             continue
         yield path, places_of(other.document, other.base, name)
-        jobs.append(path.name)
-        template = _template_of(other, project.settings)
+        jobs.append(path)
+        template = _template_of(other, project)
         known = None if template in (None, file) else project.read(template)
         if template is not None and known is not None:
             templates[template] = known
+    if name.kind == "input":
+        yield from _scheduled_inputs(jobs, name.name, project)
     for path, other in templates.items():
         yield path, places_of(other.document, other.base, name)
     literal = re.compile(rf"(?<=([\"'])){re.escape(name.name)}(?=\1)")
     for test in sorted((root / "tests").rglob("*.py")):
         text = project.text(test)
-        if any(word in text for word in (*names, *jobs)):
+        if any(word in text for word in (*names, *(job.name for job in jobs))):
             yield test, [Span(*found.span()) for found in literal.finditer(text)]
 
 
@@ -161,29 +185,42 @@ def _is_job_of(read: ReadText, names: list[str]) -> bool:
     return any(_is_one_of(fields.get(key), names) for key in ("plan", "goal_template"))
 
 
-def _callers(read: ReadText, names: list[str]) -> list[str]:
-    """Return the steps of a document's plan, by their pointers, that call a plan by one of these
-    names.
+def _callers(read: ReadText, names: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield the steps of a document's plan that call a plan by one of these names, and their
+    pointers.
     """
-    if read.base is None:
-        return []
-    plan = as_object(value_at(read.document.value, read.base))
-    return [
-        f"{read.base}/steps/{number}"
-        for number, step in enumerate(as_list(plan.get("steps")))
-        if _is_one_of(as_object(step).get("plan"), names)
-    ]
+    plan = None if read.base is None else value_at(read.document.value, read.base)
+    for number, step in enumerate(as_list(as_object(plan).get("steps"))):
+        fields = as_object(step)
+        if _is_one_of(fields.get("plan"), names):
+            yield str(fields.get("id")), f"{read.base}/steps/{number}"
+
+
+def _scheduled_inputs(
+    jobs: list[Path], name: str, project: ProjectTexts
+) -> Iterator[tuple[Path, list[Span]]]:
+    """Yield where the settings' schedules of some jobs give an input."""
+    file = project.settings.file
+    read = None if file is None or not jobs else project.read(file)
+    if file is None or read is None:
+        return
+    schedules = as_object(as_object(read.document.value).get("schedules"))
+    for schedule, terms in schedules.items():
+        job = as_object(terms).get("job")
+        if isinstance(job, str) and (file.parent / job).resolve() in jobs:
+            owner = f"/schedules{pointer_token(schedule)}/inputs"
+            yield file, key_places(read.document, [owner], name)
 
 
 def _is_one_of(name: object, names: list[str]) -> bool:
     return isinstance(name, str) and name.rpartition("/")[2] in names
 
 
-def _template_of(read: ReadText, settings: Settings) -> Path | None:
+def _template_of(read: ReadText, project: ProjectTexts) -> Path | None:
     name = as_object(read.document.value).get("goal_template")
     if not isinstance(name, str):
         return None
     with suppress(DocumentError):
-        found = named_template(name, settings)
+        found = named_template(name, project.settings)
         return None if found is None else found.absolute()
     return None

@@ -173,8 +173,17 @@ async def test_jobs_and_tests_that_name_the_plan_follow_a_renaming(
 ) -> None:
     file = project / "news.plan.yaml"
     file.write_text(NEWS)
-    job = "name: news\nplan: news.plan.yaml\ninputs:\n  topic: sun\n"
+    job = (
+        "name: news\nplan: news.plan.yaml\ninputs:\n  topic: sun\n"
+        "schedule: {cron: 0 7 * * *, inputs: {topic: moon}}\n"
+    )
     (project / "news.job.yaml").write_text(job)
+    settings = project / "wavewright.yaml"
+    schedules = "schedules:\n" + "".join(
+        f"  {name}: {{job: {name}.job.yaml, cron: 0 7 * * *, inputs: {{topic: mars}}}}\n"
+        for name in ("news", "other")
+    )
+    settings.write_text(settings.read_text() + schedules)
     (project / "tests").mkdir()
     test = "def test_it(run):\n    run('news.job.yaml', inputs={'topic': 'sun'})\n"
     (project / "tests" / "test_news.py").write_text(test)
@@ -184,6 +193,9 @@ async def test_jobs_and_tests_that_name_the_plan_follow_a_renaming(
     assert texts["news.job.yaml"] == job.replace("topic", "subject")
     assert texts["test_news.py"] == test.replace("topic", "subject")
     assert texts["news.plan.yaml"] == NEWS.replace("topic", "subject")
+    assert texts["wavewright.yaml"] == settings.read_text().replace("topic", "subject", 1)
+    editor.open(project / "news.job.yaml")
+    assert await renamed(editor, project / "news.job.yaml", "  topi", "subject") == texts
 
 
 async def test_a_name_is_changed_in_a_document_whose_folder_was_moved_away(
@@ -475,6 +487,49 @@ async def test_a_renamed_input_is_renamed_in_the_steps_that_call_its_plan(
         "part.plan.yaml": part.replace("n:", "count:").replace("inputs.n", "inputs.count"),
         "whole.plan.yaml": f"steps:\n{call.replace('{n:', '{count:')}{other}",
     }
+
+
+async def test_a_step_of_a_sub_plan_is_renamed_where_it_has_the_name_of_its_caller_before_it(
+    editor: Editor, project: Path
+) -> None:
+    part, whole = project / "part.plan.yaml", project / "whole.plan.yaml"
+    part.write_text("steps:\n  - {id: a, tool: add, params: {a: 1, b: 1}}\nresult: ${steps.a}\n")
+    text = (
+        "steps:\n  - {id: c, plan: part.plan.yaml}\n"
+        "  - {id: d, tool: add, params: {a: '${steps.`c.a`}', b: '${steps.c}'}, depends_on: [c.a]}\n"
+        "gates: [{id: some, on: c.a, check: output > 0}]\n"
+    )
+    whole.write_text(text)
+    for file in (part, whole):
+        editor.open(file)
+
+    assert await renamed(editor, part, "id: ", "sum") == {
+        part.name: part.read_text().replace("id: a", "id: sum").replace("steps.a", "steps.sum"),
+        whole.name: text.replace("c.a", "c.sum"),
+    }
+    assert await renamed(editor, whole, "id: ", "call") == {
+        whole.name: text.replace("id: c,", "id: call,")
+        .replace("c.a", "call.a")
+        .replace("steps.c}", "steps.call}")
+    }
+
+
+async def test_an_input_of_a_goal_template_is_renamed_in_its_schema_and_its_gates(
+    editor: Editor, project: Path
+) -> None:
+    file = project / "lines.yaml"
+    text = (
+        "version: 1\nname: lines\ngoal: Lines of ${inputs.topic}.\n"
+        "available_tools: [{name: headline}]\ntargets: {variables: topic}\n"
+        "inputs_schema: {required: [topic], properties: {topic: {type: string}}}\n"
+        "gates: [{id: some, on_tool: headline, check: inputs.topic != ''}]\n"
+        "plan: {steps: [{id: news, tool: headline, params: {title: '${inputs.topic}'}}]}\n"
+    )
+    editor.open(file, text)
+
+    for place in ("properties: {to", "variables: to", "'${inputs.to"):
+        changed = await renamed(editor, file, place, "subject")
+        assert changed == {file.name: text.replace("topic", "subject")}
 
 
 async def test_a_name_of_let_is_found_and_renamed_where_it_is_read(
