@@ -181,6 +181,17 @@ async def test_a_label_that_the_events_have_not_given_is_found(
     assert (await stored.verified(OTHER)).verdict == "intact"
 
 
+@pytest.mark.parametrize(
+    "change", ["DELETE FROM run_label WHERE", "UPDATE run_label SET kind = 'answer' WHERE"]
+)
+async def test_a_label_that_the_events_have_given_and_that_is_gone_is_found(
+    stored: StoredRuns, change: str
+) -> None:
+    stored.change(change + " kind = 'goal' AND {of_run}")
+
+    assert (await stored.verified()).breach == Breach("row", len(EVENTS) - 1)
+
+
 async def test_an_event_that_is_missing_within_a_run_is_a_cut(stored: StoredRuns) -> None:
     stored.change("DELETE FROM event WHERE {of_run} AND seq = 2")
 

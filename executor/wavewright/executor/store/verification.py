@@ -196,14 +196,13 @@ _LABEL_KINDS: Final = frozenset({"goal", "template", "tag", "gate", "model"})
 
 
 def _are_labels_of(events: Sequence[Event], labels: Sequence[Row]) -> bool:
-    """Whether a run has no label that its events have not given it."""
-    known = {
-        (label.kind, text)
-        for event in events
-        for label in event_labels(event)
-        for text in (label.value, storable_text(label.value))
-    }
-    return all(kind not in _LABEL_KINDS or (kind, value) in known for kind, value in labels)
+    """Whether a run has the labels that its events have given it, and no others."""
+    given = {label for event in events for label in event_labels(event)}
+    texts = [
+        {(label.kind, label.value), (label.kind, storable_text(label.value))} for label in given
+    ]
+    stored = {(kind, value) for kind, value in labels if kind in _LABEL_KINDS}
+    return stored <= set().union(*texts) and not any(map(stored.isdisjoint, texts))
 
 
 def _is_row_of(run: RunId, events: Sequence[Event], row: Row) -> bool:

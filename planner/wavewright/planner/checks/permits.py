@@ -405,7 +405,7 @@ class _Needs:
             self.add("models", model, because)
 
     def entries(self, kind: str) -> dict[str, Because]:
-        """Return the entries of a kind; those that `*` covers are left out."""
+        """Return the entries of a kind in their order, those beside `*` as well."""
         because_of = self._entries.get(kind, {})
         return {name: tuple(because_of[name]) for name in sorted(because_of)}
 
