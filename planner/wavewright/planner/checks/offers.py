@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from wavewright.config.sources import pointer_keys
 from wavewright.planner.cel.functions.catalogue import function_entries
@@ -30,20 +30,29 @@ _OWNERS: Final[Mapping[str, frozenset[str]]] = {
 """Kinds of what a method is asked of, by the word that the catalogue has for it."""
 
 
+OfferKind: TypeAlias = Literal[
+    "name", "field", "function", "method", "key", "value", "tool", "gate", "model", "module", "file"
+]
+
+
 @dataclass(frozen=True, slots=True)
-class ExpressionOffer:
-    """A name that may be written."""
+class Offer:
+    """One thing that may be written."""
 
     name: str
-    kind: Literal["name", "field", "function", "method"]
-    type: str
-    """Of its value; of a function how it is called."""
+    kind: OfferKind
+    detail: str = ""
+    """The type of its value; how a function or a tool is called; else what it is."""
     meaning: str = ""
-    fits: bool = True
-    """Whether its value is one that is wanted at the point."""
+    rank: int = 0
+    """Offers of a lower rank come first: values that fit before those that do not, and those before
+    calls; keys that are required before others.
+    """
+    inserted: str | None = None
+    """The text that is inserted, where it is not the name."""
 
 
-def expression_offers(place: ExpressionPlace, asked: NameAsked) -> Iterator[ExpressionOffer]:
+def expression_offers(place: ExpressionPlace, asked: NameAsked) -> Iterator[Offer]:
     """Yield what may be written at a point of an expression.
 
     Args:
@@ -66,11 +75,11 @@ def expression_offers(place: ExpressionPlace, asked: NameAsked) -> Iterator[Expr
             if pointer_keys(place.pointer)[:2] == ["let", name]:
                 continue  # no name stands for itself
             yield _typed(name, "name", schema, wanted)
-        yield ExpressionOffer("steps", "name", "outputs of steps")
+        yield Offer("steps", "name", "outputs of steps")
         yield from _functions(lambda owner: owner is None)
 
 
-def fields_of(owner: JsonSchema, wanted: JsonSchema | None = None) -> Iterator[ExpressionOffer]:
+def fields_of(owner: JsonSchema, wanted: JsonSchema | None = None) -> Iterator[Offer]:
     """Yield the fields of a type."""
     view = view_schema(scoped_schema(owner))
     for name, part in field_schemas(view).items():
@@ -78,7 +87,7 @@ def fields_of(owner: JsonSchema, wanted: JsonSchema | None = None) -> Iterator[E
         yield _typed(name, "field", schema, wanted, str(schema.get("description", "")))
 
 
-def names_of_steps(subject: CheckContext, pointer: str) -> Iterator[ExpressionOffer]:
+def names_of_steps(subject: CheckContext, pointer: str) -> Iterator[Offer]:
     """Yield the steps that may be named at a place: of those that a step waits for none that waits
     for it.
     """
@@ -89,10 +98,10 @@ def names_of_steps(subject: CheckContext, pointer: str) -> Iterator[ExpressionOf
         excluded = {own, *(subject.graph.descendants(own) if own in subject.steps else ())}
     for name, step in subject.steps.items():
         if name not in excluded and not is_stand_in(name):
-            yield ExpressionOffer(name, "name", step.tool, step.why or "")
+            yield Offer(name, "name", step.tool, step.why or "")
 
 
-def fields_of_gate(subject: CheckContext, pointer: str) -> Iterator[ExpressionOffer]:
+def fields_of_gate(subject: CheckContext, pointer: str) -> Iterator[Offer]:
     """Yield the fields of the output that a gate looks at."""
     gate = subject.plan.gates[int(pointer_keys(pointer)[1])]
     step = None if gate.on is None else subject.steps.get(gate.on)
@@ -103,11 +112,11 @@ def fields_of_gate(subject: CheckContext, pointer: str) -> Iterator[ExpressionOf
         yield from fields_of(tool.output_schema or {})
 
 
-def fields_of_cap(subject: CheckContext, _pointer: str) -> Iterator[ExpressionOffer]:
+def fields_of_cap(subject: CheckContext, _pointer: str) -> Iterator[Offer]:
     """Yield the parts of the result whose confidence may be capped."""
-    yield ExpressionOffer("overall", "field", "the confidence of the whole")
+    yield Offer("overall", "field", "the confidence of the whole")
     for name in as_object(subject.plan.result):
-        yield ExpressionOffer(name, "field", "")
+        yield Offer(name, "field", "")
 
 
 def _typed(
@@ -116,12 +125,12 @@ def _typed(
     schema: JsonSchema,
     wanted: JsonSchema | None,
     meaning: str = "",
-) -> ExpressionOffer:
+) -> Offer:
     fits = wanted is None or incompatibility(schema, wanted) is None
-    return ExpressionOffer(name, kind, type_name(schema), meaning, fits)
+    return Offer(name, kind, type_name(schema), meaning, rank=int(not fits))
 
 
-def _methods(owner: JsonSchema) -> Iterator[ExpressionOffer]:
+def _methods(owner: JsonSchema) -> Iterator[Offer]:
     view = view_schema(scoped_schema(owner))
     kinds = view.kinds
 
@@ -131,10 +140,10 @@ def _methods(owner: JsonSchema) -> Iterator[ExpressionOffer]:
     return _functions(is_asked_of)
 
 
-def _functions(is_offered: Callable[[str | None], bool]) -> Iterator[ExpressionOffer]:
+def _functions(is_offered: Callable[[str | None], bool]) -> Iterator[Offer]:
     seen: set[str] = set()
     for entry in function_entries():
         if is_offered(entry.owner) and entry.name not in seen:
             seen.add(entry.name)
             kind: Literal["function", "method"] = "function" if entry.owner is None else "method"
-            yield ExpressionOffer(entry.name, kind, entry.call, entry.meaning)
+            yield Offer(entry.name, kind, entry.call, entry.meaning, 2, f"{entry.name}(")

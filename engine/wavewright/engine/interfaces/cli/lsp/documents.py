@@ -42,7 +42,7 @@ class Surroundings:
         """The settings of the document's project."""
         return self.project.settings
 
-    @cached_property
+    @property
     def tools(self) -> Mapping[str, ToolSignature]:
         """Every tool of the project."""
         return self.project.tools().signatures

@@ -9,7 +9,7 @@ from lsprotocol import types
 
 from wavewright.config.cursors import NodeAt, node_at, offset_in_string
 from wavewright.config.sources import Span, pointer_keys
-from wavewright.engine.interfaces.cli.lsp.completion import schema_of_place
+from wavewright.engine.interfaces.cli.planning.offers import schema_of_place
 from wavewright.engine.interfaces.cli.project.tools_command import tool_facts, tool_text
 from wavewright.engine.run.jobs.read_texts import ReadText
 from wavewright.planner.cel.functions.catalogue import function_entries

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from wavewright.config.sources import Span, pointer_keys
+from wavewright.config.sources import pointer_keys
 from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
 from wavewright.engine.run.jobs.read_texts import ReadText
 from wavewright.engine.run.jobs.renaming import NothingToRename, ProjectTexts, places_to_rename
 from wavewright.engine.run.project.templates import named_template
+from wavewright.engine.run.project.tool_places import tool_place
 from wavewright.planner.checks.names import NameAt, name_at, places_of
 from wavewright.planner.diagnostics.diagnostic import Addition
-from wavewright.tools.functions.places import place_in_code
+from wavewright.tools.functions.places import CodePlace
 from wavewright.tools.pack_folders import project_prompts
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def definition(
         return None
     match name.kind:
         case "tool":
-            return _tool_location(name.name, around.project)
+            return _code_location(tool_place(name.name, around.project.tools(), around.settings))
         case "prompt":
             return _file_start(project_prompts(around.settings.prompts).file_of(name.name))
         case "plan" | "template":
@@ -72,20 +72,6 @@ def definition(
             return types.Location(document.uri, document.places.range(spans[0]))
 
 
-def _tool_location(name: str, project: OpenProject) -> types.Location | None:
-    tool = project.tools().get(name)
-    if tool is None:
-        return None
-    if callable(tool.function):
-        return _function_location(tool.function, None)
-    for folder in project.settings.workers:
-        for worker in (folder / f"{name}.yaml", folder):
-            if worker.is_file() and name in worker.read_text(encoding="utf-8"):
-                return _file_start(worker)
-    lock = project.settings.root / "tools.lock.json"
-    return _words_location(lock, f'"{name.rpartition(".")[2]}"')
-
-
 def parameter_location(
     found: Diagnostic, read: ReadText, project: OpenProject
 ) -> types.Location | None:
@@ -97,34 +83,17 @@ def parameter_location(
     if span is None:
         return None
     name = read.document.source.text[span.start : span.end].strip("\"'")
-    tool = project.tools().get(name)
-    if tool is None or not callable(tool.function):
-        return _tool_location(name, project)
+    parameter = keys[3] if len(keys) > 3 else None
     if isinstance(found.mend, Addition):
-        return _function_location(tool.function, found.mend.key)
-    return _function_location(tool.function, keys[3] if len(keys) > 3 else None)
+        parameter = found.mend.key
+    return _code_location(tool_place(name, project.tools(), project.settings, parameter))
 
 
-def _function_location(
-    function: Callable[..., object], parameter: str | None
-) -> types.Location | None:
-    """Return where a function stands, or its parameter where that is found there."""
-    place = place_in_code(function, parameter)
+def _code_location(place: CodePlace | None) -> types.Location | None:
     if place is None:
         return None
-    start = types.Position(place.line, place.start)
-    return types.Location(
-        place.file.as_uri(), types.Range(start, types.Position(place.line, place.end))
-    )
-
-
-def _words_location(file: Path, words: str) -> types.Location | None:
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    start = text.find(words)
-    if start < 0:
-        return None
-    where = TextPositions(text, "utf-16").range(Span(start, start + len(words)))
-    return types.Location(file.as_uri(), where)
+    start, end = (types.Position(place.line, column) for column in (place.start, place.end))
+    return types.Location(place.file.as_uri(), types.Range(start, end))
 
 
 def _file_start(file: Path | None) -> types.Location | None:
