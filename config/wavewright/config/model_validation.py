@@ -25,6 +25,7 @@ from wavewright.config.sources import (
     DocumentFault,
     describe_value,
     join_alternatives,
+    path_text,
     pointer_keys,
     pointer_token,
     type_hint,
@@ -406,9 +407,7 @@ def node_name(path: Sequence[str | int], value: JsonValue, name: str) -> str:
                 owner, rest = f"{before}[{key}]", []
     if not rest:
         return owner
-    field = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in rest).removeprefix(
-        "."
-    )
+    field = path_text(rest)
     return f"{field!r} of {owner}" if owner != name else repr(field)
 
 

@@ -213,15 +213,25 @@ def path_of_keys(keys: Iterable[str], value: JsonValue) -> str:
     >>> path_of_keys(["born", "2020", "0"], {"born": {"2020": ["Ada"]}})
     'born.2020[0]'
     """
-    path = ""
+    path: list[str | int] = []
     for key in keys:
         if isinstance(value, list) and key.isdecimal():
-            path += f"[{key}]"
+            path.append(int(key))
             value = value[int(key)] if int(key) < len(value) else None
         else:
-            path += f".{key}"
+            path.append(key)
             value = value.get(key) if isinstance(value, dict) else None
-    return path.removeprefix(".")
+    return path_text(path)
+
+
+def path_text(path: Iterable[str | int]) -> str:
+    """Return names and places in lists as a program writes them.
+
+    >>> path_text(["filters", 0, "tag"])
+    'filters[0].tag'
+    """
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
+    return text.removeprefix(".")
 
 
 Scalar: TypeAlias = str | int | float | bool | None

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from wavewright.config.sources import path_text
 from wavewright.planner.types import Json
 
 JsonPath: TypeAlias = tuple[str | int, ...]
@@ -22,8 +23,7 @@ class JsonChange(NamedTuple):
     @property
     def dotted_path(self) -> str:
         """The path as people write it: `params.limits[2]`."""
-        text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.path)
-        return text.removeprefix(".")
+        return path_text(self.path)
 
     def describe(self, shown: Callable[[Json], str] | None = None) -> str:
         """Return the change in a few words, such as `params.top 5 → 6`, `params.force added: true`

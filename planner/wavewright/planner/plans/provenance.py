@@ -25,6 +25,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from wavewright.config.sources import path_text
 from wavewright.planner.cel.embedded import EmbeddedExpression, bare_expression, split_references
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.nodes import ExpressionNode, Identifier
@@ -120,7 +121,10 @@ class PlanProvenance:
         return by_field
 
     def _of_leaves(self, result: Json) -> dict[str, Origins]:
-        return {_path_text(path): self._of_leaf(path, leaf) for path, leaf in _leaves(result, ())}
+        return {
+            path_text(path) or "result": self._of_leaf(path, leaf)
+            for path, leaf in _leaves(result, ())
+        }
 
     def words(self, origins: Origins) -> frozenset[str]:
         """Return the words and signs around a value that neither the goal nor an input names."""
@@ -688,8 +692,3 @@ def _leaves(
         yield from _leaves(entry, (*path, key))
     if is_leaf:
         yield path, value
-
-
-def _path_text(path: tuple[str | int, ...]) -> str:
-    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
-    return text.removeprefix(".") or "result"
