@@ -425,27 +425,33 @@ async def _kill_strays(mark: str, started: Mapping[int, bytes]) -> None:
     inherited the mark, or was a descendant of the program while that lived.
     """
     for _ in range(_STRAY_ROUNDS):  # one may start another meanwhile
-        marked = await anyio.to_thread.run_sync(_marked_processes, f"{_MARK}={mark}".encode())
-        living = await anyio.to_thread.run_sync(_living, started)
-        if not marked | living:
+        strays = await anyio.to_thread.run_sync(_strays, f"{_MARK}={mark}".encode(), started)
+        if not strays:
             return
-        for pid in marked | living:
+        for pid in strays:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         await anyio.sleep(_STRAY_SECONDS)
 
 
-def _marked_processes(entry: bytes) -> set[int]:
-    """Return the processes whose environment has an entry; none where there is no /proc."""
-    marked = set[int]()
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            variables = (folder / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue  # it has ended, or belongs to another user
-        if entry in variables:
-            marked.add(int(folder.name))
-    return marked
+def _strays(entry: bytes, started: Mapping[int, bytes]) -> list[int]:
+    """Return the processes that are left of those that were started, and those whose environment
+    has an entry.
+    """
+    return [
+        pid
+        for pid, _, began in _living_processes()
+        # One that began later has the number of one that has ended.
+        if started.get(pid) == began or entry in _variables_of(pid)
+    ]
+
+
+def _variables_of(pid: int) -> list[bytes]:
+    """Return the environment of a process; nothing where it has ended, or is another user's."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 def _descendants(root: int) -> dict[int, bytes]:
@@ -458,11 +464,6 @@ def _descendants(root: int) -> dict[int, bytes]:
         parents = children - descendants.keys()
         descendants |= {pid: processes[pid][1] for pid in parents}
     return descendants
-
-
-def _living(started: Mapping[int, bytes]) -> set[int]:
-    """Return those that live still; a process that began later has the number of one that ended."""
-    return {pid for pid, _, began in _living_processes() if started.get(pid) == began}
 
 
 def _living_processes() -> Iterator[tuple[int, int, bytes]]:
