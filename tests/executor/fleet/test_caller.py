@@ -6,12 +6,14 @@ import datetime as dt
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import anyio
 import pytest
 from asyncpg import Record
 
 from tests.support.postgres import PostgresServer
+from wavewright.executor.events.json_values import make_encoder
 from wavewright.executor.fleet import tables
 from wavewright.executor.fleet.call_messages import CallAnswer, emission_bytes, emission_of
 from wavewright.executor.fleet.caller import FleetCaller, call_id
@@ -102,8 +104,15 @@ def new_call(emitted: list[Emission]) -> ToolCall:
         {},
         StepKey("key"),
         dt.datetime(2026, 6, 1, tzinfo=dt.UTC),
-        emit=emitted.append,
+        emit=partial(_journal, emitted),
     )
+
+
+def _journal(emitted: list[Emission], emission: Emission) -> None:
+    """Take an emission, as a run does: what cannot be in a journal is refused."""
+    if isinstance(emission, LogEvent):
+        make_encoder(sort_keys=False)(emission.to_json())
+    emitted.append(emission)
 
 
 @asynccontextmanager

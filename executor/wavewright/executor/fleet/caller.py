@@ -65,6 +65,9 @@ _LOOK_SECONDS: Final = 2.0
 _MAX_LOST: Final = 3
 """Workers that may die with a call before it fails."""
 
+_NOT_EMITTED: Final = (ValueError, TypeError, RecursionError)
+"""Errors of emissions that cannot be read, or not be journaled."""
+
 _RUN_IS_OVER: Final = AttemptFailure(
     "interrupted", "another process has continued the run, and ended it", is_final=True
 )
@@ -296,7 +299,7 @@ class FleetCaller(Runtime):
             if waiting is not None:
                 try:
                     waiting.call.emit(emission_of(row["body"]))
-                except ValueError:
+                except _NOT_EMITTED:
                     _LOG.warning(
                         "step %r: its fleet worker emitted what cannot be read", waiting.call.step
                     )
