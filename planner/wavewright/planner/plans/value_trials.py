@@ -25,6 +25,7 @@ import math
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from itertools import pairwise
 from typing import Final, TypeAlias, TypeVar
 
@@ -91,6 +92,8 @@ _KINDS_WRITTEN: Final = {
     "string": "string",
     "bool": "boolean",
 }
+_ROOTS_OF_FIELDS: Final = ("steps", "inputs")
+"""Roots whose fields are read, each with a type of its own."""
 _YEARS: Final = range(1900, 2101)
 _ANY_YEAR: Final = 2004.0
 _CALLS_ON_DATES: Final = frozenset({"timestamp", "substring", "split"})
@@ -177,14 +180,25 @@ class ValueTrials:
 
     def _variables(self, draw: _Draw) -> dict[str, Json]:
         """Return values for all that the expression reads."""
-        fields: dict[str, dict[str, Json]] = {"steps": {}, "inputs": {}}
+        fields: dict[str, dict[str, Json]] = {root: {} for root in _ROOTS_OF_FIELDS}
         roots: dict[str, Json] = {}
-        for root, name in sorted(set(_roots(self._tree)), key=str):
-            if root not in fields:
-                roots[root] = draw.value(scoped_schema(self._types(root, None)), root)
-            elif name is not None and not draw.lacks():
-                fields[root][name] = draw.value(scoped_schema(self._types(root, name)), name)
+        for root, name, place in self._reads:
+            if name is None:
+                roots[root] = draw.value(place, root)
+            elif not draw.lacks():
+                fields[root][name] = draw.value(place, name)
         return {**roots, **fields}
+
+    @cached_property
+    def _reads(self) -> list[tuple[str, str | None, ScopedSchema]]:
+        """What the expression reads, with its type: fields of some roots, and other roots whole."""
+        reads: list[tuple[str, str | None, ScopedSchema]] = []
+        for root, name in sorted(set(_roots(self._tree)), key=str):
+            if root not in _ROOTS_OF_FIELDS:
+                reads.append((root, None, scoped_schema(self._types(root, None))))
+            elif name is not None:
+                reads.append((root, name, scoped_schema(self._types(root, name))))
+        return reads
 
 
 class _Draw:
@@ -214,6 +228,7 @@ class _Draw:
         self._kinds = dict(_kinds_by_use(nodes))
         self._counterparts = dict(_counterparts(nodes))
         self._typed_kinds = dict[str, str]()
+        self._views = dict[tuple[int, int], tuple[ScopedSchema, SchemaView]]()
         self._figure: float | None = None
         self._text: str | None = None
         self._scalar: str | None = None
@@ -240,7 +255,7 @@ class _Draw:
 
     def value(self, place: ScopedSchema, name: str, depth: int = 0) -> Json:
         """Return a value of a type, that of a field or root with a name."""
-        view = view_schema(place)
+        view = self._view(place)
         if view.kind == "union":
             view = self._random.choice(view.branches)
         kind = self._open_kind(name) if view.kind == "open" else view.kind
@@ -263,6 +278,16 @@ class _Draw:
             case _:
                 return self._drawn_text(name)
 
+    def _view(self, place: ScopedSchema) -> SchemaView:
+        """Return the view of a schema; the same schemas come in every trial, so each is read once."""
+        schema, root = place
+        key = id(schema), id(root)
+        known = self._views.get(key)
+        if known is None:
+            # It holds the schemas: while they are here, no others have their numbers.
+            known = self._views[key] = place, view_schema(place)
+        return known[1]
+
     def _open_kind(self, name: str) -> str:
         """Return the kind of a value of which nothing is known but how it is read."""
         if name in self._kinds:
@@ -280,7 +305,7 @@ class _Draw:
         return self._random.choice(("number", "integer", "string", "boolean"))
 
     def _entries(self, entry: ScopedSchema, name: str, depth: int) -> list[Json]:
-        kind = view_schema(entry).kind
+        kind = self._view(entry).kind
         written = self._written.get(self._open_kind(name) if kind == "open" else kind)
         if written and self._happens(1 / 4):
             # All that is written, for what asks whether all of it is there.
