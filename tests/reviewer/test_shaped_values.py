@@ -105,6 +105,7 @@ TOOLS = (
     *(_signature(function, "analysis") for function in (add_up, scale, tally, join_up)),
     signature("look"),
     signature("ask", expected_tokens=100),
+    signature("agent", expected_tokens=100),
     signature("rate", expected_tokens=100, output_schema=RATED),
 )
 STEPS: tuple[JsonObject, ...] = (
@@ -286,6 +287,28 @@ def test_an_answer_that_a_model_was_told_is_worth_little(
     assert worth(ran) <= 0.3
 
 
+@pytest.mark.parametrize(
+    ("context", "task", "answer", "confidence"),
+    [
+        ("${steps.towns}", "Give 1000 and 234.5", [1000, 234.5], 0.3),
+        ("${steps.towns}", "Between 1 and 7, say 7", [7], 0.3),
+        ("${steps.towns}", "Of the last 365 days", [365, 12.5], 0.8),
+        ("${steps.towns}", "Between 1 and 7, 7 being the best", [7], 0.8),
+        (["${steps.rates.EUR}", 700], "Add up", [700.25], 0.3),
+        (["${steps.rates.EUR}", 400], "Add up", [700.25], 0.8),
+    ],
+)
+def test_what_is_made_of_an_answer_that_a_model_was_told_is_worth_little(
+    context: Json, task: str, answer: Json, confidence: float
+) -> None:
+    told: JsonObject = {"id": "x", "tool": "agent", "params": {"context": context, "task": task}}
+    added: JsonObject = {"id": "sum", "tool": "tally", "params": {"values": "${steps.x}"}}
+    ran = run(told, added, result="${steps.sum}", answer=answer)
+
+    assert ran is not None
+    assert worth(ran) == confidence
+
+
 def test_words_that_come_back_from_an_option_are_the_planners() -> None:
     step: JsonObject = {
         "id": "x",
@@ -329,6 +352,7 @@ def test_words_that_come_back_from_an_option_are_the_planners() -> None:
         ("${steps.x}", {"tool": "scale", "params": {"value": "${steps.sum.total}", "by": 400}}),
         ("${steps.x}", {"tool": "scale", "params": {"value": "${steps.sum.total}", "unit": "m"}}),
         ("${steps.x}", {"tool": "ask", "params": {"of": "${steps.towns}", "prompt": "In 3 words"}}),
+        ("${steps.x}", {"tool": "ask", "params": {"of": "${steps.towns}", "prompt": "From 1 to 7.75"}}),
         ("${steps.x}", {"tool": "rate", "params": {"of": "${steps.towns}", "prompt": "Low or high?"}}),
     ],
 )  # fmt: skip

@@ -38,6 +38,7 @@ from wavewright.planner.plans.answer_types import only_answers
 from wavewright.planner.plans.figures import numbers_in
 from wavewright.planner.plans.graph import PlanGraph, last_steps
 from wavewright.planner.plans.origins import (
+    EMPTY_VALUES,
     FIELDS,
     NO_STEPS,
     NO_TEXTS,
@@ -198,6 +199,19 @@ class PlanProvenance:
         """
         return self._repeated_in(step.for_each)
 
+    def _listed_for_model(
+        self, step: Step, kind: _SourceKind, params: Mapping[str, Origins]
+    ) -> frozenset[str]:
+        """Return the figures that stand in a list beside the data that a model is asked about, and that
+        the job does not name: what it makes of them is not made of the data alone.
+        """
+        name = _ASKED_ABOUT.get(step.tool, "")
+        if kind != "model" or not _holds_records(step.params.get(name), figures_too=True):
+            return NO_TEXTS
+        figures = params[name].literals - EMPTY_VALUES - _TRUE
+        listing = ", ".join(sorted(text for text in figures if not self.said.names(text)))
+        return frozenset({shown(f"{name} = {listing} of {step.id}")}) if listing else NO_TEXTS
+
     def _doubled(
         self, step: Step, kind: _SourceKind, params: Mapping[str, Origins]
     ) -> frozenset[str]:
@@ -314,7 +328,11 @@ class PlanProvenance:
             NO_TEXTS.union(*self.supplied(step).values()),
             NO_TEXTS.union(*words),
             is_read=whole.is_read,
-            factors=whole.factors | self._options(step, kind) | self._doubled(step, kind, params),
+            factors=whole.factors.union(
+                self._options(step, kind),
+                self._doubled(step, kind, params),
+                self._listed_for_model(step, kind, params),
+            ),
             choices=whole.choices,
             computed=whole.computed,
             handed=whole.applied_so_far(),

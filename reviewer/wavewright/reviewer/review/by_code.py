@@ -207,7 +207,7 @@ def _provenance(
             echoes.append(f"{field}: {what} stands in no data; the planner wrote it into a step")
         literals = origins.literals | echoed
         # An answer that its question names may be there by chance, so it is a factor and no literal.
-        dictated = written.told_answers(part)
+        dictated = written.told_answers(part) or written.told_steps(origins.models)
         factors = origins.factors | dictated
         choices = origins.choices | provenance.words(origins) | written.option_words(part)
         shaped = factors | choices

@@ -55,8 +55,8 @@ class WrittenParts:
         figures_by_step: dict[StepId, set[float]] = {}
         answers = set[str]()
         for step in self._asking:
-            words = " ".join(text for _, text in iterate_strings(dict(step.params)))
-            figures_by_step[step.id] = {*numbers_in(value)} & {*figures_in(words)}
+            words = _words_of(step)
+            figures_by_step[step.id] = {*numbers_in(value)} & _told_in(words)
             for choices in self._choices_of(step):
                 named = [choice for choice in choices if re.search(rf"\b{choice}\b", _plain(words))]
                 if len(choices) > 1 and len(named) == 1 and named[0] in texts:
@@ -65,6 +65,22 @@ class WrittenParts:
         for step_id, figures in figures_by_step.items():
             answers |= {f"{figure:g} in the words of {step_id}" for figure in figures & unknown}
         return frozenset(answers)
+
+    def told_steps(self, steps: Collection[StepId]) -> frozenset[str]:
+        """Return which of some steps a model has answered with nothing but figures that its words name
+        and no data holds: what is made of these was told as well.
+        """
+        told = self._told_figures.keys() & steps
+        return frozenset(f"{self._told_figures[step]} in the words of {step}" for step in told)
+
+    @cached_property
+    def _told_figures(self) -> dict[StepId, str]:
+        told: dict[StepId, str] = {}
+        for step in self._asking:
+            answered = {*numbers_in(self._run.state.outputs().get(step.id))} - {0.0}
+            if answered and answered <= self._without_evidence(_told_in(_words_of(step))):
+                told[step.id] = ", ".join(f"{figure:g}" for figure in sorted(answered))
+        return told
 
     def option_words(self, value: Json) -> frozenset[str]:
         """Return the words in a value that a model gave to a computing step as an option."""
@@ -90,7 +106,8 @@ class WrittenParts:
         others = set[float]()
         for step in self._steps:
             if not self._provenance.only_fetches(step):
-                others |= candidates & {*figures_in(step.params)}
+                written = {*numbers_in(dict(step.params))} | _told_in(_words_of(step))
+                others |= candidates & written
                 continue
             for sentence in _sentences(step.params):
                 if sentence in str(value):
@@ -150,6 +167,27 @@ class WrittenParts:
     @cached_property
     def _evidence_texts(self) -> list[str]:
         return [_plain(text) for known in self._evidence for _, text in iterate_strings(known, "")]
+
+
+def _words_of(step: Step) -> str:
+    """Return all that a step's parameters say."""
+    return " ".join(text for _, text in iterate_strings(dict(step.params)))
+
+
+def _told_in(words: str) -> set[float]:
+    """Return the figures in words; the ends of a scale are none, as between them a model decides."""
+    return {*figures_in(_SCALE.sub(" ", words))}
+
+
+_SCALE: Final = re.compile(
+    r"""
+    (?<![\w.]) (?P<least>\d+(?:\.\d+)?) (?:\s?[-–]\s?|\.\.|\sto\s) (?!(?P=least)\b) \d+(?:\.\d+)?\b
+    | \bbetween\s \d+(?:\.\d+)? \sand\s \d+(?:\.\d+)?\b
+    | (?<![\w.]) \d+ \s?(?:=|being\b|means\b)
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""`from 1 to 5`, `1-5`, `between 1 and 5`, and what an end of it means: `5 being the best`."""
 
 
 def _plain(text: str) -> str:
