@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.crash.run_size import volume
@@ -55,7 +56,37 @@ def with_one_member(inner: JsonSchema) -> JsonSchema:
     return {"type": "object", "properties": {"inner": inner}, "required": ["inner"]}
 
 
-FLAT: st.SearchStrategy[JsonSchema] = SCALARS | objects()
+CARD: JsonSchema = {
+    "type": "object",
+    "properties": {
+        "kind": {"const": "card"},
+        "number": {"type": "string"},
+        "code": {"type": "integer"},
+    },
+    "required": ["kind", "number"],
+}
+TRANSFER: JsonSchema = {
+    "type": "object",
+    "properties": {"kind": {"const": "transfer"}, "account": {"type": "string"}},
+    "required": ["kind", "account"],
+}
+PAIR: JsonSchema = {
+    "type": "array",
+    "prefixItems": [{"type": "string"}, {"type": "number"}],
+    "items": False,
+    "minItems": 2,
+}
+COMPOSED: st.SearchStrategy[JsonSchema] = st.sampled_from(
+    [
+        {},
+        PAIR,
+        {"oneOf": [CARD, TRANSFER, {"type": "string"}]},
+        {"anyOf": [{**CARD, "additionalProperties": False}, {"type": "array", "items": CARD}]},
+        {"allOf": [{"type": "string"}, {"minLength": 2}]},
+        {"type": "array", "items": {"type": "integer"}, "contains": {"const": 1}},
+    ]
+)
+FLAT: st.SearchStrategy[JsonSchema] = SCALARS | objects() | COMPOSED
 NESTED: st.SearchStrategy[JsonSchema] = FLAT.map(with_one_member)
 TYPES: st.SearchStrategy[JsonSchema] = FLAT | FLAT.map(lists) | FLAT.map(lists).map(lists) | NESTED
 
@@ -64,7 +95,8 @@ TYPES: st.SearchStrategy[JsonSchema] = FLAT | FLAT.map(lists) | FLAT.map(lists).
 def signatures(draw: st.DrawFn, name: str) -> ToolSignature:
     params = draw(st.dictionaries(st.sampled_from(["x", "y", "z"]), TYPES, max_size=3))
     required = draw(st.sets(st.sampled_from(sorted(params)))) if params else set[str]()
-    properties: JsonObject = {**params}
+    # A parameter that takes anything is often written as true.
+    properties: JsonObject = {name: schema or True for name, schema in params.items()}
     return ToolSignature(
         name=name,
         description="A tool.",
@@ -149,6 +181,8 @@ def values_of(draw: st.DrawFn, schema: JsonSchema) -> Json:
             return draw(st.integers(-5, 5))
         case "number":
             return draw(st.floats(-5, 5))
+        case "array" if "prefixItems" in schema:
+            return [draw(values_of(as_object(part))) for part in as_list(schema["prefixItems"])]
         case "array":
             items = as_object(schema["items"])
             least = int(str(schema.get("minItems", 0)))
@@ -297,6 +331,59 @@ def test_an_object_is_written_out_with_references_as_its_members() -> None:
     put = counted.with_step(choice, {"row": {**row, "place": None}})
     assert isinstance(put, GuidedPlan)
     assert put.steps[-1].params == {"row": {"title": "Words", "total": "${steps.count}"}}
+
+
+ORDER: JsonSchema = {
+    "type": "object",
+    "properties": {
+        "lines": {"type": "array", "items": ROW, "minItems": 1},
+        "to": {"type": "object", "properties": {"street": {"type": "string"}}},
+    },
+    "required": ["lines", "to"],
+}
+LINE: JsonObject = {"title": "Words", "total": "${steps.count}", "place": None}
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "written"),
+    [
+        pytest.param(
+            ORDER,
+            {"lines": [LINE], "to": {"street": None}},
+            {"lines": [{"title": "Words", "total": "${steps.count}"}], "to": {}},
+            id="a list of objects in an object",
+        ),
+        pytest.param(
+            {"oneOf": [CARD, TRANSFER]},
+            {"kind": "card", "number": "1", "code": None},
+            {"kind": "card", "number": "1"},
+            id="one of several objects",
+        ),
+        pytest.param(
+            {"oneOf": [CARD, TRANSFER]},
+            {"kind": "transfer", "account": "A"},
+            {"kind": "transfer", "account": "A"},
+            id="another of them",
+        ),
+        pytest.param(PAIR, ["a", 2.5], ["a", 2.5], id="a list of places with types of their own"),
+        pytest.param(True, "${inputs.place}", "${inputs.place}", id="anything"),
+    ],
+)
+def test_an_argument_that_is_composed_is_written_out(
+    type_: Json, value: Json, written: Json
+) -> None:
+    schema: JsonSchema = {"type": "object", "properties": {"row": type_}, "required": ["row"]}
+    tools = {"count": COUNT, "put": PUT.model_copy(update={"input_schema": schema})}
+    empty = GuidedPlan(goal_of(tools, set(), 3), tools)
+    counted = empty.with_step(choice_of(empty, "count"), {})
+    assert isinstance(counted, GuidedPlan)
+    choice = choice_of(counted, "put")
+
+    assert validator_of(choice.arguments_schema()).accepts({"row": value})
+    assert choice.unoffered_references({"row": value}) == ()
+    put = counted.with_step(choice, {"row": value})
+    assert isinstance(put, GuidedPlan), put
+    assert put.steps[-1].params == {"row": written}
 
 
 def test_a_plan_does_not_end_with_what_its_planner_wrote() -> None:

@@ -408,8 +408,12 @@ def _without_absent(value: Json, view: SchemaView) -> Json:
         place = element_schema(view)
         items = ANYTHING if place is None else view_schema(place)
         return [_without_absent(item, items) for item in value]
+    if not isinstance(value, dict):
+        return value
     objects = [branch for branch in view.alternatives if branch.kind == "object"]
-    if not isinstance(value, dict) or len(objects) != 1:
+    if len(objects) > 1:
+        objects = [branch for branch in objects if _may_be_of(value, branch)]
+    if len(objects) != 1:
         return value
     [owner] = objects
     kept: JsonObject = {}
@@ -419,3 +423,11 @@ def _without_absent(value: Json, view: SchemaView) -> Json:
         if member is not None or part.nullable or name in required_fields(owner):
             kept[name] = _without_absent(member, part)
     return kept
+
+
+def _may_be_of(value: JsonObject, owner: SchemaView) -> bool:
+    """Whether an object has the names and the constants of one of several types."""
+    fields = field_schemas(owner)
+    return value.keys() <= fields.keys() and all(
+        value[name] == as_object(fields[name]).get("const", value[name]) for name in value
+    )

@@ -45,12 +45,14 @@ from wavewright.planner.plans.dispatch import with_dispatched
 from wavewright.planner.plans.uses import holds_expression
 from wavewright.planner.schemas.validation import schema_definitions, validator_of
 from wavewright.planner.schemas.views import (
+    NOTES,
     SchemaView,
     element_schema,
     field_schema,
     required_fields,
     scoped_schema,
     self_contained_schema,
+    subschema,
     view_schema,
 )
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_list, as_object
@@ -59,6 +61,8 @@ MAX_STEPS: Final = 12
 """Steps of a plan; the goal's own limits may be lower."""
 FIELD_DEPTH: Final = 2
 """Levels of fields below an input, an output or an item that references lead into."""
+WRITTEN_DEPTH: Final = 4
+"""Levels of objects and lists in an argument that is written out."""
 MAX_REFERENCES: Final = 24
 """References that one parameter offers, the latest outputs first."""
 MAX_LISTS: Final = 6
@@ -224,6 +228,7 @@ class GuidedPlan:
             reference.text
             for reference in self._references
             if self._types.incompatibility(reference.schema, wanted) is None
+            and misfit_of_type(reference.schema, wanted) is None
             and not self._refuses_result({name: reference.text})
         )
         return [*islice(fitting, MAX_REFERENCES)]
@@ -310,9 +315,9 @@ class GuidedPlan:
         text = None if for_each is None else for_each.text
         items = [] if for_each is None else _fields_of("item", _item_of(for_each), FIELD_DEPTH)
         for name, part in as_object(schema.get("properties")).items():
-            if name in set_by_engine or not isinstance(part, dict):
+            if name in set_by_engine or part is False:
                 continue
-            wanted = {**schema_definitions(schema), **part}
+            wanted = {**schema_definitions(schema), **as_object(part)}
             slot = _Parameter(signature.name, text, (name,), name in required, wanted)
             if signature.name == ASK_MODEL and name in _WRITTEN_OUT:
                 yield replace(slot, wanted=self._asked(name))
@@ -321,7 +326,7 @@ class GuidedPlan:
 
     def _with_references(self, slot: _Parameter, items: Sequence[Reference]) -> _Parameter:
         """Return a parameter with the references whose type fits it, and with its members where it
-        is an object that can be written out.
+        can be written out.
         """
         fitting = (
             reference.text
@@ -330,7 +335,9 @@ class GuidedPlan:
         )
         references = tuple(islice(fitting, MAX_REFERENCES))
         members: tuple[_Parameter, ...] = ()
-        if len(slot.path) <= FIELD_DEPTH and not self._is_given(slot, references):
+        # Calls that data chooses are read and never written here.
+        may_be_written = len(slot.path) < WRITTEN_DEPTH and not dispatched_tools(slot.tool)
+        if may_be_written and not self._is_given(slot, references):
             members = tuple(self._with_references(part, items) for part in _members_of(slot))
         return replace(slot, references=references, members=members)
 
@@ -539,7 +546,9 @@ class _Parameter:
     references: tuple[str, ...] = ()
     """Those whose type fits."""
     members: tuple[_Parameter, ...] = ()
-    """Of an object that can be written out; of a list of such objects, its element."""
+    """Of an object that can be written out; of a list, its element; of alternatives, the objects
+    among them.
+    """
 
     def with_members(self) -> Iterator[_Parameter]:
         """Yield it and everything that it has members of."""
@@ -556,13 +565,17 @@ class _Parameter:
 
 
 def _members_of(slot: _Parameter) -> Iterator[_Parameter]:
-    """Yield the members of an object that can be written out, or the element of a list of such
-    objects.
+    """Yield the members of an object that can be written out, the element of a list that holds such
+    objects, or the objects among alternatives.
     """
     view = view_schema(scoped_schema(slot.wanted))
-    if view.kind == "array":
+    if view.kind == "union" and view.is_exact:
+        for branch in filter(_is_writable, view.branches):
+            wanted = self_contained_schema(branch.scoped)
+            yield _Parameter(slot.tool, slot.for_each, slot.path, True, wanted)
+    if view.kind == "array" and _keeps_all(view):
         element = element_schema(view)
-        if element is not None and _is_writable(view_schema(element)):
+        if element is not None and any(map(_is_writable, view_schema(element).alternatives)):
             wanted = self_contained_schema(element)
             yield _Parameter(slot.tool, slot.for_each, (*slot.path, 0), True, wanted)
     if not _is_writable(view):
@@ -579,12 +592,7 @@ def _is_writable(view: SchemaView) -> bool:
     return view.kind == "object" and view.schema.keys() <= _WORDS_OF_OBJECT
 
 
-_WORDS_OF_OBJECT: Final = frozenset(
-    {
-        *("type", "properties", "required", "additionalProperties", "title", "description"),
-        *("default", "examples", "$defs", "definitions", "$schema"),
-    }
-)
+_WORDS_OF_OBJECT: Final = NOTES | {"type", "properties", "required", "additionalProperties"}
 
 
 def _is_about(fault: Diagnostic, place: str, part: _Parameter) -> bool:
@@ -666,16 +674,25 @@ def _values_of(slot: _Parameter, refused: Container[tuple[_Parameter, str]]) -> 
         return [slot.wanted]
     texts: list[Json] = [text for text in slot.references if (slot, text) not in refused]
     choices: list[JsonSchema] = [{"enum": texts}] if texts else []
+    return [*choices, *_literals_of(slot, refused)]
+
+
+def _literals_of(
+    slot: _Parameter, refused: Container[tuple[_Parameter, str]]
+) -> Iterator[JsonSchema]:
+    """Yield the schemas of what may be written out for a parameter, with references in it."""
     view = view_schema(scoped_schema(slot.wanted))
     if not slot.members:
-        literal = _literal_schema(view)
+        literals = [_literal_schema(view)]
     elif view.kind == "array":
-        literal = _written_list(view, slot.members[0], refused)
+        literals = [_written_list(view, slot.members[0], refused)]
+    elif view.kind == "union":
+        others = [branch for branch in view.branches if not _is_writable(branch)]
+        literals = [_written_object(branch, refused) for branch in slot.members]
+        literals.append(_literal_of_kinds(others))
     else:
-        literal = _written_object(slot, refused)
-    if literal is not None:
-        choices.append(literal)
-    return choices
+        literals = [_written_object(slot, refused)]
+    yield from (literal for literal in literals if literal is not None)
 
 
 def _written_list(
@@ -704,7 +721,8 @@ def _written_object(
 
 
 def _literal_schema(view: SchemaView) -> JsonSchema | None:
-    """Return the schema of a literal; None for objects and for what is open.
+    """Return the schema of a literal; None for objects, for what is open, and where a type says
+    more than a literal keeps.
 
     It has every bound of the parameter, so what fits it fits the parameter; a server whose grammar
     cannot hold an answer to one of them is told, and asked again.
@@ -713,6 +731,8 @@ def _literal_schema(view: SchemaView) -> JsonSchema | None:
     for keyword in ("enum", "const"):
         if keyword in schema:
             return {keyword: schema[keyword]}
+    if not _keeps_all(view):
+        return None
     bounds = _bounds_of(view)
     match view.kind:
         case "string":
@@ -737,7 +757,15 @@ def _literal_of_kinds(branches: Sequence[SchemaView]) -> JsonSchema | None:
     return _any_of(written) if written and len({*kinds}) == len(kinds) else None
 
 
+def _keeps_all(view: SchemaView) -> bool:
+    """Whether a literal keeps all that a type says."""
+    known = NOTES | {"type", "items", "prefixItems", "anyOf", "oneOf", *_BOUNDS}
+    return view.is_exact and view.schema.keys() <= known
+
+
 def _literal_list(view: SchemaView) -> JsonSchema | None:
+    if "prefixItems" in view.schema:
+        return _literal_tuple(view)
     place = element_schema(view)
     if place is None:
         return None
@@ -746,6 +774,18 @@ def _literal_list(view: SchemaView) -> JsonSchema | None:
     if literal is None or element.kind == "array":
         return None
     return _list_of(literal, view)
+
+
+def _literal_tuple(view: SchemaView) -> JsonSchema | None:
+    """Return the schema of a list of one element for each place that has a type of its own."""
+    places = as_list(view.schema["prefixItems"])
+    elements = [_literal_schema(view_schema(subschema(part, view.root))) for part in places]
+    count = len(elements)
+    most = view.schema.get("maxItems", count)
+    if None in elements or not isinstance(most, int) or most < count:
+        return None
+    least = max(count, int(str(view.schema.get("minItems", 0))))
+    return {"type": "array", "prefixItems": [*elements], "minItems": least, "maxItems": count}
 
 
 def _list_of(items: JsonSchema, view: SchemaView) -> JsonSchema:
@@ -781,13 +821,16 @@ def _is_offered(value: Json, values: JsonSchema) -> bool:
     branches = [as_object(branch) for branch in as_list(values.get("anyOf"))] or [values]
     if any(value in as_list(branch.get("enum")) for branch in branches):
         return True
-    # There is one branch at most for an object that is written out, and one for a list.
     for branch in branches:
-        if isinstance(value, dict) and "properties" in branch:
-            members = as_object(branch["properties"])
-            return all(_is_offered(part, as_object(members[name])) for name, part in value.items())
-        if isinstance(value, list) and "items" in branch:
-            return all(_is_offered(part, as_object(branch["items"])) for part in value)
+        members = as_object(branch.get("properties"))
+        if isinstance(value, dict) and value.keys() <= members.keys():
+            parts = [(part, as_object(members[name])) for name, part in value.items()]
+        elif isinstance(value, list) and "items" in branch:
+            parts = [(part, as_object(branch["items"])) for part in value]
+        else:
+            continue
+        if all(_is_offered(part, schema) for part, schema in parts):
+            return True
     return False
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from functools import reduce
+from itertools import combinations
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 from wavewright.planner.schemas.validation import look_up_reference
@@ -165,8 +166,9 @@ def _untyped(schema: JsonSchema, root: JsonSchema, depth: int) -> SchemaView:
 
 
 def _are_apart(views: Sequence[SchemaView]) -> bool:
-    """Whether no value fits two of these for certain: they are of different kinds, or objects with
-    different constants in one field that all of them must have.
+    """Whether no value fits two of these for certain: they are of different kinds, or objects of
+    which each pair differs in a field that one must have and the other may not, or all in the
+    constants of one field.
     """
     if sum(view.nullable for view in views) > 1:
         return False  # null fits both
@@ -175,7 +177,20 @@ def _are_apart(views: Sequence[SchemaView]) -> bool:
         return not {"integer", "number"} <= {*kinds}
     if set(kinds) != {"object"}:
         return False
+    objects = [branch for view in views for branch in view.alternatives]
+    if all(_lacks_needed(*pair) for pair in combinations(objects, 2)):
+        return True
     return any(_has_own_constant_in_each(views, name) for name in required_fields(views[0]))
+
+
+def _lacks_needed(one: SchemaView, other: SchemaView) -> bool:
+    """Whether one of two objects has to have a field that the other may not have."""
+    return any(
+        closed.schema.get("additionalProperties") is False
+        and "patternProperties" not in closed.schema
+        and not {*required_fields(needing)} <= field_schemas(closed).keys()
+        for needing, closed in ((one, other), (other, one))
+    )
 
 
 def _has_own_constant_in_each(views: Sequence[SchemaView], name: str) -> bool:
