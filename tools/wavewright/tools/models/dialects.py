@@ -245,7 +245,10 @@ def _gemini_part(schema: JsonSchema) -> JsonSchema:
         kept |= {"type": "string", "enum": values}
     elif values:
         kept = {word: value for word, value in kept.items() if word != "enum"}
-        return kept if "type" in kept else {**OPEN_AS_TEXT}
+        is_flat = not any(isinstance(value, list | dict) for value in values)
+        if "type" not in kept:
+            return {**kept, "anyOf": _kinds_of(values)} if is_flat else {**OPEN_AS_TEXT}
+        return kept
     if kept.get("type") == "object":
         # It takes no object without members; arguments that are absent are read as none.
         members = {
@@ -256,6 +259,19 @@ def _gemini_part(schema: JsonSchema) -> JsonSchema:
         required: list[Json] = [name for name in as_list(kept.get("required")) if name in members]
         kept |= {"properties": members, "required": required, "additionalProperties": False}
     return _with_parts(_without_open_fields(kept), _gemini_part)
+
+
+def _kinds_of(values: list[Json]) -> list[Json]:
+    """Return the schemas of values of several kinds: the texts one by one, the others by kind."""
+    texts = [value for value in values if isinstance(value, str)]
+    kinds: list[Json] = [{"type": "string", "enum": [*texts]}] if texts else []
+    if any(isinstance(value, bool) for value in values):
+        kinds.append({"type": "boolean"})
+    if any(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        kinds.append({"type": "number"})
+    if None in values:
+        kinds.append({"type": "null"})
+    return kinds
 
 
 def _told(schema: JsonSchema) -> JsonSchema | SchemaTooLarge:
