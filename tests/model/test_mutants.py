@@ -25,6 +25,7 @@ from tests.model.plans import (
 )
 from wavewright.engine.run.decisions import approvals, step_questions
 from wavewright.engine.run.read_job import steps_to_repeat
+from wavewright.executor.events import state
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import GateRecord, ItemFinished, Noted, StepFinished
 from wavewright.executor.run import calls, rules, scheduler
@@ -32,7 +33,7 @@ from wavewright.executor.run.deadlines import Deadlines
 from wavewright.executor.run.failures import UNCLEAR, AttemptFailure, may_retry
 from wavewright.executor.run.ports import ReadyCalls
 from wavewright.executor.run.program import CompiledStep, CompiledTool
-from wavewright.executor.run.scheduled_calls import ScheduledCall
+from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall
 from wavewright.executor.store.journal import StoredOutput
 from wavewright.planner.language.hashing import cache_key
 from wavewright.planner.language.plan import Plan, Repeat, Step
@@ -40,7 +41,7 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans import dispatch, let_and_stop, sub_plans
 from wavewright.planner.plans.dispatch import dispatch_signature
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.types import CallContent, JsonObject, StepId, StepKey
+from wavewright.planner.types import CallContent, Json, JsonObject, StepId, StepKey
 from wavewright.reviewer.gates import verifier
 from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.tools.functions.dispatch import dispatch_tool
@@ -410,6 +411,25 @@ def _a_gate_without_items_warns(patch: Patch) -> None:
     patch.setattr(verifier, "_no_items_record", warned)
 
 
+def _nothing_is_blocked(patch: Patch) -> None:
+    patch.setattr(scheduler.StepReadiness, "_blocked", _never)
+
+
+def _a_list_is_done_whatever_fails(patch: Patch) -> None:
+    def is_done(fan: FanOut) -> tuple[str, Json, None]:
+        succeeded = [ending for ending in fan.ended if ending.status != "failed"]
+        return "ok", [ending.output for ending in succeeded], None
+
+    patch.setattr(calls, "fan_out_result", is_done)
+
+
+def _what_other_calls_did_is_forgotten(patch: Patch) -> None:
+    def none_more(undone: object, *_: object) -> object:
+        return undone
+
+    patch.setattr(state, "_with_undone", none_more)
+
+
 def _case(
     steps: tuple[ModelStep, ...],
     outcomes: tuple[Outcome, ...],
@@ -514,6 +534,41 @@ CASES: dict[str, tuple[Callable[[Patch], None], DrawnCase]] = {
             (ModelStep("a", "post", items=(1, 2, 3)), ModelStep("b", "look", 1)),
             (),
             (DrawnPart(), DrawnPart(kind="retry", items={"a": (3, 1, 2)})),
+        ),
+    ),
+    "what other calls did is forgotten": (
+        _what_other_calls_did_is_forgotten,
+        _case(
+            (
+                ModelStep("a", "post", items=(1,), optional=True, min_ok=0),
+                ModelStep("b", "post", "a"),
+            ),
+            (),
+            (
+                DrawnPart(version=2),
+                DrawnPart(version=1, unreadable=frozenset({"post"})),
+                DrawnPart(kind="retry", version=2),
+            ),
+        ),
+    ),
+    "a retry keeps what it cannot read": (
+        _what_cannot_be_read_is_kept,
+        _case(
+            (_LOOKING,),
+            (),
+            (DrawnPart(), DrawnPart(kind="retry", unreadable=frozenset({"look"}))),
+        ),
+    ),
+    "nothing is blocked": (
+        _nothing_is_blocked,
+        _case((_LOOKING, ModelStep("b", "post", "a")), ("fail",), (DrawnPart(),)),
+    ),
+    "a list is done whatever fails": (
+        _a_list_is_done_whatever_fails,
+        _case(
+            (ModelStep("a", "look", items=(1, 2)), ModelStep("b", "post", "a")),
+            ("ok", "fail"),
+            (DrawnPart(),),
         ),
     ),
     "an unclear write is repeated": (
