@@ -441,7 +441,7 @@ def require_success(answer: httpx.Response) -> None:
 
 def pay_and_send_receipt() -> None:
     with bank() as client:
-        client.post("/paid")
+        client.request("POST", "/paid")
         client.post("/closed")
 
 
@@ -473,6 +473,7 @@ def pay_and_wrap() -> None:
 def pay_once(path: str = "/closed") -> None:
     client = bank()
     client.get("/token").raise_for_status()
+    client.request("GET", "/token")
     if path == "/paid":
         client.post("/paid")
     else:

@@ -166,8 +166,14 @@ def _names_of_calls(node: ast.AST) -> Iterator[str]:
 
 
 def _name_of(call: ast.Call) -> str:
-    """Return the name of a function or a method without what stands before it."""
-    return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
+    """Return the name of a function or a method without what stands before it; of a request by a
+    method that is written out, as in `client.request("GET", …)`, that method.
+    """
+    name = str(getattr(call.func, "attr", getattr(call.func, "id", "")))
+    first = call.args[0] if call.args else None
+    if name == "request" and isinstance(first, ast.Constant) and isinstance(first.value, str):
+        return first.value.lower()
+    return name
 
 
 def _contains(node: ast.stmt, position: _Position) -> bool:
