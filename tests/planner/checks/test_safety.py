@@ -288,6 +288,29 @@ SINKS = {
             " + lists.range(40).map(i, string(i)).filter(i, steps.page.text.endsWith(i)).join()}"
         },
     ),
+    "a word that is not among trusted ones": step(
+        "send",
+        "post",
+        params={"body": "${steps.page.text in ['a'] ? 'b' : steps.page.text}"},
+    ),
+    "a word that may be among trusted ones": step(
+        "send",
+        "post",
+        params={"body": "${steps.page.text in ['a'] || true ? steps.page.text : 'b'}"},
+    ),
+    "a word among those of the page": step(
+        "send",
+        "post",
+        when="steps.page.text in steps.page.links",
+        params={"body": "${steps.page.text}"},
+    ),
+    "a name of a macro that hides a word among trusted ones": step(
+        "send",
+        "post",
+        params={
+            "body": "${steps.page.links.map(x, x in ['a'] ? steps.page.links.map(x, x)[0] : 'b')[0]}"
+        },
+    ),
     "the replacement in a constant": step(
         "send", "post", params={"body": "${'to: X'.replace('X', steps.page.text)}"}
     ),
@@ -445,6 +468,16 @@ DECIDED = {
         "body",
         "${string(lists.range(100).filter(i, steps.page.text.contains(string(i))).size())}",
     ),
+    "a word that a condition has found among trusted ones": (
+        "post",
+        "body",
+        "${steps.page.text in steps.own && steps.page.stars > 2 ? steps.page.text : 'none'}",
+    ),
+    "the first of a page's words that are trusted ones": (
+        "post",
+        "body",
+        "${steps.page.links.filter(l, l in steps.own)[0]}",
+    ),
     "ids of the server's": ("post", "body", "${steps.inbox.map(m, m.id).join(' ')}"),
     "an id of the server's by an index": ("post", "body", "${steps.inbox[steps.page.status].id}"),
 }
@@ -459,6 +492,16 @@ def test_a_warning_is_of(tool: str, name: str, text: str) -> None:
     assert (warning.code, warning.pointer) == ("W809", f"/steps/3/params/{name}")
     assert f"decides '{name}' of '{tool}'" in warning.message
     assert found(*own, step("send", tool, params={name: text}, needs_approval=True)) == []
+
+
+def test_a_step_may_send_what_its_condition_has_found_among_trusted_values() -> None:
+    sent = step("send", "post", params={"body": "${steps.page.text}"})
+
+    assert codes({**sent, "when": "steps.page.text in ['a@example.org', 'b@example.org']"}) == [
+        "W809"
+    ]
+    assert codes({**sent, "when": "steps.page.text == 'a@example.org'"}) == ["W809"]
+    assert codes({**sent, "when": "steps.page.kind in ['news']"}) == ["E601"]
 
 
 def test_a_warning_names_all_that_is_decided_of_a_step() -> None:

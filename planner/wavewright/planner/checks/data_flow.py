@@ -16,6 +16,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from wavewright.planner.cel.embedded import EmbeddedExpression, bare_expression, split_references
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.nodes import ExpressionNode
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.influence import (
@@ -228,16 +229,24 @@ class DataFlow:
         count = listed.count() if step.for_each is not None else NOTHING
         if count:
             yield self._reading(step, signature, "for_each", f"{pointer}/for_each", count)
-        condition = NOTHING
+        condition, holds = NOTHING, None
         if step.when is not None:
-            condition = self._condition(step, item)
+            holds = _condition_tree(step.when)
+            if holds is not None:
+                condition = influenced_value(holds, self._reader(step, item)).total()
             if condition:
                 yield self._reading(step, signature, "when", f"{pointer}/when", condition)
         parameters = list[Influence]()
         for name, value in step.params.items():
             place = field_schema(view_schema(scoped_schema(signature.input_schema)), name)
             leaves = self._leaves(
-                value, f"{pointer}/params/{name}", [name], place or scoped_schema({}), step, item
+                value,
+                f"{pointer}/params/{name}",
+                [name],
+                place or scoped_schema({}),
+                step,
+                item,
+                holds,
             )
             for where, names, influence, leaf in leaves:
                 # A person who reads untrusted text answers in words of their own.
@@ -265,10 +274,11 @@ class DataFlow:
         place: ScopedSchema,
         step: Step,
         item: Value,
+        holds: ExpressionNode | None,
     ) -> Iterator[tuple[str, list[str], Influence, ScopedSchema]]:
         """Yield the texts in a parameter that untrusted text decides of."""
         if isinstance(value, str):
-            influence = self._text_value(value, step, item).within(place).total()
+            influence = self._text_value(value, step, item, holds).within(place).total()
             if influence:
                 yield pointer, names, influence, place
             return
@@ -285,7 +295,7 @@ class DataFlow:
                 inner = field_schema(view, name)
             where = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
             yield from self._leaves(
-                part, where, [*names, name], inner or scoped_schema({}), step, item
+                part, where, [*names, name], inner or scoped_schema({}), step, item, holds
             )
 
     def _output(
@@ -345,13 +355,6 @@ class DataFlow:
 
     # -- values
 
-    def _condition(self, step: Step, item: Value) -> Influence:
-        try:
-            tree = parse_expression(bare_expression(step.when or "").expression)
-        except ExpressionError:
-            return NOTHING
-        return influenced_value(tree, self._reader(step, item)).total()
-
     def _value(self, value: Json, step: Step | None, item: Value) -> Value:
         if isinstance(value, str):
             return self._text_value(value, step, item)
@@ -361,8 +364,10 @@ class DataFlow:
             return object_of({name: self._value(part, step, item) for name, part in value.items()})
         return TRUSTED
 
-    def _text_value(self, value: str, step: Step | None, item: Value) -> Value:
-        """Return what is known of a text with its references replaced."""
+    def _text_value(
+        self, value: str, step: Step | None, item: Value, holds: ExpressionNode | None = None
+    ) -> Value:
+        """Return what is known of a text with its references replaced, where a condition holds."""
         if "${" not in value:
             return Value(is_text=True)
         read = self._reader(step, item)
@@ -370,7 +375,8 @@ class DataFlow:
         try:
             for part in split_references(value):
                 if isinstance(part, EmbeddedExpression):
-                    parts.append(influenced_value(parse_expression(part.expression), read))
+                    tree = parse_expression(part.expression)
+                    parts.append(influenced_value(tree, read, holds))
                 else:
                     parts.append(part)
         except ExpressionError:
@@ -434,6 +440,13 @@ class DataFlow:
         if name not in self._inputs:
             return Value(place=known, is_text=is_text)
         return Value(text(f"inputs.{name}"), known, is_text=is_text)
+
+
+def _condition_tree(when: str) -> ExpressionNode | None:
+    try:
+        return parse_expression(bare_expression(when).expression)
+    except ExpressionError:
+        return None  # it is reported as what it is
 
 
 def _from(value: Value, step: StepId) -> Value:

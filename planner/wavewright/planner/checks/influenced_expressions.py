@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from wavewright.planner.cel.nodes import (
@@ -54,8 +55,10 @@ from wavewright.planner.checks.influence import (
 )
 from wavewright.planner.schemas.views import view_schema
 
-Scope = Mapping[str, Value]
-"""Names that macros gave, with what they stand for."""
+Path = tuple[str, ...]
+"""A root or a name of a macro, and the fields that lead on from it."""
+Scope = Mapping[Path, Value]
+"""Names that macros gave, with what they stand for; and what a condition has narrowed."""
 RootReader = Callable[[str, str | None], Value]
 """Returns what is known of a root, or of a field of it: `steps`, `inputs`, `item`."""
 
@@ -70,13 +73,18 @@ _MOST_ZONES: Final = 4096
 """Time zones that a text can name."""
 _CLAUSE: Final = re.compile(r"%(?:\.\d*)?[a-zA-Z]|%%")
 _MOST_EVALUATIONS: Final = 2000
+_MAX_COMPARED: Final = 8
+"""Levels of what a condition compares with: it is followed twice, and so is each one within it."""
 _MOST_UNROLLED: Final = 64
 """Elements of a literal list that a macro is followed over one by one."""
 
 
-def influenced_value(tree: ExpressionNode, read: RootReader) -> Value:
-    """Return what is known of the value of an expression."""
-    return _Walk(read).value(tree, {})
+def influenced_value(
+    tree: ExpressionNode, read: RootReader, condition: ExpressionNode | None = None
+) -> Value:
+    """Return what is known of the value of an expression, where a condition is known to hold."""
+    walk = _Walk(read)
+    return walk.value(tree, {} if condition is None else walk.narrowed(condition, {}))
 
 
 class _Walk:
@@ -86,13 +94,16 @@ class _Walk:
         """Bodies of macros that may still be followed one by one."""
 
     def value(self, node: ExpressionNode, scope: Scope) -> Value:  # noqa: C901, PLR0912 - one case a kind
+        known = scope.get(_path_of(node)) if scope else None
+        if known is not None:
+            return known
         match node:
             case LiteralValue():
                 return Value(is_text=isinstance(node.value, str))
             case Parenthesized():
                 return self.value(node.inner, scope)
             case Identifier():
-                return scope[node.name] if node.name in scope else self._read(node.name, None)
+                return self._read(node.name, None)
             case Select():
                 return self._select(node, scope)
             case Index():
@@ -121,7 +132,7 @@ class _Walk:
 
     def _select(self, node: Select, scope: Scope) -> Value:
         operand = without_parens(node.operand)
-        if isinstance(operand, Identifier) and operand.name not in scope:
+        if isinstance(operand, Identifier) and (operand.name,) not in scope:
             return self._read(operand.name, node.field)
         return self.value(operand, scope).field(node.field)
 
@@ -129,7 +140,7 @@ class _Walk:
         operand, key = without_parens(node.operand), without_parens(node.key)
         constant = key.value if isinstance(key, LiteralValue) else None
         if isinstance(constant, str):
-            if isinstance(operand, Identifier) and operand.name not in scope:
+            if isinstance(operand, Identifier) and (operand.name,) not in scope:
                 return self._read(operand.name, constant)
             return self.value(operand, scope).field(constant)
         owner = self.value(operand, scope)
@@ -166,7 +177,8 @@ class _Walk:
 
     def _conditional(self, node: Conditional, scope: Scope) -> Value:
         condition = self.value(node.condition, scope).total()
-        yes, no = self.value(node.yes, scope), self.value(node.no, scope)
+        yes = self.value(node.yes, self.narrowed(node.condition, scope))
+        no = self.value(node.no, scope)
         chosen = either([yes, no])
         if not condition:
             return chosen
@@ -174,6 +186,28 @@ class _Walk:
         bits = math.log2(math.exp2(-abs(yes.floor.bits - no.floor.bits)) + 1)
         bits += max(yes.floor.bits, no.floor.bits)
         return chosen.raised(choice(condition.origin)._replace(bits=bits))
+
+    def narrowed(self, condition: ExpressionNode, scope: Scope) -> Scope:
+        """Return the names where a condition holds: what is equal to a value, or to one that a list
+        has, is that value.
+        """
+        bare = without_parens(condition)
+        if isinstance(bare, LogicalOperation) and bare.operator == "&&":
+            for operand in bare.operands:
+                scope = self.narrowed(operand, scope)
+        if not isinstance(bare, Binary) or bare.operator not in {"==", "in"}:
+            return scope
+        is_member = bare.operator == "in"
+        for asked, others in ((bare.left, bare.right), (bare.right, bare.left)):
+            path = _path_of(asked)
+            if not path or others.depth > _MAX_COMPARED or (is_member and asked is bare.right):
+                continue
+            chosen, among = self.value(asked, scope).total(), self.value(others, scope)
+            if chosen.level is Level.TEXT and among.total().level is not Level.TEXT:
+                equal = among.key() if is_member else among
+                size = among.most() if is_member else 1
+                scope = {**scope, path: equal.chosen(_as_choice(chosen, size))}
+        return scope
 
     # -- operators
 
@@ -206,7 +240,7 @@ class _Walk:
     def _macro(self, node: Macro, scope: Scope) -> Value:
         owner = self.value(node.range, scope)
         if node.function == "bind":
-            return self.value(node.arguments[0], {**scope, node.variables[0]: owner})
+            return self.value(node.arguments[0], _bound(scope, {node.variables[0]: owner}))
         count_of_items = 0 if owner.items is None else len(owner.items)
         is_unrolled = owner.items is not None and count_of_items <= min(_MOST_UNROLLED, self._left)
         self._left -= count_of_items if is_unrolled else 0
@@ -219,7 +253,11 @@ class _Walk:
         match node.function:
             case "filter":
                 condition = stronger(*(body[-1].total() for body in bodies))
-                return _rearranged(owner, _kept(condition, size))
+                kept = _rearranged(owner, _kept(condition, size))
+                [variable] = node.variables[-1:]
+                within = _bound(scope, {variable: owner.key()})
+                element = self.narrowed(node.arguments[-1], within)[variable,]
+                return replace(kept, elements=element)
             case "sortBy":
                 keys = stronger(*(key.total() for body in bodies for key in body))
                 return _rearranged(owner, _order(keys, size))
@@ -238,12 +276,19 @@ class _Walk:
 
     def _bodies(self, node: Macro, owner: Value, element: Value, scope: Scope) -> list[Value]:
         names = node.variables
-        inner = {**scope, names[-1]: element}
+        inner = {names[-1]: element}
         if len(names) > 1:
             is_map = owner.fields is not None or not owner.is_list
             inner[names[0]] = owner.key() if is_map else TRUSTED
             inner[names[1]] = owner.element() if is_map else element
-        return [self.value(body, inner) for body in node.arguments]
+        *conditions, result = node.arguments
+        within = _bound(scope, inner)
+        if node.function in {"map", "transformList"}:
+            values = [self.value(condition, within) for condition in conditions]
+            for condition in conditions:
+                within = self.narrowed(condition, within)
+            return [*values, self.value(result, within)]
+        return [self.value(body, within) for body in node.arguments]
 
     @staticmethod
     def _new_map(node: Macro, owner: Value, results: Sequence[Value]) -> Value:
@@ -264,6 +309,24 @@ class _Walk:
         if not whole and node.function != "lists.range":
             return _trusted_result(node, values)
         return RULES.get(node.function, _whatever)(_InfluencedCall(node, values, whole))
+
+
+def _path_of(node: ExpressionNode) -> Path:
+    """Return the path that a node is; an empty one where it is more than a path."""
+    match node:
+        case Identifier():
+            return (node.name,)
+        case Select():
+            above = _path_of(without_parens(node.operand))
+            return (*above, node.field) if above else ()
+        case _:
+            return ()
+
+
+def _bound(scope: Scope, names: Mapping[str, Value]) -> Scope:
+    """Return a scope with names of a macro, which hide what had them before."""
+    outer = {path: value for path, value in scope.items() if path[0] not in names}
+    return {**outer, **{(name,): value for name, value in names.items()}}
 
 
 def _summands(node: ExpressionNode) -> Iterator[ExpressionNode]:
