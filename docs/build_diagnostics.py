@@ -63,11 +63,11 @@ def pages() -> dict[Path, str]:
 def _lines(entry: DiagnosticEntry, folder: Path) -> Iterator[str]:
     yield f"# {entry.code}: {_marked(entry.title)}"
     yield ""
-    yield f"Kind `{entry.kind}`, family *{entry.family}*, {entry.severity}."
+    yield f"`{entry.kind}`, {entry.severity}."
     yield ""
     yield from _sentences(entry.meaning)
     yield ""
-    yield "## How to fix it"
+    yield "## Fix"
     yield ""
     yield from _sentences(entry.fix)
     yield ""
