@@ -311,6 +311,8 @@ ODD_LINES = {
     '{"id":ID,"result":{"content":[{"type":"text","text":"ok"}]},"jsonrpc":"2.0"}',
     "printed bracket": '[\nall is well\n'
     '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}',
+    "printed bracket before several lines": '[\nall is well\n{\n "jsonrpc": "2.0",\n "id": ID,\n "result":\n'
+    '  {"content": [{"type": "text", "text": "ok"}]}\n}',
     "no version over several lines": '{\n  "id": ID,\n  "result": {\n    "content": []\n  }\n}',
     "broken between two parts": '{"result":{"content":[{"type":"text",\n"text":"ok"}]},"jsonrpc":"2.0","id":ID}',
     "broken before its id": '{"jsonrpc":"2.0",\n"id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}',

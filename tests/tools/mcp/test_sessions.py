@@ -413,6 +413,7 @@ def test_lines_that_are_no_messages_go_to_the_log(
         ("log over several lines", "ok"),
         ("log that has no end", "ok"),
         ("printed bracket", "ok"),
+        ("printed bracket before several lines", "ok"),
         ("no version over several lines", "is not JSON-RPC 2.0"),
         ("log in JSON", "'text': ''"),
         ("no version", "is not JSON-RPC 2.0"),

@@ -163,6 +163,8 @@ class SpreadMessage:
             yield from self._given_up()
             yield from self._with(line)
         else:
+            if not self._text.strip(_BEFORE_MESSAGE + b"[\n"):
+                yield from self._given_up()  # a list that begins with words is no batch
             yield line
 
     def is_ended_by(self, line: bytes) -> bool:
