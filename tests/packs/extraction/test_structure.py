@@ -37,7 +37,7 @@ def test_a_row_is_a_row_in_whatever_form_it_stands(html: str) -> None:
 
 
 def test_markdown_is_read_as_html_is() -> None:
-    text = "# Bok\n\n**Home:** [Ash](../places/ash.html)\n\n## Story\n\nBok mends bells.\n\n- one\n\n> Go away!\n"
+    text = "# Bok\n\n**Home:** [Ash](../places/ash.html)\n**Trade:** Bells\n\n## Story\n\nBok mends bells.\n\n- one\n\n> Go away!\n"
 
     page = read_structure(SourcePage(url=URL, text=text))
 
@@ -45,6 +45,7 @@ def test_markdown_is_read_as_html_is() -> None:
     assert [(block.kind, block.heading, block.text) for block in page.blocks] == [
         ("heading", "", "Bok"),
         ("row", "", "Home: Ash"),
+        ("row", "", "Trade: Bells"),
         ("heading", "Story", "Story"),
         ("paragraph", "Story", "Bok mends bells."),
         ("item", "Story", "one"),

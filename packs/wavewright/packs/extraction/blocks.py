@@ -121,7 +121,11 @@ def begins_sentence(text: str, start: int) -> bool:
 WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 SUFFIX: Final = re.compile(r"\s*\((?P<word>[^()]{2,30})\)\s*$")
 """Of titles: what tells a page from others of its name."""
-_NAME_END: Final = re.compile(r"\s*(?:[,;:(\[]|\s[—–-]\s|\.\s|\.$)")
+_NAME_END: Final = re.compile(
+    r"\s*(?:[,;:(\[]|\s[—–-]\s|"
+    r"(?<!\b[A-Z])(?<!\b(?:St|Mr|Ms|Dr|Mt|Lt))(?<!\b(?:Mrs|Sgt|Col|Gen|Rev))(?<!\b(?:Capt|Prof))\.\s|\.$)"
+)
+"""Of the beginning of an item; the point of a title or an initial ends no name."""
 _MAX_NAME_WORDS: Final = 7
 _PLURALS: Final = frozenset(
     {"people", "folk", "cast", "crew", "bestiary", "equipment", "lore", "staff", "geography"}

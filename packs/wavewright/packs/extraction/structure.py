@@ -75,6 +75,10 @@ _TASK: Final = re.compile(
     rf"^(?P<mark>[ \t]*(?:[-*+]|\d{{1,9}}[.)])[ \t]+){TASK_BOX}", re.MULTILINE
 )
 """The beginning of a list item that is a task; its box is no word of it."""
+_LINE_OF_LABEL: Final = re.compile(
+    rf"(?<=\S)\n(?=\*\*[^*\n]{{1,{MAX_LABEL}}}(?::\*\*|\*\*:)[ \t]*\S)"
+)
+"""The end of a line above one that begins with a label in bold: of an info box, which is no prose."""
 
 
 class SourcePage(BaseModel):
@@ -118,6 +122,7 @@ def read_structure(page: SourcePage) -> PageStructure:
 
 
 def _html_of_markdown(text: str) -> str:
+    text = _LINE_OF_LABEL.sub("  \n", text)
     text = _TASK.sub(r"\g<mark>", _DEFINITION.sub(r"**\g<term>:** \g<value>\n", text))
     return str(_markdown_parser().render(text))
 

@@ -29,7 +29,7 @@ from wavewright.packs.lore.settings import DIRECT, LoreSettings, SourceTiers, To
 from wavewright.packs.text.markdown_tables import counted
 from wavewright.packs.web.addresses import MAX_URL_LENGTH, AddressRefused, read_address
 from wavewright.packs.web.guarded_client import WebAnswer
-from wavewright.packs.web.pages import CrawlExecuted, decode, read_answer
+from wavewright.packs.web.pages import PLAIN_TYPES, CrawlExecuted, decode, read_answer
 from wavewright.packs.web.reader import shared_reader
 from wavewright.packs.web.search import Search, SearchExecuted, open_search
 from wavewright.packs.web.settings import LocalSearch
@@ -202,7 +202,7 @@ class PageGathering:
         read = await read_answer(answer)
         emit(CrawlExecuted(read.url, len(read.text), round(time.monotonic() - begun, 3)))
         page: JsonObject = {"url": read.url, "title": read.title, "text": read.text}
-        if keeps_html:
+        if keeps_html and answer.content_type not in PLAIN_TYPES:
             page["html"] = decode(answer)
         data.write(content_name(topic), key, page)
         reference = self.tiers.reference(read.url, answer.fetched_at)
