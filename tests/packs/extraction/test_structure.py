@@ -37,7 +37,10 @@ def test_a_row_is_a_row_in_whatever_form_it_stands(html: str) -> None:
 
 
 def test_markdown_is_read_as_html_is() -> None:
-    text = "# Bok\n\n**Home:** [Ash](../places/ash.html)\n**Trade:** Bells\n\n## Story\n\nBok mends bells.\n\n- one\n\n> Go away!\n"
+    text = (
+        "# Bok\n\n**Home:** [Ash](../places/ash.html)\n**Trade:** Bells\n\n"
+        "## Story\n\nBok mends bells.\n\n- one\n\n> Go away!\n"
+    )
 
     page = read_structure(SourcePage(url=URL, text=text))
 
@@ -92,10 +95,10 @@ def test_a_page_of_deeply_nested_elements_ends() -> None:
 
 
 def test_sentences_end_where_a_reader_ends_them() -> None:
-    text = "He met St. Ann. “Go!” he said. It is 3.5 miles. • First • Second"
+    text = "He met St. Ann and P. Lehmann. “Go!” he said. It is 3.5 miles. • First • Second"
 
     assert split_sentences(text) == [
-        "He met St. Ann.",
+        "He met St. Ann and P. Lehmann.",
         "“Go!” he said.",
         "It is 3.5 miles.",
         "First",

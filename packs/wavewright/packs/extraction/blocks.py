@@ -21,7 +21,7 @@ BlockKind: TypeAlias = Literal["heading", "paragraph", "item", "quote", "row"]
 _BULLET: Final = re.compile(r"(?:^|\s)[•·▪‣]\s+")
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?…])[”\"’')\]]*\s+(?=[\"“\u2018'(\[]?[A-Z0-9])")
 _ABBREVIATION: Final = re.compile(
-    r"\b(?:St|Mr|Mrs|Ms|Dr|Prof|Capt|Lt|Sgt|Col|Gen|Rev|Mt|vs|c|ca|No|approx|[Ll]vl?s?)\.$"
+    r"\b(?:St|Mr|Mrs|Ms|Dr|Prof|Capt|Lt|Sgt|Col|Gen|Rev|Mt|vs|c|ca|No|approx|[Ll]vl?s?|[A-HJ-Z])\.$"
 )
 
 
@@ -99,7 +99,9 @@ class PageStructure:
 
 
 def split_sentences(text: str) -> list[str]:
-    """Return the sentences of a text; an abbreviation, a bullet and a line break are known."""
+    """Return the sentences of a text; an abbreviation, an initial, a bullet and a line break are
+    known.
+    """
     found: list[str] = []
     for line in _BULLET.split(text.replace("\n", " • ")):
         begun = ""
