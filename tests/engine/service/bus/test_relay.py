@@ -13,6 +13,7 @@ from tests.engine.service.bus.bus_doubles import MemoryOutbox, Notices, message,
 from tests.engine.service.bus.test_publisher import declare_small, delete
 from tests.support.rabbitmq import LARGEST_MESSAGE, Broker, RunningBroker, contents
 from tests.support.tcp_proxy import TcpProxy
+from wavewright.engine.service.bus import relay
 from wavewright.engine.service.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.service.bus.topology import Topology
 from wavewright.engine.service.job_store.records import MessageId, OutgoingMessage
@@ -226,8 +227,15 @@ async def test_nothing_is_lost_while_the_network_fails_again_and_again(
 
 
 async def test_a_full_queue_is_told_of_once_holds_up_no_other_and_gets_all_when_it_has_room(
-    broker: Broker | RunningBroker, bus: Bus, topology: Topology, notices: Notices
+    broker: Broker | RunningBroker,
+    bus: Bus,
+    topology: Topology,
+    notices: Notices,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Most of the time would go into pauses: the queue has room for three of two hundred messages.
+    monkeypatch.setattr(relay, "FIRST_FULL_QUEUE_PAUSE", 0.05)
+    monkeypatch.setattr(relay, "MAX_FULL_QUEUE_PAUSE", 0.5)
     full, status = f"{topology.exchange}.full", topology.outlets[1]
     await declare_small(broker.url, full, topology.exchange)
     arrived, faults, refusals = list[bytes](), list[str | None](), 0
