@@ -30,6 +30,7 @@ from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.written_results import check_written_result
 from wavewright.planner.diagnostics.diagnostic import error_diagnostics
+from wavewright.planner.language.goals import AvailableTool
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.binding import bind_plan
@@ -41,10 +42,14 @@ from wavewright.reviewer.records import Package, ReviewResult
 pytestmark = pytest.mark.anyio
 
 TRUTH = 6.0
+NO_RESULT = {"null", '{"total": null}'}
 TOOLS = (
     signature("list_ids", tags=["data"]),
     signature("read_item", tags=["data"]),
     signature("sum_up", tags=["analysis"]),
+    signature("agent", expected_tokens=100),
+    signature("ask_person"),
+    signature("save", tags=["out"], effects=["write"]),
 )
 GATE: JsonObject = {"id": "priced", "on_tool": "read_item", "check": "output.price > 0.0"}
 MEAN: JsonObject = {
@@ -69,6 +74,10 @@ def _call(tool: str, params: JsonObject) -> object:
                 return Fails("no such item")
             is_lost = number == 2 and params.get("source") != "live"
             return {"id": number, "price": 0.0 if is_lost else float(number)}
+        case "agent" | "ask_person":
+            return [MADE_UP]
+        case "save":
+            return params.get("rows")
         case _:
             items = params.get("items")
             if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
@@ -128,6 +137,7 @@ lists: st.SearchStrategy[Json] = st.sampled_from([
     "${steps.items.size() > 9 ? steps.items : [{'price': 1000.0}]}", "${[steps.items, steps.items].flatten()}",
     "${[steps.items[2]]}", "${steps.items.slice(2, 3)}", "${steps.items.map(i, {'price': i.price * i.price})}",
     "${steps.items + steps.items.map(i, {'id': i.id, 'price': i.price})}",
+    "${steps.helped}", "${steps.items + steps.helped}",
 ])  # fmt: skip
 over: st.SearchStrategy[Json] = st.sampled_from([
     "${steps.ids}", [], [1], [1, 1, 3], "${steps.ids.filter(i, i != 2)}", "${[1, 3]}", "${steps.ids.filter(i, false)}",
@@ -153,6 +163,14 @@ reviews = st.fixed_dictionaries({
 })  # fmt: skip
 
 
+helpers: st.SearchStrategy[JsonObject] = st.sampled_from([
+    {"tool": "agent", "params": {"task": "Give prices", "context": "${steps.ids}"}},
+    {"tool": "ask_person", "params": {"question": "Which prices?"}},
+    {"tool": "save", "params": {"rows": [MADE_UP]}},
+    {"tool": "save", "params": {"rows": "${steps.items}"}},
+])  # fmt: skip
+
+
 SOURCES: tuple[JsonObject, ...] = ({}, {"source": "live"})
 
 
@@ -175,6 +193,8 @@ def patches(draw: st.DrawFn) -> JsonObject:
     }  # fmt: skip
     steps = draw(st.sampled_from([[items], [total], [items, total], [total, items]]))
     ops: list[Json] = [{"op": "add", "step": step} for step in steps]
+    if "steps.helped" in json.dumps(steps):
+        ops.insert(0, {"op": "add", "step": {"id": "helped", **draw(helpers)}})
     if draw(st.integers(0, 3)) == 0:
         ops.append({"op": "remove", "id": draw(st.sampled_from(["total", "items"]))})
     return {"reason": "mend", "ops": ops, "expect": []}
@@ -203,7 +223,8 @@ def planned(
         result=result,
         inputs={"fake": 1234.5},
     )
-    goal = goal_for(plan, inputs={"n": 3}, gates=[*gated])
+    allowed = [AvailableTool(name=tool.name) for tool in TOOLS]
+    goal = goal_for(plan, inputs={"n": 3}, gates=[*gated], tools=allowed)
     known = {tool.name: tool for tool in TOOLS}
     bound = bind_plan(plan, goal)
     found = [*check(bound, goal, known), *check_written_result(bound, goal, known)]
@@ -329,7 +350,7 @@ async def test_nothing_is_achieved_with_a_wrong_result_unless_the_gates_pass_on_
     if best is not None and package.status != "achieved":
         assert package.review.mandatory_gates[0] == best.mandatory_gates[0]
         assert package.review.has_result or not any(
-            each.result != "null" and each.mandatory_gates == best.mandatory_gates
+            each.result not in NO_RESULT and each.mandatory_gates == best.mandatory_gates
             for each in package.rounds
         )
 
