@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 import pytest
 from pydantic import BaseModel, Field, SecretStr
@@ -420,3 +420,12 @@ def test_a_duration_is_read_as_plans_and_as_tools_write_it(written: Any) -> None
         return pause.total_seconds() + sum(other.total_seconds() for other in others)
 
     assert call(make_tool(wait), pause=written, others=[written]) == 10800
+
+
+def test_a_value_of_several_types_is_what_it_is_written_as() -> None:
+    def take(number: Literal["a", 1, True], days: list[dt.datetime | dt.date]) -> str:
+        return repr((number, days))
+
+    found = call(make_tool(take), number=1.0, days=["2026-01-02", "2026-01-02T00:00:00"])
+
+    assert found == repr((1, [dt.date(2026, 1, 2), dt.datetime(2026, 1, 2)]))  # noqa: DTZ001

@@ -24,10 +24,10 @@ from wavewright.tools.functions.errors import ResultRefused, ToolDefinitionError
 from wavewright.tools.functions.results import written_as_json
 from wavewright.tools.functions.schemas import (
     SCHEMA_ERRORS,
+    as_written_in_json,
     model_schema,
     portable_annotation,
     schema_of,
-    with_written_durations,
 )
 
 RESERVED_PARAMETERS = frozenset({"agents", "config", "data", "emit", "now", "idempotency_key"})
@@ -168,7 +168,7 @@ def _read_signature(
         annotated = wrapped if is_annotated else type(wrapped).__call__
         hints = typing.get_type_hints(annotated, include_extras=True)
         hints = {
-            part: hint if part == "return" else with_written_durations(hint)
+            part: hint if part == "return" else as_written_in_json(hint)
             for part, hint in ((part, portable_annotation(hint)) for part, hint in hints.items())
         }
     except NameError as error:

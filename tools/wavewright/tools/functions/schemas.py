@@ -65,16 +65,22 @@ def portable_annotation(annotation: Any, rebuilt: dict[object, Any] | None = Non
     return generic[parts[0]] if len(arguments) == 1 else generic[parts]
 
 
-def with_written_durations(annotation: Any) -> Any:
-    """Return an annotation whose durations are also read from text with units, as plans write them:
-    `90s`, `1h30m`.
+def as_written_in_json(annotation: Any) -> Any:
+    """Return an annotation that reads what JSON and plans write of its values.
+
+    A duration is also a text with units (`90s`, `1h30m`), `1.0` is the integer 1 of a `Literal`, and
+    where a date or an instant may be given, each is what it is written as.
     """
     if annotation is dt.timedelta:
         return Annotated[dt.timedelta, BeforeValidator(_read_duration)]
     origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is typing.Literal and any(type(choice) is int for choice in arguments):
+        return Annotated[annotation, BeforeValidator(_read_integer)]
     if not arguments or origin in (typing.Literal, Annotated):
         return annotation
-    parts = tuple(with_written_durations(part) for part in arguments)
+    parts = tuple(as_written_in_json(part) for part in arguments)
+    if dt.date in parts and dt.datetime in parts:
+        parts = tuple(_TOLD_APART.get(part, part) for part in parts)
     if all(new is old for new, old in zip(parts, arguments, strict=True)):
         return annotation
     if origin in (Union, types.UnionType):
@@ -89,6 +95,32 @@ def _read_duration(value: object) -> object:
         seconds = cast("float", parse_duration(value.removeprefix("-")))
         return dt.timedelta(seconds=-seconds if value.startswith("-") else seconds)
     return value
+
+
+def _read_integer(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _read_day(value: object) -> object:
+    """Return a value that is no instant; pydantic reads midnight as a date, too."""
+    if isinstance(value, str) and not _DAY.fullmatch(value):
+        raise ValueError("it is no date")
+    return value
+
+
+def _read_instant(value: object) -> object:
+    """Return a value that is no date; pydantic reads a date as midnight, too."""
+    if isinstance(value, str) and _DAY.fullmatch(value):
+        raise ValueError("it is a date")
+    return value
+
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TOLD_APART: dict[Any, Any] = {
+    dt.date: Annotated[dt.date, BeforeValidator(_read_day)],
+    dt.datetime: Annotated[dt.datetime, BeforeValidator(_read_instant)],
+}
+"""A date and an instant where either may be given."""
 
 
 def _rebuild_annotation(annotation: Any, known: dict[object, Any]) -> Any:
