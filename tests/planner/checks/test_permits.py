@@ -251,6 +251,31 @@ def test_a_call_with_whatever_value_comes_is_permitted_by_what_was_inferred(
         ("fetch", "url", "${steps.b ? 'https://x.example' : inputs.u}", "https://x.example", True),
         ("fetch", "url", "${steps.b ? 'https://x.example' : inputs.u}", "https://y.example", False),
         ("fetch", "url", "${['https://x.example'][steps.b]}", "https://y.example", False),
+        ("load", "path", "${['notes', steps.b].join('/')}", "notes/a.md", True),
+        ("load", "path", "${['notes', steps.b].join('/')}", "other/a.md", False),
+        ("load", "path", "${['a', 'b'].join(steps.b)}", "a/b", True),
+        ("load", "path", "${'%s/%s'.format(['notes', steps.b])}", "notes/a.md", True),
+        ("load", "path", "${'%s/%s'.format(['notes', steps.b])}", "other/a.md", False),
+        ("load", "path", "${'%5d/a.md'.format([steps.b])}", "    7/a.md", True),
+        ("fetch", "url", "${[inputs.u, steps.b].join()}", "https://other.example/", False),
+        (
+            "fetch",
+            "url",
+            "${{'a': inputs.u, 'b': 'https://x.example'}[steps.b]}",
+            "https://x.example",
+            True,
+        ),
+        (
+            "fetch",
+            "url",
+            "${{'a': inputs.u, 'b': 'https://x.example'}[steps.b]}",
+            "https://y.example",
+            False,
+        ),
+        ("fetch", "url", "${inputs.all[steps.b]}", "https://two.example", True),
+        ("fetch", "url", "${inputs.all[steps.b]}", "https://three.example", False),
+        ("fetch", "url", "${inputs.named[steps.b]}", "https://two.example", True),
+        ("fetch", "url", "${inputs.named[steps.b]}", "https://three.example", False),
         ("count", "items", "${steps.b}", [{"url": "https://x.example/"}], True),
         ("post", "payload", "${steps.b}", {"to": "x@x.example", "url": "https://x.example"}, True),
         ("post", "payload", "${[{'to': steps.b}]}", [{"to": "x@x.example"}], True),
@@ -261,7 +286,12 @@ def test_what_is_known_of_a_value_is_permitted_and_no_more(
     name: str, parameter: str, value: Json, call: Json, *, is_permitted: bool
 ) -> None:
     used = step("a", name, **{parameter: value})
-    needed = permits(step("b", "count", items=[]), used, inputs={"u": "https://docs.example/"})
+    inputs: JsonObject = {
+        "u": "https://docs.example/",
+        "all": ["https://one.example", "https://two.example"],
+        "named": {"a": "https://one.example", "b": "https://two.example"},
+    }
+    needed = permits(step("b", "count", items=[]), used, inputs=inputs)
 
     assert (refused_value(needed, TOOLS[name], {parameter: call}) == "") is is_permitted
 

@@ -7,6 +7,7 @@ folder of a path.
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple
 
 from wavewright.planner.cel.embedded import split_references
@@ -15,8 +16,11 @@ from wavewright.planner.cel.nodes import (
     Binary,
     Conditional,
     ExpressionNode,
+    FunctionCall,
     Index,
     ListLiteral,
+    LiteralValue,
+    MapLiteral,
     without_parens,
 )
 from wavewright.planner.cel.parser import parse_expression
@@ -98,10 +102,58 @@ def _results(
         case Binary(operator="+", left=left, right=right):
             before = _results(left, source, variables, roots)
             return _continued(before, _results(right, source, variables, roots))
-        case Index(operand=ListLiteral(items=items)):
-            return [way for part in items for way in _results(part, source, variables, roots)]
+        case Index(operand=operand):
+            return _elements(without_parens(operand), source, variables, roots)
+        case FunctionCall(function="join", target=ListLiteral(items=items), arguments=between):
+            separators = [*between[:1]] if between else []
+            parts = [part for item in items for part in (*separators, item)][len(separators) :]
+            return _in_turn([_results(part, source, variables, roots) for part in parts])
+        case FunctionCall(
+            function="format",
+            target=LiteralValue(value=str(form)),
+            arguments=(ListLiteral(items=items),),
+        ) if _ONLY_TEXTS.fullmatch(form):
+            first, *others = (Beginning(part, is_whole=True) for part in form.split("%s"))
+            filled = [_results(item, source, variables, roots) for item in items]
+            pairs = zip(filled, others, strict=False)
+            return _in_turn([[first], *(ways for value, part in pairs for ways in (value, [part]))])
         case _:
             return [_NOTHING_KNOWN]
+
+
+_ONLY_TEXTS: Final = re.compile(r"(?:[^%]|%s)*")
+"""A format that fills in its values as they are."""
+
+
+def _elements(
+    operand: ExpressionNode, source: str, variables: JsonObject, roots: frozenset[str]
+) -> list[Beginning]:
+    """Return how the texts begin of which one is chosen, of a list or an object."""
+    nodes = list[ExpressionNode]()
+    match operand:
+        case ListLiteral(items=items):
+            nodes += items
+        case MapLiteral(entries=entries):
+            nodes += (value for _, value in entries)
+        case _:
+            known = value_if_known(f"${{{source[operand.start : operand.end]}}}", variables, roots)
+            whole = known[0] if known else None
+            texts = [*whole.values()] if isinstance(whole, dict) else whole
+            if not isinstance(texts, list) or len(texts) > _MAX_WAYS:
+                return [_NOTHING_KNOWN]
+            return [
+                Beginning(text, is_whole=True) if isinstance(text, str) else _NOTHING_KNOWN
+                for text in texts
+            ]
+    return [way for node in nodes for way in _results(node, source, variables, roots)]
+
+
+def _in_turn(parts: list[list[Beginning]]) -> list[Beginning]:
+    """Return how a text begins that is put together of parts, each with its ways."""
+    ways = [Beginning("", is_whole=True)]
+    for following in parts:
+        ways = _continued(ways, following)
+    return ways
 
 
 def _continued(ways: list[Beginning], following: list[Beginning]) -> list[Beginning]:
