@@ -129,6 +129,20 @@ calls it.
 """
 
 
+_UNREADABLE_TO_A_RETRY = DrawnCase(
+    ModelPlan((ModelStep("a", "post", 1),)),
+    (),
+    (
+        DrawnPart(),
+        DrawnPart(kind="retry", unreadable=frozenset(["post"])),
+        DrawnPart(kind="recover", named="a"),
+    ),
+)
+"""A retry could not read what was written in the run before: the step of a patch in its place does
+not write it again.
+"""
+
+
 @settings(max_examples=volume(140, 14_000), deadline=None, suppress_health_check=_SLOW)
 @given(case=cases())
 @example(case=_STOPPED_IN_A_PATCH)
@@ -137,6 +151,7 @@ calls it.
 @example(case=_ANOTHER_CALL_SINCE)
 @example(case=_STOPPED_BEFORE_ANOTHER_CALL)
 @example(case=_KEPT_BY_A_PATCH_BEFORE)
+@example(case=_UNREADABLE_TO_A_RETRY)
 def test_the_engine_does_what_the_model_allows_in_memory(case: DrawnCase) -> None:
     anyio.run(hold_against_model, case)
 
