@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.blocks import page_name, pages
-from tests.repository.tree import ROOT
+from tests.repository.tree import ROOT, shipped_modules
 
 _FETCHED = re.compile(
     r"<(?:script|img|iframe|source)\b[^>]*\bsrc=[\"']?(?:https?:)?//"
@@ -103,3 +103,26 @@ def test_a_page_uses_the_words_of_the_glossary(page: Path) -> None:
     )
 
     assert _REPLACED.findall(text) == []
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=page_name)
+def test_a_page_at_the_root_leads_to_what_there_is(page: Path, site: Path) -> None:
+    def is_there(name: str, anchor: str) -> bool:
+        if not anchor or not name.startswith("docs/"):
+            return (ROOT / name).exists()
+        html = site / Path(name).relative_to("docs").with_suffix(".html")
+        return f'id="{anchor}"' in html.read_text(encoding="utf-8")
+
+    links = re.findall(r"\]\(([\w./-]*)#?([\w-]*)\)", page.read_text(encoding="utf-8"))
+
+    assert [link for link in links if not is_there(*link)] == []
+
+
+def test_code_names_pages_that_there_are() -> None:
+    named = {
+        name
+        for module in shipped_modules()
+        for name in re.findall(r"docs/[\w/-]+\.md", module.read_text(encoding="utf-8"))
+    }
+
+    assert [name for name in named if not (ROOT / name).exists()] == []

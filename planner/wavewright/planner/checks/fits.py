@@ -2,7 +2,7 @@
 
 A value that may not fit because of its kind (a null, a member of a union, an object without an
 optional field) is a warning with its mend. Where the value decides, it is checked at the call; a
-strict check tells these places as well. See docs/explanation/semantics.md.
+strict check tells these places as well. See docs/explanation/values.md.
 """
 
 from __future__ import annotations

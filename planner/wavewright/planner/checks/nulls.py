@@ -4,7 +4,7 @@ expression fails on that.
 Whether an operator or a function takes null is asked of the tables that the evaluator uses. What is
 known to be there, not to be null, and how many elements a list has at least, follows from the
 conditions around a part: `&&`, `||`, `!`, `? :`, a `filter`, the `when` of the step. See
-docs/explanation/semantics.md.
+docs/explanation/values.md.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ _ALWAYS: Final = Fit("always")
 
 
 def fit_of(source: JsonSchema, target: JsonSchema) -> Fit:
-    """Return how the values of `source` fit `target`; see docs/explanation/semantics.md."""
+    """Return how the values of `source` fit `target`; see docs/explanation/values.md."""
     if source is target or _is_same_schema(source, target):
         return _ALWAYS
     return _Comparison().fit(view_schema(scoped_schema(source)), view_schema(scoped_schema(target)))

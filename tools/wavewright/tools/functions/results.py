@@ -1,7 +1,7 @@
 """What a value of Python becomes as JSON: the rules that pydantic leaves open.
 
 They are the same for the result of a function and for what a program gives a plan: inputs,
-parameters, lists of items. See docs/explanation/semantics.md.
+parameters, lists of items. See docs/explanation/values.md.
 
 - A set is a list in the order of its members' JSON, the same in every process.
 - Two keys of a mapping that are one text in JSON are refused: one of them would be lost.

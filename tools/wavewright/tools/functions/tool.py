@@ -204,7 +204,7 @@ class Tool:
     call: ToolFunction
     code: str = ""
     """Hash of the code, with what the function reads of its module; empty where it is no Python
-    function. See `docs/explanation/semantics.md`, rule 1.3.
+    function. See "The code of a tool" in `docs/explanation/semantics.md`.
     """
     function: object = field(default=None, compare=False, repr=False)
     """What is called, where that is a function of Python."""

@@ -52,7 +52,7 @@ RejectionKind: TypeAlias = Literal[
     "wrong_target",
     "wrong_type",
 ]
-"""What is wrong with a message; docs/reference/messages.md says what each means."""
+"""What is wrong with a message; docs/reference/message-rules.md says what each means."""
 
 
 class MessageRejected(WavewrightError):
