@@ -627,7 +627,8 @@ def _covers(kind: ReachKind, entry: str, wanted: str) -> bool:
     # Whoever writes an entry by hand writes `./notes/` or `Example.org`.
     entry = _reached(kind, entry)
     if kind == "hosts" and entry.startswith("*."):
-        return wanted.endswith(entry[1:])
+        # An address whose host cannot be told may end as a host does: `https://evil\\.example.org`.
+        return _host(wanted) == wanted and wanted.endswith(entry[1:])
     if kind == "paths" and entry.endswith("/"):
         return _is_within(_path(wanted), _path(entry))
     return entry == wanted
