@@ -826,7 +826,7 @@ def secret_codes(text: str, result: Json = None) -> list[str]:
         name="g",
         job="j",
         text="x",
-        inputs={"password": "hunter2"},
+        inputs={"password": "hunter2", "typed": "hunter3"},
         inputs_schema={"type": "object", "properties": {"password": password}},
         tools=tuple(AvailableTool(name=name) for name in TOOLS),
     )
@@ -850,6 +850,8 @@ def test_a_secret_is_followed_through_the_result_of_an_earlier_run() -> None:
 def test_what_a_secret_only_decides_holds_none_of_it() -> None:
     assert secret_codes("${inputs.password == 'x' ? 'same' : 'other'}") == []
     assert secret_codes("${inputs.password != '' ? inputs.password : 'none'}") == ["E603"]
+    assert secret_codes("${inputs.password == inputs.typed ? inputs.password : 'none'}") == ["E603"]
+    assert secret_codes("${[inputs.password].filter(p, p in ['hunter2'])[0]}") == ["E603"]
 
 
 EARLIER = {

@@ -89,7 +89,11 @@ _ROUNDS_OF_CHOICES: Final = 3
 
 
 def flow_of(
-    subject: CheckContext, sources: Sources, inputs: Collection[str] = frozenset()
+    subject: CheckContext,
+    sources: Sources,
+    inputs: Collection[str] = frozenset(),
+    *,
+    equals_count: bool = False,
 ) -> DataFlow:
     """Return where data goes in a plan, also by way of its earlier runs.
 
@@ -97,7 +101,7 @@ def flow_of(
     on, what the data decides of the result is what it decides of the next run's `previous.result`,
     until nothing is added.
     """
-    flow = DataFlow(subject, sources, inputs)
+    flow = DataFlow(subject, sources, inputs, equals_count=equals_count)
     if not reads_previous(subject.plan):
         return flow
     held: dict[str, Influence] = {}
@@ -107,7 +111,7 @@ def flow_of(
         held = result
         if rounds > _ROUNDS_OF_CHOICES:
             held = {name: text(influence.origin) for name, influence in result.items()}
-        flow = DataFlow(subject, sources, inputs, previous=held)
+        flow = DataFlow(subject, sources, inputs, previous=held, equals_count=equals_count)
     return flow
 
 
@@ -122,6 +126,7 @@ class DataFlow:
         *,
         previous: Mapping[str, Influence] | None = None,
         among: Collection[StepId] | None = None,
+        equals_count: bool = False,
     ) -> None:
         """Follow the outputs of `sources` and the values of `inputs`.
 
@@ -132,8 +137,12 @@ class DataFlow:
             previous: What the data decides of each field of `previous.result`, of the whole under
                 `WHOLE_RESULT`.
             among: The steps that are visited; all where absent.
+            equals_count: Whether what a condition has found equal to a value that is not followed is
+                as good as that value. It is where all that is untrusted is followed; a secret stays
+                one whatever it equals.
         """
         self._subject = subject
+        self._equals_count = equals_count
         self._sources = sources
         self._inputs = frozenset(inputs)
         order = subject.graph.order()
@@ -233,7 +242,7 @@ class DataFlow:
         if step.when is not None:
             holds = _condition_tree(step.when)
             if holds is not None:
-                condition = influenced_value(holds, self._reader(step, item)).total()
+                condition = self._evaluated(holds, self._reader(step, item)).total()
             if condition:
                 yield self._reading(step, signature, "when", f"{pointer}/when", condition)
         parameters = list[Influence]()
@@ -376,7 +385,7 @@ class DataFlow:
             for part in split_references(value):
                 if isinstance(part, EmbeddedExpression):
                     tree = parse_expression(part.expression)
-                    parts.append(influenced_value(tree, read, holds))
+                    parts.append(self._evaluated(tree, read, holds))
                 else:
                     parts.append(part)
         except ExpressionError:
@@ -385,6 +394,11 @@ class DataFlow:
         if len(parts) == 1 and isinstance(only, Value):
             return only
         return Value(text_of_parts(parts), is_text=True)
+
+    def _evaluated(
+        self, tree: ExpressionNode, read: RootReader, holds: ExpressionNode | None = None
+    ) -> Value:
+        return influenced_value(tree, read, holds, equals_count=self._equals_count)
 
     def _reader(self, step: Step | None, item: Value) -> RootReader:
         each = item if step is not None and step.for_each is not None else TRUSTED

@@ -80,16 +80,29 @@ _MOST_UNROLLED: Final = 64
 
 
 def influenced_value(
-    tree: ExpressionNode, read: RootReader, condition: ExpressionNode | None = None
+    tree: ExpressionNode,
+    read: RootReader,
+    condition: ExpressionNode | None = None,
+    *,
+    equals_count: bool = False,
 ) -> Value:
-    """Return what is known of the value of an expression, where a condition is known to hold."""
-    walk = _Walk(read)
+    """Return what is known of the value of an expression.
+
+    Args:
+        tree: The expression.
+        read: What is known of its roots.
+        condition: What holds where it is evaluated.
+        equals_count: Whether a value that a condition has found equal to one that nothing outside
+            decides is as good as that one.
+    """
+    walk = _Walk(read, equals_count=equals_count)
     return walk.value(tree, {} if condition is None else walk.narrowed(condition, {}))
 
 
 class _Walk:
-    def __init__(self, read: RootReader) -> None:
+    def __init__(self, read: RootReader, *, equals_count: bool) -> None:
         self._read = read
+        self._equals_count = equals_count
         self._left = _MOST_EVALUATIONS
         """Bodies of macros that may still be followed one by one."""
 
@@ -191,6 +204,8 @@ class _Walk:
         """Return the names where a condition holds: what is equal to a value, or to one that a list
         has, is that value.
         """
+        if not self._equals_count:
+            return scope
         bare = without_parens(condition)
         if isinstance(bare, LogicalOperation) and bare.operator == "&&":
             for operand in bare.operands:

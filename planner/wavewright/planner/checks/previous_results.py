@@ -66,7 +66,8 @@ def _untrusted_results(
             sources[step.id] = frozenset()
         elif signature.brings_untrusted:
             sources[step.id] = signature.untrusted
-    found = flow_of(subject, sources, untrusted_inputs(subject)).influence_on_result()
+    flow = flow_of(subject, sources, untrusted_inputs(subject), equals_count=True)
+    found = flow.influence_on_result()
     return [name for name, influence in found.items() if influence.level is Level.TEXT]
 
 

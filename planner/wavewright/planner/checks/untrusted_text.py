@@ -58,7 +58,7 @@ _APPROVAL = Addition("needs_approval", value=True)
 
 def untrusted_flow(subject: CheckContext) -> DataFlow:
     """Return where untrusted text goes in a plan."""
-    return flow_of(subject, _sources(subject), untrusted_inputs(subject))
+    return flow_of(subject, _sources(subject), untrusted_inputs(subject), equals_count=True)
 
 
 def _sources(subject: CheckContext) -> dict[StepId, frozenset[str]]:
