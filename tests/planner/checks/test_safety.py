@@ -304,6 +304,22 @@ SINKS = {
         when="steps.page.text in steps.page.links",
         params={"body": "${steps.page.text}"},
     ),
+    "which keys of an object are kept": step(
+        "send",
+        "post",
+        params={
+            "body": f"${{{ {f'key{i}': i for i in range(70)} }.transformMap("
+            "k, v, steps.page.text.contains(k), v).map(k, k).join('')}"
+        },
+    ),
+    "which entries of an object are kept": step(
+        "send",
+        "post",
+        params={
+            "body": f"${{{ {f'key{i}': i for i in range(70)} }.transformMapEntry("
+            "k, v, steps.page.text.contains(k), {k: v}).map(k, k).join('')}"
+        },
+    ),
     "a name of a macro that hides a word among trusted ones": step(
         "send",
         "post",
@@ -467,6 +483,11 @@ DECIDED = {
         "post",
         "body",
         "${string(lists.range(100).filter(i, steps.page.text.contains(string(i))).size())}",
+    ),
+    "which of a few keys of an object are kept": (
+        "post",
+        "body",
+        "${{'a': 1, 'b': 2}.transformMap(k, v, steps.page.text.contains(k), v).map(k, k).join()}",
     ),
     "a word that a condition has found among trusted ones": (
         "post",

@@ -284,7 +284,10 @@ class _Walk:
                 shape = compounded(count, _kept(condition, size))
                 return Value(elements=either(results), shape=shape, size=size)
             case "transformMap" | "transformMapEntry":
-                return self._new_map(node, owner, [body[-1] for body in bodies])
+                condition = stronger(*(part.total() for body in bodies for part in body[:-1]))
+                return self._new_map(
+                    node, owner, [body[-1] for body in bodies], _kept(condition, size)
+                )
             case _:
                 asked = [body[-1] for body in bodies]
                 return Value(_as_choice(stronger(count, *(answer.total() for answer in asked)), 2))
@@ -306,16 +309,20 @@ class _Walk:
         return [self.value(body, within) for body in node.arguments]
 
     @staticmethod
-    def _new_map(node: Macro, owner: Value, results: Sequence[Value]) -> Value:
+    def _new_map(node: Macro, owner: Value, results: Sequence[Value], kept: Influence) -> Value:
         keys = owner.key().total() if owner.items is None else NOTHING
         value = either(results)
+        if node.function == "transformMap" and owner.fields is not None:
+            shape = compounded(owner.shape, kept)
+            same_keys = object_of(dict.fromkeys(owner.fields, value))
+            return replace(same_keys, shape=shape, floor=owner.floor)
         if node.function == "transformMapEntry":
             # Each result is an object of one entry.
             keys = stronger(*(result.shape for result in results), value.total())
             value = value.element()
         whole = value.total()
         worst = text(whole.origin) if whole else keys
-        return Value(stronger(worst, keys, owner.count()))
+        return Value(compounded(stronger(worst, keys, owner.count()), kept))
 
     def _call(self, node: FunctionCall, scope: Scope) -> Value:
         operands = node.arguments if node.target is None else (node.target, *node.arguments)
