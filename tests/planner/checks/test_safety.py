@@ -298,6 +298,23 @@ SINKS = {
         "post",
         params={"body": "${steps.page.text in ['a'] || true ? steps.page.text : 'b'}"},
     ),
+    "a word of which one of two conditions says nothing": step(
+        "send",
+        "post",
+        params={
+            "body": "${steps.page.text == 'a' || steps.page.links[0] == 'a' ? steps.page.text : ''}"
+        },
+    ),
+    "a word where not both of two conditions hold": step(
+        "send",
+        "post",
+        params={"body": "${steps.page.text != 'a' && steps.page.stars > 2 ? '' : steps.page.text}"},
+    ),
+    "another element than the one that is compared": step(
+        "send",
+        "post",
+        params={"body": "${steps.page.links[0] in ['a'] ? steps.page.links[1] : ''}"},
+    ),
     "a word among those of the page": step(
         "send",
         "post",
@@ -494,6 +511,21 @@ DECIDED = {
         "body",
         "${steps.page.text in steps.own && steps.page.stars > 2 ? steps.page.text : 'none'}",
     ),
+    "a word that is one of two": (
+        "post",
+        "body",
+        "${steps.page.text == 'a' || steps.page['text'] in steps.own ? steps.page.text : ''}",
+    ),
+    "a word that is not another than a trusted one": (
+        "post",
+        "body",
+        "${steps.page.text != 'a' && !(steps.page.text in steps.own) ? '' : steps.page.text}",
+    ),
+    "an element that is a trusted one": (
+        "post",
+        "body",
+        "${!(steps.page.links[0] in steps.own) ? '' : steps.page.links[0]}",
+    ),
     "the first of a page's words that are trusted ones": (
         "post",
         "body",
@@ -521,7 +553,7 @@ def test_a_step_may_send_what_its_condition_has_found_among_trusted_values() -> 
     assert codes({**sent, "when": "steps.page.text in ['a@example.org', 'b@example.org']"}) == [
         "W809"
     ]
-    assert codes({**sent, "when": "steps.page.text == 'a@example.org'"}) == ["W809"]
+    assert codes({**sent, "when": "steps.page.text == 'a' || steps.page.text == 'b'"}) == ["W809"]
     assert codes({**sent, "when": "steps.page.kind in ['news']"}) == ["E601"]
 
 

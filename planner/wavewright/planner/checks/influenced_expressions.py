@@ -55,8 +55,8 @@ from wavewright.planner.checks.influence import (
 )
 from wavewright.planner.schemas.views import view_schema
 
-Path = tuple[str, ...]
-"""A root or a name of a macro, and the fields that lead on from it."""
+Path = tuple[str | int, ...]
+"""A root or a name of a macro, and the fields and places that lead on from it."""
 Scope = Mapping[Path, Value]
 """Names that macros gave, with what they stand for; and what a condition has narrowed."""
 RootReader = Callable[[str, str | None], Value]
@@ -191,7 +191,7 @@ class _Walk:
     def _conditional(self, node: Conditional, scope: Scope) -> Value:
         condition = self.value(node.condition, scope).total()
         yes = self.value(node.yes, self.narrowed(node.condition, scope))
-        no = self.value(node.no, scope)
+        no = self.value(node.no, self.narrowed(node.condition, scope, is_true=False))
         chosen = either([yes, no])
         if not condition:
             return chosen
@@ -200,29 +200,49 @@ class _Walk:
         bits += max(yes.floor.bits, no.floor.bits)
         return chosen.raised(choice(condition.origin)._replace(bits=bits))
 
-    def narrowed(self, condition: ExpressionNode, scope: Scope) -> Scope:
-        """Return the names where a condition holds: what is equal to a value, or to one that a list
-        has, is that value.
+    def narrowed(self, condition: ExpressionNode, scope: Scope, *, is_true: bool = True) -> Scope:
+        """Return the names where a condition is true, or false: what is equal to a value, or to one
+        that a list has, is that value.
         """
         if not self._equals_count:
             return scope
         bare = without_parens(condition)
-        if isinstance(bare, LogicalOperation) and bare.operator == "&&":
-            for operand in bare.operands:
-                scope = self.narrowed(operand, scope)
-        if not isinstance(bare, Binary) or bare.operator not in {"==", "in"}:
-            return scope
-        is_member = bare.operator == "in"
-        for asked, others in ((bare.left, bare.right), (bare.right, bare.left)):
-            path = _path_of(asked)
-            if not path or others.depth > _MAX_COMPARED or (is_member and asked is bare.right):
-                continue
-            chosen, among = self.value(asked, scope).total(), self.value(others, scope)
-            if chosen.level is Level.TEXT and among.total().level is not Level.TEXT:
-                equal = among.key() if is_member else among
-                size = among.most() if is_member else 1
-                scope = {**scope, path: equal.chosen(_as_choice(chosen, size))}
+        match bare:
+            case Unary(operator="!"):
+                return self.narrowed(bare.operand, scope, is_true=not is_true)
+            case LogicalOperation() if (bare.operator == "&&") == is_true:
+                for operand in bare.operands:
+                    scope = self.narrowed(operand, scope, is_true=is_true)
+            case LogicalOperation():
+                ways = [self.narrowed(part, scope, is_true=is_true) for part in bare.operands]
+                return _one_of(ways, scope)
+            case Binary() if bare.operator == ("==" if is_true else "!="):
+                scope = self._equal(bare.left, bare.right, scope)
+                return self._equal(bare.right, bare.left, scope)
+            case Binary(operator="in") if is_true:
+                return self._equal(bare.left, bare.right, scope, is_member=True)
+            case _:
+                pass
         return scope
+
+    def _equal(
+        self,
+        asked: ExpressionNode,
+        others: ExpressionNode,
+        scope: Scope,
+        *,
+        is_member: bool = False,
+    ) -> Scope:
+        """Return the names where one is equal to another value, or to one of its members."""
+        path = _path_of(asked)
+        if not path or others.depth > _MAX_COMPARED:
+            return scope
+        chosen, among = self.value(asked, scope).total(), self.value(others, scope)
+        if chosen.level is not Level.TEXT or among.total().level is Level.TEXT:
+            return scope
+        equal = among.key() if is_member else among
+        size = among.most() if is_member else 1
+        return {**scope, path: equal.chosen(_as_choice(chosen, size))}
 
     # -- operators
 
@@ -339,10 +359,32 @@ def _path_of(node: ExpressionNode) -> Path:
         case Identifier():
             return (node.name,)
         case Select():
-            above = _path_of(without_parens(node.operand))
-            return (*above, node.field) if above else ()
+            return _path_on(node.operand, node.field)
+        case Index():
+            key = without_parens(node.key)
+            if isinstance(key, LiteralValue) and isinstance(key.value, str | int):
+                return _path_on(node.operand, key.value)
+            return ()
         case _:
             return ()
+
+
+def _path_on(operand: ExpressionNode, last: str | int) -> Path:
+    above = _path_of(without_parens(operand))
+    return (*above, last) if above else ()
+
+
+def _one_of(ways: Sequence[Scope], scope: Scope) -> Scope:
+    """Return the names where one of several conditions holds, of which each has narrowed a scope."""
+    shared = set(ways[0]).intersection(*ways[1:])
+    narrowed = dict[Path, Value]()
+    for path in shared:
+        values = [way[path] for way in ways]
+        value = either(values)
+        if any(other is not scope.get(path) for other in values):
+            value = value.chosen(choice(value.total().origin, len(ways)))
+        narrowed[path] = value
+    return {**scope, **narrowed}
 
 
 def _bound(scope: Scope, names: Mapping[str, Value]) -> Scope:
