@@ -69,6 +69,7 @@ from wavewright.planner.language.plan import (
 )
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.ports.model_port import ModelUse
+from wavewright.planner.types import RESERVED_IDS
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.tools.functions.options import ToolOptions
 from wavewright.tools.workers.agent_tools import AgentLimits
@@ -108,6 +109,14 @@ def test_every_function_of_expressions_is_listed() -> None:
     table = "\n".join(["| function | meaning |", "|---|---|", *rows, ""])
 
     assert written_part("expressions.md", "functions", table) == table
+
+
+def test_every_id_that_no_step_may_have_is_listed() -> None:
+    text = (REFERENCE / "plan-language.md").read_text(encoding="utf-8")
+    sentence = re.search(r"^No step may be called (.+)\.$", text, re.MULTILINE)
+    assert sentence is not None
+
+    assert set(re.findall(r"`(\w+)`", sentence[1])) == RESERVED_IDS
 
 
 @pytest.mark.parametrize(
