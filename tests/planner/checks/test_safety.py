@@ -900,6 +900,22 @@ def test_a_secret_is_followed_through_the_result_of_an_earlier_run() -> None:
     assert secret_codes(sent, {"kept": "a word"}) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("${inputs.more ? inputs.page.token : 'beginning'}", []),
+        ("\u00e4 ${inputs.more ? 'a' + inputs.page.token : 'beginning'} ${1}", []),
+        ("${inputs.more ? 'token: beginning1234' : 'a'}", ["E603"]),
+        ("${inputs.more ? {'token': 'beginning1234'} : {}}", ["E603"]),
+        ("token: beginning1234 ${inputs.more ? 1 : 2}", ["E603"]),
+    ],
+)
+def test_a_constant_behind_the_colon_of_a_condition_is_no_key(
+    text: str, expected: list[str]
+) -> None:
+    assert secret_codes(text) == expected
+
+
 def test_what_a_secret_only_decides_holds_none_of_it() -> None:
     assert secret_codes("${inputs.password == 'x' ? 'same' : 'other'}") == []
     assert secret_codes("${inputs.password != '' ? inputs.password : 'none'}") == ["E603"]

@@ -20,7 +20,14 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from wavewright.config.redaction import Redactor
-from wavewright.planner.cel.embedded import iterate_strings
+from wavewright.planner.cel.embedded import (
+    EmbeddedExpression,
+    iterate_strings,
+    split_references,
+)
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.nodes import Conditional, all_nodes
+from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.data_flow import DataFlow, flow_of
 from wavewright.planner.checks.influence import Level, capacity
@@ -103,7 +110,7 @@ def _sent_secrets(subject: CheckContext) -> Iterator[Diagnostic]:
         signature = subject.signature(step)
         if signature is not None and "egress" in signature.effects:
             for pointer, text in iterate_strings(step.params, f"/steps/{number}/params"):
-                if _looks_secret(text):
+                if _looks_secret(_without_choices(text)):
                     yield _sent_secret(step, pointer, "a text that looks like a key")
 
 
@@ -149,6 +156,23 @@ def _is_marked_secret(schema: JsonSchema) -> bool:
 
 def _looks_secret(text: str) -> bool:
     return Redactor().redact(text) != text
+
+
+def _without_choices(text: str) -> str:
+    """Return a text without the colons of its conditions, which name nothing: in
+    `steps.a.more ? steps.a.token : "first"` the constant is no token.
+    """
+    characters = [*text]
+    try:
+        for part in split_references(text):
+            if isinstance(part, EmbeddedExpression):
+                for node in all_nodes(parse_expression(part.expression)):
+                    if isinstance(node, Conditional):
+                        between = slice(part.offset + node.yes.end, part.offset + node.no.start)
+                        characters[between] = text[between].replace(":", "?")
+    except ExpressionError:
+        return text  # it is reported as what it is
+    return "".join(characters)
 
 
 def _sent_secret(step: Step, pointer: str, what: str) -> Diagnostic:
