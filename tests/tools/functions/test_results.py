@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypedDict
 
 import pytest
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import BaseModel, Field, RootModel, SecretStr
 
 from tests.tools.calling import call
 from wavewright.tools import ToolError, make_tool
@@ -66,6 +66,11 @@ AROUND_ITSELF.append(AROUND_ITSELF)
 
 class Size(enum.Enum):
     SMALL = "s"
+
+
+class Tenor(enum.Enum):
+    YEAR = "P1Y"
+    TWO = dt.timedelta(days=730)
 
 
 class Level(enum.IntEnum):
@@ -143,6 +148,10 @@ def test_a_result_keeps_all_of_it(function: Any, expected: object) -> None:
         pytest.param(dt.timedelta(hours=1), "PT1H", id="timedelta"),
         pytest.param(dt.timedelta(days=400, hours=2), "P400DT2H", id="timedelta of a year"),
         pytest.param({"a": [dt.timedelta(days=-730)]}, {"a": ["-P730D"]}, id="years ago"),
+        pytest.param(RootModel(dt.timedelta(days=731)), "P731D", id="years in a model"),
+        pytest.param(RootModel({"b", "c", "a"}), ["a", "b", "c"], id="set in a model"),
+        pytest.param([Tenor.YEAR, Tenor.TWO], ["P1Y", "P730D"], id="years of an enum"),
+        pytest.param([Path("P1Y"), b"P1Y"], ["P1Y", "P1Y"], id="called like years"),
         pytest.param(Path("a") / "b", "a/b", id="path"),
         pytest.param(PurePosixPath("a/b"), "a/b", id="path of another system"),
         pytest.param(Size.SMALL, "s", id="enum"),

@@ -16,16 +16,18 @@ parameters, lists of items. See docs/explanation/values.md.
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
+from enum import Enum
 from pathlib import PurePath
 from typing import Any, Final, cast
 
-from pydantic import BaseModel, SecretBytes, SecretStr, TypeAdapter
+from pydantic import BaseModel, RootModel, SecretBytes, SecretStr, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
 from wavewright.planner.language.hashing import canonical_json
@@ -255,16 +257,6 @@ def completed(value: object, written: Json, owner: str) -> Json:
     """
     if isinstance(value, str | int | float | None):
         return written
-    if isinstance(value, SecretStr | SecretBytes):
-        raise ToolError(
-            f"{owner} holds a secret, of which only asterisks would be left",
-            hint="give what it is with `get_secret_value()`, or leave it out",
-        )
-    if isinstance(value, Decimal) and not value.is_finite():
-        raise ToolError(
-            f"{owner} holds {value}, which is no number",
-            hint="give None where there is no number",
-        )
     _require_whole(value, owner)
     if isinstance(written, dict):
         if isinstance(value, Mapping):
@@ -276,31 +268,55 @@ def completed(value: object, written: Json, owner: str) -> Json:
     elif isinstance(written, list):
         if isinstance(value, list | tuple | deque | AbstractSet):
             return _list(cast("Iterable[object]", value), written, owner)
-    elif isinstance(written, str) and written.startswith(("P", "-P")):
-        return _YEARS.sub(_in_days, written, count=1)
-    else:
+    elif not (isinstance(written, str) and _YEARS.match(written)):
         return written
+    elif isinstance(value, dt.timedelta):
+        return _YEARS.sub(_in_days, written, count=1)
     try:
-        plain = as_plain_value(value)
+        # A path, or a member of an enumeration, may be called `P1Y`: it stays as it is.
+        plain = _held_value(value)
     except TypeError:
         # pydantic knows it, and what it is made of is not looked at.
         return written
     return completed(plain, written, owner)
 
 
-_YEARS: Final = re.compile(r"(?<=P)([0-9]+)Y(?:([0-9]+)D)?")
+def _held_value(value: object) -> object:
+    """Return what is written in place of a value, such as what a member of an enumeration stands for.
+
+    Raises:
+        TypeError: it is not known.
+    """
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, RootModel):
+        return cast("RootModel[object]", value).root
+    return as_plain_value(value)
+
+
+_YEARS: Final = re.compile(r"(-?P)([0-9]+)Y(?:([0-9]+)D)?")
 """Years of a duration, as pydantic writes them of 365 days."""
 
 
 def _in_days(found: re.Match[str]) -> str:
     """Return the years and days of a duration as days: years differ, and `duration()` has none."""
-    return f"{365 * int(found[1]) + int(found[2] or 0)}D"
+    return f"{found[1]}{365 * int(found[2]) + int(found[3] or 0)}D"
 
 
 def _require_whole(value: object, owner: str) -> None:
-    """Raise where pydantic writes a value as one text, and leaves out a part of it, or that it is a
-    number.
+    """Raise where pydantic writes a value as one text, and leaves out what it is or a part of it, or
+    that it is a number.
     """
+    if isinstance(value, SecretStr | SecretBytes):
+        raise ToolError(
+            f"{owner} holds a secret, of which only asterisks would be left",
+            hint="give what it is with `get_secret_value()`, or leave it out",
+        )
+    if isinstance(value, Decimal) and not value.is_finite():
+        raise ToolError(
+            f"{owner} holds {value}, which is no number",
+            hint="give None where there is no number",
+        )
     if isinstance(value, complex) or _is_complex_of_numpy(value):
         raise ToolError(
             f"{owner} holds {value!r}, a complex number, which JSON has no form for",
