@@ -7,7 +7,7 @@ from functools import cache
 
 import networkx as nx
 
-from tests.repository.tree import module_name, shipped_modules
+from tests.repository.tree import module_name, shipped_modules, syntax_tree
 
 
 @cache
@@ -17,7 +17,7 @@ def imports() -> nx.DiGraph[str]:
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(files)
     for name, path in files.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(syntax_tree(path)):
             if not isinstance(node, ast.ImportFrom) or node.level or node.module is None:
                 continue
             for alias in node.names:

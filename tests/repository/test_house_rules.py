@@ -7,12 +7,11 @@ import builtins
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.repository.tree import ROOT, module_name, project_files, shipped_modules
+from tests.repository.tree import ROOT, module_name, project_files, shipped_modules, syntax_tree
 
 # A fault is a result there, not a crash: each entry says whose call or whose wait ends at that
 # edge.
@@ -104,11 +103,6 @@ PACK_WORDS = re.compile(
 MODULES = shipped_modules()
 
 
-@cache
-def parse(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-
-
 def dotted(node: ast.expr) -> str:
     match node:
         case ast.Name(id=name):
@@ -149,7 +143,9 @@ def where(path: Path, node: ast.expr | ast.ExceptHandler) -> str:
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    silent = [str(path.relative_to(ROOT)) for path in MODULES if not ast.get_docstring(parse(path))]
+    silent = [
+        str(path.relative_to(ROOT)) for path in MODULES if not ast.get_docstring(syntax_tree(path))
+    ]
 
     assert silent == []
 
@@ -157,7 +153,7 @@ def test_every_module_says_what_it_is_for() -> None:
 def test_no_two_classes_of_the_packages_have_one_name() -> None:
     places = defaultdict[str, list[str]](list)
     for path in MODULES:
-        for node in ast.walk(parse(path)):
+        for node in ast.walk(syntax_tree(path)):
             if isinstance(node, ast.ClassDef):
                 places[node.name.lstrip("_")].append(f"{path.relative_to(ROOT)}:{node.lineno}")
 
@@ -168,7 +164,7 @@ def test_nothing_is_stored_in_a_form_that_runs_code_when_it_is_read() -> None:
     offenders = [
         f"{path.relative_to(ROOT)} imports {name}"
         for path in MODULES
-        for name in imported_roots(parse(path))
+        for name in imported_roots(syntax_tree(path))
         if name in FORBIDDEN_IMPORTS
     ]
 
@@ -179,7 +175,7 @@ def test_text_is_never_run_as_code_as_a_command_or_as_a_template() -> None:
     offenders = [
         f"{where(path, call)}: {dotted(call.func)} {reason}"
         for path in MODULES
-        for call in calls(parse(path))
+        for call in calls(syntax_tree(path))
         if (reason := FORBIDDEN_CALLS.get(dotted(call.func)))
         or (reason := FORBIDDEN_METHODS.get(dotted(call.func).rpartition(".")[2]))
     ]
@@ -191,7 +187,7 @@ def test_no_command_goes_through_a_shell() -> None:
     offenders = [
         where(path, call)
         for path in MODULES
-        for call in calls(parse(path))
+        for call in calls(syntax_tree(path))
         for keyword in call.keywords
         if keyword.arg == "shell"
         and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False)
@@ -204,7 +200,7 @@ def test_every_fault_is_caught_by_its_name_but_at_the_listed_edges() -> None:
     broad = {
         module_name(path): where(path, node)
         for path in MODULES
-        for node in ast.walk(parse(path))
+        for node in ast.walk(syntax_tree(path))
         if isinstance(node, ast.ExceptHandler)
         and {"Exception", "BaseException"} & set(caught_names(node))
         and not reraises(node)
@@ -228,7 +224,7 @@ def test_every_error_that_leaves_a_module_derives_from_the_one_root() -> None:
     offenders = [
         f"{path.relative_to(ROOT)}: {node.name}"
         for path in MODULES
-        for node in parse(path).body
+        for node in syntax_tree(path).body
         if isinstance(node, ast.ClassDef)
         and not node.name.startswith("_")
         and (bases := {dotted(base) for base in node.bases}) & roots
@@ -260,7 +256,7 @@ def test_no_file_has_a_name_that_says_nothing(word: str) -> None:
 
 
 def test_a_docstring_names_only_errors_that_exist() -> None:
-    trees = {path: parse(path) for path in MODULES}
+    trees = {path: syntax_tree(path) for path in MODULES}
     known = set(dir(builtins)) | {
         name
         for tree in trees.values()

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.repository.tree import PACKAGES, ROOT, module_name, shipped_modules
+from tests.repository.tree import PACKAGES, ROOT, module_name, shipped_modules, syntax_tree
 
 parser: Any = import_module("re._parser")
 codes: Any = import_module("re._constants")
@@ -102,7 +102,7 @@ def test_no_pattern_that_a_function_uses_depends_on_the_python() -> None:
     literals = [
         (f"{path.relative_to(ROOT)}:{call.lineno}", call.args[0].value)
         for path in shipped_modules()
-        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for call in ast.walk(syntax_tree(path))
         if isinstance(call, ast.Call)
         and ast.unparse(call.func).startswith("re.")
         and call.args

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import subprocess
 from functools import cache
@@ -33,6 +34,12 @@ def project_files() -> tuple[Path, ...]:
 def shipped_modules() -> list[Path]:
     """Return every Python file of the packages."""
     return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+@cache
+def syntax_tree(path: Path) -> ast.Module:
+    """Return what a Python file of the packages says; each is parsed once for all tests."""
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
 def module_name(path: Path) -> str:
