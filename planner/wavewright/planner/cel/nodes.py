@@ -190,6 +190,17 @@ def named_field(node: Index) -> str | None:
     return key.value if isinstance(key, LiteralValue) and isinstance(key.value, str) else None
 
 
+def summed_terms(node: ExpressionNode) -> Iterator[ExpressionNode]:
+    """Yield the terms of a sum, or of texts or lists that are joined, in their order."""
+    pending = [node]
+    while pending:
+        bare = without_parens(pending.pop())
+        if isinstance(bare, Binary) and bare.operator == "+":
+            pending += [bare.right, bare.left]
+        else:
+            yield bare
+
+
 def all_nodes(tree: ExpressionNode) -> Iterator[ExpressionNode]:
     """Yield a node and all below it, those above first."""
     yield tree

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -28,6 +28,7 @@ from wavewright.planner.cel.nodes import (
     Parenthesized,
     Select,
     Unary,
+    summed_terms,
     without_parens,
 )
 from wavewright.planner.checks.influence import (
@@ -257,7 +258,7 @@ class _Walk:
 
         All its operands are seen at once: what stands beside a date decides what it is.
         """
-        operands = [(operand, self.value(operand, scope)) for operand in _summands(node)]
+        operands = [(operand, self.value(operand, scope)) for operand in summed_terms(node)]
         values = [value for _, value in operands]
         if any(value.is_list for value in values):
             return _all_lists(values)
@@ -391,17 +392,6 @@ def _bound(scope: Scope, names: Mapping[str, Value]) -> Scope:
     """Return a scope with names of a macro, which hide what had them before."""
     outer = {path: value for path, value in scope.items() if path[0] not in names}
     return {**outer, **{(name,): value for name, value in names.items()}}
-
-
-def _summands(node: ExpressionNode) -> Iterator[ExpressionNode]:
-    """Yield what a sum adds up, in its order."""
-    pending = [node]
-    while pending:
-        bare = without_parens(pending.pop())
-        if isinstance(bare, Binary) and bare.operator == "+":
-            pending += [bare.right, bare.left]
-        else:
-            yield bare
 
 
 def text_of_parts(parts: Sequence[Value | str]) -> Influence:

@@ -33,6 +33,7 @@ from wavewright.planner.cel.nodes import (
     all_nodes,
     children,
     named_field,
+    summed_terms,
     without_parens,
 )
 from wavewright.planner.plans.job_words import Figures, JobWords, Operator
@@ -346,7 +347,7 @@ class ExpressionOrigins:
         if formula.base is not node:
             return self.of(formula.base, names)
         left, right = self.of(node.left, names), self.of(node.right, names)
-        terms = [*_terms(node)]
+        terms = [*summed_terms(node)]
         if any(_text_of(term) is not None for term in terms):
             return self._text_of_terms(terms, names)
         if node.operator != "+":
@@ -592,7 +593,7 @@ class ExpressionOrigins:
                 inside = [item for item in items if isinstance(without_parens(item), ListLiteral)]
                 return self._counts_twice(items, names) or self._any_repeated(inside, names)
             case Binary(operator="+"):
-                terms = [*_terms(bare)]
+                terms = [*summed_terms(bare)]
                 return self._counts_twice(terms, names) or self._any_repeated(terms, names)
             case FunctionCall(function=name, target=over) if name in _KEEPING and over is not None:
                 return self._is_repeated(over, names)
@@ -700,8 +701,9 @@ class ExpressionOrigins:
             ordered = replace(over, is_of_items=False)
             return ordered.joined(Origins(choices=self._chosen(node, names)))
         is_bound = node.function == "bind"
-        is_pair = _is_call(_list_behind(node.range)[0], {"zip"})
-        entry = over if is_bound else replace(over, is_of_items=False, is_pair=is_pair)
+        entry = over
+        if not is_bound:
+            entry = replace(over, is_of_items=False, is_pair=_runs_over_pairs(node))
         inner = {**names, **dict.fromkeys(node.variables, entry)}
         if len(node.variables) > 1:
             inner[node.variables[0]] = Origins(is_read=True)  # a place or a key
@@ -754,8 +756,7 @@ class ExpressionOrigins:
         self, arguments: Sequence[ExpressionNode], node: Macro, names: Locals
     ) -> list[Origins]:
         """Return the origins of what a macro asks of each entry."""
-        is_pair = _is_call(_list_behind(node.range)[0], {"zip"})
-        entry = Origins(is_read=True, is_pair=is_pair)
+        entry = Origins(is_read=True, is_pair=_runs_over_pairs(node))
         inner = {**names, **dict.fromkeys(node.variables, entry)}
         return [self.of(argument, inner) for argument in arguments]
 
@@ -935,6 +936,11 @@ def _list_behind(node: ExpressionNode) -> tuple[ExpressionNode, bool]:
             return bare, False
 
 
+def _runs_over_pairs(node: Macro) -> bool:
+    """Whether the entries of a macro are made of one entry of each list that `zip` is given."""
+    return _is_call(_list_behind(node.range)[0], {"zip"})
+
+
 def _copies_entries(node: Macro) -> bool:
     """Whether what a macro makes of an entry is the entry, or a record of its fields."""
     body = without_parens(node.arguments[-1])
@@ -967,17 +973,7 @@ def _summands(node: ExpressionNode) -> Iterator[ExpressionNode]:
         if isinstance(entries, ListLiteral):
             yield from entries.items
             return
-    yield from _terms(bare)
-
-
-def _terms(node: ExpressionNode) -> Iterator[ExpressionNode]:
-    """Yield the terms of a sum, or of texts that are joined."""
-    bare = without_parens(node)
-    if isinstance(bare, Binary) and bare.operator == "+":
-        yield from _terms(bare.left)
-        yield from _terms(bare.right)
-    else:
-        yield bare
+    yield from summed_terms(bare)
 
 
 def _cases(node: ExpressionNode) -> tuple[list[ExpressionNode], list[ExpressionNode]]:

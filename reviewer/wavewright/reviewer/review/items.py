@@ -72,6 +72,7 @@ def rendered(run: ReviewedRun, value: Json, **of_item: Json) -> Json:
     """Return a value as a step would be given it now, for one of its items if there is one; None where
     it cannot be computed.
     """
+    # Not `run.scope`: what a failed gate keeps from other steps has been given all the same.
     outputs: JsonObject = {
         step: end.output for step, end in run.state.steps.items() if end.status in SUCCESSES
     }

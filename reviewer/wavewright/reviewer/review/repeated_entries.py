@@ -32,6 +32,7 @@ from wavewright.planner.cel.nodes import (
     Select,
     children,
     named_field,
+    summed_terms,
     without_parens,
 )
 from wavewright.planner.cel.parser import parse_expression
@@ -143,7 +144,7 @@ class _Joins:
             case FunctionCall(function=name) | Macro(function=name) if name in _COUNTING_ONCE:
                 return
             case Binary(operator="+"):
-                yield from self._added([*_terms(bare)], text)
+                yield from self._added([*summed_terms(bare)], text)
             case FunctionCall(function="sum" | "flatten", target=ListLiteral(items=items)):
                 yield from self._added(items, text)
             case _:
@@ -353,15 +354,6 @@ def _step_read(node: ExpressionNode) -> StepId | None:
     name = node.field if isinstance(node, Select) else named_field(node)
     is_step = isinstance(operand, Identifier) and operand.name == "steps" and name is not None
     return StepId(name or "") if is_step else None
-
-
-def _terms(node: ExpressionNode) -> Iterator[ExpressionNode]:
-    bare = without_parens(node)
-    if isinstance(bare, Binary) and bare.operator == "+":
-        yield from _terms(bare.left)
-        yield from _terms(bare.right)
-    else:
-        yield bare
 
 
 def _records_in(output: Json) -> Iterator[Json]:

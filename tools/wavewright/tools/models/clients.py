@@ -443,8 +443,8 @@ def _chat_profile(endpoint: Endpoint) -> ModelProfile:
     """Return what is said of every model of the chat language.
 
     The ceiling of an answer is sent under its older name, which nearly everybody reads, but to
-    OpenAI's models, which refuse it. A foreign server that is asked in words has refused every form, so it gets no
-    `response_format` then.
+    OpenAI's models, which refuse it. A foreign server that is asked in words has refused every form,
+    so it gets no `response_format` then.
     """
     is_openai = not endpoint.is_foreign or endpoint.name.rpartition("/")[2].startswith(
         _OPENAI_NAMES
