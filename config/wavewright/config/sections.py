@@ -104,11 +104,9 @@ class ModelsSection(_ModelSettingsModel):
         """
         if clock is None:
             return self.request_seconds
-        return (
-            min(clock, self.request_seconds)
-            if "request_seconds" in self.model_fields_set
-            else clock
-        )
+        if "request_seconds" in self.model_fields_set:
+            return min(clock, self.request_seconds)
+        return clock
 
 
 class FleetSection(_ModelSettingsModel):

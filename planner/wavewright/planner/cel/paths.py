@@ -96,11 +96,9 @@ def _key(node: ExpressionNode, local_names: Mapping[str, object]) -> str | int |
     if isinstance(node, LiteralValue):
         if isinstance(node.value, str):
             return node.value
-        return (
-            node.value
-            if node.kind == "int" and isinstance(node.value, int) and node.value >= 0
-            else None
-        )
+        if node.kind == "int" and isinstance(node.value, int) and node.value >= 0:
+            return node.value
+        return None
     return plain_path(node, local_names)
 
 

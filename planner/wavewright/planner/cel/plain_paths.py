@@ -46,11 +46,9 @@ def plain_read(expression: str) -> Read | None:
     more than that.
     """
     path = _match_plain_path(expression)
-    return (
-        None
-        if path is None
-        else Read(path["root"], path["name"], guarded=False, offset=path.start("name"))
-    )
+    if path is None:
+        return None
+    return Read(path["root"], path["name"], guarded=False, offset=path.start("name"))
 
 
 def is_plain_path(expression: str) -> bool:

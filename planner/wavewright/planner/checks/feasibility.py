@@ -87,11 +87,9 @@ def _check_budgets_without_model(subject: CheckContext) -> Iterator[Diagnostic]:
 def _budget_limits(subject: CheckContext, allowance: Allowance | None) -> list[_BudgetLimit]:
     if allowance is None:
         own = subject.limits.budget
-        return (
-            []
-            if own is None
-            else [_BudgetLimit("E701", "the run", own, is_rest=False, hint=_RUN_HINT)]
-        )
+        if own is None:
+            return []
+        return [_BudgetLimit("E701", "the run", own, is_rest=False, hint=_RUN_HINT)]
     limits = [
         _BudgetLimit("E701", "the run", allowance.run, is_rest=True, hint=_RUN_HINT),
         _BudgetLimit("E702", "the job", allowance.job, is_rest=True, hint=_JOB_HINT),

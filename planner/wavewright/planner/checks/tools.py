@@ -222,18 +222,12 @@ class InputSchema:
         self, value: Json, branches: list[Json], pointer: str
     ) -> Iterator[SchemaViolation]:
         """Yield what is wrong with a field that tells the branches apart, where it is written out."""
-        members = as_object(value)
-        kinds = [
-            {
-                name: {key: values for key, values in as_object(part).items() if key in _OF_KINDS}
-                for name, part in as_object(
-                    self._resolved(as_object(branch)).get("properties")
-                ).items()
-            }
-            for branch in branches
-        ]
-        for name, member in members.items():
-            parts = [kind.get(name) for kind in kinds]
+        objects = [self._resolved(as_object(branch)) for branch in branches]
+        for name, member in as_object(value).items():
+            fields_of_name = [
+                as_object(as_object(of.get("properties")).get(name)) for of in objects
+            ]
+            parts = [{key: of[key] for key in of if key in _OF_KINDS} for of in fields_of_name]
             if all(parts) and not holds_expression(member):
                 fields: list[Json] = [{"properties": {name: part}} for part in parts]
                 yield from validator_of({"anyOf": fields}).violations({name: member}, pointer)

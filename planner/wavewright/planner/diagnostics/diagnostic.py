@@ -289,11 +289,9 @@ def _step_into(node: object, token: str) -> tuple[int, object]:
         return len(fields), None
     if isinstance(node, dict):
         members = cast("dict[str, object]", node)
-        return (
-            (list(members).index(token), members[token])
-            if token in members
-            else (len(members), None)
-        )
+        if token in members:
+            return (list(members).index(token), members[token])
+        return (len(members), None)
     if isinstance(node, list | tuple) and token.isdecimal():
         items = cast("Sequence[object]", node)
         number = int(token)
@@ -351,11 +349,9 @@ def type_name(schema: Json) -> str:
         if isinstance(branches, list):
             return " or ".join(dict.fromkeys(map(type_name, branches)))
     options = schema.get("enum")
-    return (
-        "one of " + ", ".join(map(value_text, options[:_MAX_SHOWN]))
-        if isinstance(options, list)
-        else "any"
-    )
+    if isinstance(options, list):
+        return "one of " + ", ".join(map(value_text, options[:_MAX_SHOWN]))
+    return "any"
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

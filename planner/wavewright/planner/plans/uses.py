@@ -216,11 +216,9 @@ def texts_read(texts: tuple[ExpressionText, ...]) -> tuple[StepId, ...]:
 
 def gate_reads(gate: Gate) -> frozenset[StepId]:
     """Return the ids of the steps that a gate's check reads."""
-    return (
-        frozenset()
-        if gate.check is None
-        else frozenset(_steps_read_by(ExpressionText("", gate.check, "gate")))
-    )
+    if gate.check is None:
+        return frozenset()
+    return frozenset(_steps_read_by(ExpressionText("", gate.check, "gate")))
 
 
 def condition_reads(condition: str) -> frozenset[StepId]:

@@ -288,11 +288,9 @@ class TypeInference:
 
     def _any_field(self, asked: SchemaView) -> ScopedSchema:
         rest = asked.schema.get("additionalProperties")
-        return (
-            s.subschema(rest, asked.root)
-            if not s.field_schemas(asked) and isinstance(rest, dict)
-            else s.OPEN
-        )
+        if not s.field_schemas(asked) and isinstance(rest, dict):
+            return s.subschema(rest, asked.root)
+        return s.OPEN
 
     def _condition(self, node: ExpressionNode, scope: _Locals, rule: str) -> None:
         asked = view_schema(self._infer(node, scope))

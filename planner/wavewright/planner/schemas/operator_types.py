@@ -277,11 +277,9 @@ def _function_result(function: Function, operands: Sequence[SchemaView]) -> Scop
         case "scalar":
             elements = element_schema(operands[0])
             classes = _classes(operands[0] if elements is None else view_schema(elements))
-            return (
-                NUMBER
-                if classes == {int, float}
-                else reduce(union_schema, map(_SCHEMAS.__getitem__, classes))
-            )
+            if classes == {int, float}:
+                return NUMBER
+            return reduce(union_schema, map(_SCHEMAS.__getitem__, classes))
         case _:
             returned = [
                 array_schema(_SCHEMAS[function.returned.elements[0]])

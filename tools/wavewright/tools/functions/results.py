@@ -381,26 +381,25 @@ def _dumped(value: object) -> Json:
 def _model(value: BaseModel, written: dict[str, Json], owner: str) -> Json:
     kind = type(value)
     names = len(kind.model_fields) + len(kind.model_computed_fields) + len(value.model_extra or ())
-    if len(written) < names:
-        # Where a base class is declared, pydantic writes the fields of the base class alone.
-        own = cast("dict[str, Json]", _dumped(value))
-        if own.keys() > written.keys():
-            written = own
     parts = {
         field.serialization_alias or field.alias or name: getattr(value, name)
         for name, field in kind.model_fields.items()
     }
-    return _members(parts, written, owner)
+    return _members(parts, _all_fields(value, written, names), owner)
 
 
 def _dataclass(value: Any, written: dict[str, Json], owner: str) -> Json:
     parts = {field.name: getattr(value, field.name) for field in fields(value)}
-    if len(written) < len(parts):
-        # As with a model, of the class that is declared.
-        own = cast("dict[str, Json]", _dumped(value))
-        if own.keys() > written.keys():
-            written = own
-    return _members(parts, written, owner)
+    return _members(parts, _all_fields(value, written, len(parts)), owner)
+
+
+def _all_fields(value: object, written: dict[str, Json], count: int) -> dict[str, Json]:
+    """Return the fields that were written of a value, with those that were left out.
+
+    Where a base class is declared, pydantic writes the fields of the base class alone.
+    """
+    own = written if len(written) >= count else cast("dict[str, Json]", _dumped(value))
+    return own if own.keys() > written.keys() else written
 
 
 def _members(parts: dict[str, object], written: dict[str, Json], owner: str) -> Json:

@@ -309,11 +309,9 @@ class Runtime(ABC):
         if tool.with_parts is not None:
             parts = {name: self.routed(part, goal) for name, part in tool.parts.items()}
             return tool.with_parts(parts)
-        return (
-            replace(tool, call=partial(self.call, tool, goal))
-            if can_be_called_elsewhere(tool)
-            else tool
-        )
+        if can_be_called_elsewhere(tool):
+            return replace(tool, call=partial(self.call, tool, goal))
+        return tool
 
     def resume(self, run: RunId, taken: Mapping[str, int]) -> None:
         """Take over which emissions a run has journaled that goes on: the last `no` of

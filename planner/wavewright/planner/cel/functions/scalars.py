@@ -224,11 +224,9 @@ def _in_zone(cost: CostTracker, instant: dt.datetime, zone: str) -> dt.datetime:
             minutes = int(offset[2]) * 60 + int(offset[3])
             signed = dt.timedelta(minutes=-minutes if offset[1] == "-" else minutes)
             return instant.astimezone(dt.timezone(signed))
-        return (
-            instant.astimezone(ZoneInfo(zone if len(zone) <= _MAX_ZONE_NAME else ""))
-            if zone
-            else instant
-        )
+        if zone:
+            return instant.astimezone(ZoneInfo(zone if len(zone) <= _MAX_ZONE_NAME else ""))
+        return instant
     except OverflowError:
         raise evaluation_error(
             "a timestamp lies between the years 1 and 9999, in its time zone too"
