@@ -538,6 +538,7 @@ def test_names_of_types_are_names_like_any_other() -> None:
         "steps.prices[9].close",
         "steps.prices[0].clse",
         "steps.prices.map(p, p.clse)",
+        "cel.bind(named, {1: true}, steps.prices.map(p, named[p.trend]))",
         "steps.summary.text[0]",
         "steps.prices[0].note.size()",
         "inputs.nope",

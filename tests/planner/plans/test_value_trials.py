@@ -106,6 +106,15 @@ item.name == 'Bel'
 math.floor(steps.a.total / 250.0)
 steps.a.rows.filter(r, r.name == 'Bel').map(r, r.price).sum()
 cel.bind(x, steps.a.rows.map(r, r.price).sum(), x / double(steps.a.rows.size()) > 50.0)
+steps.a.rows.map(r, r.price * steps.b.rates[r.name]).sum()
+steps.a.rows.filter(r, r.name in steps.b.rates).map(r, r.price / steps.b.rates[r.name]).sum()
+steps.a.rows.map(r, r.price * double(inputs.shares[r.name])).sum()
+steps.a.rows.map(r, r.name).distinct().map(n, steps.a.rows.filter(r, r.name == n)[0].price * steps.b.rates[n]).sum()
+lists.range(steps.a.rows.size()).map(i, steps.a.rows[i].price * steps.b.rows[i].price).sum()
+lists.range(steps.a.rows.size()).filter(i, steps.a.rows[i].price > steps.b.rows[i].price).size()
+steps.a.rows.transformList(i, r, r.price * steps.b.rows[i].price).sum()
+steps.a.rows.map(a, a.price * steps.b.rows.filter(b, b.name == a.name)[0].price).sum()
+cel.bind(by, steps.b.rows.transformMapEntry(i, r, {r.name: r.price}), steps.a.rows.map(r, by[r.name]).sum())
 """
 RARELY_TRUE = """
 r.town == 'Bel' && r.year == 2023 && r.month == 5 && r.kind == 'rain'

@@ -230,8 +230,8 @@ def _missing_error(path: Path, place: int, value: Mapping[str, Json], key: str) 
             lambda: did_you_mean(key, value) or f"there are: {join_names(value)}",
         )
     kinds = (
-        f"{name[:MAX_KEY_LENGTH_SHOWN]}: {kind_name(value[name])}"
-        for name in islice(value, MAX_NAMES_LISTED)
+        f"{str(name)[:MAX_KEY_LENGTH_SHOWN]}: {kind_name(part)}"
+        for name, part in islice(value.items(), MAX_NAMES_LISTED)
     )
     fields = join_names(kinds, len(value))
     has = f"it has: {fields}" if fields else "it is empty"
@@ -239,7 +239,7 @@ def _missing_error(path: Path, place: int, value: Mapping[str, Json], key: str) 
         "unknown_name_or_field",
         f"{owner_name(path, place)} has no field '{key}'; {has}",
         offset,
-        lambda: did_you_mean(key, value),
+        lambda: did_you_mean(key, map(str, value)),
     )
 
 

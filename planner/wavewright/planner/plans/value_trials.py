@@ -12,7 +12,9 @@ every second trial a field has what the expression compares it with, and a date 
 months and days that are asked for.
 
 A trial can only err by missing the combination that matters, so none is held where this is likely:
-of regular expressions and of sizes beyond those of the lists that are tried.
+of regular expressions and of sizes beyond those of the lists that are tried. Nor does it count where
+most trials fail: a sum of `rows.map(r, r.price * rates[r.currency])` may then only have been computed
+where there are no rows.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import json
 import math
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 from itertools import pairwise
 from typing import Final, TypeAlias, TypeVar
@@ -71,6 +73,8 @@ _LEAST_TRIALS: Final = 300
 """Trials without which nothing is said; the rest are held as long as operations are left."""
 _MIN_VALUES: Final = 12
 """Trials that have to give a value; in the others a part of the expression fails."""
+_MOST_FAILED: Final = 0.65
+"""The share of trials that may fail: where more do, those that matter may be among them."""
 _MOST_OPERATIONS: Final = 500_000
 """Operations of all trials of a part."""
 _MOST_ENTRIES: Final = 3
@@ -138,15 +142,19 @@ class ValueTrials:
         cost.operations = _MOST_OPERATIONS
         draw = _Draw(self._tree)
         seen = set[str]()
-        count = 0
-        for trial in range(_MOST_TRIALS):
+        count = held = failed = 0
+        while held < _MOST_TRIALS:
             if cost.operations < 0 or cost.iterations < 0:
-                return trial > _LEAST_TRIALS and count >= _MIN_VALUES
+                if held <= _LEAST_TRIALS:
+                    return False
+                break
+            held += 1
             draw.begin()
             scope = EvaluationScope(self._variables(draw), draw.instant(), cost, MembershipIndex())
             try:
                 values = [result_of(evaluate(scope), cost)]
             except (ExpressionError, RecursionError):
+                failed += 1
                 continue
             for _ in macros:
                 values = [entry for entries in values for entry in _as_entries(entries)]
@@ -154,7 +162,7 @@ class ValueTrials:
             if len(seen) > 1:
                 return False
             count += len(values)
-        return count >= _MIN_VALUES
+        return count >= _MIN_VALUES and failed <= held * _MOST_FAILED
 
     def _macros_around(self, node: ExpressionNode) -> Iterator[Macro]:
         """Yield the macros whose names may stand in a part, the outermost first."""
@@ -224,6 +232,10 @@ class _Draw:
         self._written_texts = texts
         self._written: dict[str, list[Json]] = {"number": [*figures], "string": [*texts]}
         self._names = [*dict.fromkeys(_fields(nodes))]
+        # As in `rates[r.currency]`; equal texts are then a key of an object and what says which.
+        self._looks_up = any(
+            isinstance(node, Index) and not isinstance(node.key, LiteralValue) for node in nodes
+        )
         self._may_lack = any(isinstance(node, Has) for node in nodes)
         self._kinds = dict(_kinds_by_use(nodes))
         self._counterparts = dict(_counterparts(nodes))
@@ -321,6 +333,8 @@ class _Draw:
         if isinstance(view.schema.get("additionalProperties"), dict):
             # Only the data knows the keys, so none has to be there.
             names = [key for key in (*names, *self._written_texts) if self._happens(3 / 4)]
+        if self._looks_up and not known and self._text is not None:
+            names.append(self._text)
         return {
             name: self.value(field_schema(view, name) or OPEN, name, depth + 1)
             for name in names
@@ -540,10 +554,18 @@ def _kinds_by_use(nodes: list[ExpressionNode]) -> Iterator[tuple[str, str]]:
     """Yield the kind as which fields and roots are read, by name; the entries of a list `rows` are
     `rows[]`.
     """
+    macros = [node for node in nodes if isinstance(node, Macro)]
+    steps = {name for root, name in _roots(nodes[0]) if root == "steps"}
+    places = {macro.variables[0] for macro in macros if _gives_places(macro)}
     for node in nodes:
         match node:
+            case Select(operand=Identifier(name=name)) if name in steps:
+                # An entry of a macro that has the name of a step: `steps.row.map(row, row.id)`.
+                pass
             case Select():
                 yield _name_of(node.operand), "object"
+            case Index(operand=operand, key=key):
+                yield _name_of(operand), "array" if _is_place(key, places) else "object"
             case FunctionCall():
                 kind = _KINDS_READ.get(node.function)
                 of = node.arguments[:1] if node.target is None else (node.target,)
@@ -564,6 +586,26 @@ def _kinds_by_use(nodes: list[ExpressionNode]) -> Iterator[tuple[str, str]]:
                     yield f"{name}[]", "object"
             case _:
                 pass
+
+
+def _gives_places(macro: Macro) -> bool:
+    """Whether the first name of a macro is that of places in a list."""
+    over = without_parens(macro.range)
+    is_range = isinstance(over, FunctionCall) and over.function == "lists.range"
+    return is_range or (macro.function == "transformList" and len(macro.variables) > 1)
+
+
+def _is_place(key: ExpressionNode, places: Collection[str]) -> bool:
+    """Whether a key is a position in a list, and no name that an object has."""
+    match without_parens(key):
+        case LiteralValue(value=value):
+            return not isinstance(value, str)
+        case Identifier(name=name):
+            return name in places
+        case Binary():
+            return True
+        case _:
+            return False
 
 
 def _counterparts(nodes: list[ExpressionNode]) -> Iterator[tuple[str, str]]:
