@@ -123,3 +123,42 @@ def test_a_plan_that_is_refused_is_a_fault_of_a_schedule_where_plans_are_judged(
     [judged] = project_schedules(settings, draft_checker(settings))
 
     assert judged.fault[: len(fault) or None] == fault
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("news.json", '{"name": "news", "plan": "news.plan.yaml", "schedule": {"every": "1h"}}'),
+        ("news.yaml", "{name: news, plan: news.plan.yaml, schedule: {every: 1h}}"),
+        ("news.yaml", "name: news\nplan: news.plan.yaml\n'schedule' : {every: 1h}\n"),
+        ("news.yaml", "? schedule\n: {every: 1h}\nname: news\nplan: news.plan.yaml\n"),
+        ("news.yaml", "\ufeffschedule: {every: 1h}\nname: news\nplan: news.plan.yaml\n"),
+        ("news.toml", "name = 'news'\nplan = 'news.plan.yaml'\n[ schedule ]\nevery = '1h'\n"),
+        ("news.toml", "name = 'news'\nplan = 'news.plan.yaml'\nschedule.every = '1h'\n"),
+    ],
+)
+def test_the_schedule_of_a_job_is_found_however_it_is_written(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+
+    assert faults(tmp_path) == {name: ""}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_told"),
+    [
+        ("news.yaml", "name: news\nschedule: {every: 1h\n", True),
+        ("news.toml", "name = 'news'\n[schedule]\nevery = 1h\n", True),
+        ("news.json", '{"name": "news", "schedule": {"every": "1h"}', True),
+        ("news.job.yaml", "{name: news, schedule: {every: 1h}", True),
+        ("cron.yaml", "kind: CronJob\nspec:\n  schedule: '@daily'\n---\nkind: Service\n", False),
+        ("cron.yaml", "{{- if .on }}\nspec:\n  schedule: {{ .cron }}\n{{- end }}\n", False),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_a_faulty_schedule_where_it_is_meant_as_a_job(
+    name: str, text: str, *, is_told: bool, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+
+    assert list(faults(tmp_path)) == [name] * is_told

@@ -31,8 +31,12 @@ from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.packs import PackError
 
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json", ".toml"})
-_MENTION: Final = re.compile(r"^\s*(?:\"schedule\"|schedule|\[schedule\])\s*[:=\]]?", re.MULTILINE)
-"""What a job's file with a schedule has in it; others are not read."""
+_FIELD: Final = re.compile(r"""(?:^|[\s{,\[])(["']?)schedule\1\s*(?:[]:=.]|$)""", re.MULTILINE)
+"""The field of a job's file with a schedule, in YAML, JSON and TOML; others are not read."""
+_OUTERMOST_FIELD: Final = re.compile(
+    r"""^(?:\[\s*)?(["']?)schedule\1\s*(?:[]:=.]|$)""", re.MULTILINE
+)
+"""The same, where it is no part of something else, such as the manifest of a CronJob."""
 _SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 _MAX_BYTES: Final = 1_000_000
 
@@ -127,16 +131,17 @@ def _fault_of_settings(
 def _of_files(settings: Settings, judge: DraftChecker | None) -> Iterator[ProjectSchedule]:
     for file in _candidates(settings):
         try:
-            text = file.read_text(encoding="utf-8")
+            text = file.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError):
             continue
-        if _MENTION.search(text) is None:
+        if "schedule" not in text or _FIELD.search(text) is None:
             continue
         path = file.relative_to(settings.root).as_posix()
         try:
             document = read_document_file(file)
         except DocumentError as error:
-            yield ProjectSchedule(path, path, None, _first_fault(error))
+            if _is_meant_as_job(file, text):
+                yield ProjectSchedule(path, path, None, _first_fault(error))
             continue
         if not is_job(document) or "schedule" not in as_object(document.value):
             continue
@@ -148,6 +153,12 @@ def _of_files(settings: Settings, judge: DraftChecker | None) -> Iterator[Projec
         if terms is not None:
             fault = fault_of_job(terms, document, file, settings, judge)
             yield ProjectSchedule(path, path, terms, fault)
+
+
+def _is_meant_as_job(file: Path, text: str) -> bool:
+    """Whether a file with a fault has a schedule of its own, and is not a file of another program."""
+    is_named_so = ".job" in file.suffixes or file.suffix == ".json"
+    return is_named_so or _OUTERMOST_FIELD.search(text) is not None
 
 
 def fault_of_job(
