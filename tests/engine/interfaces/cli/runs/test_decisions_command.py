@@ -5,6 +5,7 @@ over PostgreSQL.
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,24 @@ def test_the_list_shows_what_an_approval_lets_a_step_do_and_says_where_there_is_
     assert 'text: "no. 5"' in many
     assert 'text: "no. 7"' not in many
     assert f"wavewright decisions {asked(wavewright)[0]['run']}" in many
+
+
+@pytest.mark.parametrize(
+    ("option", "argument"),
+    [("later", "later"), ("not today", "'not today'"), ("-1", "-- -1"), ("$HOME", "'$HOME'")],
+)
+def test_an_option_is_printed_as_a_shell_takes_it(
+    wavewright: CommandLine, project: Path, option: str, argument: str
+) -> None:
+    params = json.dumps({"question": "When?", "options": [option, "never"]})
+    (project / "ask.yaml").write_text(f"steps: [{{id: day, tool: ask_person, params: {params}}}]\n")
+    wavewright("run", "ask.yaml", "--approve", "wait")
+
+    [question] = asked(wavewright)
+    command = f"wavewright answer {question['id']} {argument}"
+
+    assert wavewright("decisions").out.endswith(f"\n  answer with: {command}\n")
+    assert wavewright(*shlex.split(command)[1:]).code == 0
 
 
 def test_the_first_answer_stands_and_none_is_taken_that_was_not_offered(

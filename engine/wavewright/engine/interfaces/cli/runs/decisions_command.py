@@ -4,6 +4,7 @@ to end.
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from dataclasses import asdict
@@ -133,7 +134,13 @@ def _lines(question: OpenQuestion, *, is_whole: bool) -> list[str]:
             counted = f"{more:,} lines more and all" if more else "all"
             lines.append(f"  {counted} of each line: wavewright decisions {name}")
     option = question.options[0] if question.options else "TEXT"
-    return [*lines, f"  answer with: wavewright answer {name} {printable(option)}"]
+    return [*lines, f"  answer with: wavewright answer {name} {_argument(option)}"]
+
+
+def _argument(option: str) -> str:
+    """Return an option of a question as a shell takes it for one argument."""
+    quoted = shlex.quote(printable(option))
+    return f"-- {quoted}" if option.startswith("-") else quoted
 
 
 def _package_lines(package: answering.UnjudgedPackage) -> list[str]:
