@@ -95,7 +95,7 @@ def test_a_schedule_is_placed_where_it_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "inputs", "fault"),
+    ("step", "inputs", "refusal"),
     [
         ("params: {text: '${inputs.word}'}", "{word: two}", ""),
         ("params: {text: hello}, needs_approval: true", "{}", ""),
@@ -107,8 +107,8 @@ def test_a_schedule_is_placed_where_it_is_written(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_plan_that_is_refused_is_a_fault_of_a_schedule_where_plans_are_judged(
-    step: str, inputs: str, fault: str, tmp_path: Path
+def test_a_plan_that_is_refused_is_told_of_a_schedule_where_plans_are_judged(
+    step: str, inputs: str, refusal: str, tmp_path: Path
 ) -> None:
     (tmp_path / "talk.py").write_text("def say(text: str) -> str:\n    return text\n")
     (tmp_path / "talk.plan.yaml").write_text(
@@ -122,7 +122,8 @@ def test_a_plan_that_is_refused_is_a_fault_of_a_schedule_where_plans_are_judged(
 
     [judged] = project_schedules(settings, draft_checker(settings))
 
-    assert judged.fault[: len(fault) or None] == fault
+    assert judged.fault == ""
+    assert judged.refusal[: len(refusal) or None] == refusal
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from tests.engine.service.schedules.conftest import START, Site
+from tests.engine.service.schedules.conftest import JOB, START, Site
 from wavewright.engine.service.job_store.records import JobChange
 from wavewright.engine.service.schedules.schedule_store import ScheduleStore
 from wavewright.engine.service.schedules.shown_schedules import shown_schedules
@@ -198,3 +198,26 @@ async def test_a_schedule_is_shown_with_its_last_and_its_next_instants(site: Sit
     assert (shown.last, shown.outcome) == ("2027-01-16 09:00:00+05:30", "begun")
     assert shown.next[0] == "2027-01-17 09:00:00+05:30"
     assert len(shown.next) == 3
+
+
+@pytest.mark.parametrize(
+    ("written", "standing", "is_begun"),
+    [
+        ("{every: 1h}", "active", True),
+        ("{every: 1h, paused: true}", "paused where it is written", False),
+    ],
+)
+async def test_a_schedule_whose_plan_is_refused_is_shown_as_it_stands(
+    site: Site, written: str, standing: str, *, is_begun: bool
+) -> None:
+    site.write(written, text=JOB.replace("{{content:", "{{contents:"))
+    daemon = site.daemon()
+    await daemon.tick()
+    site.now += 3600
+    await daemon.tick()
+
+    [shown] = await shown_schedules(site.settings, ScheduleStore(site.journal), site.now)
+
+    begun = await site.jobs.list_jobs()
+    assert (len(begun) == 1, len(shown.next) == 3) == (is_begun, is_begun)
+    assert shown.state.startswith(f"{standing}, but faulty: its plan is refused: step 'say'")

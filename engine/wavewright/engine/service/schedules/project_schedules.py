@@ -7,14 +7,14 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from wavewright.config import exit_codes
 from wavewright.config.documents import Document, read_document_file
 from wavewright.config.errors import WavewrightError
-from wavewright.config.schedules import ScheduleSettings, ScheduleTerms
+from wavewright.config.schedules import ScheduleTerms
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError
 from wavewright.engine.run.jobs.documents import is_job
@@ -52,6 +52,8 @@ class ProjectSchedule:
     terms: ScheduleTerms | None
     fault: str = ""
     """Why it begins nothing: what is wrong with the file of its job, or with its inputs."""
+    refusal: str = ""
+    """Why the runs that it begins fail: their plan is refused."""
 
     @property
     def place(self) -> str:
@@ -112,20 +114,17 @@ def schedules_of_settings(
     `fault_of_job`.
     """
     for name, terms in settings.schedules.items():
-        yield ProjectSchedule(name, terms.job, terms, _fault_of_settings(terms, settings, judge))
-
-
-def _fault_of_settings(
-    terms: ScheduleSettings, settings: Settings, judge: DraftChecker | None
-) -> str:
-    file = settings.root / terms.job
-    if not file.is_file():
-        return f"there is no file {terms.job!r}"
-    try:
-        document = read_document_file(file)
-    except DocumentError as error:
-        return _first_fault(error)
-    return fault_of_job(terms, document, file, settings, judge)
+        schedule = ProjectSchedule(name, terms.job, terms)
+        file = settings.root / terms.job
+        if not file.is_file():
+            yield replace(schedule, fault=f"there is no file {terms.job!r}")
+            continue
+        try:
+            document = read_document_file(file)
+        except DocumentError as error:
+            yield replace(schedule, fault=_first_fault(error))
+            continue
+        yield _judged(schedule, terms, document, settings, judge)
 
 
 def _of_files(settings: Settings, judge: DraftChecker | None) -> Iterator[ProjectSchedule]:
@@ -151,8 +150,24 @@ def _of_files(settings: Settings, judge: DraftChecker | None) -> Iterator[Projec
             yield ProjectSchedule(path, path, None, error.diagnostics[0].message)
             continue
         if terms is not None:
-            fault = fault_of_job(terms, document, file, settings, judge)
-            yield ProjectSchedule(path, path, terms, fault)
+            yield _judged(ProjectSchedule(path, path, terms), terms, document, settings, judge)
+
+
+def _judged(
+    schedule: ProjectSchedule,
+    terms: ScheduleTerms,
+    document: Document,
+    settings: Settings,
+    judge: DraftChecker | None,
+) -> ProjectSchedule:
+    """Return a schedule with what is wrong with its job. That a plan is refused may be for want of
+    what the daemon has and this process has not, such as a model, so its runs are begun.
+    """
+    file = settings.root / schedule.job
+    fault = fault_of_job(terms, document, file, settings)
+    if fault or judge is None:
+        return replace(schedule, fault=fault)
+    return replace(schedule, refusal=fault_of_job(terms, document, file, settings, judge))
 
 
 def _is_meant_as_job(file: Path, text: str) -> bool:

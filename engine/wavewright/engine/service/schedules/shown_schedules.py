@@ -34,14 +34,16 @@ class ShownSchedule:
     state: str
     is_paused: bool
     fault: str
-    """Why it begins nothing; empty where it is sound."""
+    """Why it begins nothing; empty where it begins its jobs."""
+    refusal: str
+    """Why the runs of its jobs fail: their plan is refused."""
     last: str
     """The latest instant; empty where there is none."""
     outcome: str
     """What came of that instant."""
     last_job: JobId | None
     next: tuple[str, ...]
-    """The next instants; none of one that is paused or faulty."""
+    """The next instants; none of one that is paused or begins nothing."""
 
 
 async def shown_schedules(
@@ -72,6 +74,7 @@ def _shown(schedule: ProjectSchedule, stored: StoredSchedule, now: float) -> Sho
         state=_state_text(schedule, stored),
         is_paused=is_paused,
         fault=schedule.fault,
+        refusal=schedule.refusal,
         last=_local_text(schedule, last) if isinstance(last, float) else "",
         outcome=outcome,
         last_job=stored.last_job,
@@ -92,9 +95,12 @@ def _state_text(schedule: ProjectSchedule, stored: StoredSchedule) -> str:
     if schedule.fault:
         return f"faulty: {schedule.fault}"
     if stored.paused_by is not None and stored.paused_at is not None:
-        return f"paused by {stored.paused_by} since {_local_text(schedule, stored.paused_at)}"
-    is_written = schedule.terms is not None and schedule.terms.paused
-    return "paused where it is written" if is_written else "active"
+        standing = f"paused by {stored.paused_by} since {_local_text(schedule, stored.paused_at)}"
+    elif schedule.terms is not None and schedule.terms.paused:
+        standing = "paused where it is written"
+    else:
+        standing = "active"
+    return f"{standing}, but faulty: {schedule.refusal}" if schedule.refusal else standing
 
 
 def _local_text(schedule: ProjectSchedule, instant: float) -> str:

@@ -132,7 +132,7 @@ def _settings_diagnostics(settings: Settings) -> Iterator[Diagnostic]:
     except DocumentError as error:
         yield from (diagnostic_from_fault(fault) for fault in error.faults)
     yield from _misnamed_models(settings)
-    for name, message in _idle_schedules(settings):
+    for name, message in _faulty_schedules(settings):
         yield Diagnostic("E107", message, f"/schedules/{name}")
     with suppress(PackError):  # reported above
         for misnamed in _daemon_errors(settings):
@@ -322,18 +322,20 @@ def _receipt_findings(private_key: Path | None, public_key: Path | None) -> Iter
 
 
 def schedule_findings(settings: Settings) -> Iterator[DoctorFinding]:
-    """Yield the schedules of the settings that begin nothing."""
-    for _, message in _idle_schedules(settings):
+    """Yield the schedules of the settings that begin nothing, or runs that fail."""
+    for _, message in _faulty_schedules(settings):
         yield DoctorFinding(
             "schedule", "fault", message, "see it with: wavewright check wavewright.yaml"
         )
 
 
-def _idle_schedules(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the name of each schedule that begins nothing, and why."""
+def _faulty_schedules(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield the name of each schedule that begins nothing, or runs that fail, and why."""
     for schedule in schedules_of_settings(settings, draft_checker(settings)):
         if schedule.fault:
             yield schedule.name, f"schedule {schedule.name!r} begins nothing: {schedule.fault}"
+        elif schedule.refusal:
+            yield schedule.name, f"runs of schedule {schedule.name!r} fail: {schedule.refusal}"
 
 
 def check_worker(document: Document, settings: Settings) -> tuple[Diagnostic, ...]:

@@ -33,7 +33,8 @@ def list_schedules(*, output_format: str) -> int:
         print_line("no schedules: give a job's file a `schedule`, or the settings `schedules`")
     else:
         print_lines(line for schedule in known for line in _lines(schedule))
-    return exit_codes.NEGATIVE if any(schedule.fault for schedule in known) else exit_codes.OK
+    is_sound = not any(schedule.fault or schedule.refusal for schedule in known)
+    return exit_codes.OK if is_sound else exit_codes.NEGATIVE
 
 
 def steer(act: ScheduleAct, name: str) -> int:
