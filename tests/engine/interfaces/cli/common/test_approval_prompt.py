@@ -111,13 +111,14 @@ def test_an_answer_to_a_step_that_does_not_ask_is_refused(
     )
 
     misspelled = wavewright("run", "asking.yaml", "--answer", "whom=Ada")
-    answered = wavewright("run", "asking.yaml", "--answer", "who=Ada")
+    answered = wavewright("run", "asking.yaml", "--answer", "who=Ada", "--answer", "Eve")
 
     # Without a word the step would have taken its default.
     assert misspelled.code == 1
     assert "error[E301]: an answer is given to 'whom', and no step of that name" in misspelled.err
     assert "did you mean 'who'?" in misspelled.err
     assert (answered.code, "Ada" in answered.out) == (0, True)
+    assert "--answer 'Eve' was not used; an answer to a step is STEP=TEXT" in answered.err
 
 
 def test_an_answer_to_a_step_that_does_not_ask_is_refused_when_a_run_is_resumed(

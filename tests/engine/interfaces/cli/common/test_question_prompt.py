@@ -140,22 +140,26 @@ async def test_given_answers_come_first_and_then_nobody_where_nobody_is_there() 
     assert await asker.ask(QUESTION) is None
     assert said[0] == "the planner asks: Which notes? (--answer 'the newest')"
     assert said[1:] == question_lines(QUESTION)
+    assert not list(asker.unused_lines())
 
 
 @pytest.mark.parametrize(
-    ("given", "named"),
+    ("given", "named", "unused"),
     [
-        ("zone=Duskwood", ["zone"]),
-        ("inner.zone=a=b", ["inner.zone"]),
-        ("zone[0]=Duskwood", ["zone[0]"]),
-        ("the newest", []),
-        ("a note = the newest", []),
+        ("zone=Duskwood", ["zone"], "--answer 'zone=Duskwood' was not used"),
+        ("inner.zone=a=b", ["inner.zone"], "--answer 'inner.zone=a=b' was not used"),
+        ("zone[0]=Duskwood", ["zone[0]"], "--answer 'zone[0]=Duskwood' was not used"),
+        ("newest", [], "--answer 'newest' was not used; an answer to a step is STEP=TEXT"),
+        ("a = b", [], "--answer 'a = b' was not used; an answer to a step is STEP=TEXT"),
     ],
 )
-def test_an_answer_names_a_step_or_an_item_of_one(given: str, named: list[str]) -> None:
+def test_an_answer_names_a_step_or_an_item_of_one(
+    given: str, named: list[str], unused: str
+) -> None:
     def free_terminal() -> AbstractContextManager[None]:
         raise AssertionError("nobody sits there")
 
     asker = CommandLineAsker([given], print, free_terminal, is_attended=False)
 
     assert named_steps(asker) == named
+    assert list(asker.unused_lines()) == [unused]

@@ -17,7 +17,7 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -151,6 +151,14 @@ class CommandLineAsker:
             return None
         self._used.add(unnamed[0])
         return self.given_answers[unnamed[0]]
+
+    def unused_lines(self) -> Iterator[str]:
+        """Yield a line for each answer that was given and that nothing has asked for."""
+        for place, text in enumerate(self.given_answers):
+            if place in self._used:
+                continue
+            mend = "" if _step_named(text) else "; an answer to a step is STEP=TEXT"
+            yield f"--answer {printable(text)!r} was not used{mend}"
 
 
 def _step_named(answer: str) -> str | None:

@@ -141,6 +141,8 @@ def execute_request(
             outcome = anyio.run(run)
             if outcome.context.package is not None:
                 progress.print_result(outcome.context.package, outcome.context.files)
+            for line in asker.unused_lines():
+                progress.print_line(line)
     except KeyboardInterrupt:
         return _report_interrupted(interruption.run)
     except FileNotWrittenError as error:
