@@ -27,7 +27,7 @@ from wavewright.planner.diagnostics.diagnostic import counted, suggest_name
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.types import RunId, StepId, as_object
+from wavewright.planner.types import Json, RunId, StepId, as_object
 from wavewright.tools.functions.tool import Tool
 
 
@@ -88,7 +88,10 @@ def retry_of_run(
     # The goal is the one of that run, whatever its job's file says by now.
     goal = Goal.model_validate(state.started.goal)
     _check_has_inputs(run, goal, state, inputs or InputOverrides())
-    changed = inputs.applied(goal.inputs, goal.inputs_schema) if inputs else {}
+    changed = dict[str, Json]()
+    if inputs:
+        of_plan = as_object((state.plan or {}).get("inputs"))
+        changed = inputs.applied(goal.inputs, goal.inputs_schema, of_plan=of_plan)
     return RetryRequest(
         run,
         None if start is None else StepId(start),

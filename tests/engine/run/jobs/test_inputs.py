@@ -58,6 +58,29 @@ def test_a_value_is_typed_by_the_schema_or_the_value_in_its_place(
 
 
 @pytest.mark.parametrize(
+    ("text", "inputs", "expected"),
+    [
+        ("day=2021", {}, {"day": "2021"}),
+        ("day=2021", {"day": 7}, {"day": 2021}),
+        ("window.from=7", {}, {"window": {"from": "7", "to": "b"}}),
+        ("window.from=7", {"window": {"from": 1}}, {"window": {"from": 7}}),
+        ("days.1=7", {"top": 1}, {"top": 1, "days": ["a", "7"]}),
+        ("top=3", {"day": "x"}, {"top": 3, "day": "x"}),
+    ],
+)
+def test_an_input_of_the_plan_is_typed_by_its_value_and_reached_into(
+    text: str, inputs: JsonObject, expected: JsonObject
+) -> None:
+    of_plan: JsonObject = {"day": "2020", "window": {"from": "a", "to": "b"}, "days": ["a", "b"]}
+    before = json.dumps(of_plan)
+
+    found = InputOverrides(assignments=(text,)).applied(inputs, SCHEMA, of_plan=of_plan)
+
+    assert found == expected
+    assert json.dumps(of_plan) == before
+
+
+@pytest.mark.parametrize(
     ("text", "inputs", "message"),
     [
         ("top=many", {}, "the input 'top': 'many' is not of type integer"),

@@ -298,8 +298,9 @@ class Submissions:
             assignments=tuple(f"{name}={value}" for name, value in typed.items() if value)
         )
         own = as_object(offer.document.get("inputs"))
+        of_plan = as_object(as_object(offer.document.get("plan")).get("inputs"))
         try:
-            inputs = given.applied(own, offer.schema, frozenset(typed))
+            inputs = given.applied(own, offer.schema, frozenset(typed), of_plan=of_plan)
         except DocumentError as error:
             # Its place is the option of a command, of which a page knows nothing.
             first = error.faults[0]

@@ -13,8 +13,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from wavewright.config.errors import did_you_mean
 from wavewright.config.sources import DocumentError, DocumentFault, Source, Span
@@ -85,7 +86,8 @@ class InputOverrides:
         if not self:
             return job
         known = known_inputs(job.inputs, template.inputs_schema, plan, template)
-        changed = self.applied(job.inputs, template.inputs_schema, known)
+        of_plan = {} if plan is None else plan.inputs
+        changed = self.applied(job.inputs, template.inputs_schema, known, of_plan=of_plan)
         return job.model_copy(update={"inputs": changed})
 
     def applied_to_plan(self, plan: Plan) -> Plan:
@@ -100,7 +102,12 @@ class InputOverrides:
         return plan.model_copy(update={"inputs": changed})
 
     def applied(
-        self, inputs: JsonObject, schema: JsonObject, known: frozenset[str] | None = None
+        self,
+        inputs: JsonObject,
+        schema: JsonObject,
+        known: frozenset[str] | None = None,
+        *,
+        of_plan: Mapping[str, Json] = MappingProxyType({}),
     ) -> JsonObject:
         """Return inputs with these on top, typed by a JSON Schema of the inputs; what is given is
         not changed.
@@ -110,6 +117,8 @@ class InputOverrides:
             schema: JSON Schema of the inputs.
             known: Names of inputs that may be set. Without them, any name may be that is not
                 similar to that of an input, as a misspelling is.
+            of_plan: Those of the plan, whose place the inputs take: a path that begins with the
+                name of one leads into its value.
 
         Raises:
             DocumentError: as in `applied_to_job`.
@@ -119,7 +128,7 @@ class InputOverrides:
                 if name not in known:
                     raise _unknown_input(name, Source("the inputs", name), known)
         merged: JsonObject = {**inputs, **self.from_file}
-        names_there = {*merged, *as_object(schema.get("properties")), *(known or ())}
+        names_there = {*merged, *of_plan, *as_object(schema.get("properties")), *(known or ())}
         for text in self.assignments:
             path, _, value = text.partition("=")
             names = path.split(".")
@@ -132,6 +141,8 @@ class InputOverrides:
                 raise _unknown_input(
                     names[0], Source("--set", text), names_there, "--inputs FILE adds new ones"
                 )
+            if names[0] in of_plan:
+                merged.setdefault(names[0], of_plan[names[0]])
             changed = _with_value(merged, names, _TypedValue(text, value), schema)
             assert isinstance(changed, dict)
             merged = changed

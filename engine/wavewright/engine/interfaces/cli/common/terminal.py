@@ -108,8 +108,11 @@ class CommandLineAsker:
     """Returns a context in which the progress display is paused."""
     is_attended: bool
     """Whether standard input and standard error are a terminal."""
-    _used: set[int] = field(default_factory=set[int], init=False)
-    """Places of the answers that were given already."""
+    _left: list[str] = field(init=False)
+    """Those of the given answers that nothing has asked for yet."""
+
+    def __post_init__(self) -> None:
+        self._left = [*self.given_answers]
 
     async def ask(self, question: UserQuestion) -> str | None:
         """Return the answer, or None where there is none."""
@@ -134,29 +137,20 @@ class CommandLineAsker:
         Steps ask in the order in which they become ready, which nobody knows before. So where
         several answers are given, one without a name answers the planner alone.
         """
-        named, unnamed = list[int](), list[int]()
-        for place, text in enumerate(self.given_answers):
-            if place in self._used:
-                continue
-            name = _step_named(text)
-            if name is None:
-                unnamed.append(place)
-            elif name == question.step:
-                named.append(place)
-        if named:
-            self._used.add(named[0])
-            return self.given_answers[named[0]].partition("=")[2]
         is_certain = question.step is None or len(self.given_answers) == 1
-        if not unnamed or not is_certain:
-            return None
-        self._used.add(unnamed[0])
-        return self.given_answers[unnamed[0]]
+        named = [text for text in self._left if _step_named(text) == question.step]
+        unnamed = [text for text in self._left if is_certain and _step_named(text) is None]
+        if question.step is not None and named:
+            self._left.remove(named[0])
+            return named[0].partition("=")[2]
+        if unnamed:
+            self._left.remove(unnamed[0])
+            return unnamed[0]
+        return None
 
     def unused_lines(self) -> Iterator[str]:
         """Yield a line for each answer that was given and that nothing has asked for."""
-        for place, text in enumerate(self.given_answers):
-            if place in self._used:
-                continue
+        for text in self._left:
             mend = "" if _step_named(text) else "; an answer to a step is STEP=TEXT"
             yield f"--answer {printable(text)!r} was not used{mend}"
 

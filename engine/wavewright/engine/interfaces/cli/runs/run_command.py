@@ -54,12 +54,7 @@ from wavewright.engine.run.ports import Approver, Asker, Attempt, Means, People,
 from wavewright.engine.run.project.tools import functions_elsewhere
 from wavewright.engine.run.run_job import run_job
 from wavewright.engine.run.services import open_services
-from wavewright.engine.run.target_waves import (
-    TARGET_COMPLETED,
-    TARGET_FAILED,
-    TARGET_STARTED,
-    target_waves,
-)
+from wavewright.engine.run.target_waves import target_waves
 from wavewright.engine.service.operations.trace_export import export_traces, traced
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted, RunFinished
@@ -287,22 +282,18 @@ def _exit_code(outcome: PipelineRun[RunContext]) -> int:
 
 def _target_line(event: Event) -> str | None:
     """Return the line of an event of one of several targets; None for any other event."""
-    if not isinstance(event, Noted) or event.topic not in {
-        TARGET_STARTED,
-        TARGET_COMPLETED,
-        TARGET_FAILED,
-    }:
-        return None
-    target, run = printable(str(event.body["target"])), str(event.body["run"])
-    match event.topic:
-        case "target_started":
-            return f"target {target}: run {run} begins"
-        case "target_completed":
-            reason = printable(str(event.body.get("reason", "")))
-            status = str(event.body["status"]).replace("_", " ")
-            return f"target {target}: {status} (run {run})" + (f"; {reason}" if reason else "")
+    body = event.body if isinstance(event, Noted) else {}
+    target, reason = (printable(str(body.get(name, ""))) for name in ("target", "reason"))
+    match event:
+        case Noted(topic="target_started"):
+            return f"target {target}: run {body['run']} begins"
+        case Noted(topic="target_completed"):
+            status = str(body["status"]).replace("_", " ")
+            return f"target {target}: {status} (run {body['run']})" + (reason and f"; {reason}")
+        case Noted(topic="target_failed"):
+            return f"target {target}: failed: {reason}"
         case _:
-            return f"target {target}: failed: {printable(str(event.body.get('reason', '')))}"
+            return None
 
 
 def _progress_for(settings: Settings, *, as_json: bool, is_quiet: bool) -> Progress:

@@ -169,7 +169,11 @@ def _with_inputs(
         )
     order = resolve_job(read_document_file(file), file, None, settings, inputs=inputs)
     given = document.value.get("inputs")
-    changed = inputs.applied(given if isinstance(given, dict) else {}, order.goal.inputs_schema)
+    changed = inputs.applied(
+        as_object(given),
+        order.goal.inputs_schema,
+        of_plan={} if order.draft is None else order.draft.plan.inputs,
+    )
     return Document({**document.value, "inputs": changed}, document.source, root=document.root)
 
 
