@@ -62,7 +62,9 @@ plan: {steps: [{id: waited, tool: wait_for, params: {file: "${inputs.file}"}}]}
 """
 JOB = """\
 name: own
-plan: {inputs: {file: any}, steps: [{id: waited, tool: wait_for, params: {file: "${inputs.file}"}}]}
+plan:
+  inputs: {file: any, year: "2020"}
+  steps: [{id: waited, tool: wait_for, params: {file: "${inputs.file}"}}]
 inputs: {file: two.txt}
 """
 
@@ -178,9 +180,14 @@ def test_programs_see_the_queue_and_are_told_what_is_not_sent_again(project: Pat
         assert "is queued" in answers[1].json()["error"]
         assert client.get("/api/v1/jobs").json()["open"][1]["job"] == answers[3].json()["job"]
         assert client.get("/submit/..%2Fother.job.yaml").status_code == 404
-        assert 'value="two.txt"' in client.get("/submit/own.job.yaml").text
-        own = {"input.file": "three.txt", "do": "send", "by": "eve"}
+        form = client.get("/submit/own.job.yaml").text
+        assert 'value="two.txt"' in form
+        assert 'value="2020"' in form
+        own = {"input.file": "three.txt", "input.year": "2021", "do": "send", "by": "eve"}
         assert client.post("/submit/own.job.yaml", data=own).status_code == 303
         assert client.post(f"/jobs/{QUEUED}/again", data={"by": "ada"}).status_code == 409
 
-    assert as_object(stored_jobs(project)[-1].request["job"])["inputs"] == {"file": "three.txt"}
+    assert as_object(stored_jobs(project)[-1].request["job"])["inputs"] == {
+        "file": "three.txt",
+        "year": "2021",
+    }

@@ -314,6 +314,7 @@ async def test_failed_items_stand_at_the_top_in_groups_with_input_and_traceback(
     assert f"/runs/{RUN}/retry?failed=yes" in page
     assert "Traceback of 500" in step
     assert "<option selected>items</option>" in form
+    assert 'name="input.numbers"' in form
 
 
 async def test_a_waiting_run_shows_its_question_first_and_no_end(tmp_path: Path) -> None:

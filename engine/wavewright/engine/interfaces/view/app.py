@@ -318,6 +318,7 @@ def _form_page(
     dry_run: ShownDryRun | None = None,
     is_checked: bool = False,
 ) -> Response:
+    own = {**offer.inputs_of_plan, **as_object(offer.document.get("inputs"))}
     return page(
         request,
         "submit_form.html.j2",
@@ -325,7 +326,7 @@ def _form_page(
         title=f"New job: {offer.name}",
         offer=offer,
         typed=typed,
-        fields=fields_of(as_object(offer.document.get("inputs")), offer.schema, typed),
+        fields=fields_of(own, offer.schema, typed),
         error=error,
         dry_run=dry_run,
         is_checked=is_checked,

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wavewright.config.redaction import known_secrets_redactor
-from wavewright.engine.interfaces.view.input_fields import INPUT as _INPUT, fields_of
+from wavewright.engine.interfaces.view.input_fields import INPUT as _INPUT, InputField, fields_of
 from wavewright.engine.interfaces.view.served_pages import (
     base_of,
     lead_to,
@@ -55,7 +55,7 @@ from wavewright.executor.run.redacted_events import redacted_events
 from wavewright.executor.store.errors import RunNotFound
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import Json, RunId, RunIdRefused, read_run_id
+from wavewright.planner.types import Json, RunId, RunIdRefused, as_object, read_run_id
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.package.comparison import ComparedRun, compare
 from wavewright.reviewer.package.log_lines import LEVELS, LogFilter, log_lines
@@ -325,8 +325,6 @@ class RunPages:
     ) -> Response:
         run = _run_of(request)
         snapshot = await self.project.find_run(run)
-        started = snapshot.state.started
-        goal = Goal.model_validate({} if started is None else started.goal)
         return page(
             request,
             "retry.html.j2",
@@ -336,7 +334,7 @@ class RunPages:
             job=snapshot.row.job,
             asked=asked,
             steps=step_ids(snapshot.state.plan),
-            fields=fields_of(goal.inputs, goal.inputs_schema, asked.inputs),
+            fields=_fields_of_run(snapshot, asked.inputs),
             error=error,
             outlook=outlook,
         )
@@ -359,11 +357,8 @@ class RunPages:
 
     async def _changed_inputs(self, run: RunId, asked: RetryForm) -> dict[str, str]:
         """Return the inputs that were typed otherwise than the run has them."""
-        started = (await self.project.find_run(run)).state.started
-        goal = Goal.model_validate({} if started is None else started.goal)
-        before = {
-            field.name: field.value for field in fields_of(goal.inputs, goal.inputs_schema, {})
-        }
+        fields = _fields_of_run(await self.project.find_run(run), {})
+        before = {field.name: field.value for field in fields}
         return {name: text for name, text in asked.inputs.items() if text != before.get(name)}
 
     async def _replay(self, request: Request) -> Response:
@@ -374,6 +369,16 @@ class RunPages:
         except CommandRefused as error:
             return await self._run_page(request, *refusal_of(error))
         return page(request, "replay.html.j2", title=f"Replay of {run}", run=run, printed=printed)
+
+
+def _fields_of_run(snapshot: RunSnapshot, typed: Mapping[str, str]) -> list[InputField]:
+    """Return the fields for the inputs of a run: those of its job, and those of its plan whose place
+    they may take.
+    """
+    started, plan = snapshot.state.started, snapshot.state.plan or {}
+    goal = Goal.model_validate({} if started is None else started.goal)
+    own = {**as_object(plan.get("inputs")), **goal.inputs}
+    return fields_of(own, goal.inputs_schema, typed)
 
 
 def _followed(text: str) -> tuple[RunId, Drawings, str]:

@@ -230,6 +230,11 @@ class JobOffer:
     schema: JsonObject
     """Of its inputs."""
 
+    @property
+    def inputs_of_plan(self) -> JsonObject:
+        """Those of its plan, whose place the job's inputs take."""
+        return as_object(as_object(self.document.get("plan")).get("inputs"))
+
 
 @dataclass(frozen=True, slots=True)
 class JobDraft:
@@ -298,9 +303,10 @@ class Submissions:
             assignments=tuple(f"{name}={value}" for name, value in typed.items() if value)
         )
         own = as_object(offer.document.get("inputs"))
-        of_plan = as_object(as_object(offer.document.get("plan")).get("inputs"))
         try:
-            inputs = given.applied(own, offer.schema, frozenset(typed), of_plan=of_plan)
+            inputs = given.applied(
+                own, offer.schema, frozenset(typed), of_plan=offer.inputs_of_plan
+            )
         except DocumentError as error:
             # Its place is the option of a command, of which a page knows nothing.
             first = error.faults[0]
