@@ -234,6 +234,12 @@ def completion(finish: str = "stop", **members: Json) -> bytes:
         ),
         pytest.param(
             "text/event-stream",
+            events(chunk('{"a": 1}', "model_context_window_exceeded")),
+            True,
+            id="a ceiling of the context",
+        ),
+        pytest.param(
+            "text/event-stream",
             events(chunk('{"a": 1}', "stop"), {"choices": [], "usage": [1]}),
             False,
             id="a cost that is none",
@@ -274,6 +280,18 @@ async def test_an_answer_is_read_as_a_server_of_the_chat_language_sends_it(
             events(chunk('{"a": 1}', "abort")),
             "openai-chat:scripted ended its answer in an error",
             id="an end in the middle",
+        ),
+        pytest.param(
+            "text/event-stream",
+            events(chunk('{"a": 1}', "insufficient_system_resource")),
+            "openai-chat:scripted ended its answer in an error",
+            id="an end for want of a machine",
+        ),
+        pytest.param(
+            "application/json",
+            completion("SAFETY"),
+            "openai-chat:scripted refused to answer",
+            id="a filter by another name",
         ),
         pytest.param(
             "text/event-stream",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -63,12 +63,15 @@ def _with_total(
 _KNOWN_REASONS: Final[Mapping[str, FinishReason]] = {
     "tool_calls": "tool_call",
     "function_call": "tool_call",
-    "content_filter": "content_filter",
 }
-_CUT_REASONS: Final = ("length", "max", "limit")
-"""In the names of reasons for an end at a ceiling of tokens, such as `MAX_TOKENS`."""
-_BROKEN_REASONS: Final = ("abort", "cancel", "error")
-"""In the names of reasons for an end in the middle."""
+_WORDS_OF_REASONS: Final[Mapping[FinishReason, Sequence[str]]] = {
+    "length": ("length", "max", "limit", "exceeded", "truncat"),
+    "error": ("abort", "cancel", "error", "insufficient", "interrupt", "timeout"),
+    "content_filter": ("filter", "safety", "sensitive", "recitation", "prohibited", "refus"),
+}
+"""In the names of reasons for an end at a ceiling of tokens, such as `MAX_TOKENS`, in the middle, such
+as `insufficient_system_resource`, and by a filter, such as `SAFETY`.
+"""
 
 
 def _finish_reason(reason: str) -> FinishReason:
@@ -78,9 +81,10 @@ def _finish_reason(reason: str) -> FinishReason:
     name = reason.casefold()
     if name in _KNOWN_REASONS:
         return _KNOWN_REASONS[name]
-    if any(word in name for word in _CUT_REASONS):
-        return "length"
-    return "error" if any(word in name for word in _BROKEN_REASONS) else "stop"
+    for meant, words in _WORDS_OF_REASONS.items():
+        if any(word in name for word in words):
+            return meant
+    return "stop"
 
 
 class _TotallingStream(OpenAIStreamedResponse):
