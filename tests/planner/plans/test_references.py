@@ -134,6 +134,7 @@ def test_printing_what_was_parsed_gives_the_text_again(text: str) -> None:
         ),
         pytest.param("item", [("item", None, False, 0)], id="whole-item"),
         pytest.param("'steps.a' + r'steps.b' // as steps.c says", [], id="strings-and-comments"),
+        pytest.param("1 // 'steps.c'", [], id="text-in-comment"),
         pytest.param("[1].map(steps, steps.a)", [], id="hidden-by-a-macro"),
         pytest.param(
             "steps.a.map(item, item.x) + item.list",

@@ -97,7 +97,8 @@ def _refuse_divisors(expression: str, tokens: list[Token]) -> None:
             divisor = parse_expression(comment[2:].strip())
         except ExpressionError:
             continue
-        if not isinstance(divisor, Identifier):
+        is_text = isinstance(divisor, LiteralValue) and isinstance(divisor.value, str)
+        if not isinstance(divisor, Identifier) and not is_text:
             raise ExpressionError(
                 "bad_expression",
                 "'//' begins a comment, and does not divide",
