@@ -508,6 +508,61 @@ def pay_elsewhere_instead() -> None:
         bank().post("/no").raise_for_status()
 
 
+def pay_and_have_the_receipt_refused_at_once() -> None:
+    client = bank()
+    client.post("/paid").raise_for_status()
+    client.post("/no").raise_for_status()
+
+
+def pay_with_token_that_is_refused() -> None:
+    client = bank()
+    client.post("/no", json={"token": client.get("/token").text}).raise_for_status()
+
+
+def pay_and_ask_for_success() -> None:
+    if bank().post("/paid").is_success:
+        bank().post("/closed")
+
+
+def pay_and_go_on() -> None:
+    try:
+        pay_one("/paid")
+    except httpx.ConnectError:
+        return
+    else:
+        pay_one("/closed")
+
+
+def pay_and_log_out() -> None:
+    try:
+        pay_one("/paid")
+    finally:
+        bank().delete("/closed")
+
+
+def pay_all() -> None:
+    for answer in [bank().post(path) for path in ("/paid", "/closed")]:
+        require_success(answer)
+
+
+def pay_with_attempts_and_raise_the_last() -> None:
+    last: Exception = ValueError("no attempt")
+    for _ in range(2):
+        try:
+            pay_one("/closed")
+        except httpx.ConnectError as error:
+            last = error
+    raise last
+
+
+async def refuse_payment() -> None:
+    pay_one("/closed")
+
+
+async def pay_in_time() -> None:
+    await asyncio.wait_for(refuse_payment(), 60)  # noqa: TID251 - as tools may
+
+
 async def pay_and_say_so_meanwhile() -> None:
     transport = httpx.MockTransport(answer_of_bank)
     async with httpx.AsyncClient(base_url="https://bank.example", transport=transport) as client:
@@ -524,6 +579,14 @@ async def pay_and_say_so_meanwhile() -> None:
         (pay_in_turn, True),
         (pay_and_wrap, True),
         (pay_and_say_so_meanwhile, True),
+        (pay_and_have_the_receipt_refused_at_once, True),
+        (pay_and_ask_for_success, True),
+        (pay_and_go_on, True),
+        (pay_and_log_out, True),
+        (pay_all, True),
+        (pay_with_token_that_is_refused, False),
+        (pay_with_attempts_and_raise_the_last, False),
+        (pay_in_time, False),
         (pay_once, False),
         (have_payment_refused, False),
         (pay_or_leave, False),

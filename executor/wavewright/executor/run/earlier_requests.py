@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from types import CodeType, FunctionType, TracebackType
 from typing import Final, NamedTuple, TypeAlias
@@ -24,6 +24,8 @@ _WRITING: Final = frozenset(
 _READING: Final = frozenset({"get", "head", "options"})
 _OF_ANSWERS: Final = frozenset({"raise_for_status"})
 """Names of methods that send nothing, and raise what was answered."""
+_OF_REQUESTS: Final = _WRITING | _READING | _OF_ANSWERS
+_COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<genexpr>"})
 _LEAVING: Final = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -34,12 +36,12 @@ _Position: TypeAlias = tuple[int, int]
 class _RefusedCall(NamedTuple):
     """Where an exception came through a function, and what the function had called before."""
 
-    failed: str
-    """The name of what was called; empty where nothing was."""
+    inside: tuple[str, ...]
+    """The names of what was called, and after it of what it was called with."""
     before: tuple[str, ...]
     """The names of what it may have called before, in that order."""
     is_repeated: bool
-    """Whether it stands in a loop that ends with the first failure."""
+    """Whether it stands in a loop, or a comprehension, that ends with the first failure."""
 
 
 def had_sent_before(frames: Sequence[TracebackType]) -> bool:
@@ -50,20 +52,28 @@ def had_sent_before(frames: Sequence[TracebackType]) -> bool:
             last.
     """
     is_found = False
-    for traceback in reversed(frames):
+    refused: Collection[str] = _OF_REQUESTS
+    # What is raised again later, as `raise last` after a loop, was refused where it came from.
+    innermost = {traceback.tb_frame: traceback for traceback in frames}
+    for traceback in reversed(innermost.values()):
         names = traceback.tb_frame.f_globals
         call = _failed_call(traceback.tb_frame.f_code, traceback.tb_lasti)
         if call is None:
             return False
-        before = [*call.before]
+        inside = [*call.inside]
+        # Of `wait_for(client.post(url), 9)` the inner one was refused.
+        place = next((i for i, name in enumerate(inside) if name in refused), 0)
+        refused = {traceback.tb_frame.f_code.co_name}
+        failed = inside.pop(place) if inside else ""
+        before = [*call.before, *reversed(inside)]
         if not is_found:
-            is_found = traceback is frames[-1] and call.failed not in _OF_ANSWERS
+            is_found = traceback is frames[-1] and failed not in _OF_ANSWERS
             # What was answered was sent here, or in a function that has called this one.
             while before and not is_found:
                 is_found = _is_request(before.pop(), names)
         if not is_found:
             continue
-        as_refused = {call.failed} - _READING - _OF_ANSWERS
+        as_refused = {failed} - _READING - _OF_ANSWERS
         if call.is_repeated or any(name in as_refused or _is_write(name, names) for name in before):
             return True
     return False
@@ -97,7 +107,8 @@ def _failed_call(code: CodeType, instruction: int) -> _RefusedCall | None:
         return None
     start, end = (line, column), (end_line, end_column)
     for function in _functions(module):
-        if function.name == code.co_name and _contains(function, start):
+        # A comprehension is part of the function that it stands in.
+        if code.co_name in {function.name, *_COMPREHENSIONS} and _contains(function, start):
             return _failed_call_in(function.body, start, end)
     return None
 
@@ -122,18 +133,35 @@ def _failed_call_in(
         inner = next((part for part in _bodies(statement) if _holds(part, start)), None)
         if inner is None:
             break
+        before += [
+            name for part in _parts_before(statement, inner) for name in _names_of_calls(part)
+        ]
         if isinstance(statement, ast.For | ast.AsyncFor | ast.While):
             is_repeated = True
         elif isinstance(statement, ast.Try) and inner is statement.body:
             # The exception of one turn does not end the others.
             is_repeated = is_repeated and not statement.handlers
-        elif isinstance(statement, ast.With | ast.AsyncWith):
-            before += [name for item in statement.items for name in _names_of_calls(item)]
         body = inner
     calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
     before += [_name_of(call) for call in calls if _end_of(call) <= start]
-    failed = [call for call in calls if start <= _start_of(call) and _end_of(call) <= end]
-    return _RefusedCall(_name_of(failed[0]) if failed else "", tuple(before), is_repeated)
+    inside = [call for call in calls if start <= _start_of(call) and _end_of(call) <= end]
+    is_repeated = is_repeated or any(
+        isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp)
+        and _contains(node.elt, start)
+        for node in ast.walk(statement)
+    )
+    return _RefusedCall(tuple(map(_name_of, inside)), tuple(before), is_repeated)
+
+
+def _parts_before(statement: ast.stmt, block: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """Yield what runs of a statement before one of its blocks: what it asks, runs over or opens, and
+    the body of a `try` before its `else` and its `finally`.
+    """
+    for part in ast.iter_child_nodes(statement):
+        if isinstance(part, ast.expr | ast.withitem):
+            yield part
+    if isinstance(statement, ast.Try) and block in (statement.orelse, statement.finalbody):
+        yield from statement.body
 
 
 def _bodies(statement: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
@@ -176,7 +204,7 @@ def _name_of(call: ast.Call) -> str:
     return name
 
 
-def _contains(node: ast.stmt, position: _Position) -> bool:
+def _contains(node: ast.stmt | ast.expr, position: _Position) -> bool:
     return _start_of(node) <= position < _end_of(node)
 
 
