@@ -84,21 +84,25 @@ def parse_expression(expression: str) -> ExpressionNode:
 def _refuse_divisors(expression: str, tokens: list[Token]) -> None:
     """Refuse a comment that reads as a divisor: `7 // 2` would be 7.
 
-    To CEL `//` begins a comment, and to Python a division. A comment is words, or stands on a line of
-    its own; what follows a value on its line and can be computed is taken for a divisor.
+    To CEL `//` begins a comment, and to Python a division. A comment is words, stands on a line of its
+    own, or ends an expression of several lines; what else follows a value on its line and can be
+    computed is taken for a divisor. A text has none.
     """
     for before, after in pairwise(tokens):
-        line, _, _ = expression[before[3] : after[2]].partition("\n")
+        line, line_end, _ = expression[before[3] : after[2]].partition("\n")
         comment = line.lstrip()
-        ends_value = before[0] != "op" or before[1] in (")", "]", "}")
-        if not comment.startswith("//") or not ends_value:
+        may_be_divided = before[0] not in {"op", "string"} or before[1] in (")", "]", "}")
+        if not comment.startswith("//") or not may_be_divided:
             continue
         try:
             divisor = parse_expression(comment[2:].strip())
         except ExpressionError:
             continue
         is_text = isinstance(divisor, LiteralValue) and isinstance(divisor.value, str)
-        if not isinstance(divisor, Identifier) and not is_text:
+        is_word = is_text or isinstance(divisor, Identifier)
+        is_last_line = line_end != "" and after[0] == "end"
+        is_note = is_last_line and not isinstance(divisor, LiteralValue)
+        if not is_word and not is_note:
             raise ExpressionError(
                 "bad_expression",
                 "'//' begins a comment, and does not divide",
