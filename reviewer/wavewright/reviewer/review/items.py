@@ -15,6 +15,7 @@ from typing import Final
 
 from wavewright.executor.events.state import SUCCESSES
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.ways_of_fetching import reads_item, says_how
 from wavewright.planner.types import Json, JsonObject, StepId, as_list
@@ -37,16 +38,32 @@ def item_subjects(run: ReviewedRun, step_id: StepId, instead_of: StepId) -> tupl
     """Return what the calls of a step ask for, item by item, as far as the items of the step for which
     it stands decide it; their labels where they are no calls of one tool, or no parameter reads them.
 
-    How something is fetched (`source`) is no part of it, see `says_how`.
+    How something is fetched (`source`) is no part of it, see `says_how`, nor what a recipe of the goal
+    sets: its author says what stands for what.
     """
     step, old = run.plan.step(step_id), run.plan.step(instead_of)
-    asked = [name for name, value in old.params.items() if not says_how(name) and reads_item(value)]
+    by_author = _set_by_recipes(run, run.plan.step(run.replaced.get(instead_of, instead_of)))
+    asked = [
+        name
+        for name, value in old.params.items()
+        if reads_item(value) and not says_how(name) and name not in by_author
+    ]
     if not asked or step.tool != old.tool:
         return item_labels(run, step_id)
     params: JsonObject = {name: step.params.get(name) for name in asked}
     items = as_list(rendered(run, step.for_each))
     calls = (rendered(run, params, item=item, index=index) for index, item in enumerate(items))
     return tuple(json.dumps(call, sort_keys=True) for call in calls)
+
+
+def _set_by_recipes(run: ReviewedRun, step: Step) -> frozenset[str]:
+    """Return the parameters that a step has as a recipe of the goal writes them."""
+    return frozenset(
+        name
+        for recipe in run.goal.recipes
+        for name, value in recipe.set_params.items()
+        if name in step.params and step.params[name] == value
+    )
 
 
 def labels_of(run: ReviewedRun, items: Sequence[Json]) -> tuple[str, ...]:
