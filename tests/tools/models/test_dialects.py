@@ -18,7 +18,7 @@ from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
 from tests.planner.planning_case import GOOD, TOOLS, goal_of
 from tests.support.served_models import models_over, question, settings_for
 from wavewright.config.sections import CassetteMode
-from wavewright.engine.rehearsal.fake_model.replies import failing, over_context, structured
+from wavewright.engine.rehearsal.fake_model.replies import failing, structured
 from wavewright.engine.rehearsal.fake_model.request import WIRES, FakeModelRequest, Wire
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.executor.budgets.memory import MemoryBudgetStore
@@ -402,19 +402,6 @@ async def test_a_provider_that_refuses_its_dialect_is_asked_with_the_form_itself
     model_server.answer(failing(400), times=1)
     model_server.answer(structured({"cannot_plan": "no tool for it"}))
     async with models_over(model_server, tmp_path, wire) as asking:
-        await asking.models.ask(asked())
-
-    first, second = (request.schema for request in model_server.requests[-2:])
-    assert bare(first) != bare(second)
-    assert bare(second) == bare(emit_schema([*ALL], sub_plans=["clean"]))
-
-
-async def test_a_question_that_is_too_long_is_asked_without_the_goal_s_types(
-    model_server: FakeModelServer, tmp_path: Path
-) -> None:
-    model_server.answer(over_context(), times=1)
-    model_server.answer(structured({"cannot_plan": "no tool for it"}))
-    async with models_over(model_server, tmp_path, "responses") as asking:
         await asking.models.ask(asked())
 
     first, second = (request.schema for request in model_server.requests[-2:])

@@ -41,8 +41,6 @@ logging.getLogger("stamina").addHandler(logging.NullHandler())
 _logger = logging.getLogger(__name__)
 FIRST_WAIT_SECONDS = 0.5
 MAX_WAIT_SECONDS = 20.0
-_OF_SIZE = frozenset({"over_budget", "over_context"})
-"""Faults after which a question is asked without the goal's types: there may be room for the rest."""
 RATE_LIMITED_ATTEMPTS = 8
 """Answers of a rate limit that are waited for beside the attempts."""
 
@@ -93,7 +91,8 @@ class RetryingModel(WrapperModel):
             except CassetteMiss as miss:
                 refusals.append((form, miss))
             except RequestFailed as error:
-                if error.fault.kind in _OF_SIZE and form.goal_schema is not None:
+                if error.fault.kind == "over_budget" and form.goal_schema is not None:
+                    # A budget that has no room for the goal's types may have some without them.
                     continue
                 self._require_refused_form(error)
                 refusals.append((form, error))
