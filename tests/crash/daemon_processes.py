@@ -84,6 +84,8 @@ class Daemon:
         """End it as `kill -9` does."""
         with suppress(ProcessLookupError):
             os.killpg(self.running.pid, signal.SIGKILL)
+        # One that has just begun leads no group yet, and has no children.
+        self.running.send_signal(signal.SIGKILL)
         self.running.wait()
 
 

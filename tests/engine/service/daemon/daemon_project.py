@@ -346,4 +346,6 @@ class DaemonProcess:
         """End it with its children, where it has not ended."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
+        # One that has just begun leads no group yet, and has no children.
+        self.process.send_signal(signal.SIGKILL)
         self.process.wait()
