@@ -152,6 +152,10 @@ AGAIN: JsonObject = {"of": "x", "source": "live"}
         (AGAIN, "${steps.first.map(r, r.price).sum() + steps.second.map(r, r.price).sum()}", 0.3),
         (AGAIN, "${steps.sum.total + steps.other_sum.total}", 0.3),
         (AGAIN, "${[steps.sum.total, steps.other_sum.total].sum()}", 0.3),
+        (AGAIN, "${([steps.sum.total, steps.other_sum.total]).sum()}", 0.3),
+        (AGAIN, "${sum([steps.sum.total, steps.other_sum.total])}", 0.3),
+        (AGAIN, "${[steps.sum, steps.other_sum].map(s, s.total).sum()}", 0.3),
+        (AGAIN, "${[steps.sum, steps.sum].map(s, s.total)[0]}", 0.8),
         # One beside the other, one of both and what is left of both count nothing twice.
         (AGAIN, {"first": "${steps.first}", "second": "${steps.second}"}, 0.8),
         (AGAIN, "${steps.sum.total - steps.other_sum.total}", 0.8),

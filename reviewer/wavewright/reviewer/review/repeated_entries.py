@@ -145,8 +145,9 @@ class _Joins:
                 return
             case Binary(operator="+"):
                 yield from self._added([*summed_terms(bare)], text)
-            case FunctionCall(function="sum" | "flatten", target=ListLiteral(items=items)):
-                yield from self._added(items, text)
+            case FunctionCall(function="sum" | "flatten", target=target, arguments=arguments):
+                joined = target if target is not None else arguments[0]
+                yield from self._added(_listed(joined), text)
             case _:
                 pass
         for part in children(bare):
@@ -354,6 +355,16 @@ def _step_read(node: ExpressionNode) -> StepId | None:
     name = node.field if isinstance(node, Select) else named_field(node)
     is_step = isinstance(operand, Identifier) and operand.name == "steps" and name is not None
     return StepId(name or "") if is_step else None
+
+
+def _listed(node: ExpressionNode) -> Collection[ExpressionNode]:
+    """Return the entries of a list that is written out, also where something is made of each of them;
+    none of any other list.
+    """
+    bare = without_parens(node)
+    while isinstance(bare, Macro) and bare.function == "map" and len(bare.arguments) == 1:
+        bare = without_parens(bare.range)
+    return bare.items if isinstance(bare, ListLiteral) else ()
 
 
 def _records_in(output: Json) -> Iterator[Json]:
