@@ -189,3 +189,39 @@ def test_entries_that_are_fetched_twice_count_once_wherever_they_are_joined(
     found = review(run_plan(plan, answers, FETCH, ADD_UP, goal=goal, rung="llm"))
 
     assert overall(found).capped == worth
+
+
+MONDAY: list[Json] = [{"id": 1, "n": 1.0}, {"id": 2, "n": 2.0}]
+PAGES: list[Json] = [MONDAY[:1], MONDAY[1:]]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "query", "worth"),
+    [
+        # What two questions about a thing have as equal answers, such as its prices on two days, is no
+        # entry twice; where all are equal it is one question.
+        (MONDAY, [{"id": 1, "n": 1.0}, {"id": 2, "n": 3.0}], "tuesday", 0.8),
+        (MONDAY, MONDAY, "tuesday", 0.3),
+        (MONDAY, [{"id": 1, "n": 1.0}, {"id": 2, "n": 3.0}], "monday", 0.3),
+        # A row on two pages is one row.
+        (PAGES, [[{"id": 1, "n": 1.0}], [{"id": 3, "n": 3.0}]], "tuesday", 0.3),
+    ],
+)
+@pytest.mark.parametrize("place", ["result", "step"])
+def test_equal_answers_to_two_questions_about_one_list_count_each(
+    first: list[Json], second: list[Json], query: str, worth: float, place: str
+) -> None:
+    rows = "(steps.first + steps.second)" + (".flatten()" if first is PAGES else "")
+    asked: JsonObject = {"tool": "fetch", "for_each": "${inputs.of}"}
+    added = f"${{{rows}}}" if place == "step" else "${steps.first}"
+    plan = plan_of(
+        {**asked, "id": "first", "params": {"of": "${item}", "query": "monday"}},
+        {**asked, "id": "second", "params": {"of": "${item}", "query": query, "source": "live"}},
+        {"id": "sum", "tool": "add_up", "params": {"of": added}},
+        result={"n": "${steps.sum}" if place == "step" else f"${{{rows}.map(r, r.n).sum()}}"},
+    )
+    answers: dict[str, object] = {"first": first, "second": second, "sum": 7.0}
+    goal = goal_for(plan, inputs={"of": [1, 2]})
+    found = review(run_plan(plan, answers, FETCH, ADD_UP, goal=goal, rung="llm"))
+
+    assert overall(found).capped == worth

@@ -171,6 +171,9 @@ class _Joins:
         in_both = set[str]()
         for step, other in combinations(records, 2):
             shared = records[step].keys() & records[other].keys()
+            is_one_question = len(shared) == min(len(records[step]), len(records[other]))
+            if not is_one_question and self._give_two_records_of_items(step, other):
+                continue
             if shared and not self._ask_for_two_subjects(step, other):
                 in_both |= shared
         if not in_both:
@@ -205,15 +208,28 @@ class _Joins:
         both = entries.keys() & others.keys() & shared
         if not both or self._ask_for_two_subjects(step, other):
             return False
-        first, second = self._run.plan.step(step), self._run.plan.step(other)
-        tool = self._run.tools.get(first.tool)
-        is_same_list = first.for_each is not None and first.for_each == second.for_each
-        is_other_question = which_data(first, tool) != which_data(second, tool)
-        if first.tool != second.tool or (is_same_list and is_other_question):
+        has_two_tools = self._run.plan.step(step).tool != self._run.plan.step(other).tool
+        if has_two_tools or self._ask_two_questions(step, other):
             # Two questions about the same things, such as salary and bonus, may have equal answers to
             # some; only where all are equal is it one question.
             return len(both) == min(len(entries), len(others))
         return True
+
+    def _give_two_records_of_items(self, step: StepId, other: StepId) -> bool:
+        """Whether two steps give a record for each item of one list, and ask two questions for it: the
+        prices of two days. Of rows on two pages, equal ones are the same row.
+        """
+        answers = [*as_list(self._outputs[step]), *as_list(self._outputs[other])]
+        are_records = all(isinstance(answer, dict) for answer in answers)
+        return are_records and self._ask_two_questions(step, other)
+
+    def _ask_two_questions(self, step: StepId, other: StepId) -> bool:
+        """Whether two steps ask one tool for different data about the items of one list."""
+        first, second = self._run.plan.step(step), self._run.plan.step(other)
+        if first.for_each is None or (first.tool, first.for_each) != (second.tool, second.for_each):
+            return False
+        tool = self._run.tools.get(first.tool)
+        return which_data(first, tool) != which_data(second, tool)
 
     def _entries_behind(self, node: ExpressionNode, text: str) -> _Entries:
         """Return the entries of which the value of a node is made."""
