@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 from pydantic import BaseModel, Field, RootModel, SecretStr
@@ -424,7 +424,10 @@ def test_arrays_and_tables_of_libraries_become_lists() -> None:
 
 @pytest.mark.parametrize("written", ["1h30m", "5400s", "PT1H30M", 5400])
 def test_a_duration_is_read_as_plans_and_as_tools_write_it(written: Any) -> None:
-    def wait(pause: dt.timedelta | None, others: list[dt.timedelta]) -> float:
+    def wait(
+        pause: Annotated[dt.timedelta | None, Field(description="before")],
+        others: list[dt.timedelta],
+    ) -> float:
         assert pause is not None
         return pause.total_seconds() + sum(other.total_seconds() for other in others)
 
@@ -432,7 +435,10 @@ def test_a_duration_is_read_as_plans_and_as_tools_write_it(written: Any) -> None
 
 
 def test_a_value_of_several_types_is_what_it_is_written_as() -> None:
-    def take(number: Literal["a", 1, True], days: list[dt.datetime | dt.date]) -> str:
+    def take(
+        number: Literal["a", 1, True],
+        days: Annotated[list[dt.datetime | dt.date], Field(min_length=2)],
+    ) -> str:
         return repr((number, days))
 
     found = call(make_tool(take), number=1.0, days=["2026-01-02", "2026-01-02T00:00:00"])

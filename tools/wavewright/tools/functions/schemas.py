@@ -76,8 +76,13 @@ def as_written_in_json(annotation: Any) -> Any:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is typing.Literal and any(type(choice) is int for choice in arguments):
         return Annotated[annotation, BeforeValidator(_read_integer)]
-    if not arguments or origin in (typing.Literal, Annotated):
+    if not arguments or origin is typing.Literal:
         return annotation
+    if origin is Annotated:
+        first, *rest = arguments
+        read: Any = as_written_in_json(first)
+        rebuild: Any = Annotated  # subscribed at run time, as above
+        return annotation if read is first else rebuild[(read, *rest)]
     parts = tuple(as_written_in_json(part) for part in arguments)
     if dt.date in parts and dt.datetime in parts:
         parts = tuple(_TOLD_APART.get(part, part) for part in parts)
