@@ -540,6 +540,21 @@ def pay_and_log_out() -> None:
         bank().delete("/closed")
 
 
+def pay_on_either_way(*, is_trial: bool = False) -> None:
+    client = bank()
+    client.post("/paid") if is_trial else client.post("/closed")
+
+
+def pay_and_choose() -> None:
+    client = bank()
+    client.post("/closed") if client.post("/paid").is_success else client.get("/token")
+
+
+def pay_and_choose_the_other_way() -> None:
+    client = bank()
+    client.get("/token") if client.post("/paid").is_error else client.post("/closed")
+
+
 def pay_all() -> None:
     for answer in [bank().post(path) for path in ("/paid", "/closed")]:
         require_success(answer)
@@ -584,12 +599,15 @@ async def pay_and_say_so_meanwhile() -> None:
         (pay_and_go_on, True),
         (pay_and_log_out, True),
         (pay_all, True),
+        (pay_and_choose, True),
+        (pay_and_choose_the_other_way, True),
         (pay_with_token_that_is_refused, False),
         (pay_with_attempts_and_raise_the_last, False),
         (pay_in_time, False),
         (pay_once, False),
         (have_payment_refused, False),
         (pay_or_leave, False),
+        (pay_on_either_way, False),
         (pay_with_attempts, False),
         (pay_elsewhere_instead, False),
     ],

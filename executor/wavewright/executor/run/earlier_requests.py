@@ -143,7 +143,8 @@ def _failed_call_in(
             is_repeated = is_repeated and not statement.handlers
         body = inner
     calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
-    before += [_name_of(call) for call in calls if _end_of(call) <= start]
+    choices = [node for node in ast.walk(statement) if isinstance(node, ast.IfExp)]
+    before += [_name_of(call) for call in calls if _is_made_before(call, start, choices)]
     inside = [call for call in calls if start <= _start_of(call) and _end_of(call) <= end]
     is_repeated = is_repeated or any(
         isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp)
@@ -151,6 +152,17 @@ def _failed_call_in(
         for node in ast.walk(statement)
     )
     return _RefusedCall(tuple(map(_name_of, inside)), tuple(before), is_repeated)
+
+
+def _is_made_before(call: ast.Call, start: _Position, choices: Sequence[ast.IfExp]) -> bool:
+    """Whether a call of a statement is made before the one that begins at a position."""
+    for choice in choices:
+        # `a if c else b` asks for `c` first, and then makes one of the others alone.
+        if _contains(choice.body, start) and _contains(choice.test, _start_of(call)):
+            return True
+        if _contains(choice.orelse, start) and _contains(choice.body, _start_of(call)):
+            return False
+    return _end_of(call) <= start
 
 
 def _parts_before(statement: ast.stmt, block: Sequence[ast.stmt]) -> Iterator[ast.AST]:
