@@ -560,6 +560,11 @@ def pay_all() -> None:
         require_success(answer)
 
 
+def pay_all_by_name() -> None:
+    answers = {path: bank().post(path) for path in ("/paid", "/closed")}
+    require_success(answers["/closed"])
+
+
 def pay_with_attempts_and_raise_the_last() -> None:
     last: Exception = ValueError("no attempt")
     for _ in range(2):
@@ -599,6 +604,7 @@ async def pay_and_say_so_meanwhile() -> None:
         (pay_and_go_on, True),
         (pay_and_log_out, True),
         (pay_all, True),
+        (pay_all_by_name, True),
         (pay_and_choose, True),
         (pay_and_choose_the_other_way, True),
         (pay_with_token_that_is_refused, False),

@@ -25,7 +25,7 @@ _READING: Final = frozenset({"get", "head", "options"})
 _OF_ANSWERS: Final = frozenset({"raise_for_status"})
 """Names of methods that send nothing, and raise what was answered."""
 _OF_REQUESTS: Final = _WRITING | _READING | _OF_ANSWERS
-_COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<genexpr>"})
+_COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 _LEAVING: Final = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -146,12 +146,20 @@ def _failed_call_in(
     choices = [node for node in ast.walk(statement) if isinstance(node, ast.IfExp)]
     before += [_name_of(call) for call in calls if _is_made_before(call, start, choices)]
     inside = [call for call in calls if start <= _start_of(call) and _end_of(call) <= end]
-    is_repeated = is_repeated or any(
-        isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp)
-        and _contains(node.elt, start)
-        for node in ast.walk(statement)
-    )
+    entries = [entry for node in ast.walk(statement) for entry in _entries_made_by(node)]
+    is_repeated = is_repeated or any(_contains(entry, start) for entry in entries)
     return _RefusedCall(tuple(map(_name_of, inside)), tuple(before), is_repeated)
+
+
+def _entries_made_by(node: ast.AST) -> tuple[ast.expr, ...]:
+    """Return what a comprehension computes in each turn; nothing for any other node."""
+    match node:
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
+            return (node.elt,)
+        case ast.DictComp():
+            return (node.key, node.value)
+        case _:
+            return ()
 
 
 def _is_made_before(call: ast.Call, start: _Position, choices: Sequence[ast.IfExp]) -> bool:
