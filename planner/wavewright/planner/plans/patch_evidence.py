@@ -22,7 +22,7 @@ from wavewright.planner.plans.binding import repoint_step
 from wavewright.planner.plans.figures import figures_in, is_telling, numbers_in
 from wavewright.planner.plans.graph import PlanGraph, inputs_behind, superseded_by
 from wavewright.planner.plans.provenance import PlanProvenance
-from wavewright.planner.plans.uses import expressions_in, value_reads
+from wavewright.planner.plans.uses import expressions_in, reads_root, value_reads
 from wavewright.planner.plans.ways_of_fetching import which_data
 from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, StepId
 
@@ -330,13 +330,13 @@ class _LostSubject:
 
 def _lost_subjects(old: Step, new: Step, was: _Subjects, now: _Subjects) -> Iterator[_LostSubject]:
     """Yield what a step asks for, and the one that stands for it does not."""
-    if new.for_each is not None and was.of_params(old, "item"):
+    if new.for_each is not None and reads_root(old.params, "item"):
         if old.tool != new.tool:
             if not any(now.passes_on(value, "item") for value in new.params.values()):
                 yield _LostSubject("item")
         else:
             for name, value in old.params.items():
-                if was.reads(value, "item") and not now.passes_on(new.params.get(name), "item"):
+                if reads_root(value, "item") and not now.passes_on(new.params.get(name), "item"):
                     yield _LostSubject("item", name)
     moved = set[str]()
     if old.tool == new.tool:
@@ -366,14 +366,6 @@ class _Subjects:
             step_id: frozenset(_INPUT_NAME.split(path)[0] for path in paths)
             for step_id, paths in inputs_behind(plan).items()
         }
-
-    def of_params(self, step: Step, root: str) -> bool:
-        """Whether a parameter reads a root."""
-        return any(self.reads(value, root) for value in step.params.values())
-
-    def reads(self, value: Json, root: str) -> bool:
-        """Whether a value reads a root anywhere."""
-        return any(read.root == root for _, found in expressions_in(value) for read in found)
 
     def texts(self, value: Json) -> Iterator[str]:
         """Yield the inputs that are texts and that a value holds as they are."""

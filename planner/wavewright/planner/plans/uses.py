@@ -241,6 +241,11 @@ def expressions_in(value: Json) -> Iterator[tuple[str, tuple[Read, ...]]]:
             yield use.expression.strip(), reads_of_use
 
 
+def reads_root(value: Json, root: str) -> bool:
+    """Return whether any expression in a value reads a root, such as `item`."""
+    return any(read.root == root for _, found in expressions_in(value) for read in found)
+
+
 def holds_expression(value: Json) -> bool:
     """Return whether any text in a value holds a `${` (an escaped one counts too)."""
     if isinstance(value, str):

@@ -6,7 +6,7 @@ import re
 
 from wavewright.planner.language.plan import Step
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.uses import expressions_in
+from wavewright.planner.plans.uses import reads_root
 from wavewright.planner.types import Json, as_object
 
 
@@ -21,7 +21,7 @@ def which_data(step: Step, tool: ToolSignature | None) -> dict[str, Json]:
     return {
         name: value
         for name, value in {**defaults, **step.params}.items()
-        if not says_how(name) or reads_item(value)
+        if not says_how(name) or reads_root(value, "item")
     }
 
 
@@ -29,11 +29,6 @@ def says_how(parameter: str) -> bool:
     """Whether a parameter, by the words of its name, says how data is fetched: `use_cache`."""
     words = {word.lower() for word in _NAME_WORD.findall(parameter)}
     return bool(words & _WORDS_OF_HOW) and words <= _WORDS_OF_HOW | _WORDS_BESIDE_HOW
-
-
-def reads_item(value: Json) -> bool:
-    """Whether a value in a step's parameters reads the step's item."""
-    return any(read.root == "item" for _, found in expressions_in(value) for read in found)
 
 
 _NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")

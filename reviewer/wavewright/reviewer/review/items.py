@@ -17,7 +17,8 @@ from wavewright.executor.events.state import SUCCESSES
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.expressions import evaluate, render
-from wavewright.planner.plans.ways_of_fetching import reads_item, says_how
+from wavewright.planner.plans.uses import reads_root
+from wavewright.planner.plans.ways_of_fetching import says_how
 from wavewright.planner.types import Json, JsonObject, StepId, as_list
 from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import shorten
@@ -46,7 +47,7 @@ def item_subjects(run: ReviewedRun, step_id: StepId, instead_of: StepId) -> tupl
     asked = [
         name
         for name, value in old.params.items()
-        if reads_item(value) and not says_how(name) and name not in by_author
+        if reads_root(value, "item") and not says_how(name) and name not in by_author
     ]
     if not asked or step.tool != old.tool:
         return item_labels(run, step_id)
