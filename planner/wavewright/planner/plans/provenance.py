@@ -49,7 +49,7 @@ from wavewright.planner.plans.origins import (
     without_name,
 )
 from wavewright.planner.plans.step_types import answer_types, call_output_schema
-from wavewright.planner.plans.uses import ExpressionText, gate_reads, holds_expression
+from wavewright.planner.plans.uses import expressions_in, gate_reads, holds_expression
 from wavewright.planner.schemas.validation import infer_schema
 from wavewright.planner.schemas.views import array_schema, scoped_schema, self_contained_schema
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_object
@@ -248,10 +248,10 @@ class PlanProvenance:
                 return NO_TEXTS
 
     def _repeated_in_expressions(self, text: str) -> Iterator[str]:
-        for use, _ in ExpressionText("", text, "params").sound_reads:
-            tree = parse_expression(use.expression)
-            if self._origins_in(use.expression, tree, NOTHING).repeats(tree):
-                yield shown(use.expression)
+        for expression, _ in expressions_in(text):
+            tree = parse_expression(expression)
+            if self._origins_in(expression, tree, NOTHING).repeats(tree):
+                yield shown(expression)
 
     def _supplied_by(self, value: Json, origins: Origins, kind: _SourceKind) -> frozenset[str]:
         """Return the literals of a parameter that are data and no options of the computation."""
