@@ -141,7 +141,7 @@ def together(influences: Iterable[Influence]) -> Influence:
     if strongest.level <= Level.RANGE or strongest.level is Level.TEXT:
         return strongest
     bits = sum(part.bits for part in parts if part.level > Level.RANGE)
-    return text(strongest.origin) if bits > MAX_BITS else strongest._replace(bits=bits)
+    return _spelt(strongest._replace(bits=bits))
 
 
 def listed(influences: Iterable[Influence]) -> Influence:
@@ -149,11 +149,14 @@ def listed(influences: Iterable[Influence]) -> Influence:
     the bits for it, as letters do.
     """
     parts = [influence for influence in influences if influence]
-    strongest = stronger(*parts)
-    if strongest.level > Level.RANGE:
+    if stronger(*parts).level > Level.RANGE:
         return together(parts)
-    bits = sum(part.bits for part in parts)
-    return text(strongest.origin) if bits > MAX_BITS else strongest._replace(bits=bits)
+    return _spelt(compounded(*parts))
+
+
+def _spelt(influence: Influence) -> Influence:
+    """Return an influence, of text where it has the bits to spell one."""
+    return text(influence.origin) if influence.bits > MAX_BITS else influence
 
 
 def compounded(*influences: Influence) -> Influence:
@@ -454,7 +457,7 @@ class Value:
             # Trusted parts: which of them there are and in which order, or only how many.
             if whole.level > Level.RANGE:
                 return choice(whole.origin)
-            return whole if whole.bits <= MAX_BITS else text(whole.origin)
+            return _spelt(whole)
         if self.fields is not None and whole.level <= Level.RANGE:
             parts = listed([*(part.as_text() for part in self.fields.values()), self.shape])
             return compounded(parts, self.floor)
