@@ -321,6 +321,33 @@ SINKS = {
         when="steps.page.text in steps.page.links",
         params={"body": "${steps.page.text}"},
     ),
+    "a word that some word of the page equals": step(
+        "send",
+        "post",
+        params={
+            "body": "${steps.page.links.exists(l, l == steps.page.text) ? steps.page.text : ''}"
+        },
+    ),
+    "a word that no constant equals": step(
+        "send",
+        "post",
+        params={"body": "${['a'].exists(a, a == steps.page.text) ? '' : steps.page.text}"},
+    ),
+    "a word that not all constants equal": step(
+        "send",
+        "post",
+        params={"body": "${['a'].all(a, a == steps.page.text) ? steps.page.text : 'b'}"},
+    ),
+    "a word whose name a macro has for another": step(
+        "send",
+        "post",
+        params={"body": "${steps.page.links.filter(l, ['a'].exists(l, l == 'a'))[0]}"},
+    ),
+    "a word among which are all constants": step(
+        "send",
+        "post",
+        params={"body": "${sets.contains([steps.page.text, 'a'], ['a']) ? steps.page.text : 'b'}"},
+    ),
     "which keys of an object are kept": step(
         "send",
         "post",
@@ -530,6 +557,26 @@ DECIDED = {
         "post",
         "body",
         "${steps.page.links.filter(l, l in steps.own)[0]}",
+    ),
+    "a word that some trusted one equals": (
+        "post",
+        "body",
+        "${steps.own.exists(o, o == steps.page.text) ? steps.page.text : ''}",
+    ),
+    "a word from which not all trusted ones differ": (
+        "post",
+        "body",
+        "${steps.own.all(i, o, o != steps.page.text) ? '' : steps.page.text}",
+    ),
+    "an element that some trusted one equals": (
+        "post",
+        "body",
+        "${steps.page.links.filter(l, steps.own.exists_one(o, o == l))[0]}",
+    ),
+    "a word that is in a set of trusted ones": (
+        "post",
+        "body",
+        "${sets.contains(steps.own, ['a', steps.page.text]) ? steps.page.text : ''}",
     ),
     "ids of the server's": ("post", "body", "${steps.inbox.map(m, m.id).join(' ')}"),
     "an id of the server's by an index": ("post", "body", "${steps.inbox[steps.page.status].id}"),

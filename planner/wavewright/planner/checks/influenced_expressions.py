@@ -76,6 +76,9 @@ _CLAUSE: Final = re.compile(r"%(?:\.\d*)?[a-zA-Z]|%%")
 _MOST_EVALUATIONS: Final = 2000
 _MAX_COMPARED: Final = 8
 """Levels of what a condition compares with: it is followed twice, and so is each one within it."""
+_SOME_FIT: Final = frozenset({"exists", "exists_one", "existsOne"})
+_ALL_FIT: Final = frozenset({"all"})
+"""Macros that are true where some, or all, of the elements of a list fulfil a condition."""
 _MOST_UNROLLED: Final = 64
 """Elements of a literal list that a macro is followed over one by one."""
 
@@ -222,9 +225,29 @@ class _Walk:
                 return self._equal(bare.right, bare.left, scope)
             case Binary(operator="in") if is_true:
                 return self._equal(bare.left, bare.right, scope, is_member=True)
+            case Macro() if bare.function in (_SOME_FIT if is_true else _ALL_FIT):
+                return self._narrowed_by_one(bare, scope, is_true=is_true)
+            case FunctionCall(function="sets.contains", arguments=(others, some)) if is_true:
+                members = without_parens(some)
+                for member in members.items if isinstance(members, ListLiteral) else ():
+                    scope = self._equal(member, others, scope, is_member=True)
             case _:
                 pass
         return scope
+
+    def _narrowed_by_one(self, node: Macro, scope: Scope, *, is_true: bool) -> Scope:
+        """Return the names where a condition is true, or false, of one of the elements of a list."""
+        if node.depth > _MAX_COMPARED:
+            return scope
+        owner = self.value(node.range, scope)
+        within = _bound(scope, _variables(node, owner, owner.key()))
+        narrowed = self.narrowed(node.arguments[-1], within, is_true=is_true)
+        equal = {
+            path: value.chosen(choice(value.total().origin, owner.most()))
+            for path, value in narrowed.items()
+            if value is not within.get(path) and path[0] not in node.variables
+        }
+        return {**scope, **equal}
 
     def _equal(
         self,
@@ -314,14 +337,8 @@ class _Walk:
                 return Value(_as_choice(stronger(count, *(answer.total() for answer in asked)), 2))
 
     def _bodies(self, node: Macro, owner: Value, element: Value, scope: Scope) -> list[Value]:
-        names = node.variables
-        inner = {names[-1]: element}
-        if len(names) > 1:
-            is_map = owner.fields is not None or not owner.is_list
-            inner[names[0]] = owner.key() if is_map else TRUSTED
-            inner[names[1]] = owner.element() if is_map else element
         *conditions, result = node.arguments
-        within = _bound(scope, inner)
+        within = _bound(scope, _variables(node, owner, element))
         if node.function in {"map", "transformList"}:
             values = [self.value(condition, within) for condition in conditions]
             for condition in conditions:
@@ -386,6 +403,17 @@ def _one_of(ways: Sequence[Scope], scope: Scope) -> Scope:
             value = value.chosen(choice(value.total().origin, len(ways)))
         narrowed[path] = value
     return {**scope, **narrowed}
+
+
+def _variables(node: Macro, owner: Value, element: Value) -> dict[str, Value]:
+    """Return what the names of a macro stand for, for one element of what it runs over."""
+    names = node.variables
+    values = {names[-1]: element}
+    if len(names) > 1:
+        is_map = owner.fields is not None or not owner.is_list
+        values[names[0]] = owner.key() if is_map else TRUSTED
+        values[names[1]] = owner.element() if is_map else element
+    return values
 
 
 def _bound(scope: Scope, names: Mapping[str, Value]) -> Scope:
