@@ -599,8 +599,13 @@ class ExpressionOrigins:
                 return self._is_repeated(over, names)
             case Macro(function=name, range=over) if name in _CHOOSERS:
                 return self._is_repeated(over, names)
-            case Macro(function=name, range=over) if name in _MAPS:
+            case Macro(function=name) if name in _MAPS:
                 return self._is_mapped_twice(bare, names)
+            case Macro(function="bind", arguments=(body,)):
+                inner = {**names, bare.variables[0]: self.of(bare.range, names)}
+                return self._is_repeated(body, inner)
+            case Conditional(yes=yes, no=no):
+                return self._any_repeated([yes, no], names)
             case _:
                 return False
 
