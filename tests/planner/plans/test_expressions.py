@@ -325,6 +325,7 @@ def test_a_fault_names_the_authors_words(
         "2 ** 3",
         "2 ^ 3",
         "7 // 2",
+        "7 // 2 // 3",
         "item.a // 2\n",
         "(item.a) // item.b\n + 1",
         "a <> b",

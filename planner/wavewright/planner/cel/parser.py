@@ -95,7 +95,8 @@ def _refuse_divisors(expression: str, tokens: list[Token]) -> None:
         if not comment.startswith("//") or not may_be_divided:
             continue
         try:
-            divisor = parse_expression(comment[2:].strip())
+            # What follows a second `//` is a comment of this one: `7 // 2 // 3` divides as well.
+            divisor = _ExpressionParser(tokenize(comment[2:])).parse()
         except ExpressionError:
             continue
         is_text = isinstance(divisor, LiteralValue) and isinstance(divisor.value, str)
