@@ -94,7 +94,10 @@ def test_a_file_that_says_nothing_is_no_fault(tmp_path: Path, text: str) -> None
 
 
 def test_every_fault_names_its_line_and_its_mend(tmp_path: Path) -> None:
-    project(tmp_path, "concurency: 3\nschedule: wave\nstate_dir: 7\ntools: one.py\nversion: 1\n")
+    project(
+        tmp_path,
+        "concurency: 3\nschedule: wave\nstate_dir: 7\ntools: one.py\nversion: 1\nnotify: [mail]\n",
+    )
 
     assert faults(tmp_path) == [
         (
@@ -120,6 +123,12 @@ def test_every_fault_names_its_line_and_its_mend(tmp_path: Path) -> None:
             "'tools' should be a list, and is the string 'one.py'",
             (4, 8),
             'write a list: ["one.py"]',
+        ),
+        (
+            "wrong_type",
+            "'notify' should be an object, and is a list",
+            (6, 9),
+            "write an object, with a name for each of its entries: {NAME: …}",
         ),
     ]
 

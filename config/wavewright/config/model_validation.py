@@ -295,9 +295,9 @@ def _wrong_type(
 ) -> DocumentFault:
     node = _node_at(value, path)
     message = f"{node_name(path, value, name)} should be {join_alternatives(expected)}, and is {describe_value(node)}"
-    return DocumentFault(
-        "wrong_type", message, pointer=_pointer(path), hint=type_hint(node, expected)
-    )
+    # In a whole document that is of another type there is more to mend than that.
+    hint = type_hint(node, expected) if path else None
+    return DocumentFault("wrong_type", message, pointer=_pointer(path), hint=hint)
 
 
 def _missing(path: tuple[str | int, ...], value: JsonValue, name: str) -> DocumentFault:
