@@ -163,3 +163,22 @@ def test_a_file_that_cannot_be_read_is_a_faulty_schedule_where_it_is_meant_as_a_
     (tmp_path / name).write_text(text)
 
     assert list(faults(tmp_path)) == [name] * is_told
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_told"),
+    [
+        ("other.yaml", "name: other\nschedule: [daily]\n", False),
+        ("other.yaml", "name: other\nschedule: {interval: daily}\n", False),
+        ("renovate.json", '{"name": "other", "schedule": ["before 4am"]}', False),
+        ("news.yaml", "name: news\nschedule: {every: 1h}\npaln: news.plan.yaml\n", True),
+        ("news.yaml", "plan: news.plan.yaml\nschedule: daily\n", True),
+        ("news.job.yaml", "schedule: daily\n", True),
+    ],
+)
+def test_a_name_and_a_schedule_make_no_job_of_the_file_of_another_program(
+    name: str, text: str, *, is_told: bool, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+
+    assert list(faults(tmp_path)) == [name] * is_told

@@ -142,7 +142,7 @@ def _of_files(settings: Settings, judge: DraftChecker | None) -> Iterator[Projec
             if _is_meant_as_job(file, text):
                 yield ProjectSchedule(path, path, None, _first_fault(error))
             continue
-        if not is_job(document) or "schedule" not in as_object(document.value):
+        if not is_job(document) or not _has_own_schedule(document, file):
             continue
         try:
             terms = read_model(document, Job).schedule
@@ -168,6 +168,18 @@ def _judged(
     if fault or judge is None:
         return replace(schedule, fault=fault)
     return replace(schedule, refusal=fault_of_job(terms, document, file, settings, judge))
+
+
+def _has_own_schedule(document: Document, file: Path) -> bool:
+    """Whether a document with a job's fields has a schedule, and is not a file of another program: that
+    has a `name` and a `schedule`, too, but neither names a plan nor says when in our words.
+    """
+    fields = as_object(document.value)
+    if "schedule" not in fields:
+        return False
+    names_plan = not fields.keys().isdisjoint({"plan", "goal_template"})
+    says_when = not as_object(fields["schedule"]).keys().isdisjoint({"cron", "every"})
+    return names_plan or says_when or ".job" in file.suffixes
 
 
 def _is_meant_as_job(file: Path, text: str) -> bool:
