@@ -52,18 +52,11 @@ def join_alternatives(words: Sequence[str]) -> str:
 
 def type_hint(value: JsonValue, expected: Sequence[str]) -> str | None:
     """Return a hint on how to write the value in the expected type, if that is obvious."""
-    if (
-        isinstance(value, str)
-        and "true or false" in expected
-        and value.lower() in _TRUE_WORDS | _FALSE_WORDS
-    ):
-        return f"write {'true' if value.lower() in _TRUE_WORDS else 'false'}"
-    if (
-        isinstance(value, str)
-        and {"a number", "an integer"} & set(expected)
-        and _reads_as_number(value)
-    ):
-        return f"remove the quotes: {value}"
+    text = value if isinstance(value, str) else ""
+    if "true or false" in expected and text.lower() in _TRUE_WORDS | _FALSE_WORDS:
+        return f"write {'true' if text.lower() in _TRUE_WORDS else 'false'}"
+    if {"a number", "an integer"} & set(expected) and _reads_as_number(text):
+        return f"remove the quotes: {text}"
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, float)) and "a string" in expected:
