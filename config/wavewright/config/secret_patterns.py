@@ -185,13 +185,15 @@ _SECRET_PATTERNS = (
         r"(?<![A-Za-z0-9])(?:pypi-|do[op]_v1_|shp(?:at|ca|ss)_|whsec_|sq0(?:atp|csp)-|ATATT|AGE-SECRET-KEY-)"
         rf"{_HAS_DIGIT}[A-Za-z0-9_=-]{{16,}}+(?P<kept>)",
     ),
-    _secret_pattern("hooks.slack.com", r"(?P<kept>hooks\.slack\.com/services/)[A-Za-z0-9/]{16,}+"),
+    # Addresses that messages are posted to: who has one may post.
+    _secret_pattern("hooks.slack.com", r"(?P<kept>hooks\.slack\.com/[a-z]+/)[A-Za-z0-9/]{16,}+"),
     _secret_pattern(
-        "/api/webhooks/",
-        r"(?P<kept>discord(?:app)?\.com/api/webhooks/[0-9]{15,20}/)[A-Za-z0-9_-]{20,}+",
+        "/webhooks/",
+        r"(?P<kept>discord(?:app)?\.com/api/(?:v[0-9]{1,2}/)?webhooks/[0-9]{15,20}/)[A-Za-z0-9_-]{20,}+",
     ),
     _secret_pattern(
-        "webhook.office.com", r"(?P<kept>webhook\.office\.com/webhookb2/)[A-Za-z0-9@/-]{16,}+"
+        "office.com/webhook",
+        r"(?P<kept>(?:outlook|webhook)\.office\.com/webhook(?:b2)?/)[A-Za-z0-9@/-]{16,}+",
     ),
     _secret_pattern(":aa", r"(?P<kept>(?<![0-9])[0-9]{8,10}:)AA[A-Za-z0-9_-]{30,}+"),
     _secret_pattern("ya29.", r"(?<![A-Za-z0-9])ya29\.[A-Za-z0-9_-]{20,}+(?P<kept>)"),
