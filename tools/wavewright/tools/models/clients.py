@@ -150,11 +150,13 @@ class TotallingChatModel(OpenAIChatModel):
                 messages, model_settings, model_request_parameters, run_context
             )
 
-        async def whole() -> StreamedResponse:
-            response = await self.request(messages, model_settings, model_request_parameters)
+        def replayed(response: ModelResponse) -> StreamedResponse:
             return CompletedStreamedResponse(
                 response, model_request_parameters=model_request_parameters, replay_events=True
             )
+
+        async def whole() -> StreamedResponse:
+            return replayed(await self.request(messages, model_settings, model_request_parameters))
 
         if self._is_whole:
             yield await whole()
@@ -164,10 +166,7 @@ class TotallingChatModel(OpenAIChatModel):
             try:
                 stream = await stack.enter_async_context(asked())
             except _WholeAnswer as answer:
-                response = self._process_response(answer.completion)
-                stream = CompletedStreamedResponse(
-                    response, model_request_parameters=model_request_parameters, replay_events=True
-                )
+                stream = replayed(self._process_response(answer.completion))
             except ModelHTTPError as error:
                 if not has_newer_ceiling and _wants_newer_ceiling(error):
                     self._take_newer_ceiling()
