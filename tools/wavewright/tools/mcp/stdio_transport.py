@@ -41,6 +41,7 @@ from wavewright.tools.mcp.wire import (
     MAX_MESSAGE_BYTES,
     NotAMessage,
     OpenParts,
+    is_whole_message,
     messages_in,
     names_request,
 )
@@ -171,7 +172,7 @@ class SpreadMessage:
         """Return whether what was joined, or a line alone, is a whole value with what has come of a
         line: a program that writes no line end after a message waits for the next request.
         """
-        return _is_whole(line) or (bool(self._text) and self._open.are_none_after(line))
+        return is_whole_message(line) or (bool(self._text) and self._open.are_none_after(line))
 
     def _with(self, line: bytes) -> Iterator[bytes | LongLine]:
         """Join a line; yield the message that it ends."""
@@ -200,11 +201,7 @@ def _begins_spread(line: bytes) -> bool:
 
 
 def _is_message(line: bytes) -> bool:
-    return line.strip().startswith(b"{") and _is_whole(line)
-
-
-def _is_whole(line: bytes) -> bool:
-    return b'"jsonrpc"' in line and OpenParts(line).are_none
+    return line.strip().startswith(b"{") and is_whole_message(line)
 
 
 _OPENING: Final = re.compile(rb"[\xef\xbb\xbf \t\0]*[\[{][\[{ \t]*")

@@ -146,7 +146,7 @@ def _not_json(text: bytes, error: ValueError) -> NotAMessage:
     looks_like_answer = _looks_like_answer(head, tail)
     answers = _id_at_the_ends(head, tail) if looks_like_answer else None
     # Whose answer half a message is can only be told by its id.
-    is_whole = looks_like_answer and b'"jsonrpc"' in text and OpenParts(text).are_none
+    is_whole = looks_like_answer and is_whole_message(text)
     reason = f"{_NO_JSON_RPC} ({error})"
     return NotAMessage(reason, answers, is_answer=is_whole or answers is not None)
 
@@ -260,6 +260,11 @@ def oversized_message(head: bytes, tail: bytes) -> NotAMessage:
         _id_at_the_ends(head, tail),
         is_answer=_looks_like_answer(head, tail),
     )
+
+
+def is_whole_message(text: bytes) -> bool:
+    """Return whether a text names the protocol and ends all that it begins."""
+    return b'"jsonrpc"' in text and OpenParts(text).are_none
 
 
 class OpenParts:
