@@ -65,7 +65,7 @@ class RetryingModel(WrapperModel):
         self._name = served.name
         self._usage = meter
         self._section = section
-        self._is_formed = is_formed and meter.call.schema is not None
+        self._schema = meter.call.schema if is_formed else None
         self._is_replaying = is_replaying
 
     async def request(
@@ -81,7 +81,7 @@ class RetryingModel(WrapperModel):
         """
         refusals: list[tuple[Form, RequestFailed | CassetteMiss]] = []
         for form in await self._untried_forms(model_request_parameters):
-            if self._is_formed:
+            if self._schema is not None:
                 self._usage.sent_text = sent_text(form.sent_call(self._usage.call))
             # Another model of the chain may be asked for the form in another way.
             instructions = model_request_parameters.instruction_parts
@@ -104,8 +104,8 @@ class RetryingModel(WrapperModel):
     async def _untried_forms(self, parameters: ModelRequestParameters) -> list[Form]:
         """Return the forms of the question that its endpoint has not refused yet."""
         served, call = self._served, self._usage.call
-        if self._is_formed and call.schema is not None:
-            forms = await served.forms_of(call, call.schema, is_replaying=self._is_replaying)
+        if self._schema is not None:
+            forms = await served.forms_of(call, self._schema, is_replaying=self._is_replaying)
         else:
             forms = served.forms_of_loop(parameters)
         return [form for form in forms[:-1] if not served.refused.has(form)] + forms[-1:]
@@ -166,7 +166,7 @@ class RetryingModel(WrapperModel):
         Some cannot be while they think. Then the form goes before the thinking, unless much of it
         is asked for.
         """
-        is_tool = self._is_formed and parameters.output_mode == "tool"
+        is_tool = self._schema is not None and parameters.output_mode == "tool"
         if not is_tool or self._usage.call.thinking == "high":
             return settings
         profile = self.wrapped.profile
@@ -275,7 +275,7 @@ class RetryingModel(WrapperModel):
                 if server is not None and charge.arrived <= 2 * self._usage.max_tokens:
                     self._usage.restart_clock()
 
-            answer_tool = self._usage.call.schema_name if self._is_formed else None
+            answer_tool = None if self._schema is None else self._usage.call.schema_name
             if on_text is not None:
                 on_text("")
             asked_at = anyio.current_time()
