@@ -784,6 +784,16 @@ def test_a_doubtful_stock_is_left_out_with_its_day_and_the_others_are_not(tmp_pa
             id="several of a day",
         ),
         pytest.param(
+            "date,close\n2010-01-04 5:30 PM,4\n2010-01-04 9:05 AM,3\n2010-01-04 12:10 a.m.,5\n",
+            [4],
+            id="halves of a day",
+        ),
+        pytest.param(
+            "date,close\n40182.729,4\n40182.375,3\n40183.729,5\n",
+            [4, 5],
+            id="parts of days",
+        ),
+        pytest.param(
             "<DATE>,<TIME>,<CLOSE>\n20100104,090000,3\n20100104,173000,4\n",
             [4],
             id="times in a column",

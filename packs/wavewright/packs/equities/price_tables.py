@@ -54,13 +54,17 @@ _QUOTED_PARTS = re.compile(r"[()'\",]+")
 """Around the parts of a name that a table of pandas wrote: `('Close', 'AAPL')`."""
 _EPOCH = re.compile(r"\d{9,10}|\d{12,13}")
 """Seconds or milliseconds since 1970; eight digits are a date."""
-_DAY_NUMBER = re.compile(r"([2-9]\d{4})(?:[.,]\d+)?")
+_DAY_NUMBER = re.compile(r"([2-9]\d{4})(?:[.,](\d+))?")
 """A date as spreadsheets count it, in days, from 1954 on; the fraction is the time."""
 _DAY_ZERO = dt.date(1899, 12, 30)
 _TIME = re.compile(r"(?<=\d)[ T]+\d{1,2}:\d{2}.*")
 """What follows a date and is no part of it."""
-_CLOCK = re.compile(r"(?<!\d)([01]?\d|2[0-3]):?([0-5]\d)(?::?([0-5]\d))?(?!\d)")
-"""Behind a date, or in a column of its own: `9:30`, `17:30:00` or `173000`."""
+_CLOCK = re.compile(
+    r"(?<!\d)([01]?\d|2[0-3]):?([0-5]\d)(?::?([0-5]\d))?(?!\d)"
+    r"(?:(?:\.\d+)?\s*(?P<half>[ap])\.?m\b)?",
+    re.IGNORECASE,
+)
+"""Behind a date, or in a column of its own: `9:30`, `17:30:00`, `173000` or `5:30 PM`."""
 _EVENING_IN_UTC = re.compile(r"\d{4}-\d{2}-\d{2}[T ](?:1[2-9]|2[0-3]):\d{2}.*(?:Z|\+00:?00)")
 _FRIDAY, _SUNDAY = 4, 6
 _NUMERIC_DAY = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4}|\d{2})")
@@ -550,6 +554,10 @@ class _RowReader:
         text = _cell_text(row, self.columns.date)
         if _EPOCH.fullmatch(text):
             return _instant(text).time()
+        counted_days = _DAY_NUMBER.fullmatch(text)
+        if counted_days and counted_days[2]:
+            midnight = dt.datetime.combine(_DAY_ZERO, dt.time.min)
+            return (midnight + dt.timedelta(days=float(f"0.{counted_days[2]}"))).time()
         behind = _TIME.search(text)
         if self.columns.time is not None:
             text = _cell_text(row, self.columns.time)
@@ -558,7 +566,9 @@ class _RowReader:
         clock = _CLOCK.search(text)
         if clock is None:
             return dt.time.min
-        hour, minute, second = (int(part or 0) for part in clock.groups())
+        hour, minute, second = (int(part or 0) for part in clock.group(1, 2, 3))
+        if clock["half"]:
+            hour = hour % 12 + (12 if clock["half"] in "pP" else 0)
         return dt.time(hour, minute, second)
 
     def _is_event(self, row: TableRow) -> bool:
