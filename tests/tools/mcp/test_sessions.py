@@ -146,6 +146,20 @@ def test_a_tool_that_is_nested_too_deeply_costs_no_other_tool(
     assert "nested more than 40 levels deep" in locked.left_out["deep"].reason
 
 
+ALTERNATIVES_IN_PHP: JsonObject = {
+    "inputSchema": {
+        "properties": {"x": {"anyOf": [{"properties": []}], "allOf": [[]]}},
+        "additionalProperties": [],
+        "required": None,
+    }
+}
+ALTERNATIVES: JsonObject = {
+    "type": "object",
+    "properties": {"x": {"anyOf": [{"properties": {}}], "allOf": [{}]}},
+    "additionalProperties": {},
+}
+
+
 @pytest.mark.parametrize(
     ("fields", "parameters"),
     [
@@ -165,6 +179,7 @@ def test_a_tool_that_is_nested_too_deeply_costs_no_other_tool(
                 "properties": {"x": {"properties": {}, "items": {"$defs": {}}}},
             },
         ),
+        (ALTERNATIVES_IN_PHP, ALTERNATIVES),
     ],
 )
 def test_what_a_tool_has_beside_name_and_schemas_costs_no_tool(

@@ -203,9 +203,13 @@ def _with_records(schema: JsonObject) -> JsonObject:
             corrected[keyword] = {}
         elif isinstance(members, dict):
             corrected[keyword] = {name: _schema(member) for name, member in members.items()}
-    if "items" in schema:
-        corrected["items"] = _schema(schema["items"])
-    if schema.get("required") == {}:
+    for keyword in _SCHEMAS_IN_SCHEMAS & schema.keys():
+        corrected[keyword] = _schema(schema[keyword])
+    for keyword in _LISTS_OF_SCHEMAS & schema.keys():
+        members = schema[keyword]
+        if isinstance(members, list):
+            corrected[keyword] = [_schema(member) for member in members]
+    if schema.get("required", []) in (None, {}):
         del corrected["required"]
     return corrected
 
@@ -217,6 +221,8 @@ def _schema(member: Json) -> Json:
 
 
 _RECORDS_OF_SCHEMAS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+_SCHEMAS_IN_SCHEMAS: Final = frozenset({"items", "additionalProperties"})
+_LISTS_OF_SCHEMAS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _EMPTY: Final[tuple[Json, ...]] = (None, [])
 
 
