@@ -199,6 +199,45 @@ def test_a_type_fits_always_perhaps_or_never(
     assert fit_of(source, target).level == level
 
 
+def call_of(tool: str) -> JsonSchema:
+    return {"type": "object", "properties": {"tool": {"const": tool}}, "required": ["tool"]}
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "reason"),
+    [
+        (
+            either_of(call_of("read"), call_of("write")),
+            call_of("read"),
+            (
+                "an object may be given that does not fit: "
+                "in the field 'tool', 'write' is given where 'read' is wanted"
+            ),
+        ),
+        (
+            either_of({"const": "a"}, {"const": "b"}),
+            {"enum": ["a", "c"]},
+            "a string may be given that does not fit: 'b' is given where one of 'a', 'c' is wanted",
+        ),
+        (
+            either_of({"type": "integer"}, STRING),
+            STRING,
+            "an integer may be given where a string is wanted",
+        ),
+        (
+            either_of(list_of(STRING), list_of({"type": "integer"})),
+            list_of(STRING),
+            "a list of integer may be given where a list of string is wanted",
+        ),
+    ],
+    ids=["a call of another tool", "another choice", "another kind", "another list"],
+)
+def test_a_member_that_does_not_fit_is_told_by_what_tells_it_apart(
+    source: JsonSchema, target: JsonSchema, reason: str
+) -> None:
+    assert fit_of(source, target).reason == reason
+
+
 def codes_of(value: str, **fields: Json) -> list[str]:
     """Return what is said of a plan that sends a value where a text is wanted."""
     parameter = "vs" if "filter" in value else "v"

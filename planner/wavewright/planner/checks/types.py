@@ -171,7 +171,7 @@ class _Comparison:
         # Some member fits, so the plan may run well: one that does not is told and refuses nothing.
         for place, branch in enumerate(branches):
             if fits[place].level == "never":
-                reason = f"{kind_with_article(branch)} may be given where {target_kind} is wanted"
+                reason = _reason_of_branch(branch, target, fits[place].reason)
                 fits[place] = Fit("member", reason, "kind")
         if source.nullable and not target.nullable:
             fits.insert(
@@ -298,6 +298,14 @@ def _reason(source: SchemaView, target: SchemaView, of_first: str) -> str:
         # is wanted.
         return of_first
     return f"{kind_with_article(source)} is given where {kind_with_article(target)} is wanted"
+
+
+def _reason_of_branch(branch: SchemaView, target: SchemaView, of_it: str) -> str:
+    """Return why one branch of a source fits no branch of a target."""
+    kind = kind_with_article(branch)
+    if kind in map(kind_with_article, target.alternatives):
+        return f"{kind} may be given that does not fit: {of_it}"
+    return f"{kind} may be given where {kind_with_article(target)} is wanted"
 
 
 def _own_places(source: SchemaView, target: SchemaView) -> int:
