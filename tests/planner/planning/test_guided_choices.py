@@ -70,6 +70,13 @@ TRANSFER: JsonSchema = {
     "properties": {"kind": {"const": "transfer"}, "account": {"type": "string"}},
     "required": ["kind", "account"],
 }
+
+
+def with_tag(schema: JsonSchema, tag: JsonSchema) -> JsonSchema:
+    """Return the type of an object with another type of its kind."""
+    return {**schema, "properties": {**as_object(schema["properties"]), "kind": tag}}
+
+
 PAIR: JsonSchema = {
     "type": "array",
     "prefixItems": [{"type": "string"}, {"type": "number"}],
@@ -310,11 +317,17 @@ PUT = ToolSignature(
 )
 
 
-def test_an_object_is_written_out_with_references_as_its_members() -> None:
-    tools = {"count": COUNT, "put": PUT}
+def after_count(tools: dict[str, ToolSignature]) -> GuidedPlan:
+    """Return a plan of which the first step counts."""
     empty = GuidedPlan(goal_of(tools, set(), 3), tools)
     counted = empty.with_step(choice_of(empty, "count"), {})
     assert isinstance(counted, GuidedPlan)
+    return counted
+
+
+def test_an_object_is_written_out_with_references_as_its_members() -> None:
+    tools = {"count": COUNT, "put": PUT}
+    counted = after_count(tools)
     choice = choice_of(counted, "put")
     row: JsonObject = {
         "title": "Words",
@@ -365,6 +378,18 @@ LINE: JsonObject = {"title": "Words", "total": "${steps.count}", "place": None}
             {"kind": "transfer", "account": "A"},
             id="another of them",
         ),
+        pytest.param(
+            {"anyOf": [with_tag(CARD, {"enum": ["card"]}), with_tag(CARD, {"enum": ["cheque"]})]},
+            {"kind": "card", "number": "1", "code": None},
+            {"kind": "card", "number": "1"},
+            id="one of several objects of the same names",
+        ),
+        pytest.param(
+            {**PAIR, "minItems": 2.0},
+            ["a", 2.5],
+            ["a", 2.5],
+            id="a list of places with a whole number of another form",
+        ),
         pytest.param(PAIR, ["a", 2.5], ["a", 2.5], id="a list of places with types of their own"),
         pytest.param(True, "${inputs.place}", "${inputs.place}", id="anything"),
     ],
@@ -374,9 +399,7 @@ def test_an_argument_that_is_composed_is_written_out(
 ) -> None:
     schema: JsonSchema = {"type": "object", "properties": {"row": type_}, "required": ["row"]}
     tools = {"count": COUNT, "put": PUT.model_copy(update={"input_schema": schema})}
-    empty = GuidedPlan(goal_of(tools, set(), 3), tools)
-    counted = empty.with_step(choice_of(empty, "count"), {})
-    assert isinstance(counted, GuidedPlan)
+    counted = after_count(tools)
     choice = choice_of(counted, "put")
 
     assert validator_of(choice.arguments_schema()).accepts({"row": value})
@@ -398,9 +421,7 @@ def test_a_plan_does_not_end_with_what_its_planner_wrote() -> None:
         output_schema={"type": "number"},
     )
     tools = {"count": COUNT, "mean": mean}
-    empty = GuidedPlan(goal_of(tools, set(), 3), tools)
-    counted = empty.with_step(choice_of(empty, "count"), {})
-    assert isinstance(counted, GuidedPlan)
+    counted = after_count(tools)
     rows: list[JsonObject] = [
         {"title": "Words", "total": 3, "place": None},
         {"title": "Words", "total": "${steps.count}", "place": None},
@@ -419,9 +440,7 @@ def test_a_list_of_objects_is_written_out_with_references_as_their_members() -> 
     rows: JsonSchema = {"type": "array", "items": ROW, "minItems": 1}
     schema: JsonSchema = {"type": "object", "properties": {"rows": rows}, "required": ["rows"]}
     tools = {"count": COUNT, "put": PUT.model_copy(update={"input_schema": schema})}
-    empty = GuidedPlan(goal_of(tools, set(), 3), tools)
-    counted = empty.with_step(choice_of(empty, "count"), {})
-    assert isinstance(counted, GuidedPlan)
+    counted = after_count(tools)
     choice = choice_of(counted, "put")
     row: JsonObject = {"title": "Words", "total": "${steps.count}", "place": None}
 

@@ -427,7 +427,10 @@ def _without_absent(value: Json, view: SchemaView) -> Json:
 
 def _may_be_of(value: JsonObject, owner: SchemaView) -> bool:
     """Whether an object has the names and the constants of one of several types."""
-    fields = field_schemas(owner)
-    return value.keys() <= fields.keys() and all(
-        value[name] == as_object(fields[name]).get("const", value[name]) for name in value
-    )
+    for name, member in value.items():
+        place = field_schema(owner, name)
+        constants = None if place is None else allowed_values(view_schema(place).schema)
+        # Null may stand for a member that is absent.
+        if member is not None and constants is not None and member not in constants:
+            return False
+    return value.keys() <= field_schemas(owner).keys()

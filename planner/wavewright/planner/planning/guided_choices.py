@@ -759,8 +759,10 @@ def _literal_of_kinds(branches: Sequence[SchemaView]) -> JsonSchema | None:
 
 def _keeps_all(view: SchemaView) -> bool:
     """Whether a literal keeps all that a type says."""
-    known = NOTES | {"type", "items", "prefixItems", "anyOf", "oneOf", *_BOUNDS}
-    return view.is_exact and view.schema.keys() <= known
+    return view.is_exact and view.schema.keys() <= _WORDS_OF_LITERAL
+
+
+_WORDS_OF_LITERAL: Final = NOTES | {"type", "items", "prefixItems", "anyOf", "oneOf", *_BOUNDS}
 
 
 def _literal_list(view: SchemaView) -> JsonSchema | None:
@@ -781,11 +783,12 @@ def _literal_tuple(view: SchemaView) -> JsonSchema | None:
     places = as_list(view.schema["prefixItems"])
     elements = [_literal_schema(view_schema(subschema(part, view.root))) for part in places]
     count = len(elements)
-    most = view.schema.get("maxItems", count)
-    if None in elements or not isinstance(most, int) or most < count:
+    least, most = view.schema.get("minItems", count), view.schema.get("maxItems", count)
+    has_room = isinstance(most, int | float) and most >= count
+    is_filled = isinstance(least, int | float) and least <= count
+    if None in elements or not has_room or not is_filled:
         return None
-    least = max(count, int(str(view.schema.get("minItems", 0))))
-    return {"type": "array", "prefixItems": [*elements], "minItems": least, "maxItems": count}
+    return {"type": "array", "prefixItems": [*elements], "minItems": count, "maxItems": count}
 
 
 def _list_of(items: JsonSchema, view: SchemaView) -> JsonSchema:
