@@ -208,52 +208,52 @@ def completion(finish: str = "stop", **members: Json) -> bytes:
     return json.dumps({**body, "choices": [choice], **members}).encode()
 
 
+STREAM, WHOLE_ANSWER = "text/event-stream", "application/json"
+
+
 @pytest.mark.parametrize(
     ("kind", "body", "is_cut"),
     [
         pytest.param(
-            "text/event-stream",
+            STREAM,
             events(chunk('{"a": '), chunk('{"a": 2}', "stop", 1), chunk("1}", "stop")),
             False,
             id="two answers",
         ),
+        pytest.param(STREAM, events(chunk('{"a": 1}')), False, id="an end without a reason"),
         pytest.param(
-            "text/event-stream", events(chunk('{"a": 1}')), False, id="an end without a reason"
-        ),
-        pytest.param(
-            "text/event-stream",
+            STREAM,
             events(chunk('{"a": 1}', "eos_token")),
             False,
             id="a reason of its own",
         ),
         pytest.param(
-            "text/event-stream",
+            STREAM,
             events(chunk('{"a": 1}', "MAX_TOKENS")),
             True,
             id="a ceiling by another name",
         ),
         pytest.param(
-            "text/event-stream",
+            STREAM,
             events(chunk('{"a": 1}', "model_context_window_exceeded")),
             True,
             id="a ceiling of the context",
         ),
         pytest.param(
-            "text/event-stream",
+            STREAM,
             events(chunk('{"a": 1}', "stop"), {"choices": [], "usage": [1]}),
             False,
             id="a cost that is none",
         ),
-        pytest.param("application/json", completion(), False, id="whole in place of a stream"),
+        pytest.param(WHOLE_ANSWER, completion(), False, id="whole in place of a stream"),
+        pytest.param(WHOLE_ANSWER, completion(""), False, id="whole, an empty reason"),
         pytest.param(
             "application/json; charset=utf-8",
             completion("eos_token", usage=None, created=None),
             False,
             id="whole, with a reason of its own",
         ),
-        pytest.param(
-            "application/json", events(chunk('{"a": 1}', "stop")), False, id="mislabelled"
-        ),
+        pytest.param(WHOLE_ANSWER, events(chunk('{"a": 1}', "stop")), False, id="mislabelled"),
     ],
 )
 async def test_an_answer_is_read_as_a_server_of_the_chat_language_sends_it(
@@ -270,31 +270,37 @@ async def test_an_answer_is_read_as_a_server_of_the_chat_language_sends_it(
     ("kind", "body", "message"),
     [
         pytest.param(
-            "application/json",
+            WHOLE_ANSWER,
             b'{"error": {"message": "the model is loading"}}',
             "openai-chat:scripted sent an answer that cannot be used: the model is loading",
             id="an error as an answer",
         ),
         pytest.param(
-            "text/event-stream",
+            STREAM,
             events(chunk('{"a": 1}', "abort")),
             "openai-chat:scripted ended its answer in an error",
             id="an end in the middle",
         ),
         pytest.param(
-            "text/event-stream",
+            STREAM,
             events(chunk('{"a": 1}', "insufficient_system_resource")),
             "openai-chat:scripted ended its answer in an error",
             id="an end for want of a machine",
         ),
         pytest.param(
-            "application/json",
+            WHOLE_ANSWER,
             completion("SAFETY"),
             "openai-chat:scripted refused to answer",
             id="a filter by another name",
         ),
         pytest.param(
-            "text/event-stream",
+            WHOLE_ANSWER,
+            completion("guardrail_intervened"),
+            "openai-chat:scripted refused to answer",
+            id="a guardrail",
+        ),
+        pytest.param(
+            STREAM,
             events(chunk('{"a": 1}'), is_ended=False),
             "openai-chat:scripted sent an answer that cannot be used",
             id="a cut",

@@ -66,8 +66,11 @@ _KNOWN_REASONS: Final[Mapping[str, FinishReason]] = {
 }
 _WORDS_OF_REASONS: Final[Mapping[FinishReason, Sequence[str]]] = {
     "length": ("length", "max", "limit", "exceeded", "truncat"),
-    "error": ("abort", "cancel", "error", "insufficient", "interrupt", "timeout"),
-    "content_filter": ("filter", "safety", "sensitive", "recitation", "prohibited", "refus"),
+    "error": ("abort", "cancel", "error", "insufficient", "interrupt", "malformed", "timeout"),
+    "content_filter": (
+        *("filter", "safety", "sensitive", "recitation", "prohibited", "refus"),
+        *("block", "guardrail"),
+    ),
 }
 """In the names of reasons for an end at a ceiling of tokens, such as `MAX_TOKENS`, in the middle, such
 as `insufficient_system_resource`, and by a filter, such as `SAFETY`.
@@ -206,6 +209,14 @@ class TotallingChatModel(OpenAIChatModel):
     @property
     def _streamed_response_cls(self) -> type[OpenAIStreamedResponse]:
         return _TotallingStream
+
+    def _validate_completion(self, response: ChatCompletion) -> Any:
+        for choice in (response.choices or ())[:1]:
+            reason: object = choice.finish_reason
+            # An empty reason says as little as none.
+            if not reason:
+                choice.finish_reason = self._missing_finish_reason(choice)
+        return super()._validate_completion(response)
 
     def _process_provider_details(self, response: ChatCompletion) -> dict[str, Any] | None:
         return _with_total(super()._process_provider_details(response), response.usage)
