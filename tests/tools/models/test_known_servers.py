@@ -11,6 +11,7 @@ from pydantic_ai.models import Model
 
 from tests.support.served_models import models_over, question
 from wavewright.engine.rehearsal.fake_model.replies import (
+    Answer,
     ApiError,
     Reply,
     failing,
@@ -158,10 +159,18 @@ async def test_a_server_that_fails_over_every_form_is_asked_in_words(tmp_path: P
     assert not has_form(request)
 
 
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        failing(500),
+        ApiError(404, "No endpoints found that support the parameter response_format"),
+    ],
+    ids=["failing", "found nowhere"],
+)
 async def test_a_form_over_which_a_server_fails_is_asked_for_in_the_next_way(
-    model_server: FakeModelServer, tmp_path: Path
+    refusal: Answer, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    model_server.answer(failing(500), when=lambda request: not request.tools)
+    model_server.answer(refusal, when=lambda request: not request.tools)
 
     assert (await request_of(model_server, tmp_path)).output_tool == "verdict"
 

@@ -7,6 +7,7 @@ charged. It holds no key and no part of the request.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -151,6 +152,9 @@ def _api_fault(error: ModelAPIError, model: str, asked: str) -> ModelFault:
         case _:
             otherwise = _REJECTED if isinstance(error, ModelHTTPError) else None
     fault = next((one for kinds, one in _API_FAULTS.items() if isinstance(error, kinds)), otherwise)
+    if isinstance(error, ModelNotFoundError) and _OF_FORM.search(_message_in(error.body)):
+        # A gateway that has the model, and nobody who serves it in this form.
+        fault = _REJECTED
     if fault is None:
         said = _error_text(error, asked)
         return ModelFault(
@@ -209,6 +213,14 @@ _API_FAULTS: Mapping[type[ModelAPIError] | tuple[type[ModelAPIError], ...], Mode
 """What errors of interfaces mean, the first that fits; `{}` is the model, and the words of the
 provider follow.
 """
+
+
+_OF_FORM = re.compile(
+    r"response_format|json_schema|json_object|structured outputs?|tool_choice|requested parameters"
+    r"|(?:tool|function) (?:use|calling)",
+    re.IGNORECASE,
+)
+"""In what a server says of the form that was asked for; the name of a model has no spaces."""
 
 
 def _error_text(error: ModelAPIError, asked: str) -> str:
