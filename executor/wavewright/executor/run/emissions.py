@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import inspect
 import logging
 import math
 import sys
@@ -180,6 +181,10 @@ def capture_suspended() -> Generator[None]:
         CURRENT_CAPTURE.reset(token)
 
 
+_WRITE_OF_HANDLER: Final = logging.StreamHandler[TextIO].emit.__code__
+"""What writes a log record to a stream, for Python's handler of last resort, too."""
+
+
 class _Tee:
     """A stream that captures what is written and passes everything on to the stream behind it."""
 
@@ -191,7 +196,11 @@ class _Tee:
     def write(self, text: str) -> int:
         capture = CURRENT_CAPTURE.get()
         if capture is not None and self.is_on:
-            capture.add(self._name, text)
+            frame = inspect.currentframe()
+            writer = None if frame is None else frame.f_back
+            # The record itself is captured: what a handler writes of it would be there twice.
+            if writer is None or writer.f_code is not _WRITE_OF_HANDLER:
+                capture.add(self._name, text)
             # A tool's output must not contain terminal escape sequences.
             self.behind.write(printable_lines(text))
             return len(text)
