@@ -6,6 +6,7 @@ Run as `python docs/build_diagnostics.py`; the pages are committed, and a test s
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -86,7 +87,13 @@ def _lines(entry: DiagnosticEntry, folder: Path) -> Iterator[str]:
     yield ""
     yield "gives"
     yield ""
-    yield from _fenced((folder / "expected.txt").read_text(encoding="utf-8"))
+    yield from _fenced(_messages((folder / "expected.txt").read_text(encoding="utf-8")))
+
+
+def _messages(text: str) -> str:
+    """Return what is wrong and where: the line itself and the fix stand on the page already."""
+    lines = text.splitlines()
+    return "\n".join(line for line in lines if re.match(r"(error|warning)\[| *--> ", line))
 
 
 def _circumstances(folder: Path) -> Iterator[str]:
