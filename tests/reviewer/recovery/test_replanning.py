@@ -24,7 +24,7 @@ from wavewright.planner.language.plan import AddStep, Plan, ReplaceStep
 from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelError
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.prompts import Prompts
 from wavewright.reviewer import (
     RecoveryView,
@@ -178,6 +178,7 @@ async def test_slips_of_form_are_read_as_what_they_can_only_mean() -> None:
         pytest.param(
             {"id": "b", "supersedes": "prices"}, "the plan has a step 'b' already", id="id_taken"
         ),
+        pytest.param({"id": "call.b"}, "underscores only", id="id_of_a_called_plan"),
         pytest.param({"supersedes": "b2"}, "which the plan does not have", id="supersedes_nobody"),
     ],
 )
@@ -276,11 +277,12 @@ async def test_a_review_that_could_not_be_read_gives_nothing_to_mend() -> None:
     assert models.asked == []
 
 
-async def test_a_step_in_the_place_of_another_keeps_that_ones_policy() -> None:
+@pytest.mark.parametrize("replaced_id", ["b", "called.b"])
+async def test_a_step_in_the_place_of_another_keeps_that_ones_policy(replaced_id: str) -> None:
     plan = plan_of(
         {"id": "prices", "tool": "fetch"},
         {
-            "id": "b",
+            "id": replaced_id,
             "params": {"of": "${steps.prices}"},
             "timeout": 7.0,
             "retry": {"attempts": 2},
@@ -294,7 +296,11 @@ async def test_a_step_in_the_place_of_another_keeps_that_ones_policy() -> None:
     ops.append(
         {
             "op": "replace",
-            "step": {"id": "b", "tool": "look", "params": {"of": "${steps.prices}", "n": 1}},
+            "step": {
+                "id": replaced_id,
+                "tool": "look",
+                "params": {"of": "${steps.prices}", "n": 1},
+            },
         }
     )
     found, _ = await mend(run, patch)
@@ -302,7 +308,10 @@ async def test_a_step_in_the_place_of_another_keeps_that_ones_policy() -> None:
     assert found.patch is not None
     replaced = found.patch.ops[1]
     assert isinstance(replaced, ReplaceStep)
-    assert (replaced.step.timeout, replaced.step.retry) == (7.0, plan.step("b").retry)
+    assert (replaced.step.timeout, replaced.step.retry) == (
+        7.0,
+        plan.step(StepId(replaced_id)).retry,
+    )
     assert replaced.step.needs_approval
 
 

@@ -42,6 +42,7 @@ from wavewright.planner.reading.normalization import ALIASES
 from wavewright.planner.reading.reader import read_model
 from wavewright.planner.types import (
     ID_PATTERN,
+    STEP_ID_PATTERN,
     GateId,
     GateKind,
     Json,
@@ -273,7 +274,7 @@ class PatchedStep(DocumentModel):
     """A step as a model may write it."""
 
     why: str | None = None
-    id: Annotated[StepId, Field(pattern=ID_PATTERN)]
+    id: Annotated[StepId, Field(pattern=STEP_ID_PATTERN)]
     tool: Annotated[str, Field(min_length=1)]
     params: dict[str, JsonValue] = {}
     for_each: Annotated[str, Field(min_length=1)] | list[JsonValue] | None = None
@@ -284,12 +285,22 @@ class PatchedStep(DocumentModel):
     only: Literal["failed"] | None = None
 
 
-class _StepOp(DocumentModel):
-    op: Literal["add", "replace"]
+class _NewStep(PatchedStep):
+    # An id with a dot is that of a step of a called plan, which only the engine makes.
+    id: Annotated[StepId, Field(pattern=ID_PATTERN)]
+
+
+class _AddOp(DocumentModel):
+    op: Literal["add"]
+    step: _NewStep
+
+
+class _ReplaceOp(DocumentModel):
+    op: Literal["replace"]
     step: PatchedStep
 
 
-_EmittedOp: TypeAlias = _StepOp | RemoveStep | RewireStep
+_EmittedOp: TypeAlias = _AddOp | _ReplaceOp | RemoveStep | RewireStep
 
 
 class EmittedPatch(DocumentModel):
@@ -325,11 +336,13 @@ def bind_patch(document: Document, plan: Plan) -> PlanPatch:
 
 
 def _patch_op(op: _EmittedOp, plan: Plan) -> PatchOp:
-    if not isinstance(op, _StepOp):
-        return op
-    if op.op == "add":
-        return AddStep(step=_added_step(op.step, plan))
-    return ReplaceStep(step=_replacement_step(op.step, plan))
+    match op:
+        case _AddOp(step=step):
+            return AddStep(step=_added_step(step, plan))
+        case _ReplaceOp(step=step):
+            return ReplaceStep(step=_replacement_step(step, plan))
+        case _:
+            return op
 
 
 def _added_step(step: PatchedStep, plan: Plan) -> Step:
