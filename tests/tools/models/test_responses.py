@@ -6,7 +6,13 @@ from itertools import pairwise
 
 import pytest
 from hypothesis import given, strategies as st
-from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
+from pydantic_ai.messages import (
+    ModelResponse,
+    ModelResponsePart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+)
 from pydantic_ai.models import Model
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.profiles import ModelProfile
@@ -132,10 +138,29 @@ def test_arguments_that_are_no_text_become_text() -> None:
     assert split_response(response, "emit") == ('{"a": "é"}', (NamedCall("other", "{}"),))
 
 
-def test_words_are_said_without_what_was_thought() -> None:
-    response = ModelResponse(parts=[ThinkingPart("hm"), TextPart("one "), TextPart("two")])
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        pytest.param(["one ", "two"], "one two", id="words"),
+        pytest.param(["{}"], "{}", id="a_form"),
+        pytest.param([], '{"a": 1}', id="nothing_else_than_a_form_that_was_thought"),
+    ],
+)
+def test_what_was_thought_is_said_where_it_is_a_form_and_all_there_is(
+    said: list[str], text: str
+) -> None:
+    parts: list[ModelResponsePart] = [
+        ThinkingPart('{"a": '),
+        ThinkingPart("1}"),
+        *map(TextPart, said),
+    ]
 
-    assert split_response(response, "emit") == ("one two", ())
+    assert split_response(ModelResponse(parts=parts), "emit") == (text, ())
+
+
+@pytest.mark.parametrize("thought", ["hm", "", '{"a": 1} or {}', "[1]", "{" * 9_000])
+def test_thoughts_that_are_no_form_are_not_said(thought: str) -> None:
+    assert split_response(ModelResponse(parts=[ThinkingPart(thought)]), "emit") == ("", ())
 
 
 KEY = "sk-live-4f9a8b7c6d5e4f3a2b1c"

@@ -34,6 +34,7 @@ from pydantic_ai.messages import (
     PartStartEvent,
     TextPart,
     TextPartDelta,
+    ThinkingPart,
     ToolCallPart,
     ToolCallPartDelta,
     ToolReturnPart,
@@ -273,12 +274,32 @@ def split_response(response: ModelResponse, name: str) -> tuple[str, tuple[Named
     )
     if answers:
         return arguments_text(answers[0]), others
-    return visible_text(response), others
+    text = visible_text(response)
+    return text if called or text.strip() else _form_among_thinking(response), others
 
 
 def visible_text(response: ModelResponse) -> str:
     """Return the text of an answer, without its thinking."""
     return "".join(part.content for part in response.parts if isinstance(part, TextPart))
+
+
+def thinking_text(response: ModelResponse) -> str:
+    """Return what a model thought before it answered."""
+    return "".join(part.content for part in response.parts if isinstance(part, ThinkingPart))
+
+
+def _form_among_thinking(response: ModelResponse) -> str:
+    """Return the thinking of an answer that is nothing else, where it is an object; else nothing.
+
+    A server that tells thinking from answers by their marks takes an answer that is held to a form
+    for thinking: the form leaves no room for the mark.
+    """
+    thought = thinking_text(response).strip()
+    try:
+        value: object = json.loads(thought)
+    except (ValueError, RecursionError):
+        return ""
+    return thought if isinstance(value, dict) else ""
 
 
 def arguments_text(part: ToolCallPart) -> str:

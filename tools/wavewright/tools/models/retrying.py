@@ -28,7 +28,8 @@ from wavewright.tools.models.forms import Form, ServedModel
 from wavewright.tools.models.messages import (
     read_stream,
     sent_text,
-    visible_text,
+    split_response,
+    thinking_text,
     with_less_of_tools,
 )
 from wavewright.tools.models.metering import RequestCharge, UsageTracker
@@ -309,18 +310,24 @@ class RetryingModel(WrapperModel):
     def _require_usable(self, response: ModelResponse) -> None:
         if response.finish_reason == "content_filter":
             raise RequestFailed(ModelFault("refused", f"{self._name} refused to answer"))
+        text, _ = split_response(response, self._usage.call.schema_name)
         has_call = any(isinstance(part, ToolCallPart) for part in response.parts)
-        fault = ""
+        fault, hint = "", None
         if response.finish_reason == "error":
             fault = f"{self._name} ended its answer in an error"
-        elif (
-            not has_call
-            and not visible_text(response).strip()
-            and response.finish_reason != "length"
-        ):
+        elif not has_call and not text.strip() and response.finish_reason != "length":
             fault = f"{self._name} answered nothing"
+            if thinking_text(response).strip():
+                fault += " beside its thinking"
+                hint = _HINT_ON_THINKING
         if fault:
-            raise RequestFailed(ModelFault("bad_answer", fault, is_retryable=True))
+            raise RequestFailed(ModelFault("bad_answer", fault, hint=hint, is_retryable=True))
+
+
+_HINT_ON_THINKING = (
+    "ask again; where it happens each time, its server takes answers for thinking: start it without "
+    "its parser of reasoning"
+)
 
 
 class _RetryRule:
