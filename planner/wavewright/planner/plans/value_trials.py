@@ -27,7 +27,8 @@ import math
 import random
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Final, TypeAlias, TypeVar
 
@@ -67,6 +68,8 @@ from wavewright.planner.types import Json, JsonSchema
 
 RootType: TypeAlias = Callable[[str, str | None], JsonSchema]
 """Returns the schema of a root of expressions, or of a field right below it."""
+Reads: TypeAlias = list[tuple[str, str | None, ScopedSchema]]
+"""What an expression reads, with its type: fields of some roots, and other roots whole."""
 
 _MOST_TRIALS: Final = 4_000
 _LEAST_TRIALS: Final = 300
@@ -122,61 +125,59 @@ class ValueTrials:
         self._text = text
         self._tree = tree
         self._types = types
-        self._known: dict[tuple[int, int], bool] = {}
 
     def is_constant(self, node: ExpressionNode) -> bool:
         """Whether a part of the expression has one value whatever is read, as far as trials tell."""
         bare = without_parens(node)
-        place = (bare.start, bare.end)
-        if place not in self._known:
-            self._known[place] = _can_be_tried(bare) and self._has_one_value(bare)
-        return self._known[place]
-
-    def _has_one_value(self, node: ExpressionNode) -> bool:
-        macros = [*self._macros_around(node)]
-        try:
-            evaluate = compile_node(parse_expression(self._over_entries(node, macros)))
-        except ExpressionError:
+        if not _can_be_tried(bare):
             return False
-        cost = CostTracker()
-        cost.operations = _MOST_OPERATIONS
-        draw = _Draw(self._tree)
-        seen = set[str]()
-        count = held = failed = 0
-        while held < _MOST_TRIALS:
-            if cost.operations < 0 or cost.iterations < 0:
-                if held <= _LEAST_TRIALS:
-                    return False
-                break
-            held += 1
-            draw.begin()
-            scope = EvaluationScope(self._variables(draw), draw.instant(), cost, MembershipIndex())
-            try:
-                values = [result_of(evaluate(scope), cost)]
-            except (ExpressionError, RecursionError):
-                failed += 1
-                continue
-            for _ in macros:
-                values = [entry for entries in values for entry in _as_entries(entries)]
-            seen.update(map(_compared, values))
-            if len(seen) > 1:
-                return False
-            count += len(values)
-        return count >= _MIN_VALUES and failed <= held * _MOST_FAILED
+        return _has_one_value(_Part(self._text, (bare.start, bare.end), self._reads, self._tree))
 
-    def _macros_around(self, node: ExpressionNode) -> Iterator[Macro]:
-        """Yield the macros whose names may stand in a part, the outermost first."""
-        inner: ExpressionNode | None = self._tree
-        while inner is not None and inner is not node:
-            if isinstance(inner, Macro) and not _is_within(node, inner.range):
-                yield inner
-            inner = next((part for part in children(inner) if _is_within(node, part)), None)
+    @cached_property
+    def _reads(self) -> str:
+        """What the expression reads, as JSON."""
+        reads: list[tuple[str, str | None, JsonSchema]] = []
+        for root, name in sorted(set(_roots(self._tree)), key=str):
+            if root not in _ROOTS_OF_FIELDS:
+                reads.append((root, None, self._types(root, None)))
+            elif name is not None:
+                reads.append((root, name, self._types(root, name)))
+        return json.dumps(reads)
 
-    def _over_entries(self, node: ExpressionNode, macros: list[Macro]) -> str:
-        """Return the text that computes a part for each entry of the macros around it."""
-        text = self._text[node.start : node.end]
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of an expression; it is the same as another of equal text, place and types."""
+
+    text: str
+    """The whole expression."""
+    place: tuple[int, int]
+    """Where the part begins and ends in it."""
+    reads: str
+    """What the expression reads, with the types, as JSON."""
+    tree: ExpressionNode = field(compare=False)
+    """The whole expression's."""
+
+    def macros_around(self) -> list[Macro]:
+        """Return the macros whose names may stand in the part, the outermost first."""
+        macros: list[Macro] = []
+        inner: ExpressionNode | None = self.tree
+        while inner is not None and (inner.start, inner.end) != self.place:
+            if isinstance(inner, Macro) and not self._is_within(inner.range):
+                macros.append(inner)
+            inner = next((part for part in children(inner) if self._is_within(part)), None)
+        return macros
+
+    def _is_within(self, node: ExpressionNode) -> bool:
+        start, end = self.place
+        return node.start <= start and end <= node.end
+
+    def over_entries(self, macros: list[Macro]) -> str:
+        """Return the text that computes the part for each entry of the macros around it."""
+        start, end = self.place
+        text = self.text[start:end]
         for macro in reversed(macros):
-            over = self._text[macro.range.start : macro.range.end]
+            over = self.text[macro.range.start : macro.range.end]
             names = ", ".join(macro.variables)
             if macro.function == "bind":
                 text = f"[cel.bind({names}, {over}, {text})]"
@@ -186,27 +187,47 @@ class ValueTrials:
                 text = f"({over}).transformList({names}, {text})"
         return text
 
-    def _variables(self, draw: _Draw) -> dict[str, Json]:
-        """Return values for all that the expression reads."""
-        fields: dict[str, dict[str, Json]] = {root: {} for root in _ROOTS_OF_FIELDS}
-        roots: dict[str, Json] = {}
-        for root, name, place in self._reads:
-            if name is None:
-                roots[root] = draw.value(place, root)
-            elif not draw.lacks():
-                fields[root][name] = draw.value(place, name)
-        return {**roots, **fields}
 
-    @cached_property
-    def _reads(self) -> list[tuple[str, str | None, ScopedSchema]]:
-        """What the expression reads, with its type: fields of some roots, and other roots whole."""
-        reads: list[tuple[str, str | None, ScopedSchema]] = []
-        for root, name in sorted(set(_roots(self._tree)), key=str):
-            if root not in _ROOTS_OF_FIELDS:
-                reads.append((root, None, scoped_schema(self._types(root, None))))
-            elif name is not None:
-                reads.append((root, name, scoped_schema(self._types(root, name))))
-        return reads
+@lru_cache(maxsize=256)
+def _has_one_value(part: _Part) -> bool:
+    """Whether all trials of a part come to one value.
+
+    Kept, because trials are the same for equal parts and take longer than all else that is asked of a
+    plan, which is checked, reviewed and shown.
+    """
+    macros = part.macros_around()
+    try:
+        evaluate = compile_node(parse_expression(part.over_entries(macros)))
+    except ExpressionError:
+        return False
+    cost = CostTracker()
+    cost.operations = _MOST_OPERATIONS
+    draw = _Draw(part.tree)
+    reads: Reads = [
+        (root, name, scoped_schema(schema)) for root, name, schema in json.loads(part.reads)
+    ]
+    seen = set[str]()
+    count = held = failed = 0
+    while held < _MOST_TRIALS:
+        if cost.operations < 0 or cost.iterations < 0:
+            if held <= _LEAST_TRIALS:
+                return False
+            break
+        held += 1
+        draw.begin()
+        scope = EvaluationScope(draw.variables(reads), draw.instant(), cost, MembershipIndex())
+        try:
+            values = [result_of(evaluate(scope), cost)]
+        except (ExpressionError, RecursionError):
+            failed += 1
+            continue
+        for _ in macros:
+            values = [entry for entries in values for entry in _as_entries(entries)]
+        seen.update(map(_compared, values))
+        if len(seen) > 1:
+            return False
+        count += len(values)
+    return count >= _MIN_VALUES and failed <= held * _MOST_FAILED
 
 
 class _Draw:
@@ -256,6 +277,17 @@ class _Draw:
         self._text = self._drawn_text("") if self._happens(1 / 3) else None
         self._is_compared = self._happens(1 / 2)
         self._scalar = self._scalar_kind() if self._happens(7 / 8) else None
+
+    def variables(self, reads: Reads) -> dict[str, Json]:
+        """Return values for all that an expression reads."""
+        fields: dict[str, dict[str, Json]] = {root: {} for root in _ROOTS_OF_FIELDS}
+        roots: dict[str, Json] = {}
+        for root, name, place in reads:
+            if name is None:
+                roots[root] = self.value(place, root)
+            elif not self.lacks():
+                fields[root][name] = self.value(place, name)
+        return {**roots, **fields}
 
     def instant(self) -> dt.datetime:
         """Return an instant that `now()` may give."""
@@ -654,10 +686,6 @@ def _roots(tree: ExpressionNode) -> Iterator[tuple[str, str | None]]:
                 yield operand.name, name
         elif isinstance(node, Identifier) and node.start not in below:
             yield node.name, None
-
-
-def _is_within(node: ExpressionNode, other: ExpressionNode) -> bool:
-    return other.start <= node.start and node.end <= other.end
 
 
 def _compared(value: Json) -> str:
