@@ -272,10 +272,16 @@ class Interpreter:
         return True
 
     def _of_superseded(self, step: ModelStep, call: Call) -> Iterator[Ending]:
-        """Yield what became of a write that is not idempotent in the steps before its own."""
+        """Yield what became of a write that is not idempotent in the steps before its own: in this
+        run, and in those that are retried.
+        """
         older = None if step.rules.is_repeatable else step.supersedes
         while older is not None:
-            yield from self._past.became(call._replace(step=older))
+            old = call._replace(step=older)
+            yield from self._past.became(old)
+            before = None if older in self._anew else self._before(self.steps[older], old)
+            if before is not None and not (older in self._part.again and before.kind == "unclear"):
+                yield before
             older = self.steps[older].supersedes
 
     def _in_chain(self, step: ModelStep, call: Call) -> Iterator[Ending]:
@@ -302,22 +308,9 @@ class Interpreter:
         known = [last_of(self._of_superseded(step, call), writes=True)]
         if step.id not in self._part.again:
             known.append(self._before(step, call))
-        is_unclear = call in self._past.begun or Ending("unclear") in known
-        if is_unclear or self._superseded_could_not_read(step, call):
+        if call in self._past.begun or Ending("unclear") in known:
             return Ending("unclear")
         return None
-
-    def _superseded_could_not_read(self, step: ModelStep, call: Call) -> bool:
-        """Whether a step before its own failed since it could not read what a run that is retried has
-        made.
-        """
-        if step.supersedes is None:
-            return False
-        older, old = self.steps[step.supersedes], call._replace(step=step.supersedes)
-        before = None if older.id in self._anew else self._before(older, old)
-        is_made = before is not None and before.kind == "success"
-        has_failed = self._past.calls.get(old) == Ending("failed")
-        return (is_made and has_failed) or self._superseded_could_not_read(older, old)
 
     def _of_another_run(self, step: ModelStep, call: Call) -> Ending | None:
         """Return the newest result of another run, for as long as the tool says, in the same stretch

@@ -138,8 +138,8 @@ _UNREADABLE_TO_A_RETRY = DrawnCase(
         DrawnPart(kind="recover", named="a"),
     ),
 )
-"""A retry could not read what was written in the run before: the step of a patch in its place does
-not write it again.
+"""A retry could not read what was written in the run before: the step of a patch in its place, by
+code that can, takes it over.
 """
 
 

@@ -93,8 +93,10 @@ def _a_retry_takes_nothing_over(patch: Patch) -> None:
 def _a_retry_looks_at_the_last_run_only(patch: Patch) -> None:
     last = rules.ReuseSource.last
 
-    def newest(source: rules.ReuseSource, call: ScheduledCall) -> rules.PastCall | None:
-        return last(rules.ReuseSource(source.chain[:1], source.anew, source.again), call)
+    def newest(
+        source: rules.ReuseSource, call: ScheduledCall, step: StepId
+    ) -> rules.PastCall | None:
+        return last(rules.ReuseSource(source.chain[:1], source.anew, source.again), call, step)
 
     patch.setattr(rules.ReuseSource, "last", newest)
 
@@ -145,9 +147,11 @@ def _nobody_is_asked(patch: Patch) -> None:
 def _a_retry_calls_with_old_code_too(patch: Patch) -> None:
     last = rules.ReuseSource.last
 
-    def by_any_code(source: rules.ReuseSource, call: ScheduledCall) -> rules.PastCall | None:
+    def by_any_code(
+        source: rules.ReuseSource, call: ScheduledCall, step: StepId
+    ) -> rules.PastCall | None:
         chain = tuple(replace(retried, changed=frozenset[str]()) for retried in source.chain)
-        return last(rules.ReuseSource(chain, source.anew, source.again), call)
+        return last(rules.ReuseSource(chain, source.anew, source.again), call, step)
 
     patch.setattr(rules.ReuseSource, "last", by_any_code)
 
@@ -176,7 +180,7 @@ def _a_retry_repeats_no_steps_of_sub_plans(patch: Patch) -> None:
 def _nobody_can_have_an_unclear_write_repeated(patch: Patch) -> None:
     def is_unclear(call_rules: rules.CallRules, call: ScheduledCall) -> bool:
         retried = call_rules._retried  # pyright: ignore[reportPrivateUsage]
-        past = None if retried is None else retried.last(call)
+        past = None if retried is None else retried.last(call, call.step.id)
         return past is not None and past.ending is not None and rules.is_unclear(past.ending)
 
     patch.setattr(rules.CallRules, "_is_unclear_in_retried_run", is_unclear)

@@ -186,15 +186,16 @@ class ReuseSource:
         """The first run of the chain: its id is part of the keys of calls that may be reused."""
         return self.chain[-1].run
 
-    def last(self, call: ScheduledCall) -> PastCall | None:
-        """Return what became of the same call when it was made last, in any run of the chain.
+    def last(self, call: ScheduledCall, step: StepId) -> PastCall | None:
+        """Return what became of the same call of a step when it was made last, in any run of the
+        chain.
 
         A write that succeeded counts even where it was made again since and failed: it has taken
         effect. A read counts only as its tool's present code would make it.
         """
-        past = list(self._past_calls(call))
+        past = list(self._past_calls(call, step))
         newest = _last_of(past, writes=False)
-        if call.step.id in self.again and _is_unclear_past(newest):
+        if step in self.again and _is_unclear_past(newest):
             # It is known to be unclear, and is what is to be made again.
             return newest
         return _last_of(past, writes=_tool_of(call).signature.writes)
@@ -212,9 +213,17 @@ class ReuseSource:
             return False
         return call.step.id not in self.again or not _tool_of(call).is_repeatable
 
-    def _past_calls(self, call: ScheduledCall) -> Iterator[PastCall]:
-        """Yield the same call of each run, the newest first; a step that a patch put in the place
-        of the call's own is that step again.
+    def of_superseded(self, call: ScheduledCall, step: StepId) -> Iterator[PastCall]:
+        """Yield what became of the same write of a step that the call's step supersedes, where the
+        retry does not have it made again.
+        """
+        past = None if step in self.anew else self.last(call, step)
+        if past is not None and not (step in self.again and _is_unclear_past(past)):
+            yield past
+
+    def _past_calls(self, call: ScheduledCall, step: StepId) -> Iterator[PastCall]:
+        """Yield the same call of a step in each run, the newest first; a step that a patch put in
+        its place is that step again.
         """
         # A step that was called anew has the key of the run that did so.
         runs = [retried.run for retried in self.chain]
@@ -222,8 +231,8 @@ class ReuseSource:
         for retried in self.chain:
             if not writes and call.step.tool in retried.changed:
                 return
-            for step in retried.line_of(call.step.id):
-                yield from _past_call(retried, call, step, runs)
+            for newer in retried.line_of(step):
+                yield from _past_call(retried, call, newer, runs)
 
     def is_changed(self, tool: str) -> bool:
         """Whether the newest run was made with other code of a tool."""
@@ -375,7 +384,7 @@ class CallRules:
         """Return the call whose output is this one's: of a superseded step, or of a retried run."""
         past = self._write_of_superseded(call)
         if past is None and self._retried is not None and self._retried.may_take_over(call):
-            past = self._retried.last(call)
+            past = self._retried.last(call, call.step.id)
         if past is None or past.ending is None or past.ending.status not in SUCCESSES:
             return None
         tool = _tool_of(call)
@@ -383,7 +392,8 @@ class CallRules:
         return past if tool.fits(past.ending.output) or not tool.is_repeatable else None
 
     def _write_of_superseded(self, call: ScheduledCall) -> PastCall | None:
-        """Return what became of the same write in a step that the call's step supersedes.
+        """Return what became of the same write in a step that the call's step supersedes: in this
+        run, or in one that it retries.
 
         A patch puts a step in the place of another because its output was not good enough, or not
         there; what has taken effect does so once.
@@ -391,11 +401,15 @@ class CallRules:
         older = self._superseded.get(call.step.id, ())
         if not older or _tool_of(call).is_repeatable or call.key is None:
             return None
-        runs = [self._own.run] if self._retried is None else [self._own.run, self._retried.origin]
-        return _last_of(
-            (past for step in older for past in _past_call(self._own, call, step, runs)),
-            writes=True,
-        )
+        return _last_of(self._past_of(older, call), writes=True)
+
+    def _past_of(self, older: Iterable[StepId], call: ScheduledCall) -> Iterator[PastCall]:
+        retried = self._retried
+        runs = [self._own.run] if retried is None else [self._own.run, retried.origin]
+        for step in older:
+            yield from _past_call(self._own, call, step, runs)
+            if retried is not None:
+                yield from retried.of_superseded(call, step)
 
     def is_taken_over(self, call: ScheduledCall) -> bool:
         """Whether a call is not made because a retried run or a superseded step made it, and its
@@ -435,7 +449,7 @@ class CallRules:
         """
         if self._retried is None or call.step.id in self._retried.again:
             return False
-        return _is_unclear_past(self._retried.last(call))
+        return _is_unclear_past(self._retried.last(call, call.step.id))
 
     def _has_equal(self, call: ScheduledCall, inquiry: Inquiry) -> Decision | None:
         """Equal calls of a deterministic tool are made once; those of any other tool are not."""
