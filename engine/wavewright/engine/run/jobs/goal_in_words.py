@@ -275,15 +275,18 @@ def tool_lock(plan: Plan, tools: Mapping[str, ToolSignature]) -> dict[str, str]:
     return {name: content_hash(signature_json(tools[name])) for name in names}
 
 
-def kept_template(name: str, plan: Plan, goal: Goal, kept: KeptRun) -> GoalTemplate:
-    """Return the goal template of a generalised plan."""
+def kept_template(
+    name: str, plan: Plan, goal: Goal, kept: KeptRun, *, is_given: bool
+) -> GoalTemplate:
+    """Return the goal template of a generalised plan, which a person gave or a planner made."""
     called = {step.tool for step in plan.steps}
     is_in_words = goal.name == "plan"
+    # The inputs of a plan that is given have values in it, those of a goal in words do not.
+    schema = goal.inputs_schema or _inputs_schema(plan, goal.inputs, are_needed=not is_given)
     return GoalTemplate(
         name=name,
         goal=_generalised_text(goal.text, goal.inputs),
-        inputs_schema=_with_defaults(goal.inputs_schema, goal.inputs)
-        or _inputs_schema(plan, goal.inputs),
+        inputs_schema=_with_defaults(schema, goal.inputs),
         available_tools=tuple(
             tool for tool in goal.tools if tool.name in called or not is_in_words
         ),
@@ -337,7 +340,7 @@ def inputs_that_may_be_given(schema: JsonSchema, inputs: JsonObject) -> Iterator
             yield present
 
 
-def _inputs_schema(plan: Plan, inputs: JsonObject) -> JsonSchema:
+def _inputs_schema(plan: Plan, inputs: JsonObject, *, are_needed: bool) -> JsonSchema:
     """Return a schema of inputs of the same types; a list of which the plan reads single items
     keeps its length.
     """
@@ -348,7 +351,8 @@ def _inputs_schema(plan: Plan, inputs: JsonObject) -> JsonSchema:
         if isinstance(value, list) and f"inputs.{name}[" in text:
             schema |= {"minItems": len(value), "maxItems": len(value)}
         properties[name] = schema
-    return {"type": "object", "properties": properties, "required": list(properties)}
+    needed: list[Json] = [*properties] if are_needed else []
+    return {"type": "object", "properties": properties, "required": needed}
 
 
 @dataclass(frozen=True, slots=True)

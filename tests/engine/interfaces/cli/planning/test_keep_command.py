@@ -235,9 +235,13 @@ result: {words: "${steps.ranking}", weights: "${inputs.weights}"}
 
     assert wavewright("keep", "--as", "some", "--yes").code == 0
 
-    kept = yaml.safe_load((project / "config" / "goals" / "some.yaml").read_text())["plan"]
-    assert kept["steps"][0]["for_each"] == "${inputs.paths}"
-    assert kept["steps"][1]["params"]["top"] == 3
+    kept = yaml.safe_load((project / "config" / "goals" / "some.yaml").read_text())
+    notes, ranking = kept["plan"]["steps"]
+    assert notes["for_each"] == "${inputs.paths}"
+    assert ranking["params"]["top"] == 3
+    # The plan has values of its inputs, and so it may be run without any.
+    assert kept["inputs_schema"]["required"] == []
+    assert kept["inputs_schema"]["properties"]["weights"]["default"] == [1, 2, 3]
 
 
 def test_a_kept_plan_runs_without_the_optional_inputs_that_it_reads(

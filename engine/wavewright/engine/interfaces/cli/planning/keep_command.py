@@ -72,7 +72,7 @@ def keep(run: str | None, name: str, *, is_confirmed: bool) -> int:
         tools=tool_lock(plan, tools),
         planning_tokens=sum(use.tokens for use in state.uses.values() if use.role == "planner"),
     )
-    template = kept_template(name, plan, goal, kept)
+    template = kept_template(name, plan, goal, kept, is_given=state.rung == "given")
     text = as_yaml(_template_json(template))
     for inputs in inputs_that_may_be_given(template.inputs_schema, goal.inputs):
         _check(plan, goal.model_copy(update={"inputs": inputs}), tools, text, file)
