@@ -148,6 +148,7 @@ def test_a_result_keeps_all_of_it(function: Any, expected: object) -> None:
         pytest.param(dt.timedelta(hours=1), "PT1H", id="timedelta"),
         pytest.param(dt.timedelta(days=400, hours=2), "P400DT2H", id="timedelta of a year"),
         pytest.param({"a": [dt.timedelta(days=-730)]}, {"a": ["-P730D"]}, id="years ago"),
+        pytest.param({dt.timedelta(days=400): 1}, {"P400D": 1}, id="years as a key"),
         pytest.param(RootModel(dt.timedelta(days=731)), "P731D", id="years in a model"),
         pytest.param(RootModel({"b", "c", "a"}), ["a", "b", "c"], id="set in a model"),
         pytest.param([Tenor.YEAR, Tenor.TWO], ["P1Y", "P730D"], id="years of an enum"),

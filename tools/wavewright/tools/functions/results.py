@@ -356,10 +356,9 @@ def _mapping(value: Mapping[object, object], written: dict[str, Json], owner: st
         # Where the type of keys is declared, pydantic writes another character in its place.
         if isinstance(key, str) and _has_half_character(key):
             raise _half_character(owner)
-        _require_whole(key, owner)
     return {
-        name: completed(item, entry, owner)
-        for item, (name, entry) in zip(value.values(), written.items(), strict=True)
+        str(completed(key, name, owner)): completed(item, entry, owner)
+        for (key, item), (name, entry) in zip(value.items(), written.items(), strict=True)
     }
 
 
