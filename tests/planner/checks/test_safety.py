@@ -343,6 +343,23 @@ SINKS = {
         "post",
         params={"body": "${steps.page.links.filter(l, ['a'].exists(l, l == 'a'))[0]}"},
     ),
+    "a field beside the one that is compared": step(
+        "send",
+        "post",
+        params={
+            "body": "${steps.page.links.map(l, {'a': l, 'b': l}).filter(x, x.a in ['a'])[0].b}"
+        },
+    ),
+    "an element of a list that has others": step(
+        "send",
+        "post",
+        params={"body": "${steps.page.links.all(l, l in ['a']) ? 'b' : steps.page.links[0]}"},
+    ),
+    "an element of a list in which one is a constant": step(
+        "send",
+        "post",
+        params={"body": "${steps.page.links.exists_one(l, l != 'a') ? '' : steps.page.links[0]}"},
+    ),
     "a word among which are all constants": step(
         "send",
         "post",
@@ -557,6 +574,26 @@ DECIDED = {
         "post",
         "body",
         "${steps.page.links.filter(l, l in steps.own)[0]}",
+    ),
+    "a field of a mail that is a trusted one": (
+        "post",
+        "body",
+        "${steps.inbox.filter(m, m.id != '' && m.body in steps.own)[0].body}",
+    ),
+    "a field within a field, which a condition has compared": (
+        "post",
+        "body",
+        "${steps.page.links.map(l, {'a': {'b': l}}).filter(l, l.a.b in steps.own).map(l, l.a.b)[0]}",
+    ),
+    "an element of a list of trusted ones alone": (
+        "post",
+        "body",
+        "${steps.page.links.all(l, l in steps.own) ? steps.page.links[0] : ''}",
+    ),
+    "an element of a list in which no other is": (
+        "post",
+        "body",
+        "${!steps.page.links.exists(l, l != 'a') ? steps.page.links[0] : ''}",
     ),
     "a word that some trusted one equals": (
         "post",
@@ -953,13 +990,14 @@ def test_a_secret_is_followed_through_the_result_of_an_earlier_run() -> None:
         ("${inputs.more ? inputs.page.token : 'beginning'}", []),
         ("\u00e4 ${inputs.more ? 'a' + inputs.page.token : 'beginning'} ${1}", []),
         ("${inputs.more ? 'token: beginning1234' : 'a'}", ["E603"]),
+        ("${[inputs.page].exists(p, p.token==inputs.more)}", []),
+        ("${inputs.page.token=='beginning1234' && inputs.page.api_key==\"a1\"}", []),
+        ("${['token=beginning1234'].exists(p, p==inputs.more)}", ["E603"]),
         ("${inputs.more ? {'token': 'beginning1234'} : {}}", ["E603"]),
         ("token: beginning1234 ${inputs.more ? 1 : 2}", ["E603"]),
     ],
 )
-def test_a_constant_behind_the_colon_of_a_condition_is_no_key(
-    text: str, expected: list[str]
-) -> None:
+def test_what_stands_behind_an_operator_is_no_key(text: str, expected: list[str]) -> None:
     assert secret_codes(text) == expected
 
 

@@ -320,6 +320,8 @@ class Value:
     """Each element of a list."""
     size: int | None = None
     """The most elements that there can be, where that is known."""
+    known: Mapping[str, Value] | None = None
+    """Fields of which more is known than of the value, such as those that a condition has compared."""
     is_text: bool = False
     """Whether it is a string."""
     weight: int = 1
@@ -352,11 +354,13 @@ class Value:
             return self._part(part)
         if self.has_elements:
             return Value(self.total())
+        if self.known is not None and name in self.known:
+            return self._part(self.known[name])
         place = None
         if self.place is not None:
             place = field_schema(view_schema(self.place), name)
         names = None if self.names is not None and name in self.names else self.names
-        return replace(self, place=place, names=names, is_text=_is_text(place))
+        return self._read_by(place, names)
 
     def element(self, number: int | None = None) -> Value:
         """Return what is known of an element, or of the one at a place; of an object, of a value."""
@@ -372,8 +376,11 @@ class Value:
         place = None if view is None else self._element_place(view, number)
         # A key that is computed may be that of a field which holds untrusted text.
         is_element = number is not None or (view is not None and view.kind == "array")
-        names = self.names if is_element else None
-        return replace(self, place=place, names=names, is_text=_is_text(place))
+        return self._read_by(place, self.names if is_element else None)
+
+    def _read_by(self, place: ScopedSchema | None, names: frozenset[str] | None) -> Value:
+        """Return a part of which no more is known than its type."""
+        return replace(self, place=place, names=names, known=None, is_text=_is_text(place))
 
     @staticmethod
     def _element_place(view: SchemaView, number: int | None) -> ScopedSchema | None:
@@ -396,7 +403,7 @@ class Value:
         if view is not None and view.kind == "object":
             keys = NOTHING if has_fixed_keys(view) else self.own()
             return Value(keys, floor=self.floor, is_text=True)
-        return replace(self, place=None, is_text=False)
+        return self._read_by(None, self.names)
 
     def count(self) -> Influence:
         """Return the influence on how many elements, keys or characters there are."""
@@ -476,6 +483,18 @@ class Value:
     def chosen(self, by: Influence) -> Value:
         """Return the value as one that was chosen among several, each of which may be a choice."""
         return replace(self, floor=compounded(self.floor, by)) if by else self
+
+    def with_field(self, path: Sequence[str | int], part: Value) -> Value:
+        """Return the value with what is known of a field of it, or of a field within one."""
+        if not path:
+            return part
+        name, *rest = path
+        if not isinstance(name, str) or self.has_elements:
+            return self
+        inner = self.field(name).with_field(rest, part)
+        if self.fields is not None:
+            return replace(self, fields={**self.fields, name: inner})
+        return replace(self, known={**(self.known or {}), name: inner})
 
     def within(self, place: ScopedSchema) -> Value:
         """Return the value as one that also fits a schema, or is refused."""

@@ -77,8 +77,11 @@ _MOST_EVALUATIONS: Final = 2000
 _MAX_COMPARED: Final = 8
 """Levels of what a condition compares with: it is followed twice, and so is each one within it."""
 _SOME_FIT: Final = frozenset({"exists", "exists_one", "existsOne"})
+_NONE_FITS: Final = frozenset({"exists"})
 _ALL_FIT: Final = frozenset({"all"})
-"""Macros that are true where some, or all, of the elements of a list fulfil a condition."""
+"""Macros that are true where some, or all, of the elements of a list fulfil a condition, and those
+that are false where none does.
+"""
 _MOST_UNROLLED: Final = 64
 """Elements of a literal list that a macro is followed over one by one."""
 
@@ -227,6 +230,8 @@ class _Walk:
                 return self._equal(bare.left, bare.right, scope, is_member=True)
             case Macro() if bare.function in (_SOME_FIT if is_true else _ALL_FIT):
                 return self._narrowed_by_one(bare, scope, is_true=is_true)
+            case Macro() if bare.function in (_ALL_FIT if is_true else _NONE_FITS):
+                return self._narrowed_by_all(bare, scope, is_true=is_true)
             case FunctionCall(function="sets.contains", arguments=(others, some)) if is_true:
                 members = without_parens(some)
                 for member in members.items if isinstance(members, ListLiteral) else ():
@@ -248,6 +253,15 @@ class _Walk:
             if value is not within.get(path) and path[0] not in node.variables
         }
         return {**scope, **equal}
+
+    def _narrowed_by_all(self, node: Macro, scope: Scope, *, is_true: bool) -> Scope:
+        """Return the names where a condition is true, or false, of every element of a list."""
+        path = _path_of(node.range)
+        owner = self.value(node.range, scope)
+        if not path or not owner.is_list or node.depth > _MAX_COMPARED:
+            return scope
+        element = self._fitting(node, owner, scope, is_true=is_true)
+        return {**scope, path: replace(_rearranged(owner, NOTHING), elements=element)}
 
     def _equal(
         self,
@@ -313,10 +327,7 @@ class _Walk:
             case "filter":
                 condition = stronger(*(body[-1].total() for body in bodies))
                 kept = _rearranged(owner, _kept(condition, size))
-                [variable] = node.variables[-1:]
-                within = _bound(scope, {variable: owner.key()})
-                element = self.narrowed(node.arguments[-1], within)[variable,]
-                return replace(kept, elements=element)
+                return replace(kept, elements=self._fitting(node, owner, scope))
             case "sortBy":
                 keys = stronger(*(key.total() for body in bodies for key in body))
                 return _rearranged(owner, _order(keys, size))
@@ -336,15 +347,24 @@ class _Walk:
                 asked = [body[-1] for body in bodies]
                 return Value(_as_choice(stronger(count, *(answer.total() for answer in asked)), 2))
 
+    def _fitting(self, node: Macro, owner: Value, scope: Scope, *, is_true: bool = True) -> Value:
+        """Return what is known of an element for which the condition of a macro is true, or false."""
+        element = owner.key()
+        within = _bound(scope, _variables(node, owner, element))
+        narrowed = self.narrowed(node.arguments[-1], within, is_true=is_true)
+        variable = node.variables[-1]
+        for path in sorted(narrowed, key=len):
+            if path[0] == variable and narrowed[path] is not within.get(path):
+                element = element.with_field(path[1:], narrowed[path])
+        return element
+
     def _bodies(self, node: Macro, owner: Value, element: Value, scope: Scope) -> list[Value]:
         *conditions, result = node.arguments
         within = _bound(scope, _variables(node, owner, element))
-        if node.function in {"map", "transformList"}:
-            values = [self.value(condition, within) for condition in conditions]
-            for condition in conditions:
-                within = self.narrowed(condition, within)
-            return [*values, self.value(result, within)]
-        return [self.value(body, within) for body in node.arguments]
+        values = [self.value(condition, within) for condition in conditions]
+        for condition in conditions:
+            within = self.narrowed(condition, within)
+        return [*values, self.value(result, within)]
 
     @staticmethod
     def _new_map(node: Macro, owner: Value, results: Sequence[Value], kept: Influence) -> Value:

@@ -26,7 +26,7 @@ from wavewright.planner.cel.embedded import (
     split_references,
 )
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.cel.nodes import Conditional, all_nodes
+from wavewright.planner.cel.nodes import Binary, Conditional, all_nodes
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.data_flow import DataFlow, flow_of
@@ -110,7 +110,7 @@ def _sent_secrets(subject: CheckContext) -> Iterator[Diagnostic]:
         signature = subject.signature(step)
         if signature is not None and "egress" in signature.effects:
             for pointer, text in iterate_strings(step.params, f"/steps/{number}/params"):
-                if _looks_secret(_without_choices(text)):
+                if _looks_secret(_without_operators(text)):
                     yield _sent_secret(step, pointer, "a text that looks like a key")
 
 
@@ -158,9 +158,10 @@ def _looks_secret(text: str) -> bool:
     return Redactor().redact(text) != text
 
 
-def _without_choices(text: str) -> str:
-    """Return a text without the colons of its conditions, which name nothing: in
-    `steps.a.more ? steps.a.token : "first"` the constant is no token.
+def _without_operators(text: str) -> str:
+    """Return a text without the colons of its conditions and the signs of its comparisons, which
+    name nothing: in `steps.a.more ? steps.a.token : "first"` the constant is no token, and in
+    `steps.a.token=="first"` neither.
     """
     characters = [*text]
     try:
@@ -168,8 +169,13 @@ def _without_choices(text: str) -> str:
             if isinstance(part, EmbeddedExpression):
                 for node in all_nodes(parse_expression(part.expression)):
                     if isinstance(node, Conditional):
-                        between = slice(part.offset + node.yes.end, part.offset + node.no.start)
-                        characters[between] = text[between].replace(":", "?")
+                        left, right = node.yes, node.no
+                    elif isinstance(node, Binary):
+                        left, right = node.left, node.right
+                    else:
+                        continue
+                    between = slice(part.offset + left.end, part.offset + right.start)
+                    characters[between] = text[between].replace(":", "?").replace("=", "?")
     except ExpressionError:
         return text  # it is reported as what it is
     return "".join(characters)
