@@ -33,12 +33,12 @@ class _NoticeModel(BaseModel):
 
 
 _ID_OF_SERVICE: Final = re.compile(r"(?i:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
-_LETTERS_AND_DIGITS: Final = re.compile(
-    r"(?<![A-Za-z0-9])(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{15,}"
-)
+_LETTERS_AND_DIGITS: Final = re.compile(r"(?<![A-Za-z0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{15,}")
 _WORD_OR_NUMBER: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _MEAN_LENGTH_IN_KEYS: Final = 3.5
 _MEAN_LENGTH_IN_KEYS_OF_BOTH_CASES: Final = 4.5
+_MEAN_LENGTH_IN_KEYS_OF_LETTERS: Final = 3.0
+"""Without a digit it may be words that begin with capitals (`TheNewsOfTheDay`)."""
 
 
 # The address is not quoted, since it holds a secret.
@@ -70,8 +70,12 @@ def _is_key(text: str) -> bool:
     random go from one to the other every few characters, and where they have both cases, from one
     case to the other.
     """
-    is_of_one_case = text.islower() or text.isupper()
-    longest = _MEAN_LENGTH_IN_KEYS if is_of_one_case else _MEAN_LENGTH_IN_KEYS_OF_BOTH_CASES
+    if text.isalpha():
+        longest = _MEAN_LENGTH_IN_KEYS_OF_LETTERS
+    elif text.islower() or text.isupper():
+        longest = _MEAN_LENGTH_IN_KEYS
+    else:
+        longest = _MEAN_LENGTH_IN_KEYS_OF_BOTH_CASES
     return len(text) < longest * len(_WORD_OR_NUMBER.findall(text))
 
 
