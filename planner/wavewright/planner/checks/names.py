@@ -82,6 +82,8 @@ class NameAt:
 
     kind: NameKind
     name: str
+    job: str | None = None
+    """The job whose input it is, where a schedule of the settings gives it."""
 
 
 def pointer_in_plan(pointer: str, base: str | None) -> str | None:
@@ -121,6 +123,9 @@ def name_at(
     keys = [] if pointer is None else pointer_keys(pointer)
     if at.is_key:
         *owners, key = keys or pointer_keys(at.pointer)
+        if len(owners) == 3 and (owners[0], owners[2]) == ("schedules", "inputs"):
+            job = value_at(document.value, f"/schedules{pointer_token(owners[1])}/job")
+            return NameAt("input", key, job) if isinstance(job, str) else None
         named = _KIND_OF_KEYS.get("".join(map(pointer_token, owners)))
         return None if named is None else NameAt(named, key)
     if not isinstance(at.node, ScalarNode) or not isinstance(at.node.value, str):

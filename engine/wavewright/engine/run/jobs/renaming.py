@@ -92,6 +92,12 @@ def places_to_rename(
         raise NothingToRename
     if not re.fullmatch(_PATTERNS[name.kind], new):
         raise RenameRefused(f"{new!r} is no name of a {name.kind}")
+    if name.job is not None:
+        file = (file.parent / name.job).resolve()
+        job = project.read(file) if file.is_file() else None
+        if job is None:
+            raise NothingToRename
+        read = job
     asked, (read, file) = file, _defining(read, file, project)
     try:
         if places_of(read.document, read.base, NameAt(name.kind, new)):
@@ -135,7 +141,7 @@ def _places_elsewhere(
     `asked`, in the folder `jobs`, and, where the file is a goal template, by its name.
     """
     root, names = project.settings.root, _names_of(read, file)
-    jobs: list[Path] = []
+    jobs = [file]
     templates: dict[Path, ReadText] = {}
     above = [folder for folder in file.parents if folder.is_relative_to(root)]
     beside = {path for folder in (file.parent, *above, asked.parent) for path in folder.glob("*")}

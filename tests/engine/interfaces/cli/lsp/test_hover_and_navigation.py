@@ -196,6 +196,8 @@ async def test_jobs_and_tests_that_name_the_plan_follow_a_renaming(
     assert texts["wavewright.yaml"] == settings.read_text().replace("topic", "subject", 1)
     editor.open(project / "news.job.yaml")
     assert await renamed(editor, project / "news.job.yaml", "  topi", "subject") == texts
+    editor.open(settings)
+    assert await renamed(editor, settings, "inputs: {topi", "subject") == texts
 
 
 async def test_a_name_is_changed_in_a_document_whose_folder_was_moved_away(
