@@ -32,7 +32,9 @@ async def changed(editor: Editor, project: Path, text: str, code: str) -> str:
     editor.open(file, text)
     (found,) = (one for one in await editor.diagnostics(file) if one.code == code)
     context = types.CodeActionContext([found])
-    params = types.CodeActionParams(editor.identifier(file), found.range, context)
+    # An editor asks where its cursor is, which may be before what it names.
+    cursor = types.Position(found.range.start.line, 0)
+    params = types.CodeActionParams(editor.identifier(file), types.Range(cursor, cursor), context)
     actions = await editor.client.text_document_code_action_async(params) or ()
     (action,) = (one for one in actions if isinstance(one, types.CodeAction))
     assert action.edit is not None

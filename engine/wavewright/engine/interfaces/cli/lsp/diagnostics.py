@@ -91,15 +91,19 @@ _ABOUT_ARGUMENTS = frozenset({"E203", "E204", "E205", "E304", "W812"})
 def code_actions(
     document: OpenDocument, params: types.CodeActionParams, around: Surroundings
 ) -> list[types.CodeAction]:
-    """Return the mends of the diagnostics in a range."""
+    """Return the mends of the diagnostics in a range, and of those that the editor names: some
+    editors ask where the cursor is, and name what is shown on its line.
+    """
     checked, read = around.checked, document.read
     if checked is None or read is None or checked.text.source.text != document.text:
         return []
     start, end = map(document.places.offset, (params.range.start, params.range.end))
+    named = [(shown.code, shown.range) for shown in params.context.diagnostics]
     plan, actions = _checked_plan(checked), list[types.CodeAction]()
     for found in checked.diagnostics:
         span = found.span or Span(0, 0)
-        if span.start > end or span.end < start:
+        is_in_range = span.start <= end and start <= span.end
+        if not is_in_range and (found.code, document.places.range(span)) not in named:
             continue
         with suppress(NotEditable):
             edits = mend(found, read.document, read.base or "", plan)
