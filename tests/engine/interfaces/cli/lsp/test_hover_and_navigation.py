@@ -11,7 +11,7 @@ import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
-from tests.engine.interfaces.cli.lsp.editor import Editor
+from tests.engine.interfaces.cli.lsp.editor import Editor, open_editor
 from wavewright.engine.interfaces.cli.lsp.server import build_server
 from wavewright.tools.mcp.lock import ListedTool, ServerListing, ToolsLock, lock_server
 
@@ -351,6 +351,23 @@ async def test_a_dry_run_of_the_unsaved_text_is_one_click_away(
     assert isinstance(text, str)
     assert text.startswith("# Dry run of news.plan.yaml\n")
     assert "wave 2" in text.lower()
+
+
+async def test_an_editor_that_shows_no_documents_shows_a_dry_run_as_a_message(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = types.WindowClientCapabilities(
+        show_document=types.ShowDocumentClientCapabilities(support=False)
+    )
+    capabilities = types.ClientCapabilities(window=window)
+    monkeypatch.setattr(f"{open_editor.__module__}.client_capabilities", lambda _: capabilities)
+    file = project / "news.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, NEWS)
+        command = types.ExecuteCommandParams("wavewright.dryRun", [file.as_uri()])
+        text = await editor.client.workspace_execute_command_async(command)
+
+        assert [shown.message for shown in editor.client.messages] == [text]
 
 
 async def reformatted(editor: Editor, project: Path, name: str, text: str) -> str:

@@ -297,7 +297,9 @@ async def _closed(server: PlanServer, params: types.DidCloseTextDocumentParams) 
 
 
 async def _dry_run(server: PlanServer, uri: str) -> str | None:
-    """Return the dry run of a document as Markdown, and show it where the editor can."""
+    """Return the dry run of a document as Markdown, and show it: as a document where the editor can,
+    or else as a message.
+    """
     document = server.document(uri)
     try:
         settings = server.projects.of(document.path).settings
@@ -308,10 +310,12 @@ async def _dry_run(server: PlanServer, uri: str) -> str | None:
         )
         return None
     window = server.client_capabilities.window
-    if window is not None and window.show_document is not None:
+    if window is not None and window.show_document is not None and window.show_document.support:
         file = Path(tempfile.gettempdir(), f"dry-run-{document.path.stem}.md")
         write_atomically(file, text.encode())
         await server.window_show_document_async(types.ShowDocumentParams(file.as_uri()))
+    else:
+        server.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
     return text
 
 
