@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from wavewright.planner.schemas.views import ScopedSchema, allowed_values, subschema, view_schema
 from wavewright.planner.types import Json, JsonObject, as_list, as_object
 
 INPUT: Final = "input."
@@ -43,24 +44,32 @@ def fields_of(own: JsonObject, schema: JsonObject, typed: Mapping[str, str]) -> 
     # Inputs without a schema are typed like the job's own.
     like_own: JsonObject = {name: {"type": _TYPES.get(type(value))} for name, value in own.items()}
     return [
-        _field(name, as_object(found), own.get(name), typed.get(name), is_required=name in required)
+        _field(
+            name,
+            subschema(found, schema),
+            own.get(name),
+            typed.get(name),
+            is_required=name in required,
+        )
         for name, found in {**like_own, **declared}.items()
     ]
 
 
 def _field(
-    name: str, declared: JsonObject, own: Json, typed: str | None, *, is_required: bool
+    name: str, declared: ScopedSchema, own: Json, typed: str | None, *, is_required: bool
 ) -> InputField:
-    kind = declared.get("type")
-    options = ["true", "false"] if kind == "boolean" else as_list(declared.get("enum"))
-    preset = declared.get("default") if own is None else own
+    # Of what may be null, the field is that of what else it may be: empty, it is left as it is.
+    view = view_schema(declared)
+    told: JsonObject = {**view.schema, **declared.schema}
+    options = ["true", "false"] if view.kinds == {"boolean"} else allowed_values(told) or []
+    preset = told.get("default") if own is None else own
     return InputField(
         name=name,
-        about=str(declared.get("description") or declared.get("title") or ""),
+        about=str(told.get("description") or told.get("title") or ""),
         value=("" if preset is None else _as_typed(preset)) if typed is None else typed,
         options=tuple(map(_as_typed, options)),
-        is_number=kind in {"integer", "number"},
-        is_long=kind not in {"string", "integer", "number", "boolean"},
+        is_number=view.kinds <= {"integer", "number"},
+        is_long=not view.kinds <= {"string", "integer", "number", "boolean"},
         is_required=is_required,
     )
 
