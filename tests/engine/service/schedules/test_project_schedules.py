@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from wavewright.config.settings import load_settings
-from wavewright.engine.run.jobs.resolving import draft_checker
 from wavewright.engine.service.schedules.project_schedules import project_schedules
 
 PLAN = """\
-inputs: {top: 1}
-steps: [{id: say, tool: say, params: {text: "${inputs.top} ${has(inputs.day) ? inputs.day : 0}"}}]
+inputs: {top: 1, day: none}
+steps:
+  - id: say
+    tool: summarize_content
+    params: {content: "${inputs.top} ${inputs.day}"}
 """
 TEMPLATE = """\
 name: news
@@ -20,7 +22,7 @@ goal: Read the news
 inputs_schema:
   type: object
   properties: {top: {type: integer}, year: {type: integer, minimum: 2026}}
-available_tools: [{name: say}]
+available_tools: [{name: summarize_content}]
 """
 
 
@@ -95,7 +97,7 @@ def test_a_schedule_is_placed_where_it_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "inputs", "refusal"),
+    ("step", "inputs", "fault"),
     [
         ("params: {text: '${inputs.word}'}", "{word: two}", ""),
         ("params: {text: hello}, needs_approval: true", "{}", ""),
@@ -107,8 +109,8 @@ def test_a_schedule_is_placed_where_it_is_written(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_plan_that_is_refused_is_told_of_a_schedule_where_plans_are_judged(
-    step: str, inputs: str, refusal: str, tmp_path: Path
+def test_a_plan_that_is_refused_is_a_fault_of_its_schedule(
+    step: str, inputs: str, fault: str, tmp_path: Path
 ) -> None:
     (tmp_path / "talk.py").write_text("def say(text: str) -> str:\n    return text\n")
     (tmp_path / "talk.plan.yaml").write_text(
@@ -120,10 +122,9 @@ def test_a_plan_that_is_refused_is_told_of_a_schedule_where_plans_are_judged(
     )
     settings = load_settings(tmp_path, {})
 
-    [judged] = project_schedules(settings, draft_checker(settings))
+    [schedule] = project_schedules(settings)
 
-    assert judged.fault == ""
-    assert judged.refusal[: len(refusal) or None] == refusal
+    assert schedule.fault[: len(fault) or None] == fault
 
 
 @pytest.mark.parametrize(

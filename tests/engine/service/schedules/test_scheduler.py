@@ -201,23 +201,29 @@ async def test_a_schedule_is_shown_with_its_last_and_its_next_instants(site: Sit
 
 
 @pytest.mark.parametrize(
-    ("written", "standing", "is_begun"),
+    ("written", "paused_by", "told"),
     [
-        ("{every: 1h}", "active", True),
-        ("{every: 1h, paused: true}", "paused where it is written", False),
+        ("{every: 1h}", "", [START + 3600]),
+        ("{every: 1h}", "ada", []),
+        ("{every: 1h, paused: true}", "", []),
     ],
 )
-async def test_a_schedule_whose_plan_is_refused_is_shown_as_it_stands(
-    site: Site, written: str, standing: str, *, is_begun: bool
+async def test_a_schedule_whose_plan_is_refused_begins_nothing_and_its_instants_are_told(
+    site: Site, written: str, paused_by: str, told: list[float]
 ) -> None:
     site.write(written, text=JOB.replace("{{content:", "{{contents:"))
+    store, missed = ScheduleStore(site.journal), list[float]()
+    if paused_by:
+        await store.pause("jobs/news/digest.yaml", paused_by, site.now)
     daemon = site.daemon()
+    daemon.on_missed = lambda _schedule, instant: missed.append(instant)
     await daemon.tick()
     site.now += 3600
     await daemon.tick()
 
-    [shown] = await shown_schedules(site.settings, ScheduleStore(site.journal), site.now)
+    [shown] = await shown_schedules(site.settings, store, site.now)
 
-    begun = await site.jobs.list_jobs()
-    assert (len(begun) == 1, len(shown.next) == 3) == (is_begun, is_begun)
-    assert shown.state.startswith(f"{standing}, but faulty: its plan is refused: step 'say'")
+    assert await site.jobs.list_jobs() == []
+    assert missed == told
+    assert shown.state.startswith("faulty: its plan is refused: step 'say'")
+    assert [line["schedule"] for line in site.said("schedule_faulty")] == [shown.name]

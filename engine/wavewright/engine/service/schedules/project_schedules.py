@@ -19,7 +19,7 @@ from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError
 from wavewright.engine.run.jobs.documents import is_job
 from wavewright.engine.run.jobs.inputs import InputOverrides
-from wavewright.engine.run.jobs.resolving import DraftChecker, resolve_job
+from wavewright.engine.run.jobs.resolving import DraftChecker, draft_checker, resolve_job
 from wavewright.engine.run.permanent_errors import PERMANENT_ERRORS, permanent_error_text
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.diagnostic import PlanError, suggest_name
@@ -51,9 +51,9 @@ class ProjectSchedule:
     """The job's file, relative to the project."""
     terms: ScheduleTerms | None
     fault: str = ""
-    """Why it begins nothing: what is wrong with the file of its job, or with its inputs."""
-    refusal: str = ""
-    """Why the runs that it begins fail: their plan is refused."""
+    """Why it begins nothing: what is wrong with the file of its job, with its inputs, or with the
+    plan.
+    """
 
     @property
     def place(self) -> str:
@@ -71,14 +71,11 @@ def inputs_at(terms: ScheduleTerms, instant: float) -> JsonObject:
     return as_object(render(terms.inputs, lambda expression: evaluate(expression, {}, moment)))
 
 
-def project_schedules(
-    settings: Settings, judge: DraftChecker | None = None
-) -> list[ProjectSchedule]:
-    """Return the schedules of a project, by name; files are read anew each time.
-
-    `judge` is as in `fault_of_job`.
+def project_schedules(settings: Settings) -> list[ProjectSchedule]:
+    """Return the schedules of a project, by name; files are read anew each time, and plans checked
+    with the tools as they are.
     """
-    schedules = [*schedules_of_settings(settings, judge), *_of_files(settings, judge)]
+    schedules = [*schedules_of_settings(settings), *_of_files(settings)]
     return sorted(schedules, key=lambda schedule: schedule.name)
 
 
@@ -100,19 +97,13 @@ def named_schedule(settings: Settings, name: str) -> ProjectSchedule:
         raise ScheduleUnknown(f"there is no schedule {name!r}", hint)
     schedule = known[name]
     if schedule.fault:
-        hint = f"mend {schedule.job}"
-        if schedule.terms is not None and schedule.terms.inputs:
-            hint += ", or the inputs of the schedule"
+        hint = f"see all of it with: wavewright check {schedule.job}"
         raise ScheduleUnknown(f"schedule {name!r} begins nothing: {schedule.fault}", hint)
     return schedule
 
 
-def schedules_of_settings(
-    settings: Settings, judge: DraftChecker | None = None
-) -> Iterator[ProjectSchedule]:
-    """Yield the schedules that the settings name, in their order; `judge` is as in
-    `fault_of_job`.
-    """
+def schedules_of_settings(settings: Settings) -> Iterator[ProjectSchedule]:
+    """Yield the schedules that the settings name, in their order."""
     for name, terms in settings.schedules.items():
         schedule = ProjectSchedule(name, terms.job, terms)
         file = settings.root / terms.job
@@ -124,10 +115,10 @@ def schedules_of_settings(
         except DocumentError as error:
             yield replace(schedule, fault=_first_fault(error))
             continue
-        yield _judged(schedule, terms, document, settings, judge)
+        yield _judged(schedule, terms, document, settings)
 
 
-def _of_files(settings: Settings, judge: DraftChecker | None) -> Iterator[ProjectSchedule]:
+def _of_files(settings: Settings) -> Iterator[ProjectSchedule]:
     for file in _candidates(settings):
         try:
             text = file.read_text(encoding="utf-8-sig")
@@ -150,7 +141,7 @@ def _of_files(settings: Settings, judge: DraftChecker | None) -> Iterator[Projec
             yield ProjectSchedule(path, path, None, error.diagnostics[0].message)
             continue
         if terms is not None:
-            yield _judged(ProjectSchedule(path, path, terms), terms, document, settings, judge)
+            yield _judged(ProjectSchedule(path, path, terms), terms, document, settings)
 
 
 def _judged(
@@ -158,16 +149,10 @@ def _judged(
     terms: ScheduleTerms,
     document: Document,
     settings: Settings,
-    judge: DraftChecker | None,
 ) -> ProjectSchedule:
-    """Return a schedule with what is wrong with its job. That a plan is refused may be for want of
-    what the daemon has and this process has not, such as a model, so its runs are begun.
-    """
-    file = settings.root / schedule.job
-    fault = fault_of_job(terms, document, file, settings)
-    if fault or judge is None:
-        return replace(schedule, fault=fault)
-    return replace(schedule, refusal=fault_of_job(terms, document, file, settings, judge))
+    """Return a schedule with what is wrong with its job."""
+    file, judge = settings.root / schedule.job, draft_checker(settings)
+    return replace(schedule, fault=fault_of_job(terms, document, file, settings, judge))
 
 
 def _has_own_schedule(document: Document, file: Path) -> bool:
@@ -193,7 +178,7 @@ def fault_of_job(
     document: Document,
     file: Path,
     settings: Settings,
-    judge: DraftChecker | None = None,
+    judge: DraftChecker,
 ) -> str:
     """Return why the job of a document would not begin by its schedule, with the inputs that this
     gives; else an empty text.
@@ -203,11 +188,8 @@ def fault_of_job(
         document: The job.
         file: Its path.
         settings: Settings of the project.
-        judge: Finds what is wrong with the plan in these inputs. None leaves that to the run, which
-            is refused: a daemon reads its schedules often.
+        judge: Finds what is wrong with the plan in these inputs.
     """
-    if not terms.inputs and judge is None:
-        return ""
     try:
         # As if it were due now: what an input may be can depend on the year.
         inputs = InputOverrides(inputs_at(terms, time.time()))
@@ -218,7 +200,7 @@ def fault_of_job(
         return f"its inputs cannot be computed: {error.message}"
     except PERMANENT_ERRORS as error:
         return permanent_error_text(error)
-    if judge is None or order.draft is None:
+    if order.draft is None:
         return ""
     try:
         refused = next(iter(judge(order.draft, order.goal)), None)

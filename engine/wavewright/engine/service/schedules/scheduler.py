@@ -149,17 +149,15 @@ class JobScheduler:
     async def tick(self) -> None:
         """Begin the jobs that are due now; what cannot be done is logged, and tried again."""
         for schedule in await self._schedules():
-            if schedule.terms is None or schedule.fault:
-                self._log_fault(schedule, schedule.fault)
-                continue
-            if not self._is_due(schedule.name, schedule.terms):
-                continue
             try:
-                await self._tick(schedule)
+                if schedule.terms is None or schedule.fault:
+                    self._log_fault(schedule, schedule.fault)
+                    await self._tell_of_missed(schedule)
+                elif self._is_due(schedule.name, schedule.terms):
+                    await self._tick(schedule)
+                    self._faults.pop(schedule.name, None)
             except JournalError as fault:
                 self._log_fault(schedule, str(fault))
-            else:
-                self._faults.pop(schedule.name, None)
 
     async def _schedules(self) -> list[ProjectSchedule]:
         now = anyio.current_time()
@@ -174,6 +172,21 @@ class JobScheduler:
         if asked is not None and 0 <= now - asked < ASK_SECONDS:
             return next(instants_between(terms, asked, now), None) is not None
         return True
+
+    async def _tell_of_missed(self, schedule: ProjectSchedule) -> None:
+        """Have people told of each instant of a faulty schedule, unless it is paused. What becomes of
+        the instant is decided once the fault is mended.
+        """
+        terms, now = schedule.terms, self.clock()
+        since = self._asked.get(schedule.name, now)
+        self._asked[schedule.name] = now
+        if terms is None or terms.paused:
+            return
+        due = [*instants_between(terms, since, now)]
+        stored = (await self.store.stored([schedule.name])).get(schedule.name) if due else None
+        if stored is None or stored.paused_by is None:
+            for instant in due:
+                self.on_missed(schedule, instant)
 
     async def _tick(self, schedule: ProjectSchedule) -> None:
         terms, now = schedule.terms, self.clock()

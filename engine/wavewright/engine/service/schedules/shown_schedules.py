@@ -12,7 +12,6 @@ import anyio.to_thread
 
 from wavewright.config.settings import Settings
 from wavewright.config.value_types import written_duration
-from wavewright.engine.run.jobs.resolving import draft_checker
 from wavewright.engine.service.job_store.records import JobId
 from wavewright.engine.service.schedules.instants import instants_after
 from wavewright.engine.service.schedules.project_schedules import ProjectSchedule, project_schedules
@@ -35,8 +34,6 @@ class ShownSchedule:
     is_paused: bool
     fault: str
     """Why it begins nothing; empty where it begins its jobs."""
-    refusal: str
-    """Why the runs of its jobs fail: their plan is refused."""
     last: str
     """The latest instant; empty where there is none."""
     outcome: str
@@ -53,8 +50,7 @@ async def shown_schedules(
 
     Each of their plans is checked, in a thread, as the tools of the project are loaded for it.
     """
-    judge = draft_checker(settings)
-    known = await anyio.to_thread.run_sync(project_schedules, settings, judge)
+    known = await anyio.to_thread.run_sync(project_schedules, settings)
     names = [schedule.name for schedule in known]
     stored = {} if store is None or not names else await store.stored(names)
     return [_shown(one, stored.get(one.name, StoredSchedule()), now) for one in known]
@@ -74,7 +70,6 @@ def _shown(schedule: ProjectSchedule, stored: StoredSchedule, now: float) -> Sho
         state=_state_text(schedule, stored),
         is_paused=is_paused,
         fault=schedule.fault,
-        refusal=schedule.refusal,
         last=_local_text(schedule, last) if isinstance(last, float) else "",
         outcome=outcome,
         last_job=stored.last_job,
@@ -95,12 +90,10 @@ def _state_text(schedule: ProjectSchedule, stored: StoredSchedule) -> str:
     if schedule.fault:
         return f"faulty: {schedule.fault}"
     if stored.paused_by is not None and stored.paused_at is not None:
-        standing = f"paused by {stored.paused_by} since {_local_text(schedule, stored.paused_at)}"
-    elif schedule.terms is not None and schedule.terms.paused:
-        standing = "paused where it is written"
-    else:
-        standing = "active"
-    return f"{standing}, but faulty: {schedule.refusal}" if schedule.refusal else standing
+        return f"paused by {stored.paused_by} since {_local_text(schedule, stored.paused_at)}"
+    if schedule.terms is not None and schedule.terms.paused:
+        return "paused where it is written"
+    return "active"
 
 
 def _local_text(schedule: ProjectSchedule, instant: float) -> str:

@@ -633,7 +633,7 @@ def test_inputs_of_a_schedule_with_which_its_plan_is_refused_are_a_fault_of_it(
     refused = "its plan is refused with these inputs: argument 'path' of 'read_note'"
     assert refused in of_job.out
     assert " --> read.job.yaml:4:31" in of_job.out
-    assert f"runs of schedule 'listed' fail: {refused}" in of_settings.out
+    assert f"schedule 'listed' begins nothing: {refused}" in of_settings.out
     assert (of_settings.code, of_settings.out.count("error[")) == (1, 1)
 
 

@@ -21,7 +21,6 @@ from wavewright.config.model_validation import read_as_model
 from wavewright.config.notices import NoticeRule
 from wavewright.config.settings import Settings, read_settings
 from wavewright.config.sources import DocumentError, DocumentFault, Source, Span
-from wavewright.engine.run.jobs.resolving import draft_checker
 from wavewright.engine.run.project.prompt_checks import (
     PromptDefect,
     find_prompt_defect,
@@ -322,7 +321,7 @@ def _receipt_findings(private_key: Path | None, public_key: Path | None) -> Iter
 
 
 def schedule_findings(settings: Settings) -> Iterator[DoctorFinding]:
-    """Yield the schedules of the settings that begin nothing, or runs that fail."""
+    """Yield the schedules of the settings that begin nothing."""
     for _, message in _faulty_schedules(settings):
         yield DoctorFinding(
             "schedule", "fault", message, "see it with: wavewright check wavewright.yaml"
@@ -330,12 +329,10 @@ def schedule_findings(settings: Settings) -> Iterator[DoctorFinding]:
 
 
 def _faulty_schedules(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the name of each schedule that begins nothing, or runs that fail, and why."""
-    for schedule in schedules_of_settings(settings, draft_checker(settings)):
+    """Yield the name of each schedule that begins nothing, and why."""
+    for schedule in schedules_of_settings(settings):
         if schedule.fault:
             yield schedule.name, f"schedule {schedule.name!r} begins nothing: {schedule.fault}"
-        elif schedule.refusal:
-            yield schedule.name, f"runs of schedule {schedule.name!r} fail: {schedule.refusal}"
 
 
 def check_worker(document: Document, settings: Settings) -> tuple[Diagnostic, ...]:

@@ -33,7 +33,7 @@ def list_schedules(*, output_format: str) -> int:
         print_line("no schedules: give a job's file a `schedule`, or the settings `schedules`")
     else:
         print_lines(line for schedule in known for line in _lines(schedule))
-    is_sound = not any(schedule.fault or schedule.refusal for schedule in known)
+    is_sound = not any(schedule.fault for schedule in known)
     return exit_codes.OK if is_sound else exit_codes.NEGATIVE
 
 
@@ -41,8 +41,8 @@ def steer(act: ScheduleAct, name: str) -> int:
     """Have the job of a schedule begun now, pause the schedule or resume it, and say so.
 
     Raises:
-        ScheduleUnknown: there is no such schedule, the file of its job is faulty, or it is to be
-            resumed and its `paused` says otherwise.
+        ScheduleUnknown: there is no such schedule, it is faulty, or it is to be resumed and its
+            `paused` says otherwise.
     """
     settings = project_settings()
     job = anyio.run(_steer, settings, named_schedule(settings, name), act)
