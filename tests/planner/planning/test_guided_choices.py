@@ -13,11 +13,12 @@ from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.types import PlanTypes, incompatibility
 from wavewright.planner.checks.written_results import check_written_result
 from wavewright.planner.diagnostics.diagnostic import error_diagnostics
+from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.guided_choices import Choice, GuidedPlan
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
+from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_list, as_object
 from wavewright.tools.workers.ask_model import ASK_MODEL_SPEC
 
 SCALARS: st.SearchStrategy[JsonSchema] = st.sampled_from(
@@ -77,6 +78,7 @@ def with_tag(schema: JsonSchema, tag: JsonSchema) -> JsonSchema:
     return {**schema, "properties": {**as_object(schema["properties"]), "kind": tag}}
 
 
+CHEQUE: JsonSchema = {"type": "string", "enum": ["cheque"]}
 PAIR: JsonSchema = {
     "type": "array",
     "prefixItems": [{"type": "string"}, {"type": "number"}],
@@ -248,6 +250,62 @@ def test_every_sequence_of_choices_is_a_plan_without_errors(
     assert not made.may_end or required <= {step.tool for step in made.steps}
 
 
+INPUTS = ["words", "count", "place", "place.name", "place.`größe`"]
+FIELDS = ["", ".name", ".total", ".`größe (m)`", ".inner", ".inner.name"]
+
+
+@st.composite
+def steps_of(draw: st.DrawFn, tools: dict[str, ToolSignature], before: tuple[Step, ...]) -> Step:
+    """Return a step whose arguments are references, whether their types fit or not."""
+    signature = draw(st.sampled_from([*tools.values()]))
+    outputs = [f"steps.{step.id}{field}" for step in before for field in FIELDS]
+    places = [*outputs, *(f"inputs.{name}" for name in INPUTS)]
+    for_each = draw(st.none() | st.sampled_from(places))
+    read = [*places, *([] if for_each is None else (f"item{field}" for field in FIELDS))]
+    possible = sorted(as_object(signature.input_schema["properties"]))
+    names = draw(st.sets(st.sampled_from(possible))) if possible else set[str]()
+    return Step(
+        id=StepId(f"s{len(before)}"),
+        tool=signature.name,
+        for_each=None if for_each is None else f"${{{for_each}}}",
+        params={name: f"${{{draw(st.sampled_from(read))}}}" for name in sorted(names)},
+    )
+
+
+def call_of(step: Step) -> tuple[str, object, JsonObject]:
+    return step.tool, step.for_each, step.params
+
+
+@given(st.data(), tool_sets())
+@settings(max_examples=volume(25, 5_000), deadline=None)
+def test_every_step_of_references_that_fit_can_be_chosen(
+    data: st.DataObject, tools: dict[str, ToolSignature]
+) -> None:
+    goal = goal_of(tools, set(), 4)
+    made = GuidedPlan(goal, tools)
+    for _ in range(5):
+        step = data.draw(steps_of(tools, made.steps))
+        plan = bind_plan(Plan(steps=(*made.steps, step)), goal)
+        at = f"/steps/{len(made.steps)}/"
+        # That nothing reads a last step (W801) is no fault of it.
+        found = {
+            fault.code for fault in check(plan, goal, tools) if fault.pointer.startswith(at)
+        } - {"W801"}
+        reads_item = step.for_each is None or "${item" in str(step.params)
+        is_new = all(call_of(step) != call_of(other) for other in made.steps)
+        if not found and reads_item and is_new and made.choices:
+            [choice] = [
+                choice
+                for choice in made.choices
+                if (choice.tool, choice.for_each) == (step.tool, step.for_each)
+            ]
+            arguments: JsonObject = {**dict.fromkeys(choice.params), **step.params}
+            assert validator_of(choice.arguments_schema()).accepts(arguments)
+            longer = made.with_step(choice, arguments)
+            assert isinstance(longer, GuidedPlan)
+            made = longer
+
+
 COUNT = ToolSignature(
     name="count", description="Count.", input_schema={}, output_schema={"type": "integer"}
 )
@@ -379,10 +437,19 @@ LINE: JsonObject = {"title": "Words", "total": "${steps.count}", "place": None}
             id="another of them",
         ),
         pytest.param(
-            {"anyOf": [with_tag(CARD, {"enum": ["card"]}), with_tag(CARD, {"enum": ["cheque"]})]},
+            {"oneOf": [with_tag(CARD, {"enum": ["card", "debit"]}), with_tag(CARD, CHEQUE)]},
             {"kind": "card", "number": "1", "code": None},
             {"kind": "card", "number": "1"},
             id="one of several objects of the same names",
+        ),
+        pytest.param(
+            {
+                "oneOf": [with_tag(CARD, {"$ref": "#/$defs/cheque"}), TRANSFER],
+                "discriminator": {"propertyName": "kind"},
+            },
+            {"kind": "cheque", "number": "1", "code": None},
+            {"kind": "cheque", "number": "1"},
+            id="one of several objects whose tag is defined elsewhere",
         ),
         pytest.param(
             {**PAIR, "minItems": 2.0},
@@ -397,7 +464,12 @@ LINE: JsonObject = {"title": "Words", "total": "${steps.count}", "place": None}
 def test_an_argument_that_is_composed_is_written_out(
     type_: Json, value: Json, written: Json
 ) -> None:
-    schema: JsonSchema = {"type": "object", "properties": {"row": type_}, "required": ["row"]}
+    schema: JsonSchema = {
+        "type": "object",
+        "properties": {"row": type_},
+        "required": ["row"],
+        "$defs": {"cheque": CHEQUE},
+    }
     tools = {"count": COUNT, "put": PUT.model_copy(update={"input_schema": schema})}
     counted = after_count(tools)
     choice = choice_of(counted, "put")

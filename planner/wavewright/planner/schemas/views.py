@@ -80,6 +80,7 @@ ANYTHING: Final = SchemaView("open", nullable=True, schema={}, root={})
 _UNKNOWN: Final = ANYTHING._replace(is_exact=False)
 NOTES: Final = frozenset(
     {"title", "description", "default", "examples", "$defs", "definitions", "$schema"}
+    | {"$comment", "deprecated", "readOnly", "writeOnly", "example", "discriminator"}
 )
 """Keywords that restrict nothing."""
 _JSON_TYPES: Final = frozenset(
@@ -168,7 +169,7 @@ def _untyped(schema: JsonSchema, root: JsonSchema, depth: int) -> SchemaView:
 def _are_apart(views: Sequence[SchemaView]) -> bool:
     """Whether no value fits two of these for certain: they are of different kinds, or objects of
     which each pair differs in a field that one must have and the other may not, or all in the
-    constants of one field.
+    values that one field may have.
     """
     if sum(view.nullable for view in views) > 1:
         return False  # null fits both
@@ -180,7 +181,7 @@ def _are_apart(views: Sequence[SchemaView]) -> bool:
     objects = [branch for view in views for branch in view.alternatives]
     if all(_lacks_needed(*pair) for pair in combinations(objects, 2)):
         return True
-    return any(_has_own_constant_in_each(views, name) for name in required_fields(views[0]))
+    return any(_has_own_values_in_each(objects, name) for name in required_fields(objects[0]))
 
 
 def _lacks_needed(one: SchemaView, other: SchemaView) -> bool:
@@ -193,14 +194,22 @@ def _lacks_needed(one: SchemaView, other: SchemaView) -> bool:
     )
 
 
-def _has_own_constant_in_each(views: Sequence[SchemaView], name: str) -> bool:
-    """Whether all of these objects must have a field, and each has another constant for it."""
-    constants: set[str] = set()
-    for view in views:
-        field = as_object(field_schemas(view).get(name))
-        if name in required_fields(view) and "const" in field:
-            constants.add(json.dumps(field["const"]))
-    return len(constants) == len(views)
+def _has_own_values_in_each(objects: Sequence[SchemaView], name: str) -> bool:
+    """Whether all of these objects must have a field, and none of its values is one in another."""
+    listed: list[str] = []
+    for view in objects:
+        place = field_schema(view, name)
+        values = None if place is None else allowed_values(view_schema(place).schema)
+        if values is None or name not in required_fields(view):
+            return False
+        listed += {_written(value) for value in values}
+    return len({*listed}) == len(listed)
+
+
+def _written(value: Json) -> str:
+    """Return a value as text; equal numbers have one text."""
+    is_whole = isinstance(value, float) and value.is_integer()
+    return json.dumps(int(value) if is_whole else value)
 
 
 def _kind_of_value(value: Json) -> str:
