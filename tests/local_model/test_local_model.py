@@ -24,7 +24,7 @@ from tests.reviewer.scripted_models import recovery_ladder
 from wavewright.engine import NoResult, PlanRun, Wavewright
 from wavewright.executor.run.ports import GateView
 from wavewright.planner.checks.checker import errors_in
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.language.plan import Gate
 from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.model_port import (
@@ -192,35 +192,39 @@ async def test_a_plan_is_valid_and_run_to_its_end_or_refused_with_a_reason(
     assert package.plan
 
 
+ASKED = """\
+version: 1
+steps:
+  - {id: notes, tool: read_text, params: {file: notes.txt}}
+  - {id: said, ask: {of: "${steps.notes}", for: {word: text}, question: Name a word of it.}}
+result: {word: "${steps.said.word}", notes: "${steps.notes}"}
+"""
+
+
 @whole
-async def test_a_plan_as_a_whole_is_valid_or_refused_with_a_reason_and_reviewed(
+async def test_what_a_model_says_is_marked_and_its_review_raises_nothing(
     local_model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    goal = GOALS["words"]
     (tmp_path / "wavewright.yaml").write_text(
-        SETTINGS.replace("name: guided, tries: 3", "name: llm").replace(
-            "name: code, ceiling: 0.8", "name: model, clock: {base: 60s}"
-        )
+        SETTINGS.replace("name: code, ceiling: 0.8", "name: model, clock: {base: 60s}")
     )
+    (tmp_path / "asked.plan.yaml").write_text(ASKED)
+    (tmp_path / "notes.txt").write_text(FILES["notes.txt"])
     monkeypatch.chdir(tmp_path)
     for variable, value in local_model.environment.items():
         monkeypatch.setenv(variable, value)
 
-    tools = [tool.__name__ for tool in goal.tools]
     with anyio.fail_after(NEVER_LONGER):
-        async with Wavewright.from_project(tmp_path, tools=goal.tools) as ww:
-            try:
-                run: PlanRun[Json] | None = await ww.do(goal.text, goal.inputs, tools=tools)
-                reasons: tuple[Diagnostic, ...] = ()
-            except PlanError as refusal:
-                run, reasons = None, refusal.diagnostics
+        async with Wavewright.from_project(tmp_path, tools=GOALS["words"].tools) as ww:
+            run = await ww.run(tmp_path / "asked.plan.yaml")
 
-    print(f"as a whole: {run.status if run is not None else reasons}")
-    if run is None:
-        assert reasons
-        return
-    assert run.status in {"achieved", "not_achieved", "failed"}
-    assert run.report()
+    review = run.package.review
+    assert review is not None
+    print(f"reviewed: {run.package.result}, {review.opinion or review.unread_because}")
+    assert review.reviewer == "model"
+    assert not review.goal_achieved or review.opinion is not None
+    models = {field.field: field.models for field in review.provenance}
+    assert models == {"word": ("said",), "notes": ()}
 
 
 @whole
