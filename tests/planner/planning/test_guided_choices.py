@@ -16,6 +16,7 @@ from wavewright.planner.diagnostics.diagnostic import error_diagnostics
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.guided_choices import Choice, GuidedPlan
+from wavewright.planner.planning.step_building import is_same_call
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_list, as_object
@@ -261,7 +262,9 @@ def steps_of(draw: st.DrawFn, tools: dict[str, ToolSignature], before: tuple[Ste
     outputs = [f"steps.{step.id}{field}" for step in before for field in FIELDS]
     places = [*outputs, *(f"inputs.{name}" for name in INPUTS)]
     for_each = draw(st.none() | st.sampled_from(places))
-    read = [*places, *([] if for_each is None else (f"item{field}" for field in FIELDS))]
+    read = list(places)
+    if for_each is not None:
+        read += (f"item{field}" for field in FIELDS)
     possible = sorted(as_object(signature.input_schema["properties"]))
     names = draw(st.sets(st.sampled_from(possible))) if possible else set[str]()
     return Step(
@@ -270,10 +273,6 @@ def steps_of(draw: st.DrawFn, tools: dict[str, ToolSignature], before: tuple[Ste
         for_each=None if for_each is None else f"${{{for_each}}}",
         params={name: f"${{{draw(st.sampled_from(read))}}}" for name in sorted(names)},
     )
-
-
-def call_of(step: Step) -> tuple[str, object, JsonObject]:
-    return step.tool, step.for_each, step.params
 
 
 @given(st.data(), tool_sets())
@@ -292,7 +291,7 @@ def test_every_step_of_references_that_fit_can_be_chosen(
             fault.code for fault in check(plan, goal, tools) if fault.pointer.startswith(at)
         } - {"W801"}
         reads_item = step.for_each is None or "${item" in str(step.params)
-        is_new = all(call_of(step) != call_of(other) for other in made.steps)
+        is_new = not any(is_same_call(step, other) for other in made.steps)
         if not found and reads_item and is_new and made.choices:
             [choice] = [
                 choice

@@ -38,7 +38,11 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.candidates import required_tools
 from wavewright.planner.planning.goal_schema import closed_object, without_absent_members
 from wavewright.planner.planning.prompt import dispatchable_tools
-from wavewright.planner.planning.step_building import new_step_id, with_dependencies
+from wavewright.planner.planning.step_building import (
+    is_same_call,
+    new_step_id,
+    with_dependencies,
+)
 from wavewright.planner.plans.answer_types import WORDS
 from wavewright.planner.plans.binding import bind_plan, terminal_params
 from wavewright.planner.plans.dispatch import with_dispatched
@@ -286,7 +290,7 @@ class GuidedPlan:
         plan is the same.
         """
         step = self._step(choice, arguments)
-        if any(_is_same_call(step, other) for other in self.steps):
+        if any(is_same_call(step, other) for other in self.steps):
             return self
         longer = replace(self, steps=(*self.steps, step))
         faults = self._faults_of_last(Plan(steps=longer.steps))
@@ -433,7 +437,7 @@ class GuidedPlan:
         if arguments is None:
             return False
         step = self._step(choice, arguments)
-        return any(_is_same_call(step, other) for other in self.steps)
+        return any(is_same_call(step, other) for other in self.steps)
 
     # --- the plan so far
 
@@ -835,7 +839,3 @@ def _is_offered(value: Json, values: JsonSchema) -> bool:
         if all(_is_offered(part, schema) for part, schema in parts):
             return True
     return False
-
-
-def _is_same_call(step: Step, other: Step) -> bool:
-    return (step.tool, step.for_each, step.params) == (other.tool, other.for_each, other.params)

@@ -20,6 +20,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature, asks_approval
 from wavewright.planner.planning.goal_schema import without_absent_arguments
+from wavewright.planner.planning.step_building import is_same_call
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.let_and_stop import with_let, with_stop
@@ -152,7 +153,7 @@ def startable_steps(
         is_open = any(f"{place}/".startswith(f"/steps/{number}/") for place in open_places)
         if is_open or step.tool in set_by_engine or step.id in judged:
             continue
-        is_repeated = any(_is_same_call(step, other) for other in startable.values())
+        is_repeated = any(is_same_call(step, other) for other in startable.values())
         if not is_repeated and startable.keys() >= {*dependencies[step.id]}:
             startable[step.id] = step
     return bound, [*startable]
@@ -178,8 +179,3 @@ def _only_looks(step: Step, signature: ToolSignature) -> bool:
         and not signature.writes_data
         and step.tool not in {AGENT, ASK_PERSON}
     )
-
-
-def _is_same_call(step: Step, other: Step) -> bool:
-    """Whether one of two steps gets the output of the other: equal calls are made once."""
-    return (step.tool, step.params, step.for_each) == (other.tool, other.params, other.for_each)

@@ -289,3 +289,8 @@ def new_step_id(wanted: str, steps: Iterable[Step]) -> StepId:
         number += 1
         name = f"{root}_{number}"
     return StepId(name)
+
+
+def is_same_call(step: Step, other: Step) -> bool:
+    """Whether one of two steps gets the output of the other: equal calls are made once."""
+    return (step.tool, step.params, step.for_each) == (other.tool, other.params, other.for_each)
