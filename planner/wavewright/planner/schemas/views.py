@@ -167,49 +167,42 @@ def _untyped(schema: JsonSchema, root: JsonSchema, depth: int) -> SchemaView:
 
 
 def _are_apart(views: Sequence[SchemaView]) -> bool:
-    """Whether no value fits two of these for certain: they are of different kinds, or objects of
-    which each pair differs in a field that one must have and the other may not, or all in the
-    values that one field may have.
+    """Whether no value fits two of these for certain: they are of different kinds, or objects that
+    are told apart by a field.
     """
     if sum(view.nullable for view in views) > 1:
         return False  # null fits both
-    kinds = [branch.kind for view in views for branch in view.alternatives]
+    branches = [branch for view in views for branch in view.alternatives]
+    kinds = [branch.kind for branch in branches]
     if "open" not in kinds and len({*kinds}) == len(kinds):
         return not {"integer", "number"} <= {*kinds}
-    if set(kinds) != {"object"}:
-        return False
-    objects = [branch for view in views for branch in view.alternatives]
-    if all(_lacks_needed(*pair) for pair in combinations(objects, 2)):
-        return True
-    return any(_has_own_values_in_each(objects, name) for name in required_fields(objects[0]))
+    return {*kinds} == {"object"} and all(
+        _are_told_apart(*pair) for pair in combinations(branches, 2)
+    )
 
 
-def _lacks_needed(one: SchemaView, other: SchemaView) -> bool:
-    """Whether one of two objects has to have a field that the other may not have."""
+def _are_told_apart(one: SchemaView, other: SchemaView) -> bool:
+    """Whether one of two objects has to have a field that the other may not have, or a field that
+    both must have has other values in each.
+    """
     return any(
         closed.schema.get("additionalProperties") is False
         and "patternProperties" not in closed.schema
         and not {*required_fields(needing)} <= field_schemas(closed).keys()
         for needing, closed in ((one, other), (other, one))
-    )
+    ) or any(_has_other_values(one, other, name) for name in required_fields(one))
 
 
-def _has_own_values_in_each(objects: Sequence[SchemaView], name: str) -> bool:
-    """Whether all of these objects must have a field, and none of its values is one in another."""
-    listed: list[str] = []
-    for view in objects:
-        place = field_schema(view, name)
-        values = None if place is None else allowed_values(view_schema(place).schema)
-        if values is None or name not in required_fields(view):
-            return False
-        listed += {_written(value) for value in values}
-    return len({*listed}) == len(listed)
+def _has_other_values(one: SchemaView, other: SchemaView, name: str) -> bool:
+    first, second = _listed_values(one, name), _listed_values(other, name)
+    return first is not None and second is not None and first.isdisjoint(second)
 
 
-def _written(value: Json) -> str:
-    """Return a value as text; equal numbers have one text."""
-    is_whole = isinstance(value, float) and value.is_integer()
-    return json.dumps(int(value) if is_whole else value)
+def _listed_values(view: SchemaView, name: str) -> set[str] | None:
+    """Return the values, as text, that a field may have which an object must have, if listed."""
+    place = field_schema(view, name) if name in required_fields(view) else None
+    values = None if place is None else allowed_values(view_schema(place).schema)
+    return None if values is None else {json.dumps(value) for value in values}
 
 
 def _kind_of_value(value: Json) -> str:
