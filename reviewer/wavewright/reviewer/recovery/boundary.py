@@ -336,13 +336,11 @@ def bind_patch(document: Document, plan: Plan) -> PlanPatch:
 
 
 def _patch_op(op: _EmittedOp, plan: Plan) -> PatchOp:
-    match op:
-        case _AddOp(step=step):
-            return AddStep(step=_added_step(step, plan))
-        case _ReplaceOp(step=step):
-            return ReplaceStep(step=_replacement_step(step, plan))
-        case _:
-            return op
+    if isinstance(op, _AddOp):
+        return AddStep(step=_added_step(op.step, plan))
+    if isinstance(op, _ReplaceOp):
+        return ReplaceStep(step=_replacement_step(op.step, plan))
+    return op
 
 
 def _added_step(step: PatchedStep, plan: Plan) -> Step:
@@ -390,11 +388,11 @@ def _normalized_op(op: Json) -> Json:
     if step is None and "tool" in kept:
         # The fields of the step stand beside its `op`.
         step = {name: entry for name, entry in kept.items() if name != "op"}
-        return {"op": kept["op"], "step": _with_plain_supersedes(_canonical_names(step))}
-    if isinstance(step, dict):
-        named = _canonical_names(_without_empty_fields(step))
-        return {**kept, "step": _with_plain_supersedes(named)}
-    return kept
+        kept = {"op": kept["op"]}
+    if not isinstance(step, dict):
+        return kept
+    named = _canonical_names(_without_empty_fields(step))
+    return {**kept, "step": _with_plain_supersedes(named)}
 
 
 def _with_plain_supersedes(step: JsonObject) -> JsonObject:
