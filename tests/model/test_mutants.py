@@ -4,13 +4,17 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from tests.engine.interfaces.api import test_answers_meanwhile
+from tests.executor.run import test_resume, test_rules
 from tests.model import driver
 from tests.model.driver import DrawnCase, DrawnPart, hold_against_model
 from tests.model.facts import NotAllowedError, Outcome
@@ -835,3 +839,75 @@ def test_a_broken_rule_is_found(name: str, monkeypatch: Patch) -> None:
 
     with pytest.raises(NotAllowedError):
         anyio.run(hold_against_model, case)
+
+
+def _what_is_taken_over_last_serves(patch: Patch) -> None:
+    def newness(_: rules.FinishedCall) -> int:
+        return 0
+
+    patch.setattr(rules, "_newness", newness)
+
+
+def _no_call_outlives_its_process(patch: Patch) -> None:
+    async def is_running(*_: object) -> bool:
+        return False
+
+    patch.setattr(calls.CallRunner, "_is_running", is_running)
+
+
+def _no_answer_is_looked_for(patch: Patch) -> None:
+    async def look(*_: object) -> None:
+        pass
+
+    patch.setattr(scheduler.Scheduler, "_look_for_reply", look)
+    patch.setattr(test_answers_meanwhile, "_PATIENCE_SECONDS", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("break_rule", "check"),
+    [
+        pytest.param(
+            _what_is_taken_over_last_serves,
+            partial(
+                test_rules.test_of_equal_calls_one_of_this_run_serves_before_one_of_a_run_before,
+                is_resumed=False,
+            ),
+            id="the latest serves",
+        ),
+        pytest.param(
+            _no_call_outlives_its_process,
+            partial(
+                test_resume.test_a_write_of_a_killed_process_is_waited_for_where_it_outlived_it,
+                outlives=True,
+                called=["w", "after"],
+                ended={"w": "ok", "after": "ok"},
+            ),
+            id="outlived",
+        ),
+    ],
+)
+def test_a_rule_that_no_drawn_case_breaks_has_a_test_that_finds_it(
+    break_rule: Callable[[Patch], None],
+    check: Callable[[], Awaitable[None]],
+    monkeypatch: Patch,
+) -> None:
+    anyio.run(check)
+
+    break_rule(monkeypatch)
+
+    with pytest.raises(AssertionError):
+        anyio.run(check)
+
+
+def test_a_run_that_looks_for_no_answer_meanwhile_is_found(
+    tmp_path: Path, monkeypatch: Patch
+) -> None:
+    check = (
+        test_answers_meanwhile.test_one_question_after_the_other_is_answered_while_another_step_runs
+    )
+    _no_answer_is_looked_for(monkeypatch)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        anyio.run(check, "approve", tmp_path, monkeypatch)
+
+    assert caught.group_contains(TimeoutError)

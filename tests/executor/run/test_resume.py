@@ -5,6 +5,7 @@ blindly.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -276,9 +277,24 @@ async def test_a_write_that_was_under_way_is_reported_and_not_repeated() -> None
     assert statuses(later)["w"] == "failed"
 
 
-async def test_a_write_of_a_killed_process_is_not_repeated_either() -> None:
+@pytest.mark.parametrize(
+    ("outlives", "called", "ended"),
+    [
+        (False, [], {"w": "failed", "after": "blocked"}),
+        (True, ["w", "after"], {"w": "ok", "after": "ok"}),
+    ],
+)
+async def test_a_write_of_a_killed_process_is_waited_for_where_it_outlived_it(
+    outlives: bool,  # noqa: FBT001
+    called: list[str],
+    ended: dict[str, str],
+) -> None:
+    async def is_under_way(*_: object) -> bool:
+        return outlives
+
     journal = MemoryJournal()
     bench = ExecutionHarness().add(echo, effects=["write"], idempotent=False).add(echo, "look")
+    bench.tools["work"] = replace(bench.tools["work"], is_under_way=is_under_way)
     told: list[Event] = []
     await bench.run(WRITE, on_event=told.append)
     # What a process that is killed leaves behind: the start of the write and nothing after it.
@@ -286,8 +302,8 @@ async def test_a_write_of_a_killed_process_is_not_repeated_either() -> None:
     bench.calls.clear()
     state = await bench.run(WRITE, journal=journal, prior=fold(await journal.load(RUN)))
 
-    assert bench.calls == []
-    assert statuses(state) == {"w": "failed", "after": "blocked"}
+    assert bench.called == called
+    assert statuses(state) == ended
 
 
 async def test_an_idempotent_write_is_repeated_with_the_same_key() -> None:

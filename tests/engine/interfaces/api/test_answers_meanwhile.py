@@ -25,12 +25,13 @@ from wavewright.tools import make_tool
 
 pytestmark = pytest.mark.anyio
 RUN = RunId("r")
+_PATIENCE_SECONDS = 30.0
 _T = TypeVar("_T")
 
 
 async def first(look: Callable[[], Awaitable[_T | None]]) -> _T:
     """Return what is found as soon as there is something."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(_PATIENCE_SECONDS):
         async for found in _looks(look):
             if found is not None:
                 return found
