@@ -204,14 +204,17 @@ class ReuseSource:
         """Whether calls of a step are made again because the retry names it."""
         return step in self.anew or step in self.again
 
+    def is_made_anew(self, step: Step) -> bool:
+        """Whether the retry names a step, or its tool has other code than in the newest run."""
+        return self.is_named(step.id) or step.tool in self.chain[0].changed
+
     def may_take_over(self, call: ScheduledCall) -> bool:
         """Whether a call that succeeded before is not made.
 
         A step is named in `again` for what is unclear of it; what has taken effect does so once.
         """
-        if call.step.id in self.anew:
-            return False
-        return call.step.id not in self.again or not _tool_of(call).is_repeatable
+        is_repeated = call.step.id in self.again and _tool_of(call).is_repeatable
+        return not is_repeated and call.step.id not in self.anew
 
     def of_superseded(self, call: ScheduledCall, step: StepId) -> Iterator[PastCall]:
         """Yield what became of the same write of a step that the call's step supersedes, where the
@@ -233,10 +236,6 @@ class ReuseSource:
                 return
             for newer in retried.line_of(step):
                 yield from _past_call(retried, call, newer, runs)
-
-    def is_changed(self, tool: str) -> bool:
-        """Whether the newest run was made with other code of a tool."""
-        return tool in self.chain[0].changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,8 +336,7 @@ class CallRules:
 
     def has_ended(self, call: ScheduledCall) -> bool:
         """Whether a call ended in this run or in one that it retries, so that it is not made."""
-        ended = self._ended_before(call) or self._succeeded_in_retried_run(call)
-        return ended is not None
+        return (self._ended_before(call) or self._succeeded_in_retried_run(call)) is not None
 
     def _ended_before(self, call: ScheduledCall) -> Decision | None:
         """What ended in an earlier part of this run is not called again.
@@ -349,11 +347,8 @@ class CallRules:
         ending = None if call.key is None else self._own.endings.find(call, call.key, call.step.id)
         if ending is None or not self.stands(ending, _tool_of(call)):
             return None
-        if (
-            ending.status in SUCCESSES
-            and not ending.withheld
-            and not _tool_of(call).fits(ending.output)
-        ):
+        can_read = ending.withheld or _tool_of(call).fits(ending.output)
+        if ending.status in SUCCESSES and not can_read:
             return RefuseCall(UNREADABLE)
         lacks_gates = isinstance(ending, StepFinished) and self.lacks_gates(ending)
         # A fan-out is gated as a whole, so each item of it is read again.
@@ -432,9 +427,8 @@ class CallRules:
         tool = _tool_of(call)
         if tool.is_repeatable or not tool.signature.writes or call.key is None:
             return None
-        if _is_unclear_past(self._write_of_superseded(call)):
-            return RefuseCall(UNCLEAR)
-        if self._is_unclear_in_retried_run(call):
+        before = self._write_of_superseded(call)
+        if _is_unclear_past(before) or self._is_unclear_in_retried_run(call):
             return RefuseCall(UNCLEAR)
         if (call.step.id, call.key) not in self._prior.begun:
             return None
@@ -468,10 +462,7 @@ class CallRules:
 
     def _may_be_stored(self, call: ScheduledCall) -> bool:
         """Whether a result of another run is as good, for as long as the tool says (`cache_for`)."""
-        retried = self._retried
-        if retried is not None and (
-            retried.is_named(call.step.id) or retried.is_changed(call.step.tool)
-        ):
+        if self._retried is not None and self._retried.is_made_anew(call.step):
             return False
         # A step that supersedes another was added because the earlier output was not good enough.
         return call.cache_key is not None and call.step.supersedes is None
@@ -485,9 +476,7 @@ class CallRules:
         stands, its calls are the same and the present code can read its outputs.
         """
         ending = self._prior.steps.get(fan.step.id)
-        if ending is None or not self.may_keep_fan_out(fan):
-            return None
-        if ending.key != key:
+        if ending is None or ending.key != key or not self.may_keep_fan_out(fan):
             return None
         outputs = ending.output if isinstance(ending.output, list) else []
         return ending if all(map(fan.compiled.tool.fits, outputs)) else None
