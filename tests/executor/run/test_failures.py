@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import email.message
 import email.utils
 import enum
@@ -10,6 +11,7 @@ import ftplib
 import http.client
 import imaplib
 import json
+import logging
 import smtplib
 import socket
 import sqlite3
@@ -19,9 +21,11 @@ import sys
 import sysconfig
 import urllib.error
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import anyio
 import anyio.to_thread
@@ -425,10 +429,11 @@ def answer_of_bank(request: httpx.Request) -> httpx.Response:
     return httpx.Response(200 if request.url.path in {"/paid", "/token"} else 422)
 
 
+BANK = httpx.MockTransport(answer_of_bank)
+
+
 def bank() -> httpx.Client:
-    return httpx.Client(
-        base_url="https://bank.example", transport=httpx.MockTransport(answer_of_bank)
-    )
+    return httpx.Client(base_url="https://bank.example", transport=BANK)
 
 
 def pay_one(path: str) -> httpx.Response:
@@ -584,10 +589,127 @@ async def pay_in_time() -> None:
 
 
 async def pay_and_say_so_meanwhile() -> None:
-    transport = httpx.MockTransport(answer_of_bank)
-    async with httpx.AsyncClient(base_url="https://bank.example", transport=transport) as client:
+    async with httpx.AsyncClient(base_url="https://bank.example", transport=BANK) as client:
         (await client.post("/paid")).raise_for_status()
         await client.post("/closed")
+
+
+class Shop:
+    """A class of a tool's own."""
+
+    def __init__(self) -> None:
+        self.client = bank()
+
+    def pay(self, path: str) -> httpx.Response:
+        return self.client.post(path)
+
+    def look(self) -> httpx.Response:
+        return self.client.get("/token")
+
+    def __call__(self, path: str) -> httpx.Response:
+        return self.pay(path)
+
+
+class Payment:
+    def __init__(self) -> None:
+        pay_one("/paid")
+
+
+def pay_by_own_class() -> None:
+    shop = Shop()
+    shop.pay("/paid")
+    shop.client.put("/closed")
+
+
+def pay_by_object() -> None:
+    shop = Shop()
+    shop("/paid")
+    shop.client.put("/closed")
+
+
+def pay_by_making() -> None:
+    Payment()
+    bank().put("/closed")
+
+
+def pay_by_lambda() -> None:
+    pay: Callable[[str], httpx.Response] = lambda path: bank().post(path)  # noqa: E731 - as tools may
+    pay("/paid")
+    bank().put("/closed")
+
+
+def pay_by_inner_function() -> None:
+    def pay() -> httpx.Response:
+        return bank().post("/paid")
+
+    pay()
+    bank().put("/closed")
+
+
+def pay_by_map() -> None:
+    with bank() as client:
+        list(map(client.post, ["/paid", "/closed"]))
+
+
+def pay_by_map_of_a_partial() -> None:
+    with bank() as client:
+        list(map(partial(client.post, json=1), ["/paid", "/closed"]))
+
+
+def pay_in_pool() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        paid = [pool.submit(pay_one, path) for path in ("/paid", "/closed")]
+        for payment in paid:
+            payment.result()
+
+
+def pay_by_name() -> None:
+    getattr(bank(), "po" + "st")("/paid")
+    bank().put("/closed")
+
+
+def write_to_database_and_pay() -> None:
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE TABLE paid (id INTEGER)")
+    database.commit()
+    bank().post("/closed")
+
+
+def run_and_pay() -> None:
+    subprocess.run(["true"], check=True)
+    bank().post("/closed")
+
+
+def headers_of_bank() -> dict[str, str]:
+    headers: dict[str, str] = {}
+    headers.update(host="bank.example")
+    return headers
+
+
+def prepare_and_pay() -> None:
+    logging.getLogger("tool").info("a payment of %s", json.dumps({"amount": 3}))
+    headers = headers_of_bank()
+    headers.update(at=dt.datetime.now(dt.UTC).isoformat())
+    with bank() as client:
+        client.headers.update(headers)
+        client.send(client.build_request("POST", "/closed"))
+
+
+def look_and_pay() -> None:
+    shop = Shop()
+    shop.look()
+    by_length = sorted(["/closed", "/no"], key=lambda path: -len(path))
+    shop.client.put(by_length[0])
+
+
+def pay_by_partial() -> None:
+    pay = partial(pay_one, "/closed")
+    pay()
+
+
+async def pay_in_thread() -> None:
+    await asyncio.sleep(0)  # noqa: TID251 - as tools may
+    await anyio.to_thread.run_sync(pay_one, "/closed")
 
 
 @pytest.mark.parametrize(
@@ -607,6 +729,21 @@ async def pay_and_say_so_meanwhile() -> None:
         (pay_all_by_name, True),
         (pay_and_choose, True),
         (pay_and_choose_the_other_way, True),
+        (pay_by_own_class, True),
+        (pay_by_object, True),
+        (pay_by_making, True),
+        (pay_by_lambda, True),
+        (pay_by_inner_function, True),
+        (pay_by_map, True),
+        (pay_by_map_of_a_partial, True),
+        (pay_in_pool, True),
+        (pay_by_name, True),
+        (write_to_database_and_pay, True),
+        (run_and_pay, True),
+        (prepare_and_pay, False),
+        (look_and_pay, False),
+        (pay_by_partial, False),
+        (pay_in_thread, False),
         (pay_with_token_that_is_refused, False),
         (pay_with_attempts_and_raise_the_last, False),
         (pay_in_time, False),

@@ -1,22 +1,32 @@
 """Whether a tool had sent another request before the one that was refused.
 
 "Connection refused" and HTTP 4xx are said of one request. A tool that pays and then sends a receipt
-has paid, though the receipt was refused. Its source tells: whether the statements that ran before
-the refused request hold another one that writes.
+has paid, though the receipt was refused. Its source tells: whether what ran before the refused
+request may have written. What cannot be known may have.
 
-A request is known by its name: `post`, `send` and their like, a function of the tool that calls one
-of these, and whatever is called as the refused one was. Reads, statements of other branches, and
-what stood in a `try` whose handler sends the next one are none.
+What is called is looked up in the frame that called it. Reads (`get`), builtins, most of the
+standard library, logging, and what opens a connection or a client write nothing; a function or a
+class of the tool's own writes where something does that it calls. All else may write: requests by
+their names, other methods of libraries, and what a function does that is handed over, as to `map`
+or to a pool. Statements of other branches, and what stood in a `try` whose handler sends the next
+request, were not run.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
+import datetime as dt
+import inspect
 import linecache
-from collections.abc import Collection, Iterator, Sequence
-from functools import lru_cache
+import sys
+from collections import ChainMap
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from types import CodeType, FunctionType, TracebackType
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+
+from wavewright.tools.functions.failed_code import is_library_code
 
 _WRITING: Final = frozenset(
     {"delete", "patch", "post", "publish", "put", "request", "send", "send_message", "sendmail"}
@@ -25,6 +35,72 @@ _READING: Final = frozenset({"get", "head", "options"})
 _OF_ANSWERS: Final = frozenset({"raise_for_status"})
 """Names of methods that send nothing, and raise what was answered."""
 _OF_REQUESTS: Final = _WRITING | _READING | _OF_ANSWERS
+_CHANGING: Final = frozenset(
+    {
+        "add",
+        "append",
+        "clear",
+        "discard",
+        "extend",
+        "insert",
+        "pop",
+        "remove",
+        "setdefault",
+        "update",
+    }
+)
+"""Names of methods that change a list in memory, or a table of a database."""
+_OF_PLAIN_VALUES: Final = frozenset(
+    name
+    for kind in (str, bytes, dict, list, set, tuple, int, float, dt.datetime, dt.timedelta)
+    for name in dir(kind)
+)
+_HARMLESS: Final = (
+    (_OF_PLAIN_VALUES - _CHANGING)
+    | _READING
+    | _OF_ANSWERS
+    # What is read of an answer, of a file and of a model.
+    | {
+        "build_request",
+        "exists",
+        "json",
+        "model_dump",
+        "model_dump_json",
+        "model_validate",
+        "read",
+        "read_bytes",
+    }
+    | {"read_text"}
+    # Logging.
+    | {"critical", "debug", "error", "exception", "info", "log", "warning"}
+    # What opens a client, a connection or a channel.
+    | {"client", "connect", "cursor", "from_url", "insecure_channel", "login", "resource"}
+    | {"secure_channel", "session", "starttls"}
+)
+"""Names of methods that write nothing, whatever they are of."""
+_PARTS_OF_REQUESTS: Final = frozenset({"cookies", "headers", "params"})
+_WRITERS: Final = frozenset(
+    {"dbm", "ftplib", "http", "imaplib", "multiprocessing", "nntplib", "poplib", "shelve", "shutil"}
+    | {"smtplib", "socket", "sqlite3", "_sqlite3", "_socket", "subprocess", "telnetlib", "xmlrpc"}
+)
+"""Modules of the standard library whose functions may write elsewhere."""
+_HARMLESS_PACKAGES: Final = frozenset(
+    {"anyio", "numpy", "pydantic", "stamina", "structlog", "tenacity", "wavewright"}
+)
+_WRITERS_BY_NAME: Final = frozenset(
+    {
+        "create_subprocess_exec",
+        "create_subprocess_shell",
+        "popen",
+        "system",
+        "urlopen",
+        "urlretrieve",
+    }
+)
+_RUNNING_ONCE: Final = frozenset(
+    {"partial", "run_in_executor", "run_sync", "submit", "to_thread", "wait_for"}
+)
+"""What calls a function that it is given once; others may call it for each entry of a list."""
 _COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 _LEAVING: Final = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
@@ -33,15 +109,40 @@ _Position: TypeAlias = tuple[int, int]
 """A line, and a column in bytes."""
 
 
+class _Use(NamedTuple):
+    """Something that is called, or that is named and may be called elsewhere."""
+
+    path: tuple[str, ...]
+    """As `("client", "post")`; of what is no name the first part is empty."""
+    is_called: bool
+
+    @property
+    def name(self) -> str:
+        """The name of the function or method, without what stands before it."""
+        return self.path[-1]
+
+
 class _RefusedCall(NamedTuple):
     """Where an exception came through a function, and what the function had called before."""
 
-    inside: tuple[str, ...]
-    """The names of what was called, and after it of what it was called with."""
-    before: tuple[str, ...]
-    """The names of what it may have called before, in that order."""
+    inside: tuple[_Use, ...]
+    """What was called, and after it what it was called with."""
+    handed_over: tuple[_Use, ...]
+    """What it may have called, and perhaps not only once."""
+    before: tuple[_Use, ...]
+    """What may have been called before, in that order."""
     is_repeated: bool
     """Whether it stands in a loop, or a comprehension, that ends with the first failure."""
+
+
+class _Scope(NamedTuple):
+    """What names stand for in a function."""
+
+    names: ChainMap[str, Any]
+    package: str
+    """Whose modules are the tool's own."""
+    seen: set[tuple[CodeType, int]]
+    """Functions, and what they are methods of, that were looked into."""
 
 
 def had_sent_before(frames: Sequence[TracebackType]) -> bool:
@@ -56,42 +157,200 @@ def had_sent_before(frames: Sequence[TracebackType]) -> bool:
     # What is raised again later, as `raise last` after a loop, was refused where it came from.
     innermost = {traceback.tb_frame: traceback for traceback in frames}
     for traceback in reversed(innermost.values()):
-        names = traceback.tb_frame.f_globals
-        call = _failed_call(traceback.tb_frame.f_code, traceback.tb_lasti)
+        frame = traceback.tb_frame
+        call = _failed_call(frame.f_code, traceback.tb_lasti)
         if call is None:
-            return False
+            return True
+        scope = _scope_of(frame.f_locals, frame.f_globals, set())
         inside = [*call.inside]
         # Of `wait_for(client.post(url), 9)` the inner one was refused.
-        place = next((i for i, name in enumerate(inside) if name in refused), 0)
-        refused = {traceback.tb_frame.f_code.co_name}
-        failed = inside.pop(place) if inside else ""
+        places = (
+            i for i, use in enumerate(inside) if use.name in refused or _may_write(use, scope)
+        )
+        place = next(places, 0)
+        refused = {frame.f_code.co_name}
+        failed = inside.pop(place).name if inside else ""
         before = [*call.before, *reversed(inside)]
         if not is_found:
             is_found = traceback is frames[-1] and failed not in _OF_ANSWERS
             # What was answered was sent here, or in a function that has called this one.
             while before and not is_found:
-                is_found = _is_request(before.pop(), names)
+                sent = before.pop()
+                is_found = sent.name in _READING or _may_write(sent, scope)
         if not is_found:
             continue
-        as_refused = {failed} - _READING - _OF_ANSWERS
-        if call.is_repeated or any(name in as_refused or _is_write(name, names) for name in before):
+        as_refused = {failed} - _HARMLESS
+        if call.is_repeated or any(_may_write(use, scope) for use in call.handed_over):
+            return True
+        if any(use.name in as_refused or _may_write(use, scope) for use in before):
             return True
     return False
 
 
-def _is_request(name: str, names: dict[str, object]) -> bool:
-    return name in _READING or _is_write(name, names)
+# -- whether a call may write
 
 
-def _is_write(name: str, names: dict[str, object]) -> bool:
-    """Whether a function of this name sends a request that writes, or calls one that does."""
-    function = names.get(name)
-    if isinstance(function, FunctionType):
-        return not _WRITING.isdisjoint(function.__code__.co_names)
-    return name in _WRITING
+def _scope_of(
+    local: Mapping[str, Any], module: Mapping[str, Any], seen: set[tuple[CodeType, int]]
+) -> _Scope:
+    names = ChainMap({}, dict(local), dict(module), dict(vars(builtins)))
+    return _Scope(names, str(module.get("__name__", "")).partition(".")[0], seen)
+
+
+_UNKNOWN: Final = object()
+"""What nobody knows without running code of the tool."""
+
+
+def _may_write(use: _Use, scope: _Scope) -> bool:
+    """Whether what is called may send a request that writes, as far as that can be known."""
+    called = _held_by(use.path, scope)
+    if not use.is_called and (isinstance(called, type) or not callable(called)):
+        # What is only named is data, but for functions and for what is called like a request.
+        return called is _UNKNOWN and use.name in _WRITING
+    if use.name in _WRITING and not _is_own(called, scope):
+        return True
+    if use.name in _HARMLESS or _PARTS_OF_REQUESTS.intersection(use.path):
+        return False
+    return called is _UNKNOWN or _function_may_write(called, use, scope)
+
+
+def _function_may_write(called: Any, use: _Use, scope: _Scope) -> bool:
+    if inspect.isclass(called):
+        begin = _attribute_of(called, "__init__")
+        return _is_own(begin, scope) and _calls_writer(begin, called, scope)
+    if isinstance(called, partial):
+        called = called.func
+    if not inspect.isroutine(called):
+        # An object that is called as a function is.
+        called = _attribute_of(type(cast("object", called)), "__call__")
+    function = inspect.unwrap(called)
+    if isinstance(function, FunctionType) and _is_own(function, scope):
+        return _calls_writer(function, _held_by(use.path[:-1], scope), scope)
+    module = _module_of(function).partition(".")[0]
+    if module in sys.stdlib_module_names:
+        return module in _WRITERS or use.name in _WRITERS_BY_NAME
+    return module not in _HARMLESS_PACKAGES
+
+
+def _module_of(function: Any) -> str:
+    """Return the module of a function or a method; of one that C defines perhaps its class's."""
+    owner = getattr(function, "__objclass__", None)
+    module = getattr(function, "__module__", None) or getattr(owner, "__module__", None)
+    return module if isinstance(module, str) else ""
+
+
+def _is_own(called: Any, scope: _Scope) -> bool:
+    """Whether a function is the tool's own code, or of the package that the tool is of."""
+    if not isinstance(called, FunctionType):
+        return False
+    package = str(called.__module__).partition(".")[0]
+    return package == scope.package or not is_library_code(called.__code__.co_filename)
+
+
+def _held_by(path: Sequence[str], scope: _Scope) -> Any:
+    """Return what a path of names stands for; `_UNKNOWN` where only running code would tell."""
+    held: Any = scope.names.get(path[0], _UNKNOWN) if path else None
+    for name in path[1:]:
+        if held is _UNKNOWN:
+            break
+        held = _attribute_of(held, name)
+    return held
+
+
+def _attribute_of(held: Any, name: str) -> Any:
+    value: Any = inspect.getattr_static(held, name, _UNKNOWN)
+    is_slot = inspect.isgetsetdescriptor(value) or inspect.ismemberdescriptor(value)
+    if is_slot or isinstance(value, property):
+        return _UNKNOWN
+    is_wrapped = isinstance(value, staticmethod | classmethod)
+    return cast("Any", value).__func__ if is_wrapped else cast("Any", value)
+
+
+def _calls_writer(function: FunctionType, owner: Any, scope: _Scope) -> bool:
+    """Whether a function of the tool may write; its source tells, without running it."""
+    node = _node_of(function.__code__)
+    if node is None:
+        return True
+    looked_into = function.__code__, id(owner)
+    if looked_into in scope.seen:
+        return False
+    scope.seen.add(looked_into)
+    closure = inspect.getclosurevars(function).nonlocals
+    inner = _scope_of(closure, function.__globals__, scope.seen)
+    inner.names.update(_known_locals(node, owner))
+    return any(
+        _may_write(use, inner)
+        for statement in node.body
+        for use in _uses_of(statement, is_passed=False)
+    )
+
+
+def _known_locals(node: _Function, owner: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what is known of the variables of a function that does not run: what a method is of,
+    and lists and objects that are written out.
+    """
+    parameters = [*node.args.posonlyargs, *node.args.args]
+    stored = [
+        name.id
+        for name in ast.walk(node)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+    ]
+    for name in (*(parameter.arg for parameter in parameters), *stored):
+        yield name, _UNKNOWN
+    for statement in ast.walk(node):
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                if alias.asname is None and "." not in alias.name:
+                    yield alias.name, sys.modules.get(alias.name, _UNKNOWN)
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and statement is not node:
+            # What it calls is looked at where it is defined.
+            yield statement.name, dict
+        if not isinstance(statement, ast.Assign | ast.AnnAssign):
+            continue
+        kind = _DISPLAYS.get(type(statement.value))
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        for target in targets:
+            if kind is not None and isinstance(target, ast.Name):
+                yield target.id, kind
+    if owner is not None and parameters:
+        yield parameters[0].arg, owner
+
+
+_DISPLAYS: Final[Mapping[type, type]] = {
+    ast.Dict: dict,
+    ast.DictComp: dict,
+    ast.List: list,
+    ast.ListComp: list,
+    ast.Set: set,
+    ast.SetComp: set,
+}
 
 
 # -- what stands in the source
+
+
+def _functions_of(file: str) -> Sequence[_Function]:
+    """Return all functions of a file, inner ones before those around them; none without source."""
+    return _functions_in("".join(linecache.getlines(file)))
+
+
+@lru_cache(maxsize=64)
+def _functions_in(source: str) -> Sequence[_Function]:
+    try:
+        module = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return ()
+    functions = [node for node in ast.walk(module) if isinstance(node, _Function)]
+    return functions[::-1]
+
+
+def _node_of(code: CodeType) -> _Function | None:
+    """Return the source of a function; None where there is none."""
+    for function in _functions_of(code.co_filename):
+        first = min(node.lineno for node in (function, *function.decorator_list))
+        if function.name == code.co_name and first == code.co_firstlineno:
+            return function
+    return None
 
 
 @lru_cache(maxsize=128)
@@ -101,41 +360,29 @@ def _failed_call(code: CodeType, instruction: int) -> _RefusedCall | None:
     line, end_line, column, end_column = positions[instruction // 2]
     if line is None or end_line is None or column is None or end_column is None:
         return None
-    try:
-        module = ast.parse("".join(linecache.getlines(code.co_filename)))
-    except (SyntaxError, ValueError):
-        return None
     start, end = (line, column), (end_line, end_column)
-    for function in _functions(module):
+    for function in _functions_of(code.co_filename):
         # A comprehension is part of the function that it stands in.
         if code.co_name in {function.name, *_COMPREHENSIONS} and _contains(function, start):
             return _failed_call_in(function.body, start, end)
     return None
 
 
-def _functions(module: ast.Module) -> list[_Function]:
-    """Return all functions, inner ones before those around them."""
-    functions = [node for node in ast.walk(module) if isinstance(node, _Function)]
-    return functions[::-1]
-
-
 def _failed_call_in(
     body: Sequence[ast.stmt], start: _Position, end: _Position
 ) -> _RefusedCall | None:
-    before: list[str] = []
+    before: list[_Use] = []
     is_repeated = False
     while True:
         at = next((i for i, statement in enumerate(body) if _contains(statement, start)), None)
         if at is None:
             return None
-        before += [name for statement in body[:at] for name in _names_of_calls(statement)]
+        before += [use for statement in body[:at] for use in _uses_of(statement)]
         statement = body[at]
         inner = next((part for part in _bodies(statement) if _holds(part, start)), None)
         if inner is None:
             break
-        before += [
-            name for part in _parts_before(statement, inner) for name in _names_of_calls(part)
-        ]
+        before += [use for part in _parts_before(statement, inner) for use in _uses_of(part)]
         if isinstance(statement, ast.For | ast.AsyncFor | ast.While):
             is_repeated = True
         elif isinstance(statement, ast.Try) and inner is statement.body:
@@ -144,11 +391,18 @@ def _failed_call_in(
         body = inner
     calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
     choices = [node for node in ast.walk(statement) if isinstance(node, ast.IfExp)]
-    before += [_name_of(call) for call in calls if _is_made_before(call, start, choices)]
+    before += [_use_of(call) for call in calls if _is_made_before(call, start, choices)]
     inside = [call for call in calls if start <= _start_of(call) and _end_of(call) <= end]
     entries = [entry for node in ast.walk(statement) for entry in _entries_made_by(node)]
     is_repeated = is_repeated or any(_contains(entry, start) for entry in entries)
-    return _RefusedCall(tuple(map(_name_of, inside)), tuple(before), is_repeated)
+    handed_over = [use for call in inside for use in _handed_over_by(call)]
+    return _RefusedCall(tuple(map(_use_of, inside)), tuple(handed_over), tuple(before), is_repeated)
+
+
+def _handed_over_by(call: ast.Call) -> Iterator[_Use]:
+    """Yield what a call is given that it may call more than once."""
+    given = [use for argument in call.args for use in _uses_of(argument) if not use.is_called]
+    return iter(given[1:] if _use_of(call).name in _RUNNING_ONCE else given)
 
 
 def _entries_made_by(node: ast.AST) -> tuple[ast.expr, ...]:
@@ -198,30 +452,61 @@ def _holds(body: Sequence[ast.stmt], position: _Position) -> bool:
     return any(_contains(statement, position) for statement in body)
 
 
-def _names_of_calls(node: ast.AST) -> Iterator[str]:
-    """Yield what a statement may have called before the one after it is reached."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-        return
-    if isinstance(node, ast.If) and isinstance(node.body[-1], _LEAVING):
-        # Who has come to the statement after it was not in its body.
-        parts: Sequence[ast.AST] = [node.test, *node.orelse]
-    else:
-        parts = [*ast.iter_child_nodes(node)]
-    for part in parts:
-        yield from _names_of_calls(part)
-    if isinstance(node, ast.Call):
-        yield _name_of(node)
+def _uses_of(node: ast.AST, *, is_passed: bool = True) -> Iterator[_Use]:
+    """Yield what is called, or named, in the order in which it is.
 
-
-def _name_of(call: ast.Call) -> str:
-    """Return the name of a function or a method without what stands before it; of a request by a
-    method that is written out, as in `client.request("GET", …)`, that method.
+    Args:
+        node: A statement or an expression.
+        is_passed: Whether a statement after it is reached, and inner functions are looked at only
+            where they are called.
     """
-    name = str(getattr(call.func, "attr", getattr(call.func, "id", "")))
+    if is_passed and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return
+    parts: Sequence[ast.AST] = [*ast.iter_child_nodes(node)]
+    if is_passed and isinstance(node, ast.If) and isinstance(node.body[-1], _LEAVING):
+        # Who has come to the statement after it was not in its body.
+        parts = [node.test, *node.orelse]
+    elif isinstance(node, ast.Call):
+        # What stands before the name of the function, and what the function is given.
+        before = [] if _path_of(node.func)[0] else [*ast.iter_child_nodes(node.func)]
+        parts = [*before, *node.args, *node.keywords]
+    elif isinstance(node, ast.Attribute) and _path_of(node)[0]:
+        parts = []
+    # What a `partial` is of is called where that is.
+    is_kept = isinstance(node, ast.Assign) and _path_of(_function_of(node.value))[-1] == "partial"
+    for part in parts:
+        yield from (
+            use for use in _uses_of(part, is_passed=is_passed) if use.is_called or not is_kept
+        )
+    if isinstance(node, ast.Call):
+        yield _use_of(node)
+    elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+        yield _Use(_path_of(node), is_called=False)
+
+
+def _use_of(call: ast.Call) -> _Use:
+    """Return what a call calls; of a request by a method that is written out, as in
+    `client.request("GET", …)`, that method.
+    """
+    path = _path_of(call.func)
     first = call.args[0] if call.args else None
-    if name == "request" and isinstance(first, ast.Constant) and isinstance(first.value, str):
-        return first.value.lower()
-    return name
+    if path[-1] == "request" and isinstance(first, ast.Constant) and isinstance(first.value, str):
+        path = (*path[:-1], first.value.lower())
+    return _Use(path, is_called=True)
+
+
+def _function_of(node: ast.expr) -> ast.expr:
+    return node.func if isinstance(node, ast.Call) else node
+
+
+def _path_of(node: ast.AST) -> tuple[str, ...]:
+    match node:
+        case ast.Name():
+            return (node.id,)
+        case ast.Attribute():
+            return (*_path_of(node.value), node.attr)
+        case _:
+            return ("",)
 
 
 def _contains(node: ast.stmt | ast.expr, position: _Position) -> bool:
