@@ -350,7 +350,10 @@ async def test_a_question_beside_running_steps_is_answered_without_resuming(
     async with pages_of(tmp_path, plan, question) as client:
         page = (await client.get(f"/runs/{RUN}")).text
         decisions = (await client.get("/decisions")).text
+        answer = await client.post(f"/decisions/{RUN}", data={"choice": "this", "by": "ada"})
+        answered = (await client.get(answer.headers["Location"])).text
 
+    assert f'Answered: <strong>this</strong>. <a href="/runs/{RUN}">Back to the run' in answered
     assert f'href="/decisions#{RUN}"' in page
     assert f'id="{RUN}"' in decisions
     assert f"wavewright answer {RUN}" in decisions

@@ -249,9 +249,12 @@ class _SchedulePages:
         ]
 
     async def _steer(self, act: ScheduleAct, request: Request) -> Response:
-        """Begin, pause or resume what a form asks for, and lead back to the schedules."""
+        """Begin, pause or resume what a form asks for; lead to the jobs where one is begun, else back
+        to the schedules.
+        """
         steer = partial(self.project.steer_schedule, request.path_params["name"], act)
-        return await steered(request, steer, self._page, "/schedules")
+        place = "/jobs" if act == "begin" else "/schedules"
+        return await steered(request, steer, self._page, place)
 
     async def _page(self, request: Request, error: str = "", code: int = 200) -> Response:
         """Answer with the schedules of the project."""
@@ -352,11 +355,13 @@ class _DecisionPages:
         try:
             given = DecisionAnswer(choice=str(form.get("choice", "")))
             by = signature(request, form.get("by"))
-            await self.project.answer(request.path_params["decision"], given.choice, by)
+            question = await self.project.answer(request.path_params["decision"], given.choice, by)
         except (WavewrightError, ValidationError) as error:
             return await self._page(request, *refusal_of(error))
-        run = request.path_params["decision"].partition(":")[0]
-        return lead_to(request, f"/decisions?{urlencode({'run': run, 'answer': given.choice})}")
+        told: dict[str, str] = {"run": question.run, "answer": given.choice}
+        if question.is_of_job:
+            told["job"] = question.job
+        return lead_to(request, f"/decisions?{urlencode(told)}")
 
     async def _page(self, request: Request, error: str = "", code: int = 200) -> Response:
         """Answer with what waits for a person."""
@@ -370,10 +375,11 @@ class _DecisionPages:
             error=error,
             answered=await self._answered_run(request.query_params.get("run", "")),
             answer=request.query_params.get("answer", ""),
+            is_of_job="job" in request.query_params,
         )
 
     async def _answered_run(self, run: str) -> RunSnapshot | None:
-        """Return the run whose question was answered just now; None where a job of a daemon was."""
+        """Return the run whose question was answered just now."""
         with suppress(RunNotFound):
             return await self.project.find_run(RunId(run)) if run else None
         return None

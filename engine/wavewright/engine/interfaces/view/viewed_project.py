@@ -115,8 +115,8 @@ class ViewedProject:
         """Return what waits for a person."""
         return await list_questions(self.journal, self.jobs, time.time())
 
-    async def answer(self, decision: str, choice: str, by: str) -> None:
-        """Answer a question.
+    async def answer(self, decision: str, choice: str, by: str) -> OpenQuestion:
+        """Answer a question, and return it as it was asked.
 
         Raises:
             AnsweredAlready: another answer was faster.
@@ -125,6 +125,7 @@ class ViewedProject:
         now = time.time()
         question = await find_question_to_answer(self.journal, self.jobs, decision, now)
         await answer_question(self.journal, self.jobs, question, choice, by=by, now=now)
+        return question
 
     async def resume(self, run: RunId, by: str) -> RunId:
         """Continue a run in a process of its own, and return it once it has begun.
