@@ -359,8 +359,11 @@ async def test_an_editor_that_shows_no_documents_shows_a_dry_run_as_a_message(
     window = types.WindowClientCapabilities(
         show_document=types.ShowDocumentClientCapabilities(support=False)
     )
-    capabilities = types.ClientCapabilities(window=window)
-    monkeypatch.setattr(f"{open_editor.__module__}.client_capabilities", lambda _: capabilities)
+
+    def capabilities(_name: str) -> types.ClientCapabilities:
+        return types.ClientCapabilities(window=window)
+
+    monkeypatch.setattr(f"{open_editor.__module__}.client_capabilities", capabilities)
     file = project / "news.plan.yaml"
     async with open_editor(project) as editor:
         editor.open(file, NEWS)

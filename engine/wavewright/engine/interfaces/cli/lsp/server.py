@@ -212,6 +212,22 @@ class PlanServer(LanguageServer):
         logging.getLogger(__name__).error("%s: %s", source, error, exc_info=error)
         self.tell_once(_OWN_FAULT)
 
+    async def or_nothing(self, source: str, work: Awaitable[object]) -> object:
+        """Return what a request or a command gives; nothing where it fails, and the editor goes on.
+
+        Raises:
+            JsonRpcInvalidParams: a name cannot be changed.
+        """
+        try:
+            return await work
+        except RenameRefused as refused:
+            raise JsonRpcInvalidParams(str(refused)) from refused
+        except WavewrightError as error:
+            self.tell_once(error_text(error))
+        except Exception as error:  # noqa: BLE001 - the edge of a request
+            self.report_server_error(error, source)
+        return None
+
     def answer(self, feature: str, answer: Answer, options: object = None) -> None:
         """Answer a kind of request by a function; one that fails answers with nothing.
 
@@ -222,31 +238,19 @@ class PlanServer(LanguageServer):
             document = self._documents.get(params.text_document.uri)
             if document is None:
                 return None
-            try:
-                work = partial(answer, document, params, self.around(document))
-                return await anyio.to_thread.run_sync(
-                    work, limiter=self._answers, abandon_on_cancel=True
-                )
-            except RenameRefused as refused:
-                raise JsonRpcInvalidParams(str(refused)) from refused
-            except WavewrightError as error:
-                self.tell_once(error_text(error))
-            except Exception as error:  # noqa: BLE001 - the edge of a request: the editor goes on
-                self.report_server_error(error, feature)
-            return None
+            work = partial(answer, document, params, self.around(document))
+            answered = anyio.to_thread.run_sync(work, limiter=self._answers, abandon_on_cancel=True)
+            return await self.or_nothing(feature, answered)
 
         self.feature(feature, options)(respond)
 
     def follow(
         self, feature: str, handler: Callable[[PlanServer, Notified], Awaitable[None]]
     ) -> None:
-        """Follow a kind of notification by a function; one that fails is logged."""
+        """Follow a kind of notification by a function."""
 
         async def respond(params: Notified) -> None:
-            try:
-                await handler(self, params)
-            except Exception as error:  # noqa: BLE001 - the edge of a notification: the editor goes on
-                self.report_server_error(error, feature)
+            await self.or_nothing(feature, handler(self, params))
 
         self.feature(feature)(respond)
 
@@ -285,10 +289,7 @@ async def _changed(server: PlanServer, params: types.DidChangeTextDocumentParams
     await server.check(changed.uri, rest=SECONDS_OF_REST)
 
 
-async def _files_changed(
-    server: PlanServer,
-    _params: types.DidSaveTextDocumentParams | types.DidChangeWatchedFilesParams,
-) -> None:
+async def _files_changed(server: PlanServer, _params: object) -> None:
     await server.check_all()
 
 
@@ -347,8 +348,8 @@ def build_server() -> PlanServer:
     server.answer(types.TEXT_DOCUMENT_CODE_LENS, lenses)
     server.answer(types.TEXT_DOCUMENT_CODE_ACTION, code_actions, mends)
 
-    async def dry_run(uri: str) -> str | None:
-        return await _dry_run(server, uri)
+    async def dry_run(uri: str) -> object:
+        return await server.or_nothing(DRY_RUN, _dry_run(server, uri))
 
     server.command(DRY_RUN)(dry_run)
     return server
