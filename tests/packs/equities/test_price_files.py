@@ -72,6 +72,10 @@ def test_a_folder_with_one_file_a_code_is_read(tmp_path: Path) -> None:
         ),
         pytest.param("close,date\n10,20100101\n11,2010/02/01\n", id="other order and forms"),
         pytest.param(
+            "date,close\n20100101 1730,10\n201002010930,9\n2010-02-01 173000,11\n",
+            id="times without a colon",
+        ),
+        pytest.param(
             'Date,Close*,Adj Close**\n"Jan 1, 2010",10,10\n"Feb 1, 2010",11,11\n', id="stars"
         ),
         pytest.param(
@@ -104,6 +108,40 @@ def test_adjusted_closes_are_the_history_and_the_last_close_is_the_price(tmp_pat
     assert document["price_basis"] == "adjusted"
     assert document["prices"] == [["2010-01-01", 5.0], ["2010-02-01", 5.5]]
     assert document["current_price"] == 11
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("2010-01-13,10\n2010-02-01,11\n", "date, close"),
+        ("01.02.2010;11,00\n13.01.2010;10,00\n", "date, close"),
+        ("20100113,9,11,8,10\n20100201,10,12,9,11\n", "date, open, high, low, close"),
+        (
+            "2010.01.13,00:00,9,11,8,10,7\n2010.02.01,00:00,10,12,9,11,7\n",
+            "date, time, open, high, low, close, volume",
+        ),
+    ],
+)
+def test_columns_without_a_header_are_told_by_their_numbers(
+    text: str, columns: str, tmp_path: Path
+) -> None:
+    write(tmp_path, text)
+
+    document = fetch(tmp_path)
+
+    assert document["prices"] == [["2010-01-13", 10.0], ["2010-02-01", 11.0]]
+    note = f"prices/AAPL.csv: there is no header; the columns are read as {columns}"
+    assert note in as_list(document["warnings"])
+
+
+@pytest.mark.parametrize("row", ["10,7", "9,11,8,12", "10,x,8,9"])
+def test_columns_without_a_header_that_may_be_anything_are_refused(
+    row: str, tmp_path: Path
+) -> None:
+    write(tmp_path, f"2010-01-01,{row}\n2010-02-01,{row}\n")
+
+    with pytest.raises(ToolError, match="no column of dates"):
+        fetch(tmp_path)
 
 
 @pytest.mark.parametrize("prices", ["all.csv", "long"])

@@ -20,6 +20,7 @@ import datetime as dt
 import importlib
 import importlib.util
 import io
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,12 +39,14 @@ from wavewright.packs.equities.price_tables import (
     find_columns_by_code,
     group_by_symbol,
     is_header,
+    may_be_date,
     read_series,
 )
 from wavewright.packs.equities.prices import PriceSeries, unknown_code
 from wavewright.tools import Folder, PathRefused, ToolError
 
-_DELIMITERS = (",", ";", "\t", "|")
+_DELIMITERS = (";", "\t", "|", ",")
+"""Where two stand as often, the earlier one: a comma may be that of decimals."""
 
 
 class RawTable(NamedTuple):
@@ -59,7 +62,7 @@ class RawTable(NamedTuple):
 
 def read_csv_table(content: bytes, file: str, named: PriceColumnNames | None = None) -> RawTable:
     """Return the header and the rows of a CSV file; comma, semicolon, tab or bar, whichever the
-    header has most. Lines above the header are left out.
+    header has most. Lines above the header are left out; a table without one is read by its numbers.
 
     Raises:
         ToolError: the file is no text, or no CSV.
@@ -86,7 +89,8 @@ def read_csv_table(content: bytes, file: str, named: PriceColumnNames | None = N
                 continue
             if header is None:
                 header = names if cells == _cells(header_line) else None
-                continue
+                if header is None or not _is_dated(cells):
+                    continue
             if len(cells) > len(header) and any(cell.strip() for cell in cells[len(header) :]):
                 raise ToolError(
                     f"{file}, line {reader.line_num}: {len(cells)} cells under {len(header)} columns",
@@ -98,8 +102,11 @@ def read_csv_table(content: bytes, file: str, named: PriceColumnNames | None = N
             f"{file}, line {reader.line_num}: this is no CSV: {error}",
             hint="save the file as CSV (UTF-8) again",
         ) from error
-    notes = () if encoding == "utf-8-sig" else (_told_encoding(file, encoding),)
-    return RawTable(header or [], rows, delimiter, notes)
+    notes = [] if encoding == "utf-8-sig" else [_told_encoding(file, encoding)]
+    if _is_dated(_cells(header_line)):
+        held = ", ".join(name for name in names if name)
+        notes.append(f"{file}: there is no header; the columns are read as {held}")
+    return RawTable(header or [], rows, delimiter, (*notes,))
 
 
 _LINES_ABOVE = 30
@@ -124,14 +131,55 @@ def _cells(line: str) -> list[str]:
 
 def _find_header(lines: Sequence[str], named: PriceColumnNames | None) -> tuple[str, list[str]]:
     """Return the line above the rows, and the names of the columns; the first line where none has
-    names that are known.
+    names that are known, which is a row itself where there is no header.
     """
     for is_known in (is_header, find_columns_by_code):
         for at, line in enumerate(lines):
             for header, names in ((line, _cells(line)), _names_above_dates(lines[at : at + 3])):
                 if is_known(names, named):
                     return header, names
-    return (lines[0], _cells(lines[0])) if lines else ("", [])
+    if not lines:
+        return "", []
+    rows = [_cells(line) for line in lines]
+    # Whoever names columns says that there is a header.
+    is_named = named is not None and named != PriceColumnNames()
+    names = [] if is_named else _unnamed_columns(rows)
+    return lines[0], names or rows[0]
+
+
+def _is_dated(cells: Sequence[str]) -> bool:
+    return bool(cells) and may_be_date(cells[0])
+
+
+def _unnamed_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return what the columns of a table without a header hold, where its first rows show it.
+
+    Of two columns the second is the close. Of more, the first four numbers are open, high, low and
+    close, as everybody writes them, where in each row the second is the highest and the third the
+    lowest; one column behind them is the volume.
+    """
+    if not rows or not all(map(_is_dated, rows)) or len({len(row) for row in rows}) > 1:
+        return []
+    before = ["date", "time"] if all(":" in row[1] for row in rows if len(row) > 1) else ["date"]
+    numbers = [[_number(cell) for cell in row[len(before) :]] for row in rows]
+    count = len(numbers[0])
+    if any(math.isnan(number) for row in numbers for number in row[:4]):
+        return []
+    if count == 1:
+        return [*before, "close"]
+    is_range = count > 3 and all(
+        row[1] == max(row[:4]) and row[2] == min(row[:4]) for row in numbers
+    )
+    behind = ["volume"] if count == 5 else [""] * (count - 4)
+    return [*before, "open", "high", "low", "close", *behind] if is_range else []
+
+
+def _number(cell: str) -> float:
+    """Return the number in a cell, or NaN; for comparing it with others of its row alone."""
+    try:
+        return float(cell.replace(",", "."))
+    except ValueError:
+        return math.nan
 
 
 def _names_above_dates(lines: Sequence[str]) -> tuple[str, list[str]]:

@@ -52,13 +52,17 @@ _EXPLANATION = 4
 """Words of a name of which the first ones are the name, and the others explain it."""
 _QUOTED_PARTS = re.compile(r"[()'\",]+")
 """Around the parts of a name that a table of pandas wrote: `('Close', 'AAPL')`."""
-_EPOCH = re.compile(r"\d{9,10}|\d{12,13}")
-"""Seconds or milliseconds since 1970; eight digits are a date."""
+_EPOCH = re.compile(r"\d{9,10}|(?!(?:19|20)\d\d(?:0[1-9]|1[0-2]))\d{12}|\d{13}")
+"""Seconds or milliseconds since 1970; eight digits are a date, and twelve may be one with its time."""
 _DAY_NUMBER = re.compile(r"([2-9]\d{4})(?:[.,](\d+))?")
 """A date as spreadsheets count it, in days, from 1954 on; the fraction is the time."""
 _DAY_ZERO = dt.date(1899, 12, 30)
-_TIME = re.compile(r"(?<=\d)[ T]+\d{1,2}:\d{2}.*")
-"""What follows a date and is no part of it."""
+_TIME = re.compile(
+    r"(?<=\d)[ T]+\d{1,2}:\d{2}.*"
+    r"|(?:(?<=\d{8})|(?<=-\d\d-\d\d))[ T]+\d{3,6}(?!\d).*"
+    r"|(?<=^(?:19|20)\d{6})\d{4}(?:\d{2})?$"
+)
+"""What follows a date and is no part of it: ` 17:30`, ` 1730`, `1730` behind eight digits."""
 _CLOCK = re.compile(
     r"(?<!\d)([01]?\d|2[0-3]):?([0-5]\d)(?::?([0-5]\d))?(?!\d)"
     r"(?:(?:\.\d+)?\s*(?P<half>[ap])\.?m\b)?",
@@ -435,6 +439,12 @@ def parse_date(text: str) -> dt.date | None:
         return dt.date.fromisoformat(shown)
     except ValueError:
         return _other_form(shown)
+
+
+def may_be_date(text: str) -> bool:
+    """Whether a text is a date, in any order of day and month."""
+    bare = _TIME.sub("", text.strip())
+    return _NUMERIC_DAY.fullmatch(bare) is not None or parse_date(bare) is not None
 
 
 def _instant(text: str) -> dt.datetime:
