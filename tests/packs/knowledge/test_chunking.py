@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.crash.run_size import volume
-from wavewright.packs.knowledge.chunking import TextDocument, chunks_of
+from wavewright.packs.knowledge.chunking import TextDocument, chunks_of, defined_terms
 
 GUIDE = """\
 # Harbour guide
@@ -65,6 +66,37 @@ def test_a_long_section_is_cut_between_sentences_and_the_parts_overlap_by_whole_
     assert len(first.text) <= 500
     assert shared.count("Sentence number") == 2
     assert shared.endswith("is here.")
+
+
+@pytest.mark.parametrize("sentence_overlap", [0, 1])
+def test_a_chunk_within_a_table_knows_the_headings_of_its_columns(sentence_overlap: int) -> None:
+    head = "| Ship | Captain | Guns |\n|---|---|---|"
+    rows = "\n".join(f"| Kestrel {number} | Ines Varga | {number} |" for number in range(60))
+    text = f"# Ships\n\n{head}\n{rows}\n\n## After\n\n| is no table\n"
+
+    chunks = chunks_of(TextDocument("a.md", "Ships", text), 500, sentence_overlap)
+
+    assert len(chunks) > 4
+    first, *within, last = chunks
+    assert (first.table_head, last.table_head) == ("", "")
+    assert {one.table_head for one in within} == {head}
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        (
+            '"Legal Entity" shall mean the union. Each Licensor grants it.',
+            {"Legal Entity", "Licensor"},
+        ),
+        ('1.2. "Contributor Version"\n    means the combination of all.', {"Contributor Version"}),
+        ("The “System Libraries” of a work include anything else.", {"System Libraries"}),
+        ('Acme GmbH (the "Provider") and you (together the “Parties”).', {"Provider", "Parties"}),
+        ('The "Kestrel" sank off Kell. Ada ("Red Ada") wrote “Tides”.', set[str]()),
+    ],
+)
+def test_terms_are_what_a_document_defines(text: str, terms: set[str]) -> None:
+    assert {*defined_terms(text)} == terms
 
 
 def test_an_unchanged_chunk_keeps_its_id_when_others_change() -> None:

@@ -248,6 +248,11 @@ def test_the_rows_of_a_wide_table_are_observations_of_what_they_name() -> None:
         ("Cy Dunn", "Rank: Cook; Born: 1980"),
     ]
     assert records.observations[0].evidence[0].quote == "| Ann Holt | Captain | 1961 | Port Vell |"
+    head, rule, row, *_ = text.splitlines()
+    within = chunk.model_copy(update={"table_head": f"{head}\n{rule}", "text": row})
+    read = generate_records(within, ProseReader(None))
+    assert read is not None
+    assert [one.text for one in read.observations] == [records.observations[0].text]
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,9 @@ from wavewright.packs.knowledge.models import Chunk, KnownName
 _HEADING: Final = re.compile(r"(?P<marks>#{1,6})[ \t]+(?P<text>.+?)[ \t]*#*[ \t]*")
 _FENCE: Final = re.compile(r" {0,3}(?:```|~~~)")
 _BLOCK_START: Final = re.compile(r"\s*(?:[-*+•]\s|\d{1,3}[.)]\s|\||#{1,6}\s|>|$)")
+_ROW: Final = re.compile(r"[ \t]*\|")
+_ROW_OF_RULES: Final = re.compile(r"(?=.*-)[ \t\r|:-]+")
+"""The line between the headings of a table and its rows."""
 FIELD: Final = re.compile(r"[A-Z][\w-]{1,20}:[ \t]+\S")
 """A line such as `Subject: …`; one below another is a block of its own, as in the head of a mail."""
 _MAX_CAPITALS: Final = 60
@@ -86,12 +89,25 @@ def chunks_of(document: TextDocument, chars: int, overlap: int) -> list[Chunk]:
                     document=document.name,
                     title=document.title,
                     headings=section.headings,
+                    table_head=_table_head(document.text, part.start),
                     text=text,
                     start=part.start,
                     end=part.end,
                 )
             )
     return found
+
+
+def _table_head(text: str, start: int) -> str:
+    """Return what stands above a place of the lines that head its table; empty where the place is in
+    no table, or above its rows.
+    """
+    if not _ROW.match(text, start):
+        return ""
+    above = [*takewhile(_ROW.match, reversed(text[:start].splitlines()))][::-1]
+    lines = [*above, text[start:].partition("\n")[0]]
+    has_head = len(lines) > 1 and _ROW_OF_RULES.fullmatch(lines[1])
+    return "\n".join(above[:2]) if has_head else ""
 
 
 def text_blocks(text: str) -> Iterator[Span]:
@@ -226,6 +242,13 @@ _COMPOUND_BEGINNINGS: Final = word_set(
     "third one two three four five six seven eight nine ten twenty thirty forty fifty sixty seventy eighty ninety "
     "north south east west left right hard soft light heavy black white red blue green dark good bad great much"
 )
+_DEFINED: Final = re.compile(
+    r"\b(?:[Ee]ach|[Aa]ny|[Ee]very|[Ss]uch)\s(?P<term>[A-Z]\w+(?:\s[A-Z]\w+)*)|"
+    r"[\"“](?P<quoted>[A-Z][\w ]*)[\"”](?:\s(?:\([^()]*\)\s)?(?:shall mean|means?|refers? to|includes?)|"
+    r"[^.;\"“”]{1,60}\smeans)\b|"
+    r"\b(?:The|An?)\s[\"“](?P<headed>[A-Z][\w ]*)[\"”][^.;\"“”]{1,60}\s(?:includes?|refers? to)\b|"
+    r"\((?:the|an?|each|together|collectively)\s(?:\w+\s)?[\"“](?P<aside>[A-Z][\w ]*)[\"”]\)"
+)
 ITEM: Final = re.compile(
     rf"[ \t]*(?:[-*+•]|\d{{1,3}}[.)])[ \t]+(?:{TASK_BOX})?(?P<text>\S.*)", re.DOTALL
 )
@@ -343,6 +366,17 @@ def _listed(text: str) -> Iterator[tuple[str, str]]:
             name = listed_name(plain_text(item["text"]))
             if len(name) > 2:
                 yield name[:200], kind
+
+
+def defined_terms(text: str) -> list[str]:
+    """Return the words that a document defines, each once: one of several of a kind ("each
+    Licensee"), and what stands in quotation marks before "means" or in a bracket.
+    """
+    found = (
+        match["term"] or match["quoted"] or match["headed"] or match["aside"]
+        for match in _DEFINED.finditer(plain_text(text))
+    )
+    return [*dict.fromkeys(found)]
 
 
 def _type_said(name: str, text: str, prose: ProseReader) -> str:

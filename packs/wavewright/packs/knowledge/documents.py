@@ -25,6 +25,7 @@ from wavewright.packs.knowledge.chunking import (
     NameFinder,
     TextDocument,
     chunks_of,
+    defined_terms,
     known_names,
     whole_words,
 )
@@ -203,11 +204,15 @@ class DocumentReader:
         finder = NameFinder(known_names(documents, prose))
         found: list[Chunk] = []
         for document in documents:
+            terms = defined_terms(document.text)
             for chunk in chunks_of(
                 document, self.settings.chunk_chars, self.settings.overlap_sentences
             ):
                 names = dict.fromkeys(one.name for one in finder.find(chunk.text))
-                found.append(chunk.model_copy(update={"names": tuple(names)}))
+                within = [term for term in terms if term in chunk.text]
+                found.append(
+                    chunk.model_copy(update={"names": tuple(names), "terms": tuple(within)})
+                )
         return found
 
 

@@ -14,7 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from wavewright.config import Span
-from wavewright.packs.extraction.blocks import Block, PageStructure, is_name, words_of
+from wavewright.packs.extraction.blocks import (
+    Block,
+    PageStructure,
+    is_name,
+    singular,
+    words_of,
+)
 from wavewright.packs.extraction.entities import Gazetteer, NamedEntity
 from wavewright.packs.extraction.kinds import (
     KINDS,
@@ -41,6 +47,7 @@ from wavewright.packs.knowledge.chunking import (
     THING,
     FoundName,
     NameFinder,
+    defined_terms,
     plain_text,
     sentence_spans,
     title_name,
@@ -110,11 +117,6 @@ _AWARDS: Final = frozenset(
     {"award", "cup", "fellowship", "lecture", "medal", "prize", "scholarship", "trophy"}
 )
 """What is called after people."""
-_DEFINED: Final = re.compile(
-    r"\b(?:[Ee]ach|[Aa]ny|[Ee]very|[Ss]uch)\s(?P<term>[A-Z]\w+(?:\s[A-Z]\w+)*)|"
-    r"[\"“](?P<quoted>[A-Z][\w ]*)[\"”]\s(?:\([^()]*\)\s)?(?:shall mean|means?|refers? to|includes?)\b"
-)
-"""Terms of a document: one of several of the kind, or a word that it defines."""
 _SURE: Final = 3
 """Votes of what a sentence says, against one of what a model takes a name for."""
 _OTHERS: Final[Mapping[Pronoun, Pronoun]] = {"he": "she", "she": "he"}
@@ -427,7 +429,8 @@ class _ChunkReader:
             _Sentence(span, one, prose, _names_in(one, prose, finder))
             for span, one, prose in zip(kept, plain, read, strict=True)
         ]
-        return _under_full_names(sentences, known, self._subject)
+        terms = {*self._chunk.terms, *defined_terms(self._chunk.text)}
+        return _under_full_names(sentences, known, self._subject, terms)
 
     def _meant(
         self,
@@ -601,14 +604,18 @@ def _names_in(text: str, prose: SentenceProse, finder: NameFinder) -> tuple[Foun
 
 
 def _under_full_names(
-    sentences: Sequence[_Sentence], known: Sequence[KnownName], subject: KnownName
+    sentences: Sequence[_Sentence],
+    known: Sequence[KnownName],
+    subject: KnownName,
+    defined: AbstractSet[str],
 ) -> list[_Sentence]:
     """Return sentences with what they name under one name and type in the whole chunk; what is no
     name in them is left out.
     """
     kept = {one.name for one in known}
     types = _types(sentences, kept | {subject.name})
-    terms = _terms(sentences)
+    terms = _behind_articles(sentences)
+    words = {word for term in defined for word in _words_of_name(term)}
     full = _full_names(types, subject.name)
     if types.get(subject.name, DOCUMENT) == DOCUMENT:
         # What a document is called is a name in it only where the model takes it for one, or where
@@ -629,7 +636,8 @@ def _under_full_names(
         if name is None:
             return None
         is_typed = types.get(name, THING) not in {THING, DOCUMENT}
-        is_name = name in kept or (is_typed and name not in terms)
+        is_term = name in terms or words.issuperset(_words_of_name(name))
+        is_name = name in kept or (is_typed and not is_term)
         type_ = types.get(name, found.name.type)
         return replace(found, name=KnownName(name=name, type=type_)) if is_name else None
 
@@ -710,23 +718,23 @@ def _votes(sentences: Sequence[_Sentence]) -> Mapping[str, Counter[str]]:
     return votes
 
 
-def _terms(sentences: Sequence[_Sentence]) -> set[str]:
-    """Return the single words that always stand behind `the`, and what stands behind `each` or in
-    quotation marks before `means`: what a document calls so is a word of its own, as `the Provider`
-    is.
+def _behind_articles(sentences: Sequence[_Sentence]) -> set[str]:
+    """Return the single words that always stand behind `the`: what a document calls so is a word of
+    its own, as `the Provider` is.
     """
     behind: dict[str, set[bool]] = {}
-    defined = set[str]()
     for sentence in sentences:
         for one in sentence.names:
             has_article = sentence.text[: one.start].casefold().endswith("the ")
             behind.setdefault(one.name.name, set()).add(has_article)
-        defined |= {match["term"] or match["quoted"] for match in _DEFINED.finditer(sentence.text)}
-    return {
-        name
-        for name, articles in behind.items()
-        if (" " not in name and articles == {True}) or name in defined
-    }
+    return {name for name, articles in behind.items() if " " not in name and articles == {True}}
+
+
+def _words_of_name(name: str) -> list[str]:
+    """Return the words of a name that say something, in the singular: `Forms of the Covered Work`
+    is made of the words of terms.
+    """
+    return [singular(word.casefold()) for word in _WORD.findall(name) if word[0].isupper()]
 
 
 def _full_names(types: Mapping[str, str], subject: str) -> dict[str, str | None]:
@@ -758,15 +766,12 @@ def _full_names(types: Mapping[str, str], subject: str) -> dict[str, str | None]
 
 
 def _with_heading(chunk: Chunk) -> str:
-    """Return the text under the heading that it stands under in the document, where it does not
-    begin with it.
+    """Return the text under the headings that it stands under in the document, those of a table
+    among them, where it does not begin with them.
     """
     heading = chunk.headings[-1] if len(chunk.headings) > 1 else ""
-    return (
-        f"## {heading}\n\n{chunk.text}"
-        if heading and not _HEADING.match(chunk.text)
-        else chunk.text
-    )
+    text = f"{chunk.table_head}\n{chunk.text}" if chunk.table_head else chunk.text
+    return f"## {heading}\n\n{text}" if heading and not _HEADING.match(text) else text
 
 
 def _says(text: str, found: FoundRelation, subject: str) -> bool:

@@ -62,12 +62,16 @@ class Chunk(KnowledgeModel):
     title: str
     headings: tuple[str, ...] = ()
     """Headings above it, the outermost first."""
+    table_head: str = ""
+    """Lines above the rows of the table that it begins within; empty where it begins within none."""
     text: Annotated[str, Field(min_length=1)]
     start: Annotated[int, Field(ge=0)]
     """In the document's plain text, in characters."""
     end: Annotated[int, Field(ge=0)]
     names: tuple[KnownName, ...] = ()
     """Names from all documents that stand in the text."""
+    terms: tuple[str, ...] = ()
+    """Words that the document defines, as contracts do, and that stand in the text: no names."""
     again: str = ""
     """Instant of the run that reads it again, whose result is no earlier one; empty at the first
     reading.
