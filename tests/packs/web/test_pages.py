@@ -146,6 +146,18 @@ def test_the_encoding_is_found(content: bytes, content_type: str) -> None:
     assert read(content, content_type).text == "Zoë"
 
 
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("<p class=lead>Князь Ярослав, Я</p>", "cp1251"),
+        ("<p>Ёлка и Zoë</p>", "utf-8"),
+        ("<p>Größe: ÄÖÜ, déjà vu, Æsir, Zoë, señor</p>", "cp1252"),
+    ],
+)
+def test_words_beyond_ascii_tell_cyrillic(text: str, encoding: str) -> None:
+    assert read(text.encode(encoding)).text == text.partition(">")[2].removesuffix("</p>")
+
+
 def test_bytes_that_do_not_fit_are_replaced() -> None:
     assert read(b"<main>a\xffb</main>").text == "a\ufffdb"
     assert read("<main>Zoë a".encode() + b"\xeb b</main>").text == "Zoë a\ufffd b"

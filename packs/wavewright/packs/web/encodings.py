@@ -19,6 +19,10 @@ _PAGE_ENCODINGS: Final = re.compile(
 )
 """By Python's names; it has others (`punycode`, `unicode_escape`) that are no encodings of pages.
 """
+_FIRST_CYRILLIC: Final = 0xC0
+"""Byte of the first capital in Windows-1251; its letters are from here on."""
+_CYRILLIC_WORD: Final = re.compile(rb"[\xc0-\xff]{3,}")
+"""Latin letters with accents seldom stand together."""
 _WEB_MEANING: Final = {"ascii": "cp1252", "iso8859-1": "cp1252"}
 
 
@@ -36,7 +40,7 @@ def decode_page(content: bytes, charset: str = "") -> str:
 
 def decode_unlabelled(content: bytes) -> str:
     """Return a text whose encoding nothing but its byte order mark names: else it is UTF-8, or
-    Windows-1252 where most of what is beyond ASCII is no UTF-8.
+    Windows-1252 where most of what is beyond ASCII is no UTF-8; Windows-1251 where whole words are.
 
     A text in UTF-8 that is cut or has a broken byte stays one, and so do bytes of no text.
     """
@@ -46,9 +50,13 @@ def decode_unlabelled(content: bytes) -> str:
     text = content.decode("utf-8", "replace")
     broken = text.count("\ufffd")
     sound = sum(letter > "\x7f" for letter in text) - broken
-    # Words have neither of these bytes in Windows-1252, pictures and other data have both.
-    is_data = b"\x00" in content or b"\xff" in content
-    return text if broken <= sound or is_data else content.decode("cp1252", "replace")
+    in_words = sum(map(len, _CYRILLIC_WORD.findall(content)))
+    is_cyrillic = 2 * in_words > sum(byte >= _FIRST_CYRILLIC for byte in content)
+    # Words of Latin letters have neither of these bytes, pictures and other data have both.
+    is_data = b"\x00" in content or (b"\xff" in content and not is_cyrillic)
+    if broken <= sound or is_data:
+        return text
+    return content.decode("cp1251" if is_cyrillic else "cp1252", "replace")
 
 
 def _known_encoding(label: str) -> str | None:
