@@ -92,6 +92,10 @@ def test_a_chunk_within_a_table_knows_the_headings_of_its_columns(sentence_overl
         ('1.2. "Contributor Version"\n    means the combination of all.', {"Contributor Version"}),
         ("The “System Libraries” of a work include anything else.", {"System Libraries"}),
         ('Acme GmbH (the "Provider") and you (together the “Parties”).', {"Provider", "Parties"}),
+        (
+            "NAME\n  tally - counts\nDESCRIPTION\n  Tally reads FILE.",
+            {"NAME", "DESCRIPTION", "FILE"},
+        ),
         ('The "Kestrel" sank off Kell. Ada ("Red Ada") wrote “Tides”.', set[str]()),
     ],
 )

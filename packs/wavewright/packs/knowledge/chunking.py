@@ -38,7 +38,7 @@ _HEADING: Final = re.compile(r"(?P<marks>#{1,6})[ \t]+(?P<text>.+?)[ \t]*#*[ \t]
 _FENCE: Final = re.compile(r" {0,3}(?:```|~~~)")
 _BLOCK_START: Final = re.compile(r"\s*(?:[-*+•]\s|\d{1,3}[.)]\s|\||#{1,6}\s|>|$)")
 _ROW: Final = re.compile(r"[ \t]*\|")
-_ROW_OF_RULES: Final = re.compile(r"(?=.*-)[ \t\r|:-]+")
+RULE_LINE: Final = re.compile(r"(?=.*-)[ \t\r|:-]+")
 """The line between the headings of a table and its rows."""
 FIELD: Final = re.compile(r"[A-Z][\w-]{1,20}:[ \t]+\S")
 """A line such as `Subject: …`; one below another is a block of its own, as in the head of a mail."""
@@ -106,7 +106,7 @@ def _table_head(text: str, start: int) -> str:
         return ""
     above = [*takewhile(_ROW.match, reversed(text[:start].splitlines()))][::-1]
     lines = [*above, text[start:].partition("\n")[0]]
-    has_head = len(lines) > 1 and _ROW_OF_RULES.fullmatch(lines[1])
+    has_head = len(lines) > 1 and RULE_LINE.fullmatch(lines[1])
     return "\n".join(above[:2]) if has_head else ""
 
 
@@ -249,6 +249,7 @@ _DEFINED: Final = re.compile(
     r"\b(?:The|An?)\s[\"“](?P<headed>[A-Z][\w ]*)[\"”][^.;\"“”]{1,60}\s(?:includes?|refers? to)\b|"
     r"\((?:the|an?|each|together|collectively)\s(?:\w+\s)?[\"“](?P<aside>[A-Z][\w ]*)[\"”]\)"
 )
+_CAPITALS: Final = re.compile(r"\b[A-Z]{2,}\b")
 ITEM: Final = re.compile(
     rf"[ \t]*(?:[-*+•]|\d{{1,3}}[.)])[ \t]+(?:{TASK_BOX})?(?P<text>\S.*)", re.DOTALL
 )
@@ -370,13 +371,16 @@ def _listed(text: str) -> Iterator[tuple[str, str]]:
 
 def defined_terms(text: str) -> list[str]:
     """Return the words that a document defines, each once: one of several of a kind ("each
-    Licensee"), and what stands in quotation marks before "means" or in a bracket.
+    Licensee"), what stands in quotation marks before "means" or in a bracket, and what the manual
+    of a command writes in capitals: a placeholder, a protocol.
     """
     found = (
         match["term"] or match["quoted"] or match["headed"] or match["aside"]
         for match in _DEFINED.finditer(plain_text(text))
     )
-    return [*dict.fromkeys(found)]
+    is_manual = {"NAME", "DESCRIPTION"} <= {*map(str.strip, text.splitlines())}
+    capitals = _CAPITALS.findall(text) if is_manual else []
+    return [*dict.fromkeys((*found, *capitals))]
 
 
 def _type_said(name: str, text: str, prose: ProseReader) -> str:

@@ -44,6 +44,7 @@ from wavewright.packs.knowledge.chunking import (
     DOCUMENT,
     FIELD,
     ITEM,
+    RULE_LINE,
     THING,
     FoundName,
     NameFinder,
@@ -74,7 +75,6 @@ _IS_BARE: Final = re.compile(r"\s*(?:#|```|~~~|[\W_]*$)")
 _IS_CODE: Final = re.compile(r"\s*(?:```|~~~)")
 _OPTION: Final = re.compile(r"\s*--?\w")
 """The beginning of what a manual says of an option of a command, which is no prose."""
-_RULE: Final = re.compile(r"[\s|:-]+")
 _TABLE_RULE: Final = re.compile(r"[ \t\r]*\n(?=[^\n]*\|)(?=[^\n]*-)[ \t\r|:-]++(?:\n|$)")
 """The line below the headings of a table."""
 _PAIR: Final = re.compile(r"\|(?P<label>(?:[^|\\\n]|\\.)+)\|(?=\s*[^|\s])(?:[^|\\\n]|\\.)+\|?")
@@ -232,7 +232,7 @@ class _ChunkReader:
             span
             for span in sentence_spans(text)
             if not _IS_CODE.match(text[span.start : span.end])
-            and not _RULE.fullmatch(text[span.start : span.end])
+            and not RULE_LINE.fullmatch(text[span.start : span.end])
         ]
         page = read_structure(SourcePage(url=self._chunk.document, text=_with_heading(self._chunk)))
         rows = [block for block in page.blocks if block.kind == "row" or block.cells]
@@ -615,7 +615,7 @@ def _under_full_names(
     kept = {one.name for one in known}
     types = _types(sentences, kept | {subject.name})
     terms = _behind_articles(sentences)
-    words = {word for term in defined for word in _words_of_name(term)}
+    words = {word for term in defined if not term.isupper() for word in _words_of_name(term)}
     full = _full_names(types, subject.name)
     if types.get(subject.name, DOCUMENT) == DOCUMENT:
         # What a document is called is a name in it only where the model takes it for one, or where
@@ -636,7 +636,7 @@ def _under_full_names(
         if name is None:
             return None
         is_typed = types.get(name, THING) not in {THING, DOCUMENT}
-        is_term = name in terms or words.issuperset(_words_of_name(name))
+        is_term = name in terms | defined or words.issuperset(_words_of_name(name))
         is_name = name in kept or (is_typed and not is_term)
         type_ = types.get(name, found.name.type)
         return replace(found, name=KnownName(name=name, type=type_)) if is_name else None
