@@ -105,11 +105,9 @@ def summary_worker(tools: Sequence[Tool], shown: ShownConclusions) -> Worker:
 def model_view(params: JsonObject, draft: JsonObject) -> JsonObject:
     """Return what the model sees: the figures of the document, and what the companies announced."""
     document: JsonObject = {name: value for name, value in draft.items() if name not in _NOT_SHOWN}
-    stocks = draft.get("stocks")
     document["stocks"] = [
         {name: value for name, value in stock.items() if name not in _NOT_SHOWN_OF_STOCKS}
-        for stock in as_list(stocks)
-        if isinstance(stock, dict)
+        for stock in map(as_object, as_list(draft.get("stocks")))
     ]
     return {"document": document, "announcements": [*_announcement_titles(params)]}
 
@@ -204,14 +202,14 @@ def _require_valid(output: JsonObject, schema: Json) -> None:
 
 
 def _announcement_titles(params: JsonObject) -> Iterator[JsonObject]:
-    for document in (*as_list(params.get("announcements")), *as_list(params.get("documents"))):
-        if not isinstance(document, dict) or document.get("kind") != "announcements":
+    documents = (*as_list(params.get("announcements")), *as_list(params.get("documents")))
+    for document in map(as_object, documents):
+        if document.get("kind") != "announcements":
             continue
-        for item in as_list(document.get("items")):
-            if isinstance(item, dict):
-                shown = {name: item.get(name) for name in ("date", "title")}
-                yield {
-                    "code": document.get("code"),
-                    **shown,
-                    "text": str(item.get("text", ""))[:_MAX_TEXT],
-                }
+        for item in map(as_object, as_list(document.get("items"))):
+            yield {
+                "code": document.get("code"),
+                "date": item.get("date"),
+                "title": item.get("title"),
+                "text": str(item.get("text", ""))[:_MAX_TEXT],
+            }

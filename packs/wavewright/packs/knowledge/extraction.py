@@ -234,11 +234,8 @@ def _plain_entries(kind: str, entry: JsonObject) -> Iterator[tuple[str, JsonObje
 
 def _with_quotes(kind: str, entry: JsonObject, chunk: Chunk) -> JsonObject | None:
     """Return an entry with quotes; nothing where a field is missing or no sentence has its names."""
-    items = _LISTS[kind]["items"]
-    assert isinstance(items, dict)
-    fields, required = items["properties"], items["required"]
-    assert isinstance(fields, dict)
-    assert isinstance(required, list)
+    items = as_object(_LISTS[kind]["items"])
+    fields, required = as_object(items["properties"]), as_list(items["required"])
     kept = {name: value for name, value in entry.items() if name in fields}
     if kind == "entities":
         kept.setdefault("type", "thing")

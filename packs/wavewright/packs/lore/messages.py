@@ -28,7 +28,7 @@ from wavewright.packs.lore.models import (
     ZoneData,
     slug,
 )
-from wavewright.planner import Json, JsonObject, as_list, canonical_json
+from wavewright.planner import Json, JsonObject, as_list, as_object, canonical_json
 from wavewright.tools import (
     CheckpointForm,
     JobProgress,
@@ -117,13 +117,9 @@ def _research(package: JsonObject, zone: str, request: JsonObject) -> JsonObject
 
 def _sources(package: JsonObject) -> Iterator[Json]:
     """Yield the run's sources that are pages of the web."""
-    for one in as_list(package["sources"]):
-        url = one.get("location") if isinstance(one, dict) else None
-        if (
-            isinstance(one, dict)
-            and isinstance(url, str)
-            and url.startswith(("http://", "https://"))
-        ):
+    for one in map(as_object, as_list(package["sources"])):
+        url = one.get("location")
+        if isinstance(url, str) and url.startswith(("http://", "https://")):
             tier = one.get("tier")
             yield {
                 "url": url,
@@ -135,14 +131,9 @@ def _sources(package: JsonObject) -> Iterator[Json]:
 
 def _conflicts(package: JsonObject) -> Iterator[Json]:
     """Yield the run's conflicts whose values have a source each, the first two values of each."""
-    for one in as_list(package["conflicts"]):
-        values = one.get("values") if isinstance(one, dict) else None
-        claims = (
-            [value for value in values if isinstance(value, dict)]
-            if isinstance(values, list)
-            else []
-        )
-        if isinstance(one, dict) and len(claims) > 1:
+    for one in map(as_object, as_list(package["conflicts"])):
+        claims = [value for value in as_list(one.get("values")) if isinstance(value, dict)]
+        if len(claims) > 1:
             (claim_a, source_a), (claim_b, source_b) = map(_claim, claims[:2])
             yield {
                 "data_point": one["subject"],
@@ -154,9 +145,9 @@ def _conflicts(package: JsonObject) -> Iterator[Json]:
 
 
 def _claim(entry: JsonObject) -> tuple[str, str]:
-    value, sources = entry.get("value"), entry.get("sources")
+    value = entry.get("value")
     claim = value if isinstance(value, str) else canonical_json(value).decode()
-    return claim, ", ".join(map(str, sources)) if isinstance(sources, list) else ""
+    return claim, ", ".join(map(str, as_list(entry.get("sources"))))
 
 
 def _verdict(package: JsonObject) -> Json:
@@ -168,10 +159,9 @@ def _confidence(review: Json, stated: Json) -> Json:
     """Return the capped confidences of the review, under those that the result states."""
     if stated is not None and not isinstance(stated, dict):
         return stated
-    confidences = review["confidences"] if isinstance(review, dict) else None
     capped: JsonObject = {
         str(one["field"]): one["capped"]
-        for one in as_list(confidences)
+        for one in as_list(as_object(review).get("confidences"))
         if isinstance(one, dict) and one["field"] != "overall"
     }
     return {**capped, **(stated or {})}

@@ -23,7 +23,7 @@ from wavewright.packs.lore.models import (
 )
 from wavewright.packs.lore.run_data import content_name, game_of, references, stored_pages, zone_of
 from wavewright.packs.lore.settings import DIRECT, Topic
-from wavewright.planner import Json, JsonObject, as_list
+from wavewright.planner import Json, JsonObject, as_list, as_object
 from wavewright.tools import Agents, RunData, ToolError
 
 EXTRACTED: Final = "extracted"
@@ -53,12 +53,12 @@ def topic_texts(data: RunData, names: Sequence[str], topics: Mapping[str, Topic]
     for topic in names:
         # What was opened outside the research of a topic has no header.
         header = {"section": topics[topic].section_header} if topic in topics else {}
-        summary = summaries.get(topic)
-        covered: Json = summary.get("covers") if isinstance(summary, dict) else None
-        if isinstance(summary, dict):
+        summary = as_object(summaries.get(topic))
+        covered = as_list(summary.get("covers"))
+        if summary:
             texts.append({**header, "topic": topic, "summary": summary["text"]})
         for key, page in data.read(content_name(topic)).items():
-            if isinstance(page, dict) and not (isinstance(covered, list) and key in covered):
+            if isinstance(page, dict) and key not in covered:
                 texts.append({**header, "topic": topic, "url": page["url"], "text": page["text"]})
     total = sum(len(str(one.get("text", ""))) for one in texts)
     if total > MAX_CONTENT:
@@ -156,7 +156,7 @@ def read_records(
     """
     if answer is None:
         raise ToolError(f"the agent 'extract_{category}' was ended without an answer")
-    entries: list[Json] = as_list(answer.get("records") if isinstance(answer, dict) else None)
+    entries = as_list(as_object(answer).get("records"))
     texts = {page.url: " ".join(page.text.split()) for page in pages}
     found: dict[str, LoreRecord] = {}
     for entry in entries:

@@ -26,7 +26,7 @@ from wavewright.packs.lore.presentation import present_zone
 from wavewright.packs.lore.recording import EXTRACTED, SUMMARY, RecordExtraction, records_name
 from wavewright.packs.lore.run_data import SOURCES, content_name
 from wavewright.packs.lore.settings import DIRECT, LoreSettings, SourceTiers, Topic
-from wavewright.planner import Json, JsonObject, JsonSchema, as_list
+from wavewright.planner import Json, JsonObject, JsonSchema, as_list, as_object
 from wavewright.tools import AgentLimits, AgentSpec, Tool, make_tool
 
 _TIMEOUT: Final = "20m"
@@ -217,11 +217,8 @@ def _schema(model: type[LoreModel]) -> JsonSchema:
 def _records_schema(category: Category) -> JsonSchema:
     """Return the schema of an extractor's answer: records with the fields that pages can say."""
     record = _schema(RECORD_TYPES[category])
-    fields = record.pop("properties")
-    assert isinstance(fields, dict)
-    definitions: Json = record.pop("$defs", None)
+    fields, used = as_object(record.pop("properties")), as_object(record.pop("$defs", None))
     kept: JsonObject = {name: field for name, field in fields.items() if name not in _NOT_IN_PAGES}
-    used = definitions if isinstance(definitions, dict) else dict[str, Json]()
     return {
         "type": "object",
         "required": ["records"],

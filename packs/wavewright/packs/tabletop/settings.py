@@ -14,7 +14,7 @@ from wavewright.config import LogLevel
 from wavewright.engine import TwinSettings
 from wavewright.packs.tabletop.game.rules import AUTO_RUN_CAP, GAME_TOOLS, tool_signatures
 from wavewright.packs.tabletop.game.world import SHIPPED_WORLD, World, read_world
-from wavewright.planner import DocumentModel, Json, JsonObject
+from wavewright.planner import DocumentModel, Json, JsonObject, as_list, as_object
 from wavewright.tools import Tool, ToolCall, validated_settings
 
 
@@ -65,9 +65,8 @@ def plan_tools(settings: TabletopSettings, root: Path) -> tuple[Tool, ...]:
 
 def _plan_tool(name: str, settings: TabletopSettings, root: Path) -> Tool:
     own = tool_signatures()[name]
-    properties, required = own.input_schema.get("properties"), own.input_schema.get("required", [])
-    assert isinstance(properties, dict)
-    assert isinstance(required, list)
+    properties = as_object(own.input_schema.get("properties"))
+    required = as_list(own.input_schema.get("required"))
     game: Json = {"type": "string", "minLength": 1, "description": "Name of the game."}
     signature = own.model_copy(
         update={

@@ -18,7 +18,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from wavewright.planner import Json, JsonObject, JsonSchema, as_list, canonical_json
+from wavewright.planner import Json, JsonObject, JsonSchema, as_list, as_object, canonical_json
 from wavewright.tools import AnswerRefused, AnswerToFinish, ToolError, Worker, WorkerSpec
 
 _ARTICLES = re.compile(r"^(?:the|a|an)\s+")
@@ -362,10 +362,8 @@ def _description_words(record: JsonObject, key: str) -> str:
 def _finish_groups(found: AnswerToFinish) -> Json:
     mentions, _ = _mentions(found.params)
     names = list(dict.fromkeys(normal_name(mention.name) for mention in mentions))
-    assert isinstance(found.answer, dict)
-    groups = found.answer["same"]
     same: dict[str, str] = {}
-    for group in as_list(groups):
+    for group in as_list(as_object(found.answer)["same"]):
         members = _members(group, names)
         taken = [name for name in members if name in same]
         if taken:
@@ -402,15 +400,10 @@ def _mentions(params: JsonObject) -> tuple[list[RecordMention], int]:
     key = _key(params)
     found: list[RecordMention] = []
     unnamed = 0
-    for source in as_list(params["sources"]):
-        for record in as_list(source.get("records") if isinstance(source, dict) else None):
-            name = record.get(key) if isinstance(record, dict) else None
-            if (
-                isinstance(record, dict)
-                and isinstance(source, dict)
-                and isinstance(name, str)
-                and name.strip()
-            ):
+    for source in map(as_object, as_list(params["sources"])):
+        for record in map(as_object, as_list(source.get("records"))):
+            name = record.get(key)
+            if isinstance(name, str) and name.strip():
                 found.append(RecordMention(str(source["source"]), name.strip(), record))
             else:
                 unnamed += 1

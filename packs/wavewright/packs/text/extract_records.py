@@ -223,8 +223,7 @@ def _finish_records(found: AnswerToFinish) -> Json:
     records: list[Json] = []
     unsupported: list[Json] = []
     faults: list[str] = []
-    for entry in as_list(as_object(found.answer).get("records")):
-        assert isinstance(entry, dict)
+    for entry in map(as_object, as_list(as_object(found.answer).get("records"))):
         quotes = [quote for quote in as_list(entry.get("quotes")) if isinstance(quote, str)]
         evidence, missing = verify_quotes(quotes, text)
         if evidence:
@@ -263,22 +262,20 @@ def _join_records(outputs: Sequence[Json]) -> Json:
     """Put the records of all parts together; one that two parts found is kept once, with both
     evidences.
     """
-    records: list[Json] = []
+    records: list[JsonObject] = []
     unsupported: list[Json] = []
     source: Json = None
-    for output in outputs:
-        assert isinstance(output, dict)
+    for output in map(as_object, outputs):
         source = output.get("source")
         unsupported += [one for one in as_list(output["unsupported"]) if one not in unsupported]
-        for entry in as_list(output["records"]):
+        for entry in map(as_object, as_list(output["records"])):
             _merge(entry, records)
-    return {"records": records, "unsupported": unsupported, "source": source}
+    return {"records": [*records], "unsupported": unsupported, "source": source}
 
 
-def _merge(entry: Json, records: list[Json]) -> None:
-    assert isinstance(entry, dict)
+def _merge(entry: JsonObject, records: list[JsonObject]) -> None:
     for known in records:
-        if isinstance(known, dict) and known["record"] == entry["record"]:
+        if known["record"] == entry["record"]:
             evidence = as_list(known["evidence"])
             evidence += [one for one in as_list(entry["evidence"]) if one not in evidence]
             return
@@ -463,7 +460,7 @@ def _record(values: dict[str | None, str], schema: JsonSchema) -> JsonObject:
 
 def _kinds(schema: Json) -> list[Json]:
     """Return the types that a field may have; none where its schema names none."""
-    kind = schema.get("type") if isinstance(schema, dict) else None
+    kind = as_object(schema).get("type")
     if kind is None:
         return []
     return kind if isinstance(kind, list) else [kind]

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 from urllib.parse import quote
 
 import anyio.to_thread
@@ -26,7 +26,7 @@ from wavewright.packs.web.settings import (
     SearxngSearch,
     TavilySearch,
 )
-from wavewright.planner import Json, JsonObject
+from wavewright.planner import Json, as_object
 from wavewright.tools import Emit, LogEvent, ToolError
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def _service(provider: str) -> str:
 def _list_at(provider: str, answer: Json, path: Sequence[str]) -> Sequence[Json]:
     node: Json = answer
     for name in path:
-        node = node.get(name) if isinstance(node, dict) else None
+        node = as_object(node).get(name)
     if not isinstance(node, list):
         raise ToolError(
             f"{_service(provider)} answered without a list at {'.'.join(path)!r}",
@@ -218,11 +218,12 @@ def _list_at(provider: str, answer: Json, path: Sequence[str]) -> Sequence[Json]
     return node
 
 
-def _results(provider: str, entries: Sequence[Any], snippet: str, limit: int) -> list[SearchResult]:
+def _results(
+    provider: str, entries: Sequence[Json], snippet: str, limit: int
+) -> list[SearchResult]:
     """Return entries with an address of the web in the common form; others are left out."""
     found: list[SearchResult] = []
-    for entry in entries:
-        fields = cast("JsonObject", entry) if isinstance(entry, dict) else {}
+    for fields in map(as_object, entries):
         url = _one_line(fields.get("url"))
         if url.startswith(("http://", "https://")):
             score = fields.get("score")
