@@ -204,6 +204,26 @@ def test_options_and_what_says_which_data_are_no_literals(step: JsonObject) -> N
 
 
 @pytest.mark.parametrize(
+    ("params", "own"),
+    [
+        ({"digits": 2}, {}),
+        ({"columns": [{"name": "price", "width": 12}]}, {}),
+        ({"form": {"minLength": 7}, "targets": ["${inputs.n}"]}, {"note": "short"}),
+    ],
+)
+def test_what_the_goal_sets_on_the_last_step_is_not_the_planners(
+    params: JsonObject, own: JsonObject
+) -> None:
+    ends = goal(rules={"terminal": [{"tool": "scale", "params": params}]})
+    last: JsonObject = {"id": "last", "tool": "scale", "params": {"of": "${steps.items}", **own}}
+    bound = bind_plan(plan(last, result="${steps.last}"), ends)
+    origins = PlanProvenance(bound, TOOLS, ends).of_result()["result"]
+
+    assert (origins.factors, origins.literals) == (frozenset(), frozenset())
+    assert not [*check_written_result(bound, ends, TOOLS)]
+
+
+@pytest.mark.parametrize(
     ("change", "found"),
     [
         ({"for_each": []}, ["E507"]),

@@ -35,6 +35,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import ASK_MODEL, SUB_PLAN, Gate, Plan, Step
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature
 from wavewright.planner.plans.answer_types import only_answers
+from wavewright.planner.plans.binding import terminal_params
 from wavewright.planner.plans.figures import numbers_in
 from wavewright.planner.plans.graph import PlanGraph, last_steps
 from wavewright.planner.plans.origins import (
@@ -206,7 +207,9 @@ class PlanProvenance:
         the job does not name: what it makes of them is not made of the data alone.
         """
         name = _ASKED_ABOUT.get(step.tool, "")
-        if kind != "model" or not _holds_records(step.params.get(name), figures_too=True):
+        if kind != "model" or name not in params:
+            return NO_TEXTS
+        if not _holds_records(step.params[name], figures_too=True):
             return NO_TEXTS
         figures = params[name].literals - EMPTY_VALUES - _TRUE
         listing = ", ".join(sorted(text for text in figures if not self.said.names(text)))
@@ -308,7 +311,7 @@ class PlanProvenance:
         kind, item = self._source_kind(step), self._item(step)
         params = self._params(step, item)
         # What is made of no arguments, and by no model, can only come from outside.
-        is_source = not (params or step.for_each is not None or kind == "model")
+        is_source = not (step.params or step.for_each is not None or kind == "model")
         if kind == "data" or is_source:
             # Without items nothing is fetched: an empty list is the result, and the author's.
             own = Origins(data=frozenset({step.id}), literals=item.literals & _EMPTY_LIST)
@@ -352,7 +355,21 @@ class PlanProvenance:
         return replace(self._value(step.for_each, NOTHING).settled(), is_of_items=False)
 
     def _params(self, step: Step, item: Origins) -> dict[str, Origins]:
-        return {name: self._value(value, item) for name, value in step.params.items()}
+        written = self._written_params(step)
+        return {name: self._value(value, item) for name, value in written.items()}
+
+    def _written_params(self, step: Step) -> JsonObject:
+        """Return the parameters that the plan's author wrote: those that the goal sets are the job's."""
+        of_goal = self._terminal_params.get(step.tool, {})
+        return {
+            name: value
+            for name, value in step.params.items()
+            if name not in of_goal or of_goal[name] != value
+        }
+
+    @cached_property
+    def _terminal_params(self) -> dict[str, JsonObject]:
+        return {} if self._goal is None else terminal_params(self._goal)
 
     def _options(self, step: Step, kind: _SourceKind) -> frozenset[str]:
         """Return the figures that are options of a computation, and neither the tool's own default nor
@@ -363,7 +380,7 @@ class PlanProvenance:
         if kind != "computed" or tool is None:
             return NO_TEXTS
         parameters = as_object(tool.input_schema.get("properties"))
-        for name, value in step.params.items():
+        for name, value in self._written_params(step).items():
             schema = as_object(parameters.get(name))
             is_default = "default" in schema and schema["default"] == value
             figures: list[float] = [] if is_default else [*numbers_in(value)]
