@@ -9,12 +9,14 @@ import re
 import typing
 from collections.abc import Iterable
 
+import anyio
 import pytest
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from tests.prompts.test_prompts_of_goals import GOALS, questions, text_of
 from tests.repository.tree import ROOT
 from wavewright.config import exit_codes
 from wavewright.config.environment import VARIABLES, EnvironmentSettings, EnvironmentVariable
@@ -100,6 +102,15 @@ def written_part(page: str, name: str, expected: str) -> str:
     found = between.search(text)
     assert found is not None, f"{page} has no part called {name!r}"
     return found.group()
+
+
+def test_the_page_of_models_shows_what_each_of_them_is_asked() -> None:
+    shown = "".join(
+        f"The {role}:\n\n```text\n{text_of(question).partition('=====')[2].strip()}\n```\n\n"
+        for role, question in anyio.run(questions, GOALS["shop"]()).items()
+    )
+
+    assert written_part("../explanation/models.md", "questions", shown) == shown
 
 
 def test_every_function_of_expressions_is_listed() -> None:

@@ -16,17 +16,26 @@ from syrupy.assertion import SnapshotAssertion
 from tests.reviewer.recovery.test_replanning import mend
 from tests.reviewer.review.test_by_model import review
 from tests.reviewer.scripted_models import ScriptedModels
-from tests.reviewer.scripted_runs import Fails, ScriptedRun, goal_for, plan_of, run_plan, signature
-from wavewright.config.documents import read_bytes, read_faulty_document
-from wavewright.config.sources import ReadLimits
+from tests.reviewer.scripted_runs import (
+    NOW,
+    Fails,
+    ScriptedRun,
+    goal_for,
+    plan_of,
+    run_plan,
+    signature,
+)
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
-from wavewright.engine.run.jobs.resolving import resolve_job
+from wavewright.engine.rehearsal.simulation.plan_reads import vocabulary_of
+from wavewright.engine.rehearsal.simulation.values import ValueGenerator
+from wavewright.engine.run.jobs.resolving import resolve_job_file
 from wavewright.engine.run.project.tools import tools_of_goal
 from wavewright.executor.run.ports import GateView
 from wavewright.planner.language.plan import Gate
 from wavewright.planner.planning.prompt import planner_prompt
+from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.ports.model_port import ModelCall
-from wavewright.planner.types import JsonObject, StepId
+from wavewright.planner.types import JsonObject
 from wavewright.prompts import Prompts
 from wavewright.reviewer.gates.judge import ModelJudge
 from wavewright.tools.pack_folders import project_prompts
@@ -40,6 +49,9 @@ NOT_YET: JsonObject = {
     "missing_data": ["what was asked for"],
     "recovery_actions": [],
 }
+
+
+FAIR = Gate.model_validate({"id": "fair", "on": "x", "judge": {"rubric": "It is fair."}})
 
 
 @dataclass(frozen=True)
@@ -165,19 +177,20 @@ def mail() -> AskedGoal:
 GOALS = {"shop": shop, "report": report, "alarm": alarm, "mail": mail}
 
 
-async def questions(asked: AskedGoal) -> dict[str, ModelCall | str]:
+async def questions(asked: AskedGoal, prompts: Prompts | None = None) -> dict[str, ModelCall | str]:
     """Return what is asked about a goal, by whom it is answered."""
-    run = asked.run
-    planner = planner_prompt(run.goal, run.tools, Prompts())
+    run, prompts = asked.run, prompts or Prompts()
+    planner = planner_prompt(run.goal, run.tools, prompts)
     said: JsonObject = {**NOT_YET, "recovery_actions": [asked.asks_for]}
-    found, reviewer, _ = await review(run, said)
-    _, recovery = await mend(run, {"cannot_plan": "nothing"}, review=found)
+    found, reviewer, _ = await review(run, said, prompts=prompts)
+    _, recovery = await mend(run, {"cannot_plan": "nothing"}, review=found, prompts=prompts)
     verdict: JsonObject = {"reason": "so", "quotes": [], "verdict": "fail"}
     judge = ScriptedModels([verdict] * 3)
-    gate = Gate.model_validate({"id": "fair", "on": "x", "judge": {"rubric": "It is fair."}})
+    gate = next((gate for gate in run.plan.gates if gate.judge is not None), FAIR)
     step = run.plan.steps[0].id
-    await ModelJudge(judge, Prompts(), goal=run.goal.text).judge(
-        gate, StepId(step), {"text": "A fair price."}, GateView({}, {}), index=None
+    output = run.state.outputs().get(step, {"text": "A fair price."})
+    await ModelJudge(judge, prompts, goal=run.goal.text).judge(
+        gate, step, output, GateView({}, {}), index=None
     )
     return {
         "planner": f"{planner.instructions}\n=====\n{planner.request}",
@@ -202,10 +215,10 @@ async def test_what_models_are_asked_for_a_goal(name: str, snapshot: SnapshotAss
 
 async def test_a_goal_without_inputs_and_gates_is_asked_about_neither() -> None:
     asked = await questions(alarm())
-    told = text_of(asked["reviewer"]).partition("=====")[2]
+    told = text_of(asked["reviewer"])
 
     assert "primary targets" not in told
-    assert "# Gates" not in told
+    assert "gate" not in told.casefold()
 
 
 async def test_no_output_and_no_message_of_a_tool_is_in_the_question_about_a_patch() -> None:
@@ -214,22 +227,35 @@ async def test_no_output_and_no_message_of_a_tool_is_in_the_question_about_a_pat
     assert "no line" not in text_of(asked["recovery"])
 
 
-def planner_question(job: Path) -> str:
-    """Return what a planner is asked for a job of a project."""
-    settings = project_settings(job)
-    document = read_faulty_document(read_bytes(job, ReadLimits()), str(job), limits=ReadLimits())
-    goal = resolve_job(document, job, None, settings).goal
+def of_job(file: Path) -> tuple[AskedGoal, Prompts]:
+    """Return the goal of a job, and a run for it that has not reached it: of the plan that the job
+    holds, or else of one that calls each tool once, with made-up outputs.
+    """
+    settings = project_settings(file)
+    job = resolve_job_file(file, None, settings)
+    goal = job.goal.model_copy(update={"recipes": ()})  # which would be tried before a model
     tools = tools_of_goal(goal, settings).signatures
-    planner = planner_prompt(goal, tools, project_prompts(settings.prompts))
-    return f"{planner.instructions}\n=====\n{planner.request}"
+    steps: list[JsonObject] = [{"id": f"step_{n}", "tool": name} for n, name in enumerate(tools)]
+    plan = plan_of(*steps) if job.draft is None else job.draft.plan
+    values = ValueGenerator(str(file), vocabulary_of(bind_plan(plan, goal), NOW))
+
+    def call(name: str, _params: JsonObject) -> object:
+        tool = tools[name]
+        return values.make(tool.output_schema, "full", time_field=tool.freshness_field)
+
+    rung = "llm" if job.draft is None else job.draft.rung
+    run = run_plan(plan, call, *tools.values(), goal=goal, rung=rung)
+    demand: JsonObject = {"kind": "incomplete", "step": plan.steps[-1].id, "hint": "all of it"}
+    return AskedGoal(run, demand), project_prompts(settings.prompts)
 
 
 async def main() -> None:
-    """Print every question for every goal, or the planner's for the job of a file."""
-    for job in sys.argv[1:]:
-        sys.stdout.write(f"{planner_question(Path(job))}\n")
-    for name, make in GOALS.items() if not sys.argv[1:] else ():
-        for role, question in (await questions(make())).items():
+    """Print every question, for the job of a file or for every goal."""
+    jobs = [Path(job) for job in sys.argv[1:]]
+    asked = {job.name: of_job(job) for job in jobs}
+    asked = asked or {name: (make(), Prompts()) for name, make in GOALS.items()}
+    for name, (goal, prompts) in asked.items():
+        for role, question in (await questions(goal, prompts)).items():
             sys.stdout.write(f"\n######## {name}: {role}\n\n{text_of(question)}\n")
 
 

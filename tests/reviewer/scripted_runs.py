@@ -5,7 +5,7 @@ tools.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -25,6 +25,7 @@ from wavewright.executor.events.types import (
 )
 from wavewright.executor.run.ports import GateView, Verify
 from wavewright.planner.cel.embedded import bare_expression
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan, Step
@@ -49,6 +50,8 @@ class Fails:
 
 Answers = Mapping[str, object]
 """By step: a JSON value, `Fails`, or for a `for_each` step a list with one of these an item."""
+Call = Callable[[str, JsonObject], object]
+"""Answers a call of a tool with its parameters."""
 
 
 def signature(name: str, **more: object) -> ToolSignature:
@@ -106,7 +109,7 @@ class ScriptedRun:
 
 def run_plan(
     plan: Plan,
-    answers: Answers,
+    answers: Answers | Call,
     *tools: ToolSignature,
     goal: Goal | None = None,
     rung: str = "given",
@@ -128,8 +131,44 @@ def run_plan(
         ),
         PlanAccepted(clock.at, plan.model_dump(mode="json", by_alias=True), plan_hash(plan), rung),
     ]
+    if not isinstance(answers, Mapping):
+        answers = ComputedAnswers(plan, lambda: events, answers)
     play(events, plan, goal, known, answers, now=now, clock=clock, seconds=seconds or {})
     return ScriptedRun(plan, goal, known, tuple(events))
+
+
+class ComputedAnswers(Mapping[str, object]):
+    """The answers of a plan's steps, computed from their parameters when they are asked for."""
+
+    def __init__(self, plan: Plan, events: Callable[[], list[Event]], call: Call) -> None:
+        self._plan = plan
+        self._events = events
+        self._call = call
+
+    def __getitem__(self, name: str) -> object:
+        step = self._plan.step(name)
+        scope = _scope(self._plan, fold(self._events()))
+        if step.for_each is None:
+            return self._answer(step, scope)
+        items = render(step.for_each, lambda text: evaluate(text, scope, NOW))
+        assert isinstance(items, list)
+        return [
+            self._answer(step, {**scope, "item": item, "index": index})
+            for index, item in enumerate(items)
+        ]
+
+    def _answer(self, step: Step, scope: JsonObject) -> object:
+        try:
+            params = render(dict(step.params), lambda text: evaluate(text, scope, NOW))
+        except ExpressionError as error:
+            return Fails(error.message, "expression")
+        return self._call(step.tool, cast("JsonObject", params))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(step.id for step in self._plan.steps)
+
+    def __len__(self) -> int:
+        return len(self._plan.steps)
 
 
 @dataclass

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping
 from typing import cast
 
 import pytest
@@ -15,7 +14,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from tests.reviewer.recovery.test_replanning import mend
 from tests.reviewer.review.test_by_model import review
 from tests.reviewer.scripted_runs import (
-    NOW,
+    ComputedAnswers,
     Fails,
     ScriptedRun,
     goal_for,
@@ -24,17 +23,14 @@ from tests.reviewer.scripted_runs import (
     run_plan,
     signature,
 )
-from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, Noted, PlanAccepted
-from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.written_results import check_written_result
 from wavewright.planner.diagnostics.diagnostic import error_diagnostics
 from wavewright.planner.language.goals import AvailableTool
 from wavewright.planner.language.hashing import plan_hash
-from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.plan import Plan
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.package.builder import build_package
 from wavewright.reviewer.records import Package, ReviewResult
@@ -86,41 +82,6 @@ def _call(tool: str, params: JsonObject) -> object:
             if not all(isinstance(price, (int, float)) for price in prices):
                 return Fails("an item has no price")
             return {"total": float(sum(cast("list[float]", prices))), "n": len(prices)}
-
-
-class Shop(Mapping[str, object]):
-    """The answers of a plan's steps, computed when they are asked for."""
-
-    def __init__(self, plan: Plan, events: Callable[[], list[Event]]) -> None:
-        self._plan = plan
-        self._events = events
-
-    def __getitem__(self, name: str) -> object:
-        step = self._plan.step(name)
-        state = fold(self._events())
-        ends = {str(key): end.output for key, end in state.steps.items()}
-        variables: JsonObject = {"inputs": self._plan.inputs, "steps": ends}
-        if step.for_each is None:
-            return self._answer(step, variables)
-        items = render(step.for_each, lambda text: evaluate(text, variables, NOW))
-        assert isinstance(items, list)
-        return [
-            self._answer(step, {**variables, "item": item, "index": index})
-            for index, item in enumerate(items)
-        ]
-
-    def _answer(self, step: Step, variables: JsonObject) -> object:
-        try:
-            params = render(dict(step.params), lambda text: evaluate(text, variables, NOW))
-        except ExpressionError as error:
-            return Fails(error.message, "expression")
-        return _call(step.tool, cast("JsonObject", params))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(step.id for step in self._plan.steps)
-
-    def __len__(self) -> int:
-        return len(self._plan.steps)
 
 
 MADE_UP: JsonObject = {"id": 9, "price": 1000.0}
@@ -244,7 +205,7 @@ def _accepted(
 
 
 def _played(run: ScriptedRun, events: list[Event]) -> ScriptedRun:
-    play(events, run.plan, run.goal, run.tools, Shop(run.plan, lambda: events))
+    play(events, run.plan, run.goal, run.tools, ComputedAnswers(run.plan, lambda: events, _call))
     return dataclasses.replace(run, events=tuple(events))
 
 

@@ -70,13 +70,14 @@ async def mend(
     seen: Collection[str] = (),
     tries: int = 2,
     models: ScriptedModels | None = None,
+    prompts: Prompts | None = None,
 ) -> tuple[ReplanResult, ScriptedModels]:
     models = models or ScriptedModels(script)
     found = review or review_by_code(run.plan, run.goal, run.state, run.tools)
     replanned = await replan(
         ReviewedRun(run.plan, run.goal, run.state, run.tools),
         found,
-        Asking(models=models, prompts=Prompts(), ladder=recovery_ladder(tries=tries)),
+        Asking(models=models, prompts=prompts or Prompts(), ladder=recovery_ladder(tries=tries)),
         seen=seen,
     )
     return replanned, models

@@ -345,10 +345,13 @@ class _ReviewQuestion:
         run = self.assessed.run
         goal = run.goal
         digest = digest_run(run, self.assessed.assessment.result, tokens=tokens)
+        instructions = self.asking.prompts.render(
+            "reviewer/instructions", kinds=KINDS, has_gates=bool(digest.gates)
+        )
         return ModelCall(
             role="reviewer",
             name="reviewer",
-            instructions=self.asking.prompts.render("reviewer/instructions", kinds=KINDS),
+            instructions=instructions,
             prompt=self.asking.prompts.render("reviewer/request", **self._values(digest)),
             schema=review_schema([step.id for step in run.plan.steps], goal.tool_names),
             schema_name="review",

@@ -197,7 +197,7 @@ _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
         )
     ),
     "recovery/repair": (_FAULTS,),
-    "reviewer/instructions": ({"kinds": KINDS},),
+    "reviewer/instructions": ({"kinds": KINDS, "has_gates": True},),
     "reviewer/request": (
         {
             "goal": "Write down what was fetched.",
