@@ -244,7 +244,7 @@ def of_job(file: Path) -> tuple[AskedGoal, Prompts]:
         return values.make(tool.output_schema, "full", time_field=tool.freshness_field)
 
     rung = "llm" if job.draft is None else job.draft.rung
-    run = run_plan(plan, call, *tools.values(), goal=goal, rung=rung)
+    run = run_plan(plan, {}, *tools.values(), goal=goal, rung=rung, call=call)
     demand: JsonObject = {"kind": "incomplete", "step": plan.steps[-1].id, "hint": "all of it"}
     return AskedGoal(run, demand), project_prompts(settings.prompts)
 

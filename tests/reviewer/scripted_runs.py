@@ -109,15 +109,17 @@ class ScriptedRun:
 
 def run_plan(
     plan: Plan,
-    answers: Answers | Call,
+    answers: Answers,
     *tools: ToolSignature,
     goal: Goal | None = None,
     rung: str = "given",
     now: dt.datetime = NOW,
     started: float = 1_000_000.0,
     seconds: Mapping[str, float] | None = None,
+    call: Call | None = None,
 ) -> ScriptedRun:
-    """Run a plan by the rules that the executor keeps, each step answered from the script.
+    """Run a plan by the rules that the executor keeps, each step answered from the script, or by
+    `call`.
 
     A `for_each` step's answer is a list with one answer an item.
     """
@@ -131,8 +133,8 @@ def run_plan(
         ),
         PlanAccepted(clock.at, plan.model_dump(mode="json", by_alias=True), plan_hash(plan), rung),
     ]
-    if not isinstance(answers, Mapping):
-        answers = ComputedAnswers(plan, lambda: events, answers)
+    if call is not None:
+        answers = ComputedAnswers(plan, lambda: events, call)
     play(events, plan, goal, known, answers, now=now, clock=clock, seconds=seconds or {})
     return ScriptedRun(plan, goal, known, tuple(events))
 

@@ -7,6 +7,7 @@ value than was read), a choice (a part of it), or nothing (a usual way to write 
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -36,10 +37,12 @@ from wavewright.planner.cel.nodes import (
     summed_terms,
     without_parens,
 )
+from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.job_words import Figures, JobWords, Operator
 from wavewright.planner.plans.neighbours import list_of_neighbours
 from wavewright.planner.plans.origins import (
     EMPTY_VALUES,
+    FIELDS,
     NO_TEXTS,
     NOTHING,
     Origins,
@@ -47,6 +50,7 @@ from wavewright.planner.plans.origins import (
     shown,
     without_name,
 )
+from wavewright.planner.types import Json, JsonObject, StepId, as_object
 
 if TYPE_CHECKING:
     from wavewright.planner.plans.value_trials import ValueTrials
@@ -59,17 +63,24 @@ class StepOutputs(Protocol):
         """Return the factor by which a field is given under the name of another one."""
         ...
 
-    def is_date(self, text: str, origins: Origins) -> bool:
-        """Whether an expression reads a field that holds dates."""
-        ...
-
-    def first_of_equal(self, step: str) -> str:
-        """Return the first of the steps that make the same calls as a step."""
+    def fields_of(self, steps: Iterable[StepId]) -> Iterator[JsonObject]:
+        """Yield the fields of each object that the outputs of steps hold, by name."""
         ...
 
 
-Locals: TypeAlias = Mapping[str, Origins]
-"""The origins of the names that macros gave."""
+@dataclass(frozen=True, slots=True)
+class Local:
+    """What a name stands for that a macro gave."""
+
+    origins: Origins
+    text: str = ""
+    """The expression of its value, which `cel.bind` names."""
+    lists: tuple[str, ...] = ()
+    """Of an entry of `zip`, the lists that its places are of: they choose nothing."""
+
+
+Locals: TypeAlias = Mapping[str, Local]
+"""The names that macros gave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +93,10 @@ class ExpressionOrigins:
     said: JobWords
     outputs: StepOutputs
     trials: ValueTrials
+    first_of_equal: Callable[[], Mapping[str, StepId]]
+    """Returns steps, with the first that makes the same calls: what one of them gives is what the
+    others give, and counts twice where both are added up.
+    """
 
     def of(self, node: ExpressionNode, names: Locals) -> Origins:
         """Return the origins of the value that a node gives, with the names that macros gave."""
@@ -90,7 +105,7 @@ class ExpressionOrigins:
                 return self._literal(node)
             case Identifier():
                 known = names.get(node.name)
-                return known if known is not None else self.root(node.name, None)
+                return self.root(node.name, None) if known is None else known.origins
             case Select() | Index():
                 return self._selection(node, names)
             case Parenthesized():
@@ -129,18 +144,72 @@ class ExpressionOrigins:
         bare = without_parens(node)
         return self.text[bare.start : bare.end]
 
-    def _compared(self, node: ExpressionNode) -> str:
-        """Return the text of a node in which steps that make the same calls have one name, and so have
-        the entries of macros: `x.map(a, a.n)` is `x.map(b, b.n)`.
+    def _compared(self, node: ExpressionNode, names: Locals) -> str:
+        """Return a text that is equal for values that are: in it steps that make the same calls have
+        one name, and so have the entries of macros: `x.map(a, a.n)` is `x.map(b, b.n)`.
         """
         text = _STEP.sub(
-            lambda read: f"steps.{self.outputs.first_of_equal(read[1])}", self._source(node)
+            lambda read: f"steps.{self.first_of_equal().get(read[1], read[1])}",
+            self._spelled_out(without_parens(node), names),
         )
         macros = [part for part in all_nodes(node) if isinstance(part, Macro)]
         variables = dict.fromkeys(name for macro in macros for name in macro.variables)
         for number, name in enumerate(variables):
             text = re.sub(rf"(?<![\w.]){name}\b(?!\()", f"${number}", text)
         return text
+
+    def _spelled_out(self, node: ExpressionNode, names: Locals) -> str:
+        """Return the text of a node with what names stand for in their places: `p[0]` of `zip(x, y)`
+        is an entry of `x`, and `x["f"]` is `x.f`.
+        """
+        match node:
+            case Identifier(name=name) if name in names and names[name].text:
+                return names[name].text
+            case Select(operand=operand, field=field):
+                return f"{self._spelled_out(operand, names)}.{field}"
+            case Index(operand=operand):
+                key = named_field(node)
+                if key is not None:
+                    return f"{self._spelled_out(operand, names)}.{key}"
+                lists, place = self._zipped(operand, names), constant(node.key)
+                if place is not None and 0 <= place < len(lists):
+                    return f"{lists[int(place)]}[]"
+            case Macro(function="bind", arguments=(body,)):
+                return self._spelled_out(body, self._bound(node, names))
+            case Macro():
+                names = {name: names[name] for name in names.keys() - {*node.variables}}
+            case _:
+                pass
+        text, at = "", node.start
+        for part in children(node):
+            text += self.text[at : part.start] + self._spelled_out(part, names)
+            at = part.end
+        return text + self.text[at : node.end]
+
+    def _zipped(self, node: ExpressionNode, names: Locals) -> tuple[str, ...]:
+        """Return the lists of which `zip` has made an entry; none of another value."""
+        bare = without_parens(node)
+        if isinstance(bare, Identifier) and bare.name in names:
+            return names[bare.name].lists
+        return ()
+
+    def _bound(self, node: Macro, names: Locals, value: Origins = NOTHING) -> Locals:
+        """Return the names in the body of `cel.bind`, whose value has origins."""
+        text = self._spelled_out(without_parens(node.range), names)
+        if _PATH.fullmatch(text) is None:
+            text = f"({text})"
+        if len(text) > _MAX_SPELLED_OUT:
+            # Names within names within names grow without end; such a one stands for itself.
+            text = ""
+        return {**names, node.variables[0]: Local(value, text)}
+
+    def _entries_of(self, node: Macro, origins: Origins, names: Locals) -> Locals:
+        """Return the names in the body of a macro that runs over a list, whose entries have origins."""
+        over = _list_behind(node.range)[0]
+        lists: tuple[str, ...] = ()
+        if isinstance(over, FunctionCall) and over.function == "zip":
+            lists = tuple(self._compared(part, names) for part in over.arguments)
+        return {**names, **dict.fromkeys(node.variables, Local(origins, lists=lists))}
 
     def _shown(self, node: ExpressionNode) -> frozenset[str]:
         return frozenset({shown(self._source(node))})
@@ -173,14 +242,14 @@ class ExpressionOrigins:
             return value.joined(self._choice(node)) if is_chosen else value
         value = self.of(operand, names)
         is_chosen = isinstance(node, Index) and value.reads and self._takes_one(node, value, names)
-        entry = replace(value, is_of_items=False, is_pair=False)
+        entry = replace(value, is_of_items=False)
         return entry.joined(self._choice(node)) if is_chosen else entry
 
     def _takes_one(self, node: Index, value: Origins, names: Locals) -> bool:
         """Whether a place that the author wrote leaves out other entries; the first of what one call
         gives is its best.
         """
-        if value.is_pair:
+        if self._zipped(node.operand, names):
             return False
         key = without_parens(node.key)
         if not isinstance(key, LiteralValue):
@@ -353,11 +422,11 @@ class ExpressionOrigins:
         if node.operator != "+":
             both = left.joined(right, self._computed(node))
             # Of `x - x`, `x / x` and `x % x` it is known beforehand what comes out.
-            is_same_value = self._compared(node.left) == self._compared(node.right)
+            is_same_value = self._compared(node.left, names) == self._compared(node.right, names)
             is_constant = is_same_value and node.operator != "*"
             return both.joined(self._written(node)) if is_constant else both
         # A sum may join lists, so it is no computation, but what is twice in it counts twice.
-        sources = self._lists_counted(terms)
+        sources = self._lists_counted(terms, names)
         if not left.reads or not right.reads or len({*sources}) == len(sources):
             return left.joined(right)
         # A rate that is looked up twice may be due twice: only of one name it is plain what is meant.
@@ -454,7 +523,7 @@ class ExpressionOrigins:
             return True
         if figures in _OF_SHARES and self._is_share(formula.base, names):
             return True
-        terms = [self._compared(term) for term in _summands(formula.base)]
+        terms = [self._compared(term, names) for term in _summands(formula.base)]
         is_mean = len(terms) > 1 and figures == (("/", float(len(terms))),)
         return is_mean and len({*terms}) == len(terms)
 
@@ -545,9 +614,11 @@ class ExpressionOrigins:
         if not entries:
             return self._written(node)
         parts = [self.of(entry, names) for entry in entries]
-        counted = [entry for entry in entries if self.of(entry, names).reads]
+        counted = [entry for entry, part in zip(entries, parts, strict=True) if part.reads]
         is_list = isinstance(node, ListLiteral)
-        sources = self._lists_counted(counted) if is_list else [*map(self._source, counted)]
+        if isinstance(node, MapLiteral) and counted:
+            parts = [*self._parts_of_record(node, parts)]
+        sources = self._lists_counted(counted, names) if is_list else [*map(self._source, counted)]
         origins = NOTHING.joined(*parts, _twice(sources))
         if isinstance(node, MapLiteral):
             for (key, value), part in zip(node.entries, parts, strict=True):
@@ -558,30 +629,47 @@ class ExpressionOrigins:
         alone = NO_TEXTS.union(*(part.settled().literals for part in parts))
         return origins.joined(Origins(computed=alone - {""}))
 
-    def _lists_counted(self, entries: Iterable[ExpressionNode]) -> list[str]:
+    def _parts_of_record(self, node: MapLiteral, parts: Sequence[Origins]) -> Iterator[Origins]:
+        """Yield the origins of the fields of a record beside what is read: one that only says of which
+        time the job has asked for the others is no data, `{"year": 2023, "people": t.people}`.
+        """
+        for (key, value), part in zip(node.entries, parts, strict=True):
+            name, literal = _text_of(key), without_parens(value)
+            is_time = name is not None and name.casefold() in _TIMES
+            if (
+                is_time
+                and isinstance(literal, LiteralValue)
+                and self.said.names(str(literal.value))
+            ):
+                yield self._computed(literal)
+            else:
+                yield part
+
+    def _lists_counted(self, entries: Iterable[ExpressionNode], names: Locals) -> list[str]:
         """Return the text of each value that is joined with others; of a part of a list that is one of
         the others, and of that list in another order, the text of the list, as its entries count
         twice. Two parts of one list may be all of it.
         """
         values = [(entry, *_list_behind(entry)) for entry in entries]
-        whole = {self._compared(behind) for _, behind, is_part in values if not is_part}
-        return [
-            self._compared(behind) if self._compared(behind) in whole else self._named_alike(entry)
-            for entry, behind, _ in values
-        ]
+        whole = {self._compared(behind, names) for _, behind, is_part in values if not is_part}
+        counted: list[str] = []
+        for entry, behind, _ in values:
+            text = self._compared(behind, names)
+            counted.append(text if text in whole else self._named_alike(entry, names))
+        return counted
 
-    def _named_alike(self, node: ExpressionNode) -> str:
+    def _named_alike(self, node: ExpressionNode, names: Locals) -> str:
         """Return the text of a value, of records in which fields of a list's entries stand without the
         name that these have there and without an order.
         """
         bare = without_parens(node)
         if not (isinstance(bare, Macro) and _copies_entries(bare)):
-            return self._compared(node)
+            return self._compared(node, names)
         body = without_parens(bare.arguments[-1])
         parts = _entries(body) if isinstance(body, MapLiteral) else [body]
         name = re.compile(rf"\b{bare.variables[-1]}\b")
-        fields = sorted(name.sub("", self._compared(part)) for part in parts)
-        return f"{self._named_alike(bare.range)} {fields}"
+        fields = sorted(name.sub("", self._compared(part, names)) for part in parts)
+        return f"{self._named_alike(bare.range, names)} {fields}"
 
     def _is_repeated(self, node: ExpressionNode, names: Locals) -> bool:
         """Whether a list holds one value more than once, so that it counts so often where its entries
@@ -596,14 +684,21 @@ class ExpressionOrigins:
                 terms = [*summed_terms(bare)]
                 return self._counts_twice(terms, names) or self._any_repeated(terms, names)
             case FunctionCall(function=name, target=over) if name in _KEEPING and over is not None:
+                lists = without_parens(over)
+                if (
+                    name == "flatten"
+                    and isinstance(lists, FunctionCall)
+                    and lists.function == "zip"
+                ):
+                    return self._counts_twice(lists.arguments, names)
                 return self._is_repeated(over, names)
             case Macro(function=name, range=over) if name in _CHOOSERS:
                 return self._is_repeated(over, names)
             case Macro(function=name) if name in _MAPS:
                 return self._is_mapped_twice(bare, names)
             case Macro(function="bind", arguments=(body,)):
-                inner = {**names, bare.variables[0]: self.of(bare.range, names)}
-                return self._is_repeated(body, inner)
+                value = self.of(bare.range, names)
+                return self._is_repeated(body, self._bound(bare, names, value))
             case Conditional(yes=yes, no=no):
                 return self._any_repeated([yes, no], names)
             case _:
@@ -614,13 +709,14 @@ class ExpressionOrigins:
 
     def _counts_twice(self, nodes: Iterable[ExpressionNode], names: Locals) -> bool:
         """Whether two of some values are one that is read, or hold the entries of one list."""
-        sources = self._lists_counted([node for node in nodes if self.of(node, names).reads])
+        read = [node for node in nodes if self.of(node, names).reads]
+        sources = self._lists_counted(read, names)
         return len({*sources}) < len(sources)
 
     def _is_mapped_twice(self, node: Macro, names: Locals) -> bool:
         """Whether what a macro makes of different entries holds one value more than once."""
         body = node.arguments[-1]
-        inner = {**names, **dict.fromkeys(node.variables, Origins(is_read=True))}
+        inner = self._entries_of(node, Origins(is_read=True), names)
         uses_entry = any(
             isinstance(part, Identifier) and part.name in node.variables for part in all_nodes(body)
         )
@@ -651,12 +747,23 @@ class ExpressionOrigins:
         if node.function == "zip":
             lists = [self.of(argument, names).settled() for argument in node.arguments]
             read = [part for part in node.arguments if self.of(part, names).reads]
-            return NOTHING.joined(*lists, _twice([*map(self._source, read)]))
+            return NOTHING.joined(*lists, _twice([self._compared(part, names) for part in read]))
+        if node.function == "lists.range" and self._is_count_of_list(node.arguments[0]):
+            # What a range of places stops short of is left out.
+            left_out = self._formula(node.arguments[0]).figures
+            places = self.of(self._formula(node.arguments[0]).base, names)
+            return places.joined(self._choice(node)) if left_out else places
         origins = self._all((*target, *node.arguments), names).settled()
         if node.function in _JOINING and target and self._is_repeated(target[0], names):
             origins = origins.joined(self._factor(node))
         calculates = node.function.startswith("math.") and node.function not in _EXTREMES
         return origins.joined(self._computed(node)) if calculates and origins.reads else origins
+
+    def _is_count_of_list(self, node: ExpressionNode) -> bool:
+        """Whether a figure is the size of a list, or that less some: `x.size() - 2`."""
+        formula = self._formula(node)
+        is_lessened = all(operator == "-" for operator, _ in formula.figures)
+        return _is_call(formula.base, {"size"}) and is_lessened and not formula.is_rounded
 
     def _bounded(
         self, node: ExpressionNode, values: Sequence[ExpressionNode], names: Locals
@@ -687,7 +794,7 @@ class ExpressionOrigins:
             # Nothing is left, whatever is read.
             return self._written(node)
         is_of_date = node.function == "substring" and cut in _DATE_PARTS
-        if is_of_date and self.outputs.is_date(source, target):
+        if is_of_date and self._is_date(source, target):
             return NOTHING
         if node.function == "charAt":
             return self._choice(node)
@@ -695,6 +802,17 @@ class ExpressionOrigins:
         is_unsaid = not all(self.said.names(text) for text in figures)
         is_choice = (is_unsaid or target.is_of_items) and figures - EMPTY_VALUES
         return self._choice(node) if is_choice else NOTHING
+
+    def _is_date(self, text: str, origins: Origins) -> bool:
+        """Whether an expression reads a field that holds dates, by its schema or its name."""
+        names = FIELDS.findall(text)
+        if not names:
+            return False
+        is_by_schema = any(
+            as_object(fields.get(names[-1])).get("format") in {"date", "date-time"}
+            for fields in self.outputs.fields_of(origins.data | origins.models)
+        )
+        return is_by_schema or _DATE_NAME.search(names[-1]) is not None
 
     # Macros
 
@@ -705,22 +823,19 @@ class ExpressionOrigins:
         if node.function in _CHOOSERS:
             ordered = replace(over, is_of_items=False)
             return ordered.joined(Origins(choices=self._chosen(node, names)))
-        is_bound = node.function == "bind"
-        entry = over
-        if not is_bound:
-            entry = replace(over, is_of_items=False, is_pair=_runs_over_pairs(node))
-        inner = {**names, **dict.fromkeys(node.variables, entry)}
-        if len(node.variables) > 1:
-            inner[node.variables[0]] = Origins(is_read=True)  # a place or a key
         body = node.arguments[-1]
+        if node.function == "bind":
+            return self.of(body, self._bound(node, names, over))
+        inner = self._entries_of(node, replace(over, is_of_items=False), names)
+        if len(node.variables) > 1:
+            # The first one is a place or a key.
+            inner = {**inner, node.variables[0]: Local(Origins(is_read=True))}
         counted = self._counted(body, inner) if node.function in _MAPS else None
         value = self.of(body, inner) if counted is None else counted
         if node.function in _CONDITIONS:
             decision = over.joined(value).deciding(self.said)
             # So has a condition: `exists(x, false)`.
             return decision if value.reads else decision.joined(Origins(choices=value.literals))
-        if is_bound:
-            return value
         if not _only_selects(body, frozenset(node.variables)):
             value = value.joined(self._computed(body))
         taken = self._conditions(node.arguments[:-1], node, names)
@@ -761,8 +876,7 @@ class ExpressionOrigins:
         self, arguments: Sequence[ExpressionNode], node: Macro, names: Locals
     ) -> list[Origins]:
         """Return the origins of what a macro asks of each entry."""
-        entry = Origins(is_read=True, is_pair=_runs_over_pairs(node))
-        inner = {**names, **dict.fromkeys(node.variables, entry)}
+        inner = self._entries_of(node, Origins(is_read=True), names)
         return [self.of(argument, inner) for argument in arguments]
 
     def _counted(self, node: ExpressionNode, names: Locals) -> Origins | None:
@@ -819,6 +933,26 @@ class _Formula:
         if places != figure:
             figures = (*figures, ("*", places / figure))
         return replace(self, figures=figures, is_rounded=True, awaits_places=False, is_lost=is_lost)
+
+
+def first_of_equal_calls(graph: PlanGraph, steps: Collection[StepId]) -> Mapping[str, StepId]:
+    """Return some steps of a plan, each with the first of them that makes the same calls."""
+    firsts: dict[str, StepId] = {}
+    first_of_calls: dict[str, StepId] = {}
+
+    def first_name(read: re.Match[str]) -> str:
+        return f"steps.{firsts.get(read[1], read[1])}"
+
+    for step_id in graph.order():
+        if step_id not in steps:
+            continue
+        step = graph.steps[step_id]
+        # Data that is fetched again after another step may have become other data.
+        after = sorted({firsts.get(name, name) for name in graph.dependencies[step_id]})
+        calls: list[Json] = [step.tool, step.params, step.for_each, step.when, *after]
+        text = _STEP.sub(first_name, json.dumps(calls, sort_keys=True))
+        firsts[step_id] = first_of_calls.setdefault(text, step_id)
+    return firsts
 
 
 def _is_known(figures: Figures) -> bool:
@@ -941,11 +1075,6 @@ def _list_behind(node: ExpressionNode) -> tuple[ExpressionNode, bool]:
             return bare, False
 
 
-def _runs_over_pairs(node: Macro) -> bool:
-    """Whether the entries of a macro are made of one entry of each list that `zip` is given."""
-    return _is_call(_list_behind(node.range)[0], {"zip"})
-
-
 def _copies_entries(node: Macro) -> bool:
     """Whether what a macro makes of an entry is the entry, or a record of its fields."""
     body = without_parens(node.arguments[-1])
@@ -994,7 +1123,10 @@ def _cases(node: ExpressionNode) -> tuple[list[ExpressionNode], list[ExpressionN
     return conditions, values
 
 
+_MAX_SPELLED_OUT: Final = 2_000
+"""Characters of what a name stands for."""
 _STEP: Final = re.compile(r"\bsteps\.(\w+)")
+_DATE_NAME: Final = re.compile(r"(?:^|_)(?:date|day|datetime|time|timestamp|at|as_of)$")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _PLAIN_FIGURE: Final = re.compile(r"\d+(?:\.\d+)?")
 _WORD: Final = re.compile(r"[^\W_]")
@@ -1099,6 +1231,7 @@ _SHAPERS: Final = frozenset(
     }
 )
 """Methods whose arguments say which part of a value is taken, or how its parts are joined."""
+_TIMES: Final = frozenset({"year", "quarter", "month", "week", "day", "date", "period"})
 _CHOOSERS: Final = frozenset({"filter", "sortBy"})
 _MAPS: Final = frozenset({"map", "transformList"})
 _KEEPING: Final = frozenset({"flatten", "reverse", "slice", "sort"})

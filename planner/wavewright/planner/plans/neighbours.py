@@ -2,7 +2,8 @@
 
 `zip(x.slice(1, x.size()), x.slice(0, x.size() - 1)).map(p, p[0].price - p[1].price)` and
 `lists.range(x.size() - 1).map(i, x[i + 1].price - x[i].price)` leave out no entry of `x`, as long as
-an entry and its neighbour only meet in a difference, a ratio or a comparison.
+an entry and its neighbour only meet in a difference, a ratio, a comparison or a mean. Over
+`lists.range(x.size() - 2)` each entry has two neighbours, and all three are to be read.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from wavewright.planner.cel.nodes import (
     Select,
     all_nodes,
     children,
+    summed_terms,
     without_parens,
 )
 
@@ -38,17 +40,21 @@ def list_of_neighbours(node: Macro, text: str) -> ExpressionNode | None:
     reader = _Reader(node, text)
     if over.function == "zip":
         of = reader.list_of_pairs(over.arguments)
-        places = "0", "1"
+        place, neighbours = "0", ["1"]
         read = node.variables[0]
     elif over.function == "lists.range":
-        of = reader.list_of_places(over.arguments[0])
-        places = node.variables[0], f"{node.variables[0]}+1"
+        of, distance = reader.list_of_places(over.arguments[0])
+        place = node.variables[0]
+        neighbours = [f"{place}+{number}" for number in range(1, distance + 1)]
         read = "" if of is None else reader.source(of)
     else:
         return None
     if of is None:
         return None
-    entries, others = (reader.spans_of(read, place) for place in places)
+    entries = reader.spans_of(read, place)
+    spans = [reader.spans_of(read, name) for name in neighbours]
+    # Where one between them is not read, two are compared that are no neighbours.
+    others = frozenset[_Span]().union(*spans) if all(spans) else frozenset[_Span]()
     bodies = node.arguments
     is_compared = all(reader.only_compares(body, entries, others) for body in bodies)
     return of if is_compared and entries and others else None
@@ -90,16 +96,18 @@ class _Reader:
             case _:
                 return None
 
-    def list_of_places(self, count: ExpressionNode) -> ExpressionNode | None:
-        """Return the list that has one entry more than a range has places, and is read at these."""
+    def list_of_places(self, count: ExpressionNode) -> tuple[ExpressionNode | None, int]:
+        """Return the list that has some entries more than a range has places, and is read at these,
+        and how many that are.
+        """
+        counted = _LESS.fullmatch(self.source(count))
+        if counted is None:
+            return None, 0
         for body in self.node.arguments:
             for part in all_nodes(body):
-                if (
-                    isinstance(part, Index)
-                    and self.source(count) == f"{self.source(part.operand)}.size()-1"
-                ):
-                    return part.operand
-        return None
+                if isinstance(part, Index) and self.source(part.operand) == counted["list"]:
+                    return part.operand, int(counted["places"])
+        return None, 0
 
     def spans_of(self, operand: str, place: str) -> frozenset[_Span]:
         """Return where the macro reads an entry at a place."""
@@ -126,7 +134,7 @@ class _Reader:
             case MapLiteral(entries=fields):
                 values = [value for _, value in fields if not _is_name(value)]
                 return all(self.only_compares(value, entries, others) for value in values)
-            case Binary() if self._compares(bare, entries, others):
+            case Binary() if self._compares(bare, entries, others) or self._is_mean(bare):
                 return True
             case _:
                 parts = children(bare)
@@ -149,6 +157,13 @@ class _Reader:
             return node.operator == "/" and is_of_one and is_difference
         return is_of_one and left == (right[1], right[0])
 
+    def _is_mean(self, node: Binary) -> bool:
+        """Whether different values are added up and divided by their number."""
+        terms = {self.source(term) for term in summed_terms(node.left)}
+        count = len([*summed_terms(node.left)])
+        is_of_all = self.source(node.right) in {f"{count}", f"{count}.0"}
+        return node.operator == "/" and count > 1 and is_of_all and len(terms) == count
+
 
 def _reads(node: ExpressionNode, spans: Collection[_Span]) -> bool:
     return any((part.start, part.end) in spans for part in all_nodes(node))
@@ -161,6 +176,8 @@ def _is_name(node: ExpressionNode) -> bool:
 
 
 _SPACES: Final = re.compile(r"\s+")
+_LESS: Final = re.compile(r"(?P<list>.+)\.size\(\)-(?P<places>[1-9]\d{0,2})")
+"""A range that stops short of the end of a list by some places."""
 _COMPARING: Final = frozenset({"-", "/", "<", "<=", ">", ">="})
 _NAMES: Final = frozenset(
     {"code", "date", "day", "id", "key", "month", "name", "time", "title", "year"}

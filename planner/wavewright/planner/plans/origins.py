@@ -36,8 +36,6 @@ class Origins:
     """Whether it is a list with an entry for each item of a step, in their order, none of which comes
     before the others.
     """
-    is_pair: bool = False
-    """Whether it is an entry of `zip()`: its places are those of the lists, and choose nothing."""
     factors: frozenset[str] = NO_TEXTS
     """What makes of a value another one: a unit, a sign, an option, the name of another field."""
     choices: frozenset[str] = NO_TEXTS

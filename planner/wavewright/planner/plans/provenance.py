@@ -78,6 +78,7 @@ class PlanProvenance:
         self._tools = tools
         self._goal = goal
         self._is_strict = is_strict
+        self._terminal_params = {} if goal is None else terminal_params(goal)
         self.steps: dict[StepId, Origins] = {}
         """The origins of each step's output; without steps that depend on a cycle."""
         graph = PlanGraph.of(plan)
@@ -207,9 +208,8 @@ class PlanProvenance:
         the job does not name: what it makes of them is not made of the data alone.
         """
         name = _ASKED_ABOUT.get(step.tool, "")
-        if kind != "model" or name not in params:
-            return NO_TEXTS
-        if not _holds_records(step.params[name], figures_too=True):
+        asked_about = step.params[name] if name in params else None
+        if kind != "model" or not _holds_records(asked_about, figures_too=True):
             return NO_TEXTS
         figures = params[name].literals - EMPTY_VALUES - _TRUE
         listing = ", ".join(sorted(text for text in figures if not self.said.names(text)))
@@ -240,7 +240,8 @@ class PlanProvenance:
         """Return what lists in a value hold more than once."""
         match value:
             case list():
-                read = [json.dumps(entry) for entry in value if holds_expression(entry)]
+                texts = [json.dumps(entry) for entry in value if holds_expression(entry)]
+                read = [_QUOTED_FIELD.sub(r".\1", text) for text in texts]
                 twice = {f"{shown(entry)} twice" for entry in read if read.count(entry) > 1}
                 return frozenset(twice).union(*map(self._repeated_in, value))
             case dict():
@@ -361,15 +362,7 @@ class PlanProvenance:
     def _written_params(self, step: Step) -> JsonObject:
         """Return the parameters that the plan's author wrote: those that the goal sets are the job's."""
         of_goal = self._terminal_params.get(step.tool, {})
-        return {
-            name: value
-            for name, value in step.params.items()
-            if name not in of_goal or of_goal[name] != value
-        }
-
-    @cached_property
-    def _terminal_params(self) -> dict[str, JsonObject]:
-        return {} if self._goal is None else terminal_params(self._goal)
+        return {name: value for name, value in step.params.items() if of_goal.get(name) != value}
 
     def _options(self, step: Step, kind: _SourceKind) -> frozenset[str]:
         """Return the figures that are options of a computation, and neither the tool's own default nor
@@ -438,55 +431,27 @@ class PlanProvenance:
         if not fields or key in fields:
             return NOTHING
         steps = {*origins.data, *origins.models, *map(StepId, _STEPS.findall(text))}
-        objects = [names for step in sorted(steps) for names in _objects(self._schema_of(step))]
-        for names in objects:
+        for names in self.fields_of(steps):
             others = names.keys() & set(fields)
             if key in names and others:
                 return Origins(factors=frozenset({f"{', '.join(sorted(others))} as {key}"}))
         return NOTHING
 
-    def is_date(self, text: str, origins: Origins) -> bool:
-        """Whether an expression reads a field that holds dates, by its schema or its name."""
-        names = FIELDS.findall(text)
-        if not names:
-            return False
-        schemas = [
-            as_object(fields.get(names[-1]))
-            for step in sorted(origins.data | origins.models)
-            for fields in _objects(self._schema_of(step))
-        ]
-        is_by_schema = any(schema.get("format") in {"date", "date-time"} for schema in schemas)
-        return is_by_schema or _DATE_NAME.search(names[-1]) is not None
-
-    def first_of_equal(self, step: str) -> str:
-        """Return the first of the steps that make the same calls as a step: what one of them gives is
-        what the others give, and counts twice where both are added up.
-        """
-        return self._first_of_equal.get(step, step)
+    def fields_of(self, steps: Iterable[StepId]) -> Iterator[JsonObject]:
+        """Yield the fields of each object that the outputs of steps hold, by name."""
+        for step in sorted(steps):
+            yield from _objects(self._schema_of(step))
 
     @cached_property
-    def _first_of_equal(self) -> dict[str, StepId]:
+    def _firsts(self) -> Mapping[str, StepId]:
         """Steps that fetch or compute, with the first that makes the same calls; worked out when an
         expression is looked at in which a value may meet itself.
         """
-        graph = PlanGraph.of(self._plan)
-        firsts: dict[str, StepId] = {}
-        first_of_calls: dict[str, StepId] = {}
+        from wavewright.planner.plans.expression_origins import first_of_equal_calls
 
-        def first_name(read: re.Match[str]) -> str:
-            return f"steps.{firsts.get(read[1], read[1])}"
-
-        for step_id in graph.order():
-            step = graph.steps[step_id]
-            # Two answers of a model, or of a tool that may throw dice, are not the same.
-            if not (self.fetches(step) or self.computes(step)):
-                continue
-            # Data that is fetched again after another step may have become other data.
-            after = sorted({firsts.get(name, name) for name in graph.dependencies[step_id]})
-            calls: list[Json] = [step.tool, step.params, step.for_each, step.when, *after]
-            text = _STEPS.sub(first_name, json.dumps(calls, sort_keys=True))
-            firsts[step_id] = first_of_calls.setdefault(text, step_id)
-        return firsts
+        # Two answers of a model, or of a tool that may throw dice, are not the same.
+        steps = (step for step in self._plan.steps if self.fetches(step) or self.computes(step))
+        return first_of_equal_calls(PlanGraph.of(self._plan), {step.id for step in steps})
 
     def _value(self, value: Json, item: Origins) -> Origins:
         match value:
@@ -559,7 +524,7 @@ class PlanProvenance:
             return self._root(name, field, item)
 
         trials = ValueTrials(expression, tree, self._type_of_root)
-        return ExpressionOrigins(expression, root, self.said, self, trials)
+        return ExpressionOrigins(expression, root, self.said, self, trials, lambda: self._firsts)
 
     def _chosen_keys(self, expression: str) -> frozenset[str]:
         """Return the keys that an expression takes from objects of which only the data knows the
@@ -644,10 +609,11 @@ def _objects(schema: Json) -> Iterator[JsonObject]:
 _STEP_KEY: Final = re.compile(
     r"""steps\.(?P<step>\w+)(?:\.(?P<key>\w+)(?!\w*\()|\[['"](?P<quoted>[^'"]*)['"]\])"""
 )
+_QUOTED_FIELD: Final = re.compile(r"""\[\\?['"](\w+)\\?['"]\]""")
+"""A field in brackets, in a text of JSON."""
 _SAYS: Final = re.compile(r"[^\W\d_]|[%‰±<>≈~€$£¥]|(?:^|\s)[-\u2212\u2013]$")
 """A label that says something of the value beside it; commas and brackets do not."""
 _WHOLE: Final = re.compile(r"\$\{(?:(?!\$\{).)*\}", re.DOTALL)
-_DATE_NAME: Final = re.compile(r"(?:^|_)(?:date|day|datetime|time|timestamp|at|as_of)$")
 _STEPS: Final = re.compile(r"steps\.(\w+)")
 _NEUTRAL: Final = frozenset(
     re.findall(r"\w+", "a an and are at by for has have in is of on the was were with")
