@@ -33,7 +33,7 @@ PROMPTS = Prompts()
 BY_A_MODEL = {"llm", "repaired", "guided", "suggested"}
 ASKED_AT_MOST = 1 + 3 + 2
 """Once for a plan, three times for a repair, and twice for one step."""
-SMALL_PIECE = 40
+SMALL_PIECE = 120
 SAID_ON_THE_WIRE = {"truncated", "bad_unicode"}
 """Reasons that only a wire has: an answer longer than any answer may be, and half a character."""
 
@@ -60,8 +60,8 @@ async def planned_from(
     assert isinstance(allowed, list)
     # What is no UTF-8 cannot be on this wire; lone surrogates can, and are as bad.
     text = case.content.decode(errors="surrogateescape")
-    # Some are a million characters: an answer goes over the wire in a few hundred pieces.
-    piece = max(SMALL_PIECE, len(text) // 300)
+    # Some are a million characters: an answer goes over the wire in a hundred pieces.
+    piece = max(SMALL_PIECE, len(text) // 100)
     server.answer(
         (
             lambda request: Reply(
