@@ -114,8 +114,8 @@ def found_targets(
     is_untrusted = untrusted_names(subject, expand)
     targets = [replace(target, is_untrusted=is_untrusted) for target in read_targets(value)]
     left_out = len(value) - len(targets)
-    said = f"{left_out} of {len(value)} that were found can be no target" if left_out else ""
-    return list(dict.fromkeys(targets)), said
+    note = f"{left_out} of {len(value)} that were found can be no target" if left_out else ""
+    return list(dict.fromkeys(targets)), note
 
 
 def job_of_target(

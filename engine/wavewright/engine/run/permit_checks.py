@@ -67,6 +67,7 @@ def _models(name: str, goal: Goal | None, settings: Settings) -> tuple[str, ...]
     """Return the models that a tool may ask, or judges of gates: the chosen one and those that stand
     in for it; `*` where none can be chosen now.
     """
+    # Most plans call nothing that asks a model.
     from wavewright.tools.models.endpoints import choose_model
     from wavewright.tools.workers.specs import load_workers
 

@@ -150,8 +150,10 @@ def altered_fields(receipt: RunReceipt, events: Sequence[Event]) -> tuple[str, .
         ReceiptError: there is no beginning of the run among the events that it stands for.
     """
     expected = make_receipt(events[: receipt.head.events], receipt.head)
-    said, meant = receipt.model_dump(), expected.model_dump()
-    return tuple(name for name in said if name != "signature" and said[name] != meant[name])
+    values, expected_values = receipt.model_dump(), expected.model_dump()
+    return tuple(
+        name for name in values if name != "signature" and values[name] != expected_values[name]
+    )
 
 
 def read_receipt(content: bytes, place: str) -> RunReceipt:

@@ -55,10 +55,11 @@ def _worker_price(services: Services, settings: Settings, goal: Goal) -> float |
     """Return the price of 1,000 tokens; None if it is unknown: such calls are then refused when
     they are made.
     """
-    from wavewright.tools.models.pricing import price_per_1000_tokens
-
     if services.models is None:
         return None
+    # Few budgets are of money, and no other needs the list of prices.
+    from wavewright.tools.models.pricing import price_per_1000_tokens
+
     try:
         return price_per_1000_tokens(
             services.models.choose(goal.model_preference, "worker").model, settings, os.environ

@@ -452,6 +452,7 @@ class CallRunner:
             # A tool may raise anything, and each exception is a failure of its step.
             if is_process_exception(error, asyncio.current_task()):
                 raise
+            # Loaded where a tool has raised: most runs read no traceback.
             from wavewright.executor.run.exceptions import describe_failure
 
             failure = describe_failure(error, self._clock.wall(), self._redactor)
@@ -791,7 +792,10 @@ def _expression_error(fault: ExpressionError) -> StepError:
 def _mismatch_text(validator: Validator, value: Json, name: Callable[[str], str]) -> str:
     """Return why a value does not fit, each part of it as `name` calls it by its pointer."""
     violations = validator.violations(value)
-    lines = [f"{name(one.pointer)} {one.message}" for one in violations[:_MAX_MISMATCHES]]
+    lines = [
+        f"{name(violation.pointer)} {violation.message}"
+        for violation in violations[:_MAX_MISMATCHES]
+    ]
     if len(violations) > _MAX_MISMATCHES:
         lines.append(f"and {len(violations) - _MAX_MISMATCHES} more")
     return "; ".join(lines)

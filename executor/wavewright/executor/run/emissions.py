@@ -493,11 +493,13 @@ def taken_emissions(state: RunState) -> dict[str, int]:
 
 def _with_step(use: ModelUse, step: StepId, index: int | None) -> ModelUse:
     """Return a use with its step and index, and with finite numbers."""
+    has_price = use.usd is not None and math.isfinite(use.usd)
     return replace(
         use,
+        # A use that names its step keeps it.
         step=step if use.step is None else use.step,
         index=index if use.index is None else use.index,
-        usd=use.usd if use.usd is None or math.isfinite(use.usd) else None,
+        usd=use.usd if has_price else None,
         seconds=use.seconds if math.isfinite(use.seconds) else 0.0,
     )
 

@@ -190,8 +190,8 @@ def last_frames(error: BaseException, redactor: Redactor) -> tuple[TracebackFram
     """
     stack = [
         frame
-        for one in _first_exceptions(error)
-        for frame in _tool_frames(traceback.extract_tb(one.__traceback__))
+        for exception in _first_exceptions(error)
+        for frame in _tool_frames(traceback.extract_tb(exception.__traceback__))
     ]
     own = [frame for frame in stack if not is_library_code(frame.filename)]
     shown = own or [frame for frame in stack if not is_engine_code(frame.filename)]

@@ -130,8 +130,8 @@ def may_retry(failure: AttemptFailure, retry: Retry, attempt: int) -> bool:
     """Whether another attempt follows the failed attempt number `attempt`."""
     if attempt >= retry.attempts or failure.is_final:
         return False
-    wanted = retry.on
-    return failure.kind in wanted or "any" in wanted or not failure.names.isdisjoint(wanted)
+    kinds = retry.on
+    return failure.kind in kinds or "any" in kinds or not failure.names.isdisjoint(kinds)
 
 
 def seconds_before_retry(

@@ -165,16 +165,19 @@ class CompiledPlan:
             KeyError: its tool is missing.
         """
         tool = self.tools[step.tool]
+        when = for_each = None
+        if step.when is not None:
+            when = compile_expression(bare_expression(step.when).expression)
+        if step.for_each is not None:
+            for_each = compile_render(step.for_each)
         return CompiledStep(
             step,
             tool,
-            None
-            if step.when is None
-            else compile_expression(bare_expression(step.when).expression),
-            None if step.for_each is None else compile_render(step.for_each),
-            compile_render(step.params),
-            step.timeout or tool.signature.timeout,
-            self._asks_of(step, tool),
+            when,
+            for_each,
+            params=compile_render(step.params),
+            timeout=step.timeout or tool.signature.timeout,
+            asks=self._asks_of(step, tool),
         )
 
     def sharing_steps(self) -> dict[StepId, CompiledTool]:

@@ -320,11 +320,11 @@ def _fan_out_error(ended: list[ItemFinished], succeeded: int) -> StepError:
     failures = [f"item {index}: {error.message}" for index, error in first_of_kind.values()]
     errors = [error for _, error in first_of_kind.values()]
     unclear = [error for error in errors if error.kind in UNCLEAR_KINDS]
-    told = [*unclear, *errors][0]
+    hinted = [*unclear, *errors][0]
     return StepError(
         kind=errors[0].kind if len(errors) == 1 else "items",
         message=f"{succeeded:,} of {counted(len(ended), 'item')} succeeded; {'; '.join(failures)}",
         attempts=sum(ending.attempts for ending in ended),
-        hint=told.hint,
-        frames=told.frames,
+        hint=hinted.hint,
+        frames=hinted.frames,
     )

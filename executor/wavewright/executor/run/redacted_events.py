@@ -71,12 +71,12 @@ class OutputRedactor:
 
     def learn_secrets(self, output: Json) -> None:
         """Redact an output's values under a secret's name in all later events."""
-        found = {
+        secrets = {
             value for value in named_secrets(output) if _is_secret_value(value)
         } - self._named_secrets
-        if found and len(self._named_secrets) < _MAX_NAMED_SECRETS:
-            self._named_secrets |= found
-            self._redactor = self._redactor.with_secrets(found)
+        if secrets and len(self._named_secrets) < _MAX_NAMED_SECRETS:
+            self._named_secrets |= secrets
+            self._redactor = self._redactor.with_secrets(secrets)
             self._plain_items.clear()
 
     def redact_text(self, text: str) -> str:

@@ -119,14 +119,15 @@ async def find_questions_of_run(journal: Journal, run: RunId, now: float) -> lis
     root = run if targets else await root_run_of(journal, run)
     states = [state, *[fold(await journal.load(target)) for target in sorted(targets)]]
     # Whoever names the root run may have read the question of any target.
-    asked = sum(len(asked_questions(one)) for one in states)
+    asked = sum(len(asked_questions(state)) for state in states)
     questions = list[OpenQuestion]()
-    for one in states:
-        if (question := pending_question(one, now)) is not None:
+    for state in states:
+        question = pending_question(state, now)
+        if question is not None:
             questions.append(replace(question, resume=root, number=asked))
     if questions:
         return sorted(questions, key=lambda question: question.asked)
-    answers = [answer for one in states if (answer := _last_answer(one)) is not None]
+    answers = [answer for answer in map(_last_answer, states) if answer is not None]
     if answers:
         raise answered_already(f"the question of run {run}", *answers[-1])
     raise AnswerRejected(f"run {run} waits for no answer", f"`wavewright show {run}` shows it")

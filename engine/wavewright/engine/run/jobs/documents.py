@@ -81,18 +81,20 @@ class JobErrors:
             return read_as_model(document, model), frozenset()
         except DocumentError as error:
             self.add([diagnostic_from_fault(fault) for fault in error.faults], document)
-            given = as_object(document.value)
-            absent = model.model_fields.keys() - given.keys()
+            fields = as_object(document.value)
+            absent = model.model_fields.keys() - fields.keys()
             unread: set[str] = set()
-            for name, kind in (
-                (pointer_keys(f.pointer), f.kind) for f in error.faults if f.pointer
-            ):
-                if kind != "unknown_field" or len(name) > 1:
-                    unread.add(name[0])
-                elif isinstance(given.get(name[0]), (dict, list)):
+            for fault in error.faults:
+                if not fault.pointer:
+                    continue
+                path = pointer_keys(fault.pointer)
+                if fault.kind != "unknown_field" or len(path) > 1:
+                    unread.add(path[0])
+                elif isinstance(fields.get(path[0]), (dict, list)):
+                    # A whole part under an unknown name may be any of those that are absent.
                     unread |= absent
                 else:
-                    unread.update(get_close_matches(name[0], absent))
+                    unread.update(get_close_matches(path[0], absent))
             return valid_subset(document, error, model), frozenset(unread)
 
     def raise_all(self) -> None:

@@ -398,25 +398,27 @@ def find_kept_plan(
 
     A kept plan that the checker refuses for this goal is passed over.
     """
-    plans = [
-        kept
-        for template in find_templates(goal.text, settings, is_kept=True)
-        if (kept := _kept_plan(template, goal, tools)) is not None
-    ]
-    return next((kept for kept in plans if kept.is_exact), plans[0] if plans else None)
+    templates = find_templates(goal.text, settings, is_kept=True)
+    candidates = [_kept_plan(template, goal, tools) for template in templates]
+    plans = [kept for kept in candidates if kept is not None]
+    for plan in plans:
+        if plan.is_exact:
+            return plan
+    # Templates come with the most similar first.
+    return plans[0] if plans else None
 
 
 def _kept_plan(
-    found: FoundTemplate, goal: Goal, tools: Mapping[str, ToolSignature]
+    kept: FoundTemplate, goal: Goal, tools: Mapping[str, ToolSignature]
 ) -> KeptPlan | None:
-    template = found.template
+    template = kept.template
     assert template.plan is not None
     assert template.kept is not None
     if errors_in(bind_plan(template.plan, goal), goal, tools):
         return None
     draft = PlanDraft(
         template.plan,
-        PlanOrigin(read_document_file(found.file), "/plan"),
+        PlanOrigin(read_document_file(kept.file), "/plan"),
         "template",
         is_saved=True,
     )

@@ -358,7 +358,7 @@ def first_target(targets: JobTargets) -> JobTarget:
 
 
 def inputs_of_target(
-    given: JsonObject,
+    inputs: JsonObject,
     names: Targets,
     target: str,
     *,
@@ -367,7 +367,7 @@ def inputs_of_target(
     visited: Sequence[str] = (),
     failed: Sequence[str] = (),
 ) -> JsonObject:
-    """Return the inputs of one target's run: those that are given, and what the goal template asks
+    """Return the inputs of one target's run: those of the job, and what the goal template asks
     the engine for.
 
     Names that the job gives as visited or failed stay, and a job that says that there is no further
@@ -377,13 +377,13 @@ def inputs_of_target(
     if names.wave is not None:
         filled[names.wave] = wave
     if names.is_last_wave is not None:
-        filled[names.is_last_wave] = is_last_wave or given.get(names.is_last_wave) is True
+        filled[names.is_last_wave] = is_last_wave or inputs.get(names.is_last_wave) is True
     for name, ended in ((names.visited, visited), (names.failed, failed)):
         if name is not None:
-            before = given.get(name, [])
+            before = inputs.get(name, [])
             # What is no list is refused by the schema of the inputs.
             filled[name] = _united(before, ended) if isinstance(before, list) else before
-    return {**given, **filled}
+    return {**inputs, **filled}
 
 
 def _united(before: list[Json], ended: Sequence[str]) -> list[Json]:

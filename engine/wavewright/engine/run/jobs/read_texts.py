@@ -85,11 +85,11 @@ class ReadText:
         if not needs_expansion(subject.plan):
             return subject.graph.wave_of()
         whole = plan_with_sub_plans(subject.plan, self.document, settings).plan
-        found: dict[StepId, int] = {}
+        waves: dict[StepId, int] = {}
         for name, wave in PlanGraph.of(whole).wave_of().items():
             caller = next((step for step in _callers(name) if step in subject.steps), name)
-            found[caller] = min(wave, found.get(caller, wave))
-        return found
+            waves[caller] = min(wave, waves.get(caller, wave))
+        return waves
 
 
 def _callers(step: StepId) -> Iterator[StepId]:

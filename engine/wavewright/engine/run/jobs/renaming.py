@@ -113,8 +113,8 @@ def places_to_rename(
             # A test does not say whether it means the step or the gate of that name.
             if spans and not (is_shared and path.suffix == ".py"):
                 elsewhere.setdefault(path, set()).update(spans)
-        for path, found in elsewhere.items():
-            yield path, project.text(path), sorted(found)
+        for path, places in elsewhere.items():
+            yield path, project.text(path), sorted(places)
     except NotEditable as error:
         raise RenameRefused(str(error)) from error
 
@@ -175,7 +175,7 @@ def _places_elsewhere(
     for test in sorted((root / "tests").rglob("*.py")):
         text = project.text(test)
         if any(word in text for word in (*names, *(job.name for job in jobs))):
-            yield test, [Span(*found.span()) for found in literal.finditer(text)]
+            yield test, [Span(*match.span()) for match in literal.finditer(text)]
 
 
 def _names_of(read: ReadText, file: Path) -> list[str]:
@@ -227,6 +227,6 @@ def _template_of(read: ReadText, project: ProjectTexts) -> Path | None:
     if not isinstance(name, str):
         return None
     with suppress(DocumentError):
-        found = named_template(name, project.settings)
-        return None if found is None else found.absolute()
+        file = named_template(name, project.settings)
+        return None if file is None else file.absolute()
     return None

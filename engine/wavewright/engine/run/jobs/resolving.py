@@ -458,8 +458,8 @@ def _with_packs(goal: Goal, job: Job, file: Path, settings: Settings) -> Goal:
     to their file.
     """
     own: JsonObject = {
-        name: {"settings": given, "root": str(file.parent.resolve()), "file": str(file)}
-        for name, given in job.tools.items()
+        name: {"settings": pack_settings, "root": str(file.parent.resolve()), "file": str(file)}
+        for name, pack_settings in job.tools.items()
     }
     return goal.model_copy(update={"packs": {**packs_of_project(settings), **own}})
 

@@ -220,15 +220,14 @@ def _with_moved_paths(
     """Return the settings of packs with their paths moved, so that they are valid in another
     checkout.
     """
-    return {
-        name: {
-            key: move(part, root) if key in {"root", "file"} else part
-            for key, part in entry.items()
-        }
-        if isinstance(entry, dict)
-        else entry
-        for name, entry in packs.items()
-    }
+    moved = dict(packs)
+    for name, entry in packs.items():
+        if isinstance(entry, dict):
+            own = dict(entry)
+            for key in {"root", "file"} & entry.keys():
+                own[key] = move(entry[key], root)
+            moved[name] = own
+    return moved
 
 
 def _relative(path: Json, root: Path) -> Json:

@@ -254,7 +254,7 @@ class PhaseRecorder:
             listener(event)
 
 
-def check_function(given: object, what: str) -> None:
+def check_function(value: object, what: str) -> None:
     """Refuse what is no function, and an async one: what that returns is awaited nowhere.
 
     A guard would hold whatever it says, and a listener would hear nothing.
@@ -262,8 +262,8 @@ def check_function(given: object, what: str) -> None:
     Raises:
         PipelineError: it is none, or async; the message says what to write.
     """
-    if not callable(given):
-        raise PipelineError(f"{type(given).__name__!r} is no {what}; write a function")
-    if inspect.iscoroutinefunction(given) or inspect.iscoroutinefunction(type(given).__call__):
-        name = getattr(given, "__name__", type(given).__name__)
+    if not callable(value):
+        raise PipelineError(f"{type(value).__name__!r} is no {what}; write a function")
+    if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(type(value).__call__):
+        name = getattr(value, "__name__", type(value).__name__)
         raise PipelineError(f"the {what} {name!r} is async; write it as `def`, without `async`")

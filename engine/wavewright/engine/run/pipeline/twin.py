@@ -289,15 +289,15 @@ class TwinRuns(Generic[A, C]):
     def _shown(self, kept: Sequence[_Kept]) -> list[tuple[str, JsonObject]]:
         return [
             (
-                one.phase,
+                phase.phase,
                 {
-                    "outcome": one.result.outcome.value,
-                    "reason": one.result.reason,
-                    "branch": one.result.target,
-                    "context": self.view(one.result.context),
+                    "outcome": phase.result.outcome.value,
+                    "reason": phase.result.reason,
+                    "branch": phase.result.target,
+                    "context": self.view(phase.result.context),
                 },
             )
-            for one in kept
+            for phase in kept
         ]
 
 
@@ -410,8 +410,8 @@ def _differences(
     for tag, begin, end, second_begin, second_end in matcher.get_opcodes():
         if tag == "equal":
             pairs = zip(first[begin:end], second[second_begin:second_end], strict=True)
-            for (name, one), (_, other) in pairs:
-                if changes := tuple(json_changes(one, other, within_lists=True)):
+            for (name, context), (_, other) in pairs:
+                if changes := tuple(json_changes(context, other, within_lists=True)):
                     yield PhaseDifference(name, "changed", changes)
             continue
         yield from (PhaseDifference(name, "only_first") for name, _ in first[begin:end])

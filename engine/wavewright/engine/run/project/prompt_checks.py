@@ -179,7 +179,7 @@ _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
             "plan": UnknownValue(),
             "steps": [_record(StepEndView)],
             "failed_gates": [_record(FailedGateView)],
-            "wanted": wanted,
+            "wanted": actions,
             "missing": 2,
             "earlier": [_record(EarlierPatchView)],
             "gated": ["fetch"],
@@ -191,7 +191,7 @@ _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
             "has_previous": True,
             "max_steps": 50,
         }
-        for feedback, wanted in (
+        for feedback, actions in (
             (None, [_record(RequestedActionView)]),
             ({"remarks": 2, "input": "feedback"}, []),
         )

@@ -50,8 +50,8 @@ def sound_part(settings: Settings) -> tuple[Settings, tuple[ToolFault, ...]]:
         )
     sound = replace(settings, tools=tuple(functions), workers=workers, agents=agents)
     packs: dict[str, Json] = {}
-    for name, given in settings.packs.items():
-        alone = replace(settings, packs={name: given}, tools=(), workers=(), agents=())
+    for name, pack_settings in settings.packs.items():
+        alone = replace(settings, packs={name: pack_settings}, tools=(), workers=(), agents=())
         if is_sound(partial(load_named_pack, name, alone)):
-            packs[name] = given
+            packs[name] = pack_settings
     return replace(sound, packs=packs), tuple(faults)

@@ -100,8 +100,8 @@ class ToolSources:
 
     def _unbound_pack_tools(self, pack: str) -> dict[str, Tool]:
         if pack not in self._loaded:
-            given, root, file = self._pack_settings(pack)
-            self._loaded[pack], agents = load_pack_tools(pack, given, root, file, self.services)
+            settings, root, file = self._pack_settings(pack)
+            self._loaded[pack], agents = load_pack_tools(pack, settings, root, file, self.services)
             if agents or self.settings.agents:
                 self._add_catalog(pack, agents)
         return self._loaded[pack]
@@ -126,9 +126,9 @@ class ToolSources:
             if tool is not None:
                 return tool
             if full := [
-                full_name(one, name)
-                for one in self._loaded
-                if full_name(one, name) in self._loaded[one]
+                full_name(loaded, name)
+                for loaded, tools in self._loaded.items()
+                if full_name(loaded, name) in tools
             ]:
                 raise ToolDefinitionError(
                     f"an agent of this project has the tool {name!r}, which a pack brings under its full name",
@@ -273,11 +273,11 @@ class ToolSources:
         self, name: str, packs: Iterable[str], *, is_found: bool
     ) -> Iterator[_ToolCandidate]:
         for pack in packs:
-            given, root, file = self._pack_settings(pack)
+            settings, root, file = self._pack_settings(pack)
             try:
-                names = pack_tool_names(pack, given, root)
+                names = pack_tool_names(pack, settings, root)
             except PackError as error:
-                if is_found and not given:
+                if is_found and not settings:
                     # It needs settings and has none, so none of its tools can be meant.
                     continue
                 raise _placed(error, file) from error
@@ -295,8 +295,9 @@ class ToolSources:
         """Return the settings of a pack, the folder of their file, and the file."""
         entry = as_object(self.packs.get(pack))
         root = Path(str(entry["root"])) if "root" in entry else self.settings.root
-        given = as_object(entry.get("settings"))
-        return given, root, str(entry["file"]) if "file" in entry and given else None
+        settings = as_object(entry.get("settings"))
+        file = str(entry["file"]) if "file" in entry and settings else None
+        return settings, root, file
 
 
 def full_name(source: str, tool: str) -> str:
@@ -405,13 +406,14 @@ def own_agents(settings: Settings) -> dict[Path, AgentSpec]:
 
 
 def _worker_tool(worker: Worker, services: Services) -> Tool:
+    # Most projects have no workers.
     from wavewright.tools.workers.worker_tools import make_worker
 
     return make_worker(worker, services)
 
 
 def load_pack_tools(
-    pack: str, given: JsonObject, root: Path, file: str | None, services: Services
+    pack: str, settings: JsonObject, root: Path, file: str | None, services: Services
 ) -> tuple[dict[str, Tool], tuple[AgentSpec, ...]]:
     """Return a pack's tools by their own names, and its agents; `file` is where its settings come
     from.
@@ -420,7 +422,7 @@ def load_pack_tools(
         PackError: it cannot be imported or refuses its settings.
     """
     try:
-        loaded = load_pack(pack, given, root)
+        loaded = load_pack(pack, settings, root)
         return {tool.signature.name: tool for tool in _tools_of(loaded, services)}, loaded.agents
     except PackError as error:
         raise _placed(error, file) from error

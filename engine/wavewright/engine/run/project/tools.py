@@ -189,8 +189,8 @@ def all_tools(settings: Settings, services: Services | None = None) -> Registry:
 def packs_of_project(settings: Settings) -> JsonObject:
     """Return the packs that the project's settings configure, as a goal has them."""
     return {
-        name: {"settings": given, "root": str(settings.root), "file": str(settings.file)}
-        for name, given in settings.packs.items()
+        name: {"settings": pack_settings, "root": str(settings.root), "file": str(settings.file)}
+        for name, pack_settings in settings.packs.items()
     }
 
 
@@ -205,11 +205,11 @@ def project_workers(settings: Settings, names: Collection[str]) -> dict[str, Wor
         missing = set(names) - workers.keys()
         if not missing:
             break
-        given = as_object(settings.packs.get(pack))
-        brought = pack_tool_names(pack, given, settings.root)
-        if missing.isdisjoint([*brought, *(full_name(pack, one) for one in brought)]):
+        pack_settings = as_object(settings.packs.get(pack))
+        brought = pack_tool_names(pack, pack_settings, settings.root)
+        if missing.isdisjoint([*brought, *(full_name(pack, tool) for tool in brought)]):
             continue  # it is not made to look for what it does not bring
-        for worker in load_pack(pack, given, settings.root).workers:
+        for worker in load_pack(pack, pack_settings, settings.root).workers:
             workers |= dict.fromkeys(
                 missing & {worker.spec.name, full_name(pack, worker.spec.name)}, worker
             )
@@ -406,6 +406,7 @@ def _called_servers(
 
 
 def _model_fault(settings: Settings) -> WavewrightError | None:
+    # Most plans ask no model.
     from wavewright.tools.models import ModelConfigError, check_models
 
     try:

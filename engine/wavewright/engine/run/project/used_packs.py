@@ -82,13 +82,13 @@ def pack_use(settings: Settings) -> PackUse:
 
 
 def _tools_of(pack: str, settings: Settings) -> frozenset[str]:
-    given = as_object(settings.packs.get(pack))
+    pack_settings = as_object(settings.packs.get(pack))
     try:
-        workers = load_pack(pack, given, settings.root).workers
+        workers = load_pack(pack, pack_settings, settings.root).workers
     except PackError:
         # What is wrong with it is said where it is used.
         return frozenset()
-    names = pack_tool_names(pack, given, settings.root)
+    names = pack_tool_names(pack, pack_settings, settings.root)
     return names.union(worker.spec.name for worker in workers)
 
 
