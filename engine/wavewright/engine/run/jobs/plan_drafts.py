@@ -21,7 +21,6 @@ from wavewright.engine.run.jobs.documents import (
     is_template,
     plan_or_valid_part,
 )
-from wavewright.engine.run.jobs.saved_plan import SavedPlanError
 from wavewright.engine.run.project.templates import (
     read_named_document,
     template_names,
@@ -154,6 +153,9 @@ def embedded_draft(
 def plan_draft(document: Document, settings: Settings, faults: JobErrors) -> PlanDraft | None:
     """Return the plan of a document, or its valid part."""
     if is_saved_plan(document):
+        # Imported here: few name a saved plan where another plan is meant.
+        from wavewright.engine.run.jobs.saved_plan import SavedPlanError
+
         message = "a saved plan brings its own goal and is no plan for another job"
         raise SavedPlanError(
             message, place=document.source.name, hint="name it in place of the job"

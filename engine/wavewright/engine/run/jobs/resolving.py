@@ -39,7 +39,6 @@ from wavewright.engine.run.jobs.plan_drafts import (
     plan_draft,
     template_draft,
 )
-from wavewright.engine.run.jobs.saved_plan import SavedPlanError, read_saved_plan
 from wavewright.engine.run.project.templates import read_template_document
 from wavewright.engine.run.project.tools import (
     agent_tools,
@@ -399,6 +398,9 @@ def _resolve_saved_plan(
     """Return the resolved job of a saved plan: its own goal and plan, whatever the job's files say
     now.
     """
+    # Imported here: most jobs are no saved plans.
+    from wavewright.engine.run.jobs.saved_plan import SavedPlanError, read_saved_plan
+
     if plan_file is not None or inputs:
         refused = "its inputs cannot be set"
         if plan_file is not None:
