@@ -27,8 +27,7 @@ from wavewright.engine.service.messages import decoding, reading as wire_json
 from wavewright.engine.service.messages.delivery import Delivery
 from wavewright.executor.budgets import tables as budget_tables
 from wavewright.executor.budgets.limits import Reserve
-from wavewright.executor.fleet import caller, worker
-from wavewright.executor.fleet.tables import ANSWER
+from wavewright.executor.fleet import caller, tables
 from wavewright.executor.sqlite import event_store as journal_store
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.sqlite.transaction import SqliteLeases
@@ -190,9 +189,10 @@ def _calls_that_each_coordinator_names_anew(patch: Patch) -> None:
 
 
 def _answers_of_workers_that_were_lost(patch: Patch) -> None:
-    fence = "AND call.answer IS NULL"
-    assert fence in ANSWER
-    patch.setattr(worker, "ANSWER", ANSWER.replace(fence, ""))
+    fence = "WHERE call.id = own.id AND call.answer IS NULL"
+    assert fence in tables.FUNCTIONS
+    unfenced = tables.FUNCTIONS.replace(fence, "WHERE call.id = own.id")
+    patch.setattr(tables, "FUNCTIONS", unfenced)
 
 
 MUTANTS: Final[dict[str, Callable[[Patch], None]]] = {

@@ -99,7 +99,7 @@ _TABLES: Final = """
 # `wavewright_worker` has no other way to write. A call belongs to the worker that has begun it and
 # to the database's user as which that is connected. A worker's name is its fence: it is of no
 # worker that ever was, so one that was taken for lost has no call any more.
-_FUNCTIONS: Final = """
+FUNCTIONS: Final = """
     -- Also what this worker has begun by a statement whose result was lost with its connection.
     CREATE FUNCTION wavewright_fleet.begin_calls(ids text[], by_worker text)
     RETURNS TABLE (id text, request bytea) LANGUAGE sql AS $$
@@ -415,7 +415,7 @@ async def _prepare_tables(connection: AnyConnection, place: str) -> None:
             if await connection.fetchval(find_format) is None:
                 await queue_on(connection).install()
                 await connection.execute(
-                    f"{_TABLES} {_FUNCTIONS} COMMENT ON SCHEMA wavewright_fleet IS '{_FORMAT}'"
+                    f"{_TABLES} {FUNCTIONS} COMMENT ON SCHEMA wavewright_fleet IS '{_FORMAT}'"
                 )
     except DRIVER_ERRORS as error:
         raise explain_opening(error, place) from error
