@@ -33,8 +33,9 @@ def record(pattern, flags):
     frame = sys._getframe(1)
     while frame.f_globals.get("__name__") == "re":
         frame = frame.f_back
-    if frame.f_code.co_filename.startswith(packages) and isinstance(pattern, str):
-        found.append((f"{frame.f_code.co_filename}:{frame.f_lineno}", pattern, int(flags)))
+    if frame.f_code.co_filename.startswith(packages) and isinstance(pattern, (str, bytes)):
+        written = pattern if isinstance(pattern, str) else pattern.decode("latin-1")
+        found.append((f"{frame.f_code.co_filename}:{frame.f_lineno}", written, int(flags)))
     return compile_pattern(pattern, flags)
 re._compile = record
 for module in sys.stdin.read().split():
@@ -46,7 +47,7 @@ json.dump(found, sys.stdout)
 """Imports modules and prints the patterns that are compiled meanwhile, with their places."""
 
 
-def unsafe_parts(pattern: str, flags: int = 0) -> list[str]:
+def unsafe_parts(pattern: str | bytes, flags: int = 0) -> list[str]:
     """Return what a pattern holds that is possessive or atomic over more than a single character."""
     return [str(part) for part in _unsafe(parser.parse(pattern, flags))]
 
@@ -68,9 +69,18 @@ def _unsafe(node: object) -> Iterator[object]:
 
 @pytest.mark.parametrize(
     "pattern",
-    [r"(?:ab)*+", r"(?:a|b+)++", r"x(?=(?:a[bc])?+)", r"(?P<n>(?>a+b))", r"(?:[a]|bc){2,}+"],
+    [
+        r"(?:ab)*+",
+        r"(?:a|b+)++",
+        r"x(?=(?:a[bc])?+)",
+        r"(?P<n>(?>a+b))",
+        r"(?:[a]|bc){2,}+",
+        rb"(?:ab)++",
+    ],
 )
-def test_a_pattern_that_old_pythons_match_wrongly_is_found(pattern: str) -> None:
+def test_a_pattern_that_old_pythons_match_wrongly_is_found(
+    pattern: str | bytes,
+) -> None:
     assert unsafe_parts(pattern)
 
 
@@ -107,7 +117,7 @@ def test_no_pattern_that_a_function_uses_depends_on_the_python() -> None:
         and ast.unparse(call.func).startswith("re.")
         and call.args
         and isinstance(call.args[0], ast.Constant)
-        and isinstance(call.args[0].value, str)
+        and isinstance(call.args[0].value, (str, bytes))
     ]
 
     assert [place for place, pattern in literals if unsafe_parts(pattern)] == []
