@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio
+import asyncpg
 
 from tests.crash.crash_project import job_id, poison_job, read_ledger, small_job, whole_job
 from tests.crash.daemon_processes import Daemon, Fleet, fleet, until
@@ -32,6 +33,7 @@ LONG: Final = 3 * HEARTBEAT
 MOST_DRAIN: Final = 10.0
 """Seconds in which a worker that was asked to stop ends."""
 _MOVE_AWAY: Final = """
+    SET lock_timeout TO '1s';
     UPDATE wavewright.session SET pid_namespace = 'elsewhere', heartbeat_at = heartbeat_at - 60;
     UPDATE wavewright.outbox SET leased = leased - 60 WHERE leased IS NOT NULL"""
 """On one machine a suspended owner is alive, and nobody replaces it; so it looks like one on
@@ -173,8 +175,11 @@ class Site:
         daemon.running.send_signal(signal.SIGSTOP)
         self.plant.crashed()
         self.suspended += 1
+        while not await self._move_away():
+            daemon.running.send_signal(signal.SIGCONT)
+            await anyio.sleep(0.1)
+            daemon.running.send_signal(signal.SIGSTOP)
         frozen_until = anyio.current_time() + LEASE_SECONDS + 0.5
-        await anyio.to_thread.run_sync(self.postgres.run, _MOVE_AWAY, self.url)
         second = await self.start_daemon()
         if (await self.fetch(_HELD))[0] != (0,):
             await second.says("checkpoint_loaded")
@@ -184,6 +189,16 @@ class Site:
         daemon.running.send_signal(signal.SIGCONT)
         await anyio.sleep(1.0)
         self.plant.kill(daemon)
+
+    async def _move_away(self) -> bool:
+        """Make the suspended coordinator look like one elsewhere; False where it was stopped within a
+        transaction, whose rows stay locked until it goes on.
+        """
+        try:
+            await anyio.to_thread.run_sync(self.postgres.run, _MOVE_AWAY, self.url)
+        except asyncpg.LockNotAvailableError:
+            return False
+        return True
 
     async def _all_ready(self) -> None:
         """Wait for workers that start: one that finds no database ends, and whoever keeps it starts
