@@ -25,7 +25,7 @@ from wavewright.config.sources import DocumentError, DocumentFault, Source, poin
 from wavewright.config.value_types import Seconds
 from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.language.plan import DocumentModel
-from wavewright.planner.ports.model_port import ModelErrorKind
+from wavewright.planner.ports.model_port import ModelError, ModelErrorKind
 from wavewright.planner.types import Json
 
 T = TypeVar("T")
@@ -95,8 +95,8 @@ class FallbackFailure:
     """Whether no rung below is tried: a person must be asked first, or the work was cancelled."""
     is_outage: bool = False
     """Whether what the rung asks gave no answer that can be used: asked again, it may give one."""
-    error_kind: ModelErrorKind | None = None
-    """Of the model's error; None where the rung failed otherwise."""
+    error: ModelError | None = None
+    """Why a model gave no answer; None where the rung failed otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +127,8 @@ class FallbackResult(Generic[T]):
 
     value: T | None
     records: tuple[RungRecord, ...]
+    error: ModelError | None = None
+    """The first error of a model, where every rung failed."""
 
     @property
     def rung(self) -> str | None:
@@ -169,6 +171,7 @@ async def run_ladder(
     name on record.
     """
     records: list[RungRecord] = []
+    error: ModelError | None = None
     for rung in ladder.rungs:
         way = ways.get(rung.name)
         if way is None:
@@ -177,6 +180,7 @@ async def run_ladder(
         result = await way(rung)
         seconds = time.monotonic() - started
         if isinstance(result, FallbackFailure):
+            error = error or result.error
             record = RungRecord(
                 label or ladder.name,
                 rung.name,
@@ -184,7 +188,7 @@ async def run_ladder(
                 result.reason,
                 seconds,
                 is_outage=result.is_outage,
-                error_kind=result.error_kind,
+                error_kind=result.error.kind if result.error else None,
             )
         else:
             record = RungRecord(
@@ -197,7 +201,7 @@ async def run_ladder(
             return FallbackResult(result, tuple(records))
         if result.ends_ladder:
             break
-    return FallbackResult(None, tuple(records))
+    return FallbackResult(None, tuple(records), error)
 
 
 RUNGS_BY_LADDER: Final[Mapping[str, tuple[str, ...]]] = {

@@ -180,9 +180,9 @@ async def replan(
             )
             answer = await conversation.ask_all(rung.tries)
         except (ModelError, PromptError) as error:
-            kind = error.kind if isinstance(error, ModelError) else None
             reason = shorten(f"the model could not be asked: {error}", 300)
-            return FallbackFailure(reason, error_kind=kind)
+            model_error = error if isinstance(error, ModelError) else None
+            return FallbackFailure(reason, error=model_error)
         if isinstance(answer, NoFittingAnswer):
             first = answer.faults[0].partition("\n")[0]
             return FallbackFailure(

@@ -155,7 +155,7 @@ async def review_by_model(
         except ModelError as error:
             if error.kind == "over_budget":
                 mend = _LARGER_BUDGET
-            return FallbackFailure(shorten(f"{error.kind}: {error}", 300), error_kind=error.kind)
+            return FallbackFailure(shorten(f"{error.kind}: {error}", 300), error=error)
         except PromptError as error:
             return FallbackFailure(shorten(str(error), 300))
         if isinstance(answer, NoFittingAnswer):

@@ -90,7 +90,6 @@ class AgentRun:
     on_text: OnText | None = None
     """Receives what the model says in its loop, as it arrives."""
     last_answer: ModelAnswer | None = None
-    error: ModelError | None = None
     deadline: Deadline = field(init=False)
 
     async def run(self) -> JsonObject:
@@ -115,9 +114,7 @@ class AgentRun:
             on_rung=self.calls.call.emit,
         )
         if result.value is None:
-            raise faults.ladder_tool_error(
-                result.records, self.task.name, self.error, _limits_hint(self.task.name)
-            )
+            raise faults.ladder_tool_error(result, self.task.name, _limits_hint(self.task.name))
         return result.value
 
     @property
@@ -143,8 +140,7 @@ class AgentRun:
                     on_text=self.on_text,
                 )
             except ModelError as error:
-                self.error = error
-                return FallbackFailure(str(error))
+                return FallbackFailure(str(error), error=error)
         if scope.cancelled_caught or self.last_answer is None:
             return FallbackFailure(f"no answer within {limits.seconds:g} s")
         return await self._read_answer(self.last_answer)
@@ -173,8 +169,8 @@ class AgentRun:
             return FallbackFailure("its final message is a call of a tool that it has not")
         # Who has looked and says "I cannot find it" has answered.
         if is_short_refusal(text) and not self.calls.records:
-            self.error = ModelError("refused", "the model declined")
-            return FallbackFailure("the model declined")
+            declined = ModelError("refused", "the model declined")
+            return FallbackFailure(str(declined), error=declined)
         return self._result(text, "agent")
 
     async def _suggested(self, _rung: Rung) -> JsonObject | FallbackFailure:
@@ -233,7 +229,6 @@ class AgentRun:
 
         asking = replace(self.services.asking(WORKER_LADDER), on_use=self.calls.call.emit)
         reply = await ask_worker(asking, asked, finish, ending=self.deadline, tries=tries)
-        self.error = self.error or reply.error
         if reply.answers:
             self.last_answer = reply.answers[-1]
         result = reply.outcome

@@ -141,8 +141,6 @@ class WorkerReply:
     outcome: JsonObject | FallbackFailure
     answers: Sequence[ModelAnswer]
     """Every answer, oldest first: one that could not be used may still hold the result."""
-    error: ModelError | None = None
-    """Why the model gave no answer, where it gave none."""
 
 
 async def ask_worker(
@@ -198,7 +196,7 @@ class _Declined(AnswerRefused):
 
 
 def _without_answer(error: ModelError, answers: Sequence[ModelAnswer]) -> WorkerReply:
-    return WorkerReply(FallbackFailure(str(error), is_outage=True), answers, error)
+    return WorkerReply(FallbackFailure(str(error), is_outage=True, error=error), answers)
 
 
 def usable_value(answer: ModelAnswer, schema: JsonSchema | None) -> Json:

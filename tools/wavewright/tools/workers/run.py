@@ -80,7 +80,6 @@ class WorkerRun:
     call: ToolCall
     draft: JsonObject = field(default_factory=dict[str, Json])
     model_answers: list[ModelAnswer] = field(default_factory=list[ModelAnswer])
-    error: ModelError | None = None
 
     async def run(self) -> Json:
         """Return the output of the first rung that gives one.
@@ -101,7 +100,7 @@ class WorkerRun:
         )
         if result.value is None:
             hint = faults.STRONGER_MODEL_HINT if self.services.models is not None else MODEL_HINT
-            raise faults.ladder_tool_error(result.records, self.spec.name, self.error, hint)
+            raise faults.ladder_tool_error(result, self.spec.name, hint)
         return result.value
 
     def _rung_functions(self) -> dict[str, FallbackStrategy[JsonObject]]:
@@ -125,19 +124,14 @@ class WorkerRun:
             most = 0.9 * self.spec.timeout
             ending = Deadline(most if seconds is None else min(seconds, most))
         except ModelError as error:
-            self.error = error
-            return FallbackFailure(str(error), is_outage=True)
+            return FallbackFailure(str(error), is_outage=True, error=error)
         except PromptError as error:
             raise ToolError(f"{self.spec.name!r}: {error}", hint=error.hint) from error
         tries = rung.tries if self.spec.repairs is None else 1 + self.spec.repairs
         outcome = await self._ask_all(questions, ending, tries)
-        if (
-            self.error is None
-            or self.error.kind != "over_context"
-            or self.spec.longer_inputs == "refuse"
-        ):
+        failure = outcome.error if isinstance(outcome, FallbackFailure) else None
+        if failure is None or failure.kind != "over_context" or self.spec.longer_inputs == "refuse":
             return outcome
-        self.error = None
         return await self._ask_all(self._smaller_calls(inputs, notes), ending, tries)
 
     def _smaller_calls(self, inputs: JsonObject, notes: tuple[str, ...]) -> list[ModelCall]:
@@ -175,7 +169,6 @@ class WorkerRun:
                 )
             results[place] = reply.outcome
             self.model_answers += reply.answers
-            self.error = self.error or reply.error
 
         if len(calls) == 1:
             await ask(0)
@@ -183,12 +176,13 @@ class WorkerRun:
             async with anyio.create_task_group() as group:
                 for place in range(len(calls)):
                     group.start_soon(ask, place)
-        outputs: list[JsonObject] = []
-        for result in results:
-            if isinstance(result, FallbackFailure):
-                return result
-            outputs.append(result)
-        return self._join_outputs(outputs)
+        failures = [result for result in results if isinstance(result, FallbackFailure)]
+        if failures:
+            # That a model gave no answer says more than what was wrong with another answer.
+            return next((failure for failure in failures if failure.error), failures[0])
+        return self._join_outputs(
+            [result for result in results if not isinstance(result, FallbackFailure)]
+        )
 
     async def _suggested(self, _rung: Rung) -> JsonObject | FallbackFailure:
         """Return what an answer holds among its words; the last such value of the latest answer

@@ -21,7 +21,7 @@ from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.plan import Limits
 from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
-from wavewright.planner.types import Json
+from wavewright.planner.types import Json, JsonObject
 from wavewright.prompts.templates import SUFFIX
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.tool import MODEL_HINT, Runtime, ServerCaller
@@ -29,7 +29,7 @@ from wavewright.tools.pack_folders import project_prompts
 
 if TYPE_CHECKING:
     from wavewright.planner.ports.budgets import InspectableBudgetStore
-    from wavewright.planner.ports.fallback_ladder import Ladder, RungRecord
+    from wavewright.planner.ports.fallback_ladder import FallbackResult, Ladder
     from wavewright.planner.ports.model_port import ModelClient, ModelError
     from wavewright.prompts import Prompts
     from wavewright.tools.workers.specs import PromptedSpec
@@ -173,19 +173,19 @@ def model_tool_error(error: ModelError, name: str, hint: str | None = None) -> T
 
 
 def ladder_tool_error(
-    records: Sequence[RungRecord],
+    result: FallbackResult[JsonObject],
     name: str,
-    error: ModelError | None,
     hint: str = STRONGER_MODEL_HINT,
 ) -> ToolError:
     """Return why no rung gave anything; the model's own error where there was one, `hint` where it
     names none.
     """
+    error = result.error
     if error is not None:
         return model_tool_error(error, name, hint if error.kind in _TASK_ERROR_KINDS else None)
-    if not records:
+    if not result.records:
         return no_model_error(name)
-    reasons = "; ".join(f"{record.rung}: {record.reason}" for record in records)
+    reasons = "; ".join(f"{record.rung}: {record.reason}" for record in result.records)
     return ToolError(f"{name!r} has no usable answer: {reasons}", hint=hint)
 
 
