@@ -560,9 +560,7 @@ class PastEndings:
             if ending is not None and ending.key == key:
                 return ending
             return self._state.undone.get((step, key))
-        items = self._state.items.get(step)
-        if not items:
-            return self._state.undone.get((step, key))
+        items = self._state.items.get(step) or dict[int, ItemFinished]()
         at_place = items.get(call.item)
         is_here = step == call.step.id and self.is_kept_item(call)
         if at_place is not None and (is_here or at_place.key == key):
