@@ -69,6 +69,48 @@ def test_each_call_and_each_rung_that_gave_nothing_is_a_line(
     assert lines == snapshot
 
 
+NOTES = ["notes/planning.md", "notes/running.md"]
+
+
+@pytest.mark.parametrize(
+    ("written", "result", "last_step"),
+    [
+        # In the order in which models write: what is named and what stops comes last.
+        (
+            {
+                "let": {"running": "${steps.files.filter(file, file.contains('running'))}"},
+                "result": {"read": "${running}", "joined": "${joined(steps.notes).map(n, n.item)}"},
+            },
+            {"read": NOTES[1:], "joined": NOTES},
+            "ok",
+        ),
+        (
+            {
+                "stop": {"when": "is_known", "result": {"files": "${steps.files}"}},
+                "let": {"is_known": "${steps.files.size() == 2}"},
+            },
+            {"files": NOTES},
+            "skipped",
+        ),
+    ],
+    ids=["names", "stop"],
+)
+def test_names_and_a_stop_of_a_models_plan_mean_what_they_mean_in_a_file(
+    wavewright: CommandLine,
+    planning: FakeModelServer,
+    written: JsonObject,
+    result: JsonObject,
+    last_step: str,
+) -> None:
+    planning.answer({**PLAN, **written}, when=asked_for("plan"))
+
+    wavewright("run", "plans/ranking.job.yaml")
+    package = json.loads(wavewright("show", "--format", "json").out)
+
+    assert package["result"] == result
+    assert [step["status"] for step in package["execution_log"]][-1] == last_step
+
+
 def test_answers_that_could_not_be_used_are_kept_and_shown_with_all_their_faults(
     wavewright: CommandLine, planning: FakeModelServer
 ) -> None:

@@ -173,7 +173,7 @@ class Candidate:
     """A valid plan."""
 
     plan: Plan
-    """As its author wrote it, unbound."""
+    """As it runs, with its names, its `stop` and its sub-plans put in; unbound."""
     diagnostics: tuple[Diagnostic, ...]
     """Warnings."""
     document: Document | None
@@ -220,10 +220,11 @@ class PlanValidator:
         diagnostics: tuple[Diagnostic, ...],
         document: Document | None,
     ) -> Candidate:
-        if all(step.plan is None for step in plan.steps):
+        if not needs_expansion(plan):
             return Candidate(plan, diagnostics, document)
-        # Everything after this reads the plan as it runs, so that is its document, too.
-        text = _plan_as_text(expanded.plan, "<plan with its sub-plans>")
+        # Everything after this reads the plan as it runs, with the names of its `let`, its `stop`
+        # and its sub-plans put in, so that is its document, too.
+        text = _plan_as_text(expanded.plan, "<the plan as it runs>")
         assert text.plan is not None, text.diagnostics
         return Candidate(text.plan, diagnostics, text.document)
 

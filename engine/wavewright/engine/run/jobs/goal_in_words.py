@@ -24,8 +24,9 @@ from wavewright.config.documents import read_bytes, read_document, read_document
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError
+from wavewright.engine.run.jobs.documents import JobErrors
 from wavewright.engine.run.jobs.inputs import InputOverrides
-from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
+from wavewright.engine.run.jobs.plan_drafts import PlanDraft, template_draft
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job
 from wavewright.engine.run.jobs.saved_plan import signature_json
 from wavewright.engine.run.project.templates import template_files
@@ -399,7 +400,7 @@ def find_kept_plan(
     A kept plan that the checker refuses for this goal is passed over.
     """
     templates = find_templates(goal.text, settings, is_kept=True)
-    candidates = [_kept_plan(template, goal, tools) for template in templates]
+    candidates = [_kept_plan(template, goal, settings, tools) for template in templates]
     plans = [kept for kept in candidates if kept is not None]
     for plan in plans:
         if plan.is_exact:
@@ -409,26 +410,22 @@ def find_kept_plan(
 
 
 def _kept_plan(
-    kept: FoundTemplate, goal: Goal, tools: Mapping[str, ToolSignature]
+    kept: FoundTemplate, goal: Goal, settings: Settings, tools: Mapping[str, ToolSignature]
 ) -> KeptPlan | None:
     template = kept.template
-    assert template.plan is not None
     assert template.kept is not None
-    if errors_in(bind_plan(template.plan, goal), goal, tools):
+    # It is read as a job's template: a person may have given it names, a stop or sub-plans since.
+    faults = JobErrors()
+    draft = template_draft(template, read_document_file(kept.file), settings, faults)
+    if draft is None or faults or errors_in(bind_plan(draft.plan, goal), goal, tools):
         return None
-    draft = PlanDraft(
-        template.plan,
-        PlanOrigin(read_document_file(kept.file), "/plan"),
-        "template",
-        is_saved=True,
-    )
     is_exact = (
         template.kept.goal_template == goal.name
         and goal.inputs.keys()
         <= set(cast("JsonObject", template.inputs_schema.get("properties", {})))
         and validator_of(template.inputs_schema).accepts(goal.inputs)
         and _words(rendered_goal(template.goal, goal.inputs)) == _words(goal.text)
-        and tool_lock(template.plan, tools) == template.kept.tools
+        and tool_lock(draft.plan, tools) == template.kept.tools
     )
     return KeptPlan(template.name, draft, is_exact, template.kept.planning_tokens)
 
