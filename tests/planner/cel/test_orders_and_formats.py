@@ -146,8 +146,21 @@ def test_what_no_way_to_call_a_function_takes_is_told_all_of_them() -> None:
     assert "format(t, '%Y-%m-%d')" in (raised.value.hint or "")
 
 
-def test_a_line_break_within_quotes_is_named() -> None:
-    with pytest.raises(ExpressionError) as raised:
-        evaluate("['a'].join('\n')", VALUES, NOON)
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("['a', 'b'].join('\n')", "a\nb"),
+        ('"a\r\nb".split("\n").size()', 2),
+        ("r'a\n\\d' + '}'", "a\n\\d}"),
+        ("'a\tb\n' == 'a\\tb\\n'", True),
+    ],
+)
+def test_a_line_break_that_json_made_stands_for_itself(expression: str, value: Json) -> None:
+    assert evaluate(expression, VALUES, NOON) == value
 
-    assert r"write \n" in (raised.value.hint or "")
+
+def test_a_string_that_is_open_beyond_its_line_is_named() -> None:
+    with pytest.raises(ExpressionError) as raised:
+        evaluate("['a'].join('\n)", VALUES, NOON)
+
+    assert raised.value.offset == len("['a'].join(")

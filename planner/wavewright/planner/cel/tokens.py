@@ -1,7 +1,9 @@
 """Split an expression into CEL tokens.
 
 A *token* is a part of the text with a kind. Strings (raw, triple-quoted, with escapes), comments
-and numbers follow CEL's grammar, so nothing inside a string is taken for a name.
+and numbers follow CEL's grammar, so nothing inside a string is taken for a name; but a string may
+hold line breaks however it is quoted, since JSON and YAML make one of the `\\n` in `join('\\n')`
+before an expression is read.
 """
 
 from __future__ import annotations
@@ -30,12 +32,12 @@ STRING_PATTERN = "|".join(
     (
         r'[rR]"""(?:(?!""").)*"""',
         r"[rR]'''(?:(?!''').)*'''",
-        r'[rR]"[^"\n\r]*"',
-        r"[rR]'[^'\n\r]*'",
+        r'[rR]"[^"]*"',
+        r"[rR]'[^']*'",
         rf'"""(?:(?!""")(?:{_ESCAPE}|[^\\]))*"""',
         rf"'''(?:(?!''')(?:{_ESCAPE}|[^\\]))*'''",
-        rf'"(?:{_ESCAPE}|[^\\"\n\r])*"',
-        rf"'(?:{_ESCAPE}|[^\\'\n\r])*'",
+        rf'"(?:{_ESCAPE}|[^\\"])*"',
+        rf"'(?:{_ESCAPE}|[^\\'])*'",
     )
 )
 _STRING = STRING_PATTERN.replace(" ", "[ ]")
@@ -96,8 +98,6 @@ def _unknown_character_error(text: str, position: int) -> ExpressionError:
         hint = (
             'close it with the same quote; a backslash is written "\\\\", or use a raw string r"…"'
         )
-        if "\n" in text[position:]:
-            hint = r"a line break ends a string: write \n for one, and \\n in double quotes of YAML or JSON"
         return ExpressionError(
             "bad_expression",
             "this string is not closed, or holds an escape that is not one",
