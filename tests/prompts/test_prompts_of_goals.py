@@ -25,6 +25,7 @@ from tests.reviewer.scripted_runs import (
     run_plan,
     signature,
 )
+from wavewright.config.errors import WavewrightError
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.rehearsal.simulation.plan_reads import vocabulary_of
 from wavewright.engine.rehearsal.simulation.values import ValueGenerator
@@ -260,4 +261,7 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(main)
+    try:
+        anyio.run(main)
+    except WavewrightError as error:
+        sys.exit(f"error: {error}")

@@ -1,8 +1,8 @@
-"""Split an expression into CEL tokens.
+r"""Split an expression into CEL tokens.
 
 A *token* is a part of the text with a kind. Strings (raw, triple-quoted, with escapes), comments
 and numbers follow CEL's grammar, so nothing inside a string is taken for a name; but a string may
-hold line breaks however it is quoted, since JSON and YAML make one of the `\\n` in `join('\\n')`
+hold line breaks however it is quoted, since JSON and YAML make one of the `\n` in `join('\n')`
 before an expression is read.
 """
 

@@ -9,7 +9,9 @@ import pytest
 
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.run.jobs.resolving import resolve_job_file
+from wavewright.engine.run.project.used_packs import project_tools
 from wavewright.planner.diagnostics.diagnostic import PlanError
+from wavewright.planner.language.plan import Limits
 
 TEMPLATE = """\
 name: echoes
@@ -115,3 +117,55 @@ def test_a_tool_that_is_not_there_is_refused_in_overrides_too(
     [fault] = raised.value.diagnostics
     assert (fault.code, fault.pointer) == (code, pointer)
     assert fault.hint == "did you mean 'echo'?"
+
+
+GOAL = "goal: Echo it twice.\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "job", "tools"),
+    [
+        ("it.job.yaml", GOAL, ["echo", "ask_model"]),
+        ("it.yaml", GOAL, ["echo", "ask_model"]),
+        ("jobs/it.yaml", GOAL + "inputs: {text: hi}\n", ["echo", "ask_model"]),
+        ("it.yaml", GOAL + "plan: auto\n", ["echo", "ask_model"]),
+        ("it.yaml", GOAL + "overrides: {available_tools: [{name: echo}]}\n", ["echo"]),
+        (
+            "it.yaml",
+            GOAL + "tools: {web: {}}\n",
+            ["echo", "fetch_page", "web.search_web", "ask_model"],
+        ),
+    ],
+)
+def test_a_goal_in_words_is_planned_with_the_tools_that_the_project_uses(
+    tmp_path: Path, name: str, job: str, tools: list[str]
+) -> None:
+    (tmp_path / "tl.py").write_text(TOOL)
+    (tmp_path / "wavewright.yaml").write_text("tools: [{path: tl.py}]\n")
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(job)
+
+    order = resolve_job_file(file, None, replace(load_settings(tmp_path, {}), root=tmp_path))
+
+    assert (order.draft, order.goal.text) == (None, "Echo it twice.")
+    assert [tool.name for tool in order.goal.tools] == tools
+    assert order.goal.limits == Limits()
+
+
+def test_where_a_project_has_no_tools_a_goal_is_planned_with_those_of_every_pack(
+    tmp_path: Path,
+) -> None:
+    tools = project_tools(replace(load_settings(tmp_path, {}), root=tmp_path))
+
+    assert {"fetch_page", "fetch_stock_data", "ask_model"} <= set(tools)
+
+
+@pytest.mark.parametrize("name", ["it.plan.yaml", "plans/it.yaml"])
+def test_what_is_called_a_plan_needs_steps(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(GOAL)
+
+    with pytest.raises(PlanError, match="the plan has no 'steps'"):
+        resolve_job_file(file, None, load_settings(tmp_path, {}))

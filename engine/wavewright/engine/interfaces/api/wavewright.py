@@ -277,8 +277,8 @@ class Wavewright:
         """Return the plan that the model makes; nothing of it is run.
 
         Args:
-            goal: The goal in words, for which every tool may be used; or the path of a job or a
-                goal template.
+            goal: The goal in words, for which the project's tools may be used; or the path of a job
+                or a goal template.
             inputs: Values that the plan may read.
 
         Raises:

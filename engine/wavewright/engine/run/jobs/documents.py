@@ -223,22 +223,36 @@ def no_plan_error(goal: Goal, source: Source) -> PlanError:
     return PlanError((missing,), source)
 
 
-_JOB_FIELDS = frozenset({"name", "goal_template", "plan", "variables", "benchmarks", "overrides"})
+_JOB_FIELDS = frozenset(Job.model_fields) - frozenset(Plan.model_fields)
 """Fields that a job may have and a plan may not."""
+_GOAL_IN_WORDS = frozenset({"version", "goal", "inputs"})
+"""Fields of a job that a planner makes a plan for; a plan has steps beside them."""
 _SAVED_PLAN_SCHEMA = "wavewright/saved-plan/"
 """How the format of every saved plan begins."""
 
 
 def is_job(document: Document) -> bool:
-    """Whether a document is meant as a job: it has no steps, and a job's fields or the name of a
-    job's file, or is a saved plan.
+    """Whether a document is meant as a job: it has no steps, and a job's fields, the name or the
+    folder of a job's file, or a goal in words and nothing else; or it is a saved plan.
     """
     if not isinstance(document.value, dict) or "steps" in document.value:
         return False
+    fields = document.value.keys()
     return (
-        bool(_JOB_FIELDS & document.value.keys())
-        or ".job" in PurePath(document.source.name).suffixes
+        bool(_JOB_FIELDS & fields)
+        or _is_called(document, "job")
+        or ("goal" in fields and fields <= _GOAL_IN_WORDS and not _is_called(document, "plan"))
         or is_saved_plan(document)
+    )
+
+
+def _is_called(document: Document, kind: str) -> bool:
+    """Whether a document's file, its folder or the schema that it names says what it is."""
+    path = PurePath(document.source.name)
+    return (
+        f".{kind}" in path.suffixes
+        or path.parent.name == f"{kind}s"
+        or _named_schema(document) == kind
     )
 
 

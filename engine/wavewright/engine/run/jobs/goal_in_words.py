@@ -32,12 +32,13 @@ from wavewright.engine.run.jobs.saved_plan import signature_json
 from wavewright.engine.run.project.templates import template_files
 from wavewright.engine.run.project.tool_sources import full_name
 from wavewright.engine.run.project.tools import all_tools
+from wavewright.engine.run.project.used_packs import project_tools
 from wavewright.planner.checks.checker import errors_in
 from wavewright.planner.diagnostics.diagnostic import PlanError, suggest_name
 from wavewright.planner.language.goals import Goal, GoalTemplate, GoalTerms, KeptRun
 from wavewright.planner.language.hashing import canonical_json, content_hash
 from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature
+from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import (
     bind_plan,
     escape_references,
@@ -71,8 +72,8 @@ def job_in_words(
         goal: The text of the goal.
         settings: The project's.
         inputs: Values that the plan may read.
-        tools: Names of tools, and of packs for all of their tools; all of the project's but `agent`
-            and `ask_person` where there are none.
+        tools: Names of tools, and of packs for all of their tools; `project_tools` where there are
+            none.
 
     Raises:
         WavewrightError: there is no tool and no pack of a name.
@@ -88,9 +89,9 @@ def job_in_words(
 
 
 def _tool_names(asked: Sequence[str], settings: Settings) -> list[str]:
-    known = list(all_tools(settings))
     if not asked:
-        return [name for name in known if name not in {AGENT, ASK_PERSON}]
+        return project_tools(settings)
+    known = list(all_tools(settings))
     names = dict[str, None]()
     for name in asked:
         if name in known:

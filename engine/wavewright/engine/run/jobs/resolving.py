@@ -51,6 +51,7 @@ from wavewright.planner.language.goals import AvailableTool, Goal, GoalTemplate,
 from wavewright.planner.language.plan import (
     LIMITS_OF_OWN_PLANS,
     SUB_PLAN,
+    Limits,
     Plan,
     dispatched_tools,
     step_tools,
@@ -150,7 +151,7 @@ def resolve_job(
         if not parts.names_any:
             faults.add([_NAMES_NOTHING], document)
         faults.raise_all()
-    template = parts.template or _template_of_plan(parts.job, draft)
+    template = parts.template or _template_of_plan(parts.job, draft, settings)
     plan = None if draft is None else draft.plan
     job = faults.collect(lambda: inputs.applied_to_job(parts.job, template, plan)) or parts.job
     faults.collect(
@@ -206,7 +207,7 @@ class _JobParts:
     template_document: Document
     draft: PlanDraft | None
     names_any: bool
-    """Whether the job names a template or a plan, also in a misspelled field."""
+    """Whether the job has a template, a plan or a goal in words, also in a misspelled field."""
     knows_inputs: bool
     """Whether all inputs that the plan may read are known."""
 
@@ -270,7 +271,7 @@ def _parts_of_job(
         template,
         template_document,
         draft,
-        names_any=bool(name or job.plan or unread & {"goal_template", "plan"}),
+        names_any=bool(name or job.plan or job.goal or unread & {"goal_template", "plan", "goal"}),
         knows_inputs=not lacks_template and not unread & _INPUT_FIELDS,
     )
 
@@ -279,8 +280,8 @@ _INPUT_FIELDS = frozenset({"inputs", "variables", "benchmarks", "targets", "goal
 """Fields of a job on which the inputs depend."""
 _NAMES_NOTHING = Diagnostic(
     code="E105",
-    message="the job names neither a goal template nor a plan",
-    hint="add 'goal_template: NAME' or 'plan: FILE'",
+    message="the job has neither a goal template nor a plan, nor a goal in words",
+    hint="add 'goal_template: NAME' or 'plan: FILE', or 'goal: WORDS' for a model to plan",
 )
 
 
@@ -440,19 +441,31 @@ def goal_of_file(
     return _with_packs(goal, job, file, settings)
 
 
-def _template_of_plan(job: Job, draft: PlanDraft | None) -> GoalTemplate:
-    """Return a template for a plan without one: the plan and its agents may use the tools that it
-    names.
+def _template_of_plan(job: Job, draft: PlanDraft | None, settings: Settings) -> GoalTemplate:
+    """Return a template for a job without one: a plan and its agents may use the tools that it
+    names, and a planner those of the project.
     """
-    steps = draft.plan.steps if draft is not None else ()
-    names = dict.fromkeys(
-        name for step in steps for name in (*step_tools(step), *agent_tools(step))
-    )
-    tools = tuple(AvailableTool.model_construct(name=name) for name in names)
+    if draft is None:
+        # A job may say itself which tools there are.
+        has_own = "available_tools" in job.overrides
+        names = [] if has_own else _tools_to_plan_with(job, settings)
+        limits = Limits()
+    else:
+        steps = draft.plan.steps
+        names = [name for step in steps for name in (*step_tools(step), *agent_tools(step))]
+        limits = LIMITS_OF_OWN_PLANS
+    tools = tuple(AvailableTool.model_construct(name=name) for name in dict.fromkeys(names))
     text = job.goal or (draft.plan.goal if draft is not None else None) or job.name
     return GoalTemplate.model_construct(
-        name="plan", goal=text, available_tools=tools, limits=LIMITS_OF_OWN_PLANS
+        name="plan", goal=text, available_tools=tools, limits=limits
     )
+
+
+def _tools_to_plan_with(job: Job, settings: Settings) -> list[str]:
+    # Imported here: to see which packs a project uses every pack is loaded.
+    from wavewright.engine.run.project.used_packs import project_tools
+
+    return project_tools(settings, packs=job.tools)
 
 
 def _with_packs(goal: Goal, job: Job, file: Path, settings: Settings) -> Goal:

@@ -7,12 +7,15 @@ tools or goal templates. Any pack may be named all the same, used or not.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from wavewright.config.settings import Settings
+from wavewright.engine.run.project.tools import all_tools
+from wavewright.planner.language.plan import ASK_MODEL
+from wavewright.planner.language.signatures import AGENT, ASK_PERSON
 from wavewright.planner.types import as_object
 from wavewright.tools.functions.user_tools import load_user_tools
 from wavewright.tools.pack_folders import templates_by_pack
@@ -61,6 +64,24 @@ class PackUse:
         own = {path.stem for folder in self.settings.templates for path in folder.glob("*.yaml")}
         kept = own.union(*(self.templates[pack] for pack in self.used))
         return frozenset[str]().union(*self.templates.values()) - kept
+
+
+def project_tools(settings: Settings, packs: Iterable[str] = ()) -> list[str]:
+    """Return the names of the tools that a goal in words is planned with: the project's own, its
+    servers', and those of the packs that it uses or that are named here; those of all packs where
+    there are no others.
+
+    A question to a model may stand in each such plan, an agent or a question to a person is asked
+    for by name.
+
+    Raises:
+        ToolDefinitionError, PackError: as in `all_tools`.
+    """
+    known = [name for name in all_tools(settings) if name not in {AGENT, ASK_PERSON}]
+    configured = {**{pack: {} for pack in packs}, **settings.packs}
+    unused = pack_use(replace(settings, packs=configured)).tools_of_unused()
+    names = [name for name in known if name not in unused]
+    return names if set(names) - {ASK_MODEL} else known
 
 
 def pack_use(settings: Settings) -> PackUse:

@@ -56,7 +56,7 @@ def do(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Tools and packs that the plan may use, with commas; default: all.",
+            help="Tools and packs that the plan may use, with commas; default: the project's.",
         ),
     ] = None,
     set_: SetOption = None,
