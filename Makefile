@@ -54,7 +54,7 @@ model-test: model ## Ask the small language model in every way, and run its plan
 	@WAVEWRIGHT_MODEL_TESTS=1 $(BIN)/python -m pytest tests/local_model -s --durations=0 $(ARGS)
 
 prompts: environment ## Print what models are asked, for four goals or for a job (JOB=FILE)
-	@$(BIN)/python -m tests.prompts.test_prompts_of_goals $(JOB)
+	@$(BIN)/python -m tests.prompts.test_prompts_of_goals $(if $(findstring file,$(origin JOB)),,$(JOB))
 
 crash: environment ## Run the whole crash programme: kills, faults of disk, network and clock
 	@sh .ci/postgres
