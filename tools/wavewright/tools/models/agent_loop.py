@@ -66,8 +66,8 @@ from wavewright.tools.models.messages import (
     sent_text,
     split_response,
 )
+from wavewright.tools.models.metered_models import MeteredModels
 from wavewright.tools.models.metering import UsageTracker, sum_prices
-from wavewright.tools.models.provider_models import ProviderModels
 
 Arguments: TypeAlias = dict[str, Any]
 """Arguments as the library reads them: JSON."""
@@ -79,7 +79,7 @@ _JSON_OBJECT = SchemaValidator(
 
 
 async def run_agent_loop(
-    models: ProviderModels,
+    models: MeteredModels,
     call: ModelCall,
     tools: Sequence[LoopTool],
     limits: LoopLimits,
@@ -126,7 +126,7 @@ async def run_agent_loop(
 class _Loop:
     """What one loop asks, whom, and within which bounds."""
 
-    models: ProviderModels
+    models: MeteredModels
     choice: ModelChoice
     call: ModelCall
     tools: Sequence[LoopTool]
