@@ -9,7 +9,12 @@ from wavewright.planner.checks.checker import check
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.plans.let_and_stop import in_authors_words, with_let, with_stop
+from wavewright.planner.plans.let_and_stop import (
+    in_authors_words,
+    in_written_form,
+    with_let,
+    with_stop,
+)
 from wavewright.planner.types import StepId
 
 ROW: JsonObject = {"type": "object", "properties": {"v": {"type": "integer"}}, "required": ["v"]}
@@ -343,3 +348,50 @@ def test_only_what_stands_for_a_name_is_said_in_its_words(text: str, words: str)
     plan = plan_of(sending("a", "${x}"), let={"x": "${inputs.a + 1}"})
 
     assert in_authors_words(plan)(text) == words
+
+
+BIG: JsonObject = {"big": "${steps.all.filter(r, r.v > 1)}"}
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(plan_of(fan_out("a", "${big}"), let=BIG, result="${big}"), id="alone"),
+        pytest.param(
+            plan_of(
+                sending("a", "${most}", when="big.size() > 0"),
+                let={"most": "${big.maxBy(r, r.v).v}", **BIG},
+                result={"text": "most: ${most}", "big": ["${big}"]},
+            ),
+            id="in other names",
+        ),
+        pytest.param(
+            plan_of(
+                fan_out("a", "${big}", when="item.v < 9"),
+                fan_out("b", "${joined(steps.a).map(j, j.item)}"),
+                let={**BIG, "both": "${joined(steps.b).map(j, j.output)}"},
+                stop={"when": "big.size() == 0", "result": {"none": "${big}"}},
+                result="${both}",
+            ),
+            id="joined, and a stop",
+        ),
+        pytest.param(
+            plan_of(fan_out("a", "${chosen}"), let={"chosen": [{"v": 1}, {"v": 2}]}), id="a list"
+        ),
+    ],
+)
+def test_what_was_put_in_is_taken_out_again(plan: Plan) -> None:
+    assert in_written_form(put_in(plan)) == plan
+    assert in_written_form(plan) == plan
+
+
+def test_a_name_that_is_not_known_again_where_it_was_put_in_goes() -> None:
+    names: JsonObject = {"least": 10, "big": "${steps.all.filter(r, r.v > least)}"}
+    running = put_in(plan_of(sending("a", "${least}"), let=names, result="${big}"))
+
+    written = in_written_form(running)
+
+    assert written.let == {"big": "${steps.all.filter(r, r.v > 10)}"}
+    assert written.result == "${big}"
+    assert written.step(StepId("a")).params == {"v": 10}
+    assert put_in(written).steps == running.steps

@@ -108,6 +108,120 @@ def in_authors_words(plan: Plan) -> Callable[[str], str]:
     return put_back
 
 
+def in_written_form(plan: Plan) -> Plan:
+    """Return a plan as a person goes on with it: what was put in for the names of `let`, for
+    `joined()` and for `stop` taken out again, so that a change of a name changes all that reads it.
+
+    Put in again, it is the same plan. A name of a plain path, a number or a text stands in no place
+    for sure; what it stands for stays there, and the name goes.
+    """
+    steps_alone = _without_stop_put_in(plan)
+    return _WrittenForm(steps_alone).plan()
+
+
+def _without_stop_put_in(plan: Plan) -> Plan:
+    """Return a plan whose steps are not asked whether it stops, where that is put in again."""
+    if plan.stop is None:
+        return plan
+    steps: list[Step] = []
+    for step in plan.steps:
+        own = None if step.when is None else without_stop(step.when, plan.stop)
+        if own == step.when:
+            steps.append(step)
+            continue
+        update = {"when": None if own == "true" else own, "for_each": _own_list(step.for_each)}
+        steps.append(step.model_copy(update=update))
+    without = plan.model_copy(update={"steps": tuple(steps)})
+    return without if with_stop(without) == plan else plan
+
+
+_LIST_WHERE_THERE: Final = re.compile(r"\$\{has\([^?]*\) \? (.*) : \[\]\}", re.DOTALL)
+
+
+def _own_list(items: Json) -> Json:
+    """Return the list of a `for_each` without what `list_where_there` asks before it."""
+    asked = _LIST_WHERE_THERE.fullmatch(items) if isinstance(items, str) else None
+    if asked is None:
+        return items
+    own = asked[1]
+    return f"${{{own[1:-1] if own.startswith('(') else own}}}"
+
+
+class _WrittenForm:
+    """A plan in which names, and `joined()`, stand again for what was put in."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._names = _Names(plan.let, plan.steps)
+        self._values = {
+            name: value for name, value in self._names.values.items() if _is_recognised(value)
+        }
+        words = {as_expression(value): name for name, value in self._values.items()}
+        for step in plan.steps:
+            pairs = self._names.pairs(step.id)
+            if pairs is not None:
+                words[pairs] = f"joined({step_path(step.id)})"
+        # The longest first: what stands for one name may hold what stands for another.
+        self._words = sorted(words.items(), key=lambda pair: -len(pair[0]))
+
+    def plan(self) -> Plan:
+        """Return the plan."""
+        plan = self._plan
+        put_back = ExpressionMap(self._expression, self._name_alone)
+        others = {name: value for name, value in plan.let.items() if name not in self._values}
+        without_others = _Names(others).put_in
+        stop = plan.stop
+        if stop is not None:
+            stop = stop.model_copy(update={"result": self._structure(stop.result)})
+        update = {
+            "let": {name: without_others.value(plan.let[name]) for name in self._values},
+            "steps": tuple(put_back.step(self._step(step)) for step in plan.steps),
+            "gates": tuple(map(put_back.gate, plan.gates)),
+            "caps": tuple(map(put_back.cap, plan.caps)),
+            "result": put_back.value(self._structure(plan.result)),
+            "stop": put_back.stop(stop),
+        }
+        return plan.model_copy(update=update)
+
+    def _step(self, step: Step) -> Step:
+        params = {name: self._structure(value) for name, value in step.params.items()}
+        update = {"params": params, "for_each": self._structure(step.for_each)}
+        return step.model_copy(update=update)
+
+    def _structure(self, value: Json) -> Json:
+        """Return a value with names in the place of the lists and objects that they stand for."""
+        if not isinstance(value, (list, dict)):
+            return value
+        text = json.dumps(value)
+        for name, known in self._values.items():
+            if json.dumps(known) == text:
+                return f"${{{name}}}"
+        if isinstance(value, list):
+            return [self._structure(item) for item in value]
+        return {name: self._structure(member) for name, member in value.items()}
+
+    def _name_alone(self, expression: str) -> list[Json]:
+        text = f"${{{expression}}}"
+        return [f"${{{name}}}" for name, value in self._values.items() if value == text]
+
+    def _expression(self, expression: str) -> str:
+        written = expression
+        for text, word in self._words:
+            written = written.replace(text, word)
+        # A text of the expression may hold the same characters, where no name is read.
+        is_same = self._names.put_in.change(written) == expression
+        return written if is_same else expression
+
+
+def _is_recognised(value: Json) -> bool:
+    """Whether what a name stands for is known again where it was put in: a plain path, a number or a
+    text may stand there by itself.
+    """
+    if isinstance(value, str):
+        return as_expression(value).startswith("(")
+    return isinstance(value, (list, dict)) and bool(value)
+
+
 def reads_item(value: Json) -> bool:
     """Whether a value reads `item` or `index`, so that it means something in a call alone."""
     return not {"item", "index"}.isdisjoint(_roots(value))
@@ -208,12 +322,12 @@ class _Names:
             opened = _OPENS.search(text[: mention.path_start])
             closed = _CLOSES.match(text, mention.path_end)
             if mention.root == "steps" and mention.name and opened and closed:
-                pairs = self._pairs(mention.name)
+                pairs = self.pairs(mention.name)
                 if pairs is not None:
                     text = text[: opened.start()] + pairs + text[closed.end() :]
         return text
 
-    def _pairs(self, name: str) -> str | None:
+    def pairs(self, name: str) -> str | None:
         """Return the expression of a step's items, each with the output that came of it; None where
         no such step has items, which the checker then finds at its place.
         """

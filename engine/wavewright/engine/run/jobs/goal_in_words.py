@@ -176,7 +176,7 @@ def unbound_plan(plan: Plan, goal: Goal) -> Plan:
     def own(step: Step) -> Step:
         added = set_by_engine.get(step.tool, {})
         params = {name: value for name, value in step.params.items() if name not in added}
-        return step.model_copy(update={"params": params, "supersedes": None})
+        return step.model_copy(update={"params": params, "supersedes": None, "only": None})
 
     return plan.model_copy(
         update={
@@ -195,8 +195,8 @@ def unbound_plan(plan: Plan, goal: Goal) -> Plan:
 
 
 def generalised(plan: Plan, inputs: JsonObject) -> Plan:
-    """Return a plan whose parameters and items refer to the inputs that they equal, where only one
-    does.
+    """Return a plan whose parameters, items and names refer to the inputs that they equal, where only
+    one does.
     """
     paths = list(_paths(inputs))
     steps = [
@@ -210,7 +210,8 @@ def generalised(plan: Plan, inputs: JsonObject) -> Plan:
         )
         for step in plan.steps
     ]
-    return plan.model_copy(update={"steps": tuple(steps)})
+    let = {name: _generalised_value(value, paths) for name, value in plan.let.items()}
+    return plan.model_copy(update={"steps": tuple(steps), "let": let})
 
 
 def _paths(inputs: JsonObject) -> Iterator[tuple[str, Json]]:

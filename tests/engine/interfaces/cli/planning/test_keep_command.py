@@ -12,6 +12,9 @@ from tests.engine.conftest import CommandLine
 from tests.engine.unplanned_project import REVIEW
 from tests.support.prepared_command import PipedCommand
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
+from wavewright.engine.run.jobs.goal_in_words import unbound_plan
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import JsonObject
 
 GOAL = "Rank the words in notes"
@@ -225,9 +228,11 @@ def test_a_number_that_an_entry_of_a_list_equals_by_chance_stays(
     (project / "some.plan.yaml").write_text(
         """
 inputs: {paths: [notes/planning.md], weights: [1, 2, 3]}
+let: {known: "${steps.notes.filter(n, n != null)}"}
+stop: {when: known.size() == 0, result: "${inputs.weights}"}
 steps:
   - {id: notes, tool: read_note, for_each: [notes/planning.md], params: {path: "${item}"}}
-  - {id: ranking, tool: rank_words, params: {notes: "${steps.notes}", top: 3}}
+  - {id: ranking, tool: rank_words, params: {notes: "${known}", top: 3}}
 result: {words: "${steps.ranking}", weights: "${inputs.weights}"}
 """
     )
@@ -239,6 +244,10 @@ result: {words: "${steps.ranking}", weights: "${inputs.weights}"}
     notes, ranking = kept["plan"]["steps"]
     assert notes["for_each"] == "${inputs.paths}"
     assert ranking["params"]["top"] == 3
+    # A change of the name changes what reads it, and one of `stop` when it stops.
+    assert ranking["params"]["notes"] == "${known}"
+    assert kept["plan"]["stop"]["when"] == "known.size() == 0"
+    assert "when" not in ranking
     # The plan has values of its inputs, and so it may be run without any.
     assert kept["inputs_schema"]["required"] == []
     assert kept["inputs_schema"]["properties"]["weights"]["default"] == [1, 2, 3]
@@ -281,3 +290,15 @@ plan:
     assert answer.code == 0, answer.err
     template = yaml.safe_load((goals / "ranked.yaml").read_text())
     assert template["inputs_schema"]["properties"]["top"]["default"] == 3
+
+
+def test_a_step_of_a_patch_is_kept_as_one_of_the_plan() -> None:
+    again: JsonObject = {"supersedes": "a", "only": "failed"}
+    step: JsonObject = {"tool": "read_note", "for_each": ["x"], "params": {"path": "${item}"}}
+    plan = Plan.model_validate({"steps": [{"id": "a", **step}, {"id": "a_2", **step, **again}]})
+
+    kept = unbound_plan(
+        plan, Goal(job="notes", name="notes", text="Read notes", inputs={}, tools=())
+    )
+
+    assert kept == Plan.model_validate({"steps": [{"id": "a_2", **step}]})

@@ -35,6 +35,7 @@ from wavewright.planner.language.goals import Goal, GoalTemplate, KeptRun
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.let_and_stop import in_written_form, with_let, with_stop
 from wavewright.planner.types import ID_PATTERN, JsonObject
 
 
@@ -64,8 +65,10 @@ def keep(run: str | None, name: str, *, is_confirmed: bool) -> int:
     goal, bound = Goal.model_validate(state.started.goal), Plan.model_validate(state.plan)
     tools = signatures_to_check(bound, goal, settings)
     _refuse_changed(bound, state.started.versions, tools)
-    before = unbound_plan(bound, goal)
+    before = in_written_form(unbound_plan(bound, goal))
     plan = generalised(before, goal.inputs)
+    with_names, _ = with_let(plan)
+    running = with_stop(with_names)
     kept = KeptRun(
         run=run_id,
         goal_template=goal.name,
@@ -75,7 +78,7 @@ def keep(run: str | None, name: str, *, is_confirmed: bool) -> int:
     template = kept_template(name, plan, goal, kept, is_given=state.rung == "given")
     text = as_yaml(_template_json(template))
     for inputs in inputs_that_may_be_given(template.inputs_schema, goal.inputs):
-        _check(plan, goal.model_copy(update={"inputs": inputs}), tools, text, file)
+        _check(running, goal.model_copy(update={"inputs": inputs}), tools, text, file)
     change = _diff(before, plan, goal.text, template.goal)
     if not is_confirmed:
         sys.stdout.write(change)

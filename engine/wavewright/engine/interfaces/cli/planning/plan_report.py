@@ -34,6 +34,7 @@ from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.planning.records import PlanningResult
 from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.let_and_stop import in_written_form
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.package.call_reports import sum_costs
 
@@ -129,9 +130,13 @@ _NO_SOURCE = Source("<the plan>", "")
 
 
 def valid_plan(report: PlanReport) -> Plan | None:
-    """Return the plan, or None if there is none or it has errors, as a job's own plan may have."""
-    has_errors = bool(error_diagnostics(report.planned.diagnostics))
-    return None if has_errors else report.planned.plan
+    """Return the plan as a person goes on with it, or None if there is none or it has errors, as a
+    job's own plan may have.
+    """
+    plan = report.planned.plan
+    if plan is None or error_diagnostics(report.planned.diagnostics):
+        return None
+    return in_written_form(plan)
 
 
 def report_json(report: PlanReport) -> JsonObject:
