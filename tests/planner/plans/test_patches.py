@@ -565,6 +565,41 @@ def test_names_and_stop_read_what_supersedes_a_step() -> None:
     assert patched.step(StepId("outlook")).when == "!(steps.prices2.size() == 0)"
 
 
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        pytest.param("dear", {}, id="for_each"),
+        pytest.param("dear", {"only": "failed"}, id="only_failed"),
+        pytest.param("dearest", {}, id="name_that_reads_a_name"),
+    ],
+)
+def test_the_names_of_a_plan_are_no_data_of_a_models_patch(
+    name: str, fields: dict[str, Any]
+) -> None:
+    let: dict[str, Any] = {
+        "dear": "${steps.rows.filter(r, r.price > inputs.floor)}",
+        "dearest": "${dear.filter(r, r.code == 'GNP')}",
+    }
+    items: dict[str, Any] = {"for_each": f"${{{name}}}", "params": {"code": "${item.code}"}}
+    plan, faults = with_let(
+        Plan(inputs={"floor": 9}, let=let, steps=(step("rows"), step("prices", **items)))
+    )
+    assert faults == ()
+    again = step("prices2", supersedes=StepId("prices"), **items, **fields)
+
+    checked = check_patch(
+        plan,
+        patch(AddStep(step=again), plan=plan),
+        finished={StepId("rows"), StepId("prices")},
+        tools=TOOLS,
+        written_by_model=True,
+    )
+
+    assert checked.diagnostics == ()
+    assert checked.plan is not None
+    assert checked.plan.step("prices2").for_each == plan.step("prices").for_each
+
+
 def test_a_loop_that_nothing_would_run_is_refused_in_a_patch_as_in_a_plan() -> None:
     plan = Plan(steps=(step("a"),))
     loop = {"until": "true", "max": 2}

@@ -71,6 +71,14 @@ def with_let(plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
     return plan.model_copy(update=update), tuple(names.faults)
 
 
+def with_names(step: Step, plan: Plan) -> Step:
+    """Return a step that is to join a plan, without the names of the plan's `let`.
+
+    What it joins stays: its place is known in the plan that it has joined.
+    """
+    return _Names(plan.let).put_in.step(step) if plan.let else step
+
+
 def let_values(plan: Plan) -> dict[str, Json]:
     """Return what each name of `let` stands for, without other names in it."""
     return _Names(plan.let, plan.steps).values if plan.let else {}

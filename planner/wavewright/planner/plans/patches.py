@@ -39,7 +39,7 @@ from wavewright.planner.plans.binding import (
     repointing,
 )
 from wavewright.planner.plans.graph import PlanGraph, superseding_origins
-from wavewright.planner.plans.let_and_stop import with_let, with_stop
+from wavewright.planner.plans.let_and_stop import with_let, with_names, with_stop
 from wavewright.planner.plans.patch_evidence import (
     evidence_faults,
     only_faults,
@@ -113,6 +113,7 @@ def check_patch(
     'E409'
     """
     signatures, failed_gates = tools or {}, [*failed_gates]
+    patch = _without_names(patch, plan)
     mark = patch_fingerprint(plan, patch, failed_gates)
     change = PatchApplication(plan, patch, frozenset(finished), goal)
     faults = [
@@ -142,6 +143,21 @@ def check_patch(
         allowed=tuple(step.id for step in acting if step.id not in asking),
         fingerprint=mark,
     )
+
+
+def _without_names(patch: PlanPatch, plan: Plan) -> PlanPatch:
+    """Return a patch whose steps read no name of the plan's `let`.
+
+    A step is judged by what it reads: a name is no data of the patch's own, and what it stands for
+    is what the plan's steps read.
+    """
+    ops = tuple(
+        op.model_copy(update={"step": with_names(op.step, plan)})
+        if isinstance(op, AddStep | ReplaceStep)
+        else op
+        for op in patch.ops
+    )
+    return patch.model_copy(update={"ops": ops})
 
 
 def apply_patch(
@@ -368,7 +384,7 @@ class PatchApplication:
                 "result": self._result,
             }
         )
-        # What the patch wrote may read the plan's names, and ends early with the plan.
+        # What the patch wrote may join items with outputs, and ends early with the plan.
         return with_stop(with_let(plan)[0], among=self._written)
 
     def _apply(self, op: AddStep | ReplaceStep | RemoveStep | RewireStep, pointer: str) -> None:
