@@ -26,6 +26,7 @@ from wavewright.reviewer import ReplanResult, propose_patch, review_by_code, vie
 from wavewright.reviewer.records import RecoveryAction
 from wavewright.reviewer.recovery.boundary import (
     FailedGateView,
+    FailedItemView,
     FeedbackView,
     RecoveryView,
     RequestedActionView,
@@ -323,7 +324,7 @@ def is_closed(leaf: object) -> bool:
 
 
 def test_no_field_of_what_a_recovery_sees_could_hold_a_text_from_outside() -> None:
-    views = (RecoveryView, StepEndView, FailedGateView, RequestedActionView)
+    views = (RecoveryView, StepEndView, FailedItemView, FailedGateView, RequestedActionView)
 
     assert set().union(*map(open_fields, views)) == FROM_FIXED_LISTS
     assert open_fields(ReplanResult) >= {("ReplanResult", "reasons")}
@@ -363,3 +364,13 @@ def test_a_recovery_sees_of_an_error_its_kind_alone() -> None:
     assert view_for_recovery(run.plan, run.goal, run.state).steps == (
         StepEndView(plan.steps[0].id, "failed", "timeout"),
     )
+
+
+def test_a_recovery_sees_which_items_failed_and_of_what_kind() -> None:
+    plan = plan_of({"id": "a", "for_each": ["x", "y", "z"], "min_ok": 1})
+    failures = [Fails(HOSTILE, "timeout"), 1, Fails(HOSTILE, "params")]
+    run = run_plan(plan, {"a": failures})
+
+    (end,) = view_for_recovery(run.plan, run.goal, run.state).steps
+    assert (end.status, end.items) == ("ok", (1, 3))
+    assert end.failed_items == (FailedItemView(0, "timeout"), FailedItemView(2, "params"))

@@ -66,6 +66,17 @@ class StepEndView:
     error: ErrorKind | None
     items: tuple[int, int] | None = None
     """Succeeded and total items, for a `for_each` step."""
+    failed_items: tuple[FailedItemView, ...] = ()
+    """The items whose calls failed, at most 50."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedItemView:
+    """An item of a `for_each` step whose call failed."""
+
+    item: int
+    """Its position, from 0."""
+    error: ErrorKind | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +196,18 @@ def _step_end(step: Step, state: RunState) -> StepEndView:
     end = state.steps.get(step.id)
     if end is None:
         return StepEndView(step.id, None, None)
-    return StepEndView(step.id, end.status, end.error.kind if end.error else None, end.items)
+    failed = [
+        FailedItemView(item.index, item.error.kind if item.error else None)
+        for _, item in sorted(state.items.get(step.id, {}).items())
+        if item.status not in SUCCESSES
+    ]
+    return StepEndView(
+        step.id,
+        end.status,
+        end.error.kind if end.error else None,
+        end.items,
+        tuple(failed[:_MAX_ITEMS]),
+    )
 
 
 def _failed_gate(failed: FailedGate, gate: Gate, state: RunState) -> FailedGateView:

@@ -51,6 +51,7 @@ from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.recovery.boundary import (
     FeedbackView,
     RecoveryView,
+    StepEndView,
     bind_patch,
     view_for_recovery,
 )
@@ -221,7 +222,7 @@ def recovery_call(
         PromptError: a template is faulty.
     """
     entries = tool_entries(goal, tools, is_brief=is_brief)
-    steps: list[Json] = [_as_json(asdict(step)) for step in view.steps]
+    steps: list[Json] = [_step_as_json(step) for step in view.steps]
 
     def shown(value: Json, most: int) -> Json:
         if is_brief:
@@ -288,6 +289,15 @@ def _no_patch_reason(goal: Goal, view: RecoveryView, review: ReviewResult) -> st
     if not view.has_anything_to_recover:
         return "no action was requested, and no gate and no step failed"
     return None
+
+
+def _step_as_json(step: StepEndView) -> JsonObject:
+    """Return how a step ended; counts of items are worded, for those of a gate are positions."""
+    fields = _as_json(asdict(step))
+    if step.items is not None:
+        succeeded, total = step.items
+        fields["items"] = f"{succeeded} of {total}"
+    return fields
 
 
 def _as_json(value: Mapping[str, object]) -> JsonObject:
