@@ -210,22 +210,42 @@ def finished_before_plan(events: Sequence[Event]) -> list[str]:
     return [event.step for event in events[:accepted] if isinstance(event, StepFinished)]
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(ANSWER, id="as it is written"),
+        pytest.param(
+            json.dumps({"let": {"both": "${[steps.a, steps.b]}"}, **PLAN}).replace(
+                "${[steps.a, steps.b] +", "${both +"
+            ),
+            id="a name of let",
+        ),
+        pytest.param(
+            json.dumps({"stop": {"when": "steps.a > 99", "result": "${steps.a}"}, **PLAN}),
+            id="stop before the steps",
+        ),
+    ],
+)
 async def test_reading_steps_end_before_the_plan_is_whole_and_are_not_called_again(
-    project: Project,
+    project: Project, answer: str
 ) -> None:
-    end = ANSWER.index('{"id": "saved"')
+    end = answer.index('{"id": "saved"')
 
     async def all_called() -> None:
         await project.called("look_up 1", "look_up 2", "look_up 5", "look_up 6", "add")
 
-    context = await project.run([ANSWER[:end], all_called, ANSWER[end:]])
+    context = await project.run([answer[:end], all_called, answer[end:]])
     events = await project.events(context)
 
     assert sorted(finished_before_plan(events)) == sorted(EARLY)
     assert sorted(project.calls) == sorted(
         ["look_up 1", "look_up 2", "look_up 5", "look_up 6", "add", "save", "look_up 9"]
     )
-    assert note(events, STREAMED_TOPIC) == {"started": EARLY, "kept": EARLY, "extends": True}
+    assert note(events, STREAMED_TOPIC) == {
+        "started": EARLY,
+        "kept": EARLY,
+        "extends": True,
+    }
     assert str(note(events, PREFIX_TOPIC)["hash"]).startswith("sha256:")
 
 

@@ -24,7 +24,12 @@ from wavewright.executor.events.types import Event, ItemFinished, Noted, StepFin
 from wavewright.executor.run.execution import Execution, execute
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.planning.plan_stream import PlanStream, PrefixFault, startable_steps
+from wavewright.planner.planning.plan_stream import (
+    PlanStream,
+    PrefixFault,
+    prefix_as_it_runs,
+    startable_steps,
+)
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.ports.budgets import Allowance
 from wavewright.planner.types import JsonObject, StepId
@@ -95,7 +100,7 @@ class EarlySteps:
         self._stream = PlanStream()
         self._started: dict[StepId, _EarlyStep] = {}
         self._prefix: Plan | None = None
-        """The prefix, unbound, with the last step that was started."""
+        """The prefix as it runs, unbound, with the last step that was started."""
         self._has_fault = False
         self._state = context.state
         self._slots = CallSlots(context.goal.limits.concurrency)
@@ -116,9 +121,11 @@ class EarlySteps:
             except PrefixFault:
                 self._has_fault = True
 
-    def _start(self, prefix: Plan | None) -> None:
-        if prefix is None:
+    def _start(self, arrived: Plan | None) -> None:
+        if arrived is None:
             return
+        # The plan that this is compared with in the end is one as it runs, too.
+        prefix = prefix_as_it_runs(arrived, self._context.signatures)
         bound, startable = startable_steps(
             prefix,
             self._context.goal,

@@ -109,6 +109,22 @@ class PlanStream:
             self._last = part
 
 
+def prefix_as_it_runs(plan: Plan, tools: Mapping[str, ToolSignature]) -> Plan:
+    """Return a plan prefix with the names of its `let` and its `stop` put in, and without arguments
+    that are null for absent: as the whole plan has these steps.
+
+    Raises:
+        PrefixFault: it has a step that calls a plan, or a name of `let` that is at fault.
+    """
+    if any(step.plan is not None for step in plan.steps):
+        raise PrefixFault("a step calls a plan, whose steps are known once the whole plan is")
+    steps = tuple(without_absent_arguments(step, tools) for step in plan.steps)
+    named, faults = with_let(plan.model_copy(update={"steps": steps}))
+    if faults:
+        raise PrefixFault("a name of `let` is at fault")
+    return with_stop(named)
+
+
 def startable_steps(
     plan: Plan,
     goal: Goal,
@@ -121,7 +137,7 @@ def startable_steps(
     in their order.
 
     Args:
-        plan: The prefix, unbound.
+        plan: The prefix as it runs, unbound.
         goal: The goal, with its rules and gates.
         tools: Signatures by name.
         allowance: What is left to spend.
@@ -129,10 +145,9 @@ def startable_steps(
             start, too.
 
     Raises:
-        PrefixFault: the prefix has a fault that no further step can resolve, or a step that calls a
-            plan.
+        PrefixFault: the prefix has a fault that no further step can resolve.
     """
-    bound = _bound_prefix(plan, goal, tools)
+    bound = bind_plan(plan, goal)
     errors = errors_in(bound, goal, tools, allowance=allowance)
     if any(error.code not in _LATER for error in errors):
         codes = ", ".join(sorted({error.code for error in errors}))
@@ -157,16 +172,6 @@ def startable_steps(
         if not is_repeated and startable.keys() >= {*dependencies[step.id]}:
             startable[step.id] = step
     return bound, [*startable]
-
-
-def _bound_prefix(plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]) -> Plan:
-    if any(step.plan is not None for step in plan.steps):
-        raise PrefixFault("a step calls a plan, whose steps are known once the whole plan is")
-    steps = tuple(without_absent_arguments(step, tools) for step in plan.steps)
-    named, faults = with_let(plan.model_copy(update={"steps": steps}))
-    if faults:
-        raise PrefixFault("a name of `let` is at fault")
-    return bind_plan(with_stop(named), goal)
 
 
 def _only_looks(step: Step, signature: ToolSignature) -> bool:
