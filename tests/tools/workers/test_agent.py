@@ -64,6 +64,11 @@ class World:
         self.reached.append(("count", len(entries)))
         return len(entries)
 
+    def forecast(self, city: str, days: int = 3) -> str:
+        """Forecast the weather."""
+        self.reached.append(("forecast", (city, days)))
+        return "rain"
+
     def burn(self, city: str) -> str:
         """Burn a city down."""
         self.reached.append(("burn", city))
@@ -83,6 +88,7 @@ class World:
             make_tool(self.look_up),
             make_tool(self.read_archive),
             make_tool(self.count),
+            make_tool(self.forecast),
             make_tool(self.burn, effects={"write"}),
             make_tool(self.look_up, name="ask_leave", needs_approval=True),
             make_tool(self.crash),
@@ -90,8 +96,18 @@ class World:
         ]
 
 
-NAMES = ("look_up", "read_archive", "count", "burn", "ask_leave", "crash", "hang", "agent")
-READING = ["count", "crash", "hang", "look_up", "read_archive"]
+NAMES = (
+    "look_up",
+    "read_archive",
+    "count",
+    "forecast",
+    "burn",
+    "ask_leave",
+    "crash",
+    "hang",
+    "agent",
+)
+READING = ["count", "crash", "forecast", "hang", "look_up", "read_archive"]
 
 
 def goal(config: JsonObject | None = None) -> Goal:
@@ -242,7 +258,23 @@ def test_parameters_that_do_not_fit_never_reach_a_tool(tmp_path: Path) -> None:
     harness.call()
 
     assert harness.world.reached == []
-    assert "the parameters do not fit" in str(harness.models.shown[0])
+    assert harness.models.shown == [
+        "the parameters do not fit: at /year it is '1999', but must be an integer",
+        "the parameters do not fit: it lacks 'year'",
+    ]
+
+
+def test_null_leaves_out_an_argument_that_the_tool_may_go_without(tmp_path: Path) -> None:
+    harness = AgentHarness(tmp_path, "Done.").does(
+        ("forecast", {"city": "Rome", "days": None}), ("forecast", {"city": None, "days": 2})
+    )
+
+    harness.call()
+
+    assert harness.world.reached == [("forecast", ("Rome", 3))]
+    assert harness.models.shown[1] == (
+        "the parameters do not fit: at /city it is null, but must be a string"
+    )
 
 
 def test_a_large_output_is_shown_short_and_kept_whole(tmp_path: Path) -> None:
@@ -525,6 +557,16 @@ def test_words_that_answer_nothing_are_no_answer(
         AgentHarness(tmp_path, said).call()
 
     assert mend in (failed.value.hint or "")
+
+
+def test_words_that_break_off_are_asked_for_again(tmp_path: Path) -> None:
+    cut = answer_of("Four thou", is_truncated=True)
+    harness = AgentHarness(tmp_path, cut, {"answer": "4,000."})
+
+    output = harness.call()
+
+    assert (output["answer"], output["method"]) == ("4,000.", "agent")
+    assert "Four thou" in harness.models.asked[1].prompt
 
 
 def test_who_has_looked_may_say_that_it_cannot_be_found(tmp_path: Path) -> None:

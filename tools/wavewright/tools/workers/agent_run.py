@@ -146,12 +146,14 @@ class AgentRun:
         return await self._read_answer(self.last_answer)
 
     async def _read_answer(self, answer: ModelAnswer) -> JsonObject | FallbackFailure:
-        """Return the loop's final message as the answer; what does not fit is asked for again,
-        without tools.
+        """Return the loop's final message as the answer; what does not fit, or breaks off, is asked
+        for again, without tools.
         """
         if self._suggested_calls(answer):
             return FallbackFailure("it wrote calls of tools down instead of making them")
         if self.task.schema is None:
+            if answer.is_truncated:
+                return await self._ask_again(answer, "agent")
             return self._text_answer(answer)
         try:
             return self._result(usable_value(answer, self.task.schema), "agent")

@@ -25,15 +25,17 @@ from wavewright.planner.language.goals import AvailableTool
 from wavewright.planner.language.hashing import step_key
 from wavewright.planner.language.plan import DocumentModel, Limits
 from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.planning.goal_schema import without_absent_members
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import LoopTool, LoopToolError
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.ports.truncation import prompt_size, truncate
 from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, StepKey
+from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, StepKey, as_object
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import AgentToolCall, Emission, Tool, ToolCall
+from wavewright.tools.workers.conversation import misfit_texts
 
 _HANDLE = re.compile(r"@(call_[0-9]+)((?:/[^/]*)*)")
 _HANDLE_PATTERN = r"^@call_[0-9]+(/.*)?$"
@@ -100,12 +102,12 @@ class AgentCalls:
             raise self._refusal(
                 name, params, f"there is no tool {name!r}; there are {', '.join(self.tools)}"
             )
-        whole = self._resolve_handles(name, params)
-        misfits = validator_of(tool.signature.input_schema).violations(whole)
+        schema = tool.signature.input_schema
+        # Null for an argument that the tool may go without means that there is none, as in a plan.
+        whole = as_object(without_absent_members(self._resolve_handles(name, params), schema))
+        misfits = misfit_texts(whole, schema)
         if misfits:
-            faults = "; ".join(
-                f"{misfit.pointer or 'they'} {misfit.message}" for misfit in misfits[:_MAX_MISFITS]
-            )
+            faults = "; ".join(misfits[:_MAX_MISFITS])
             raise self._refusal(name, params, f"the parameters do not fit: {faults}")
         request, memory_key = self._request(name, tool.signature, whole)
         while request.key in self._running:
