@@ -13,6 +13,7 @@ from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import ASK_MODEL, Gate, Plan
 from wavewright.planner.language.signatures import AGENT, ToolSignature
 from wavewright.planner.plans.answer_types import AnswerTypeError, answer_schema
+from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import GateId, JsonSchema
 
 OPEN: JsonSchema = {"type": "object"}
@@ -220,6 +221,49 @@ def test_a_type_of_an_answer_is_a_schema(written: Any, schema: JsonSchema) -> No
     made = answer_schema({"x": written}, {})
 
     assert made["properties"] == {"x": schema}
+
+
+WHOLE = {"word": {"type": "string"}}
+NOTHING: dict[str, str] = {}
+
+
+@pytest.mark.parametrize(
+    ("written", "fits", "misfits"),
+    [
+        pytest.param({"$ref": "#/$defs/word", "$defs": WHOLE}, "x", 1, id="a definition"),
+        pytest.param(
+            {
+                "list": {
+                    "type": "array",
+                    "items": {"$ref": "#/definitions/word"},
+                    "definitions": WHOLE,
+                }
+            },
+            [["x"]],
+            [[1]],
+            id="in a list",
+        ),
+        pytest.param(
+            {"type": "object", "properties": {"next": {"$ref": "#"}}},
+            {"next": {"next": NOTHING}},
+            {"next": {"next": 1}},
+            id="itself",
+        ),
+        pytest.param(
+            {"calls": ["chain"]},
+            [{"tool": "chain", "params": {"to": {"to": NOTHING}}}],
+            [{"tool": "chain", "params": {"to": {"to": 1}}}],
+            id="calls of a tool whose parameters refer",
+        ),
+    ],
+)
+def test_references_of_a_type_lead_into_itself(written: Any, fits: Any, misfits: Any) -> None:
+    link: JsonSchema = {"type": "object", "properties": {"to": {"$ref": "#/$defs/link"}}}
+    chain = ToolSignature(name="chain", input_schema={**link, "$defs": {"link": link}})
+    answers = validator_of(answer_schema({"é /": written}, {"chain": chain}))
+
+    assert answers.accepts({"é /": fits})
+    assert not answers.accepts({"é /": misfits})
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
+from urllib.parse import quote
 
 from wavewright.config.errors import WavewrightError, did_you_mean
 from wavewright.config.sources import pointer_token
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.dispatch import call_schema, undispatchable
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
+from wavewright.planner.schemas.views import refers
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
 
 WORDS: Final[Mapping[str, JsonSchema]] = {
@@ -133,7 +135,12 @@ def _type(value: Json, pointer: str, tools: Mapping[str, ToolSignature]) -> Json
         validator_of(value)
     except InvalidSchemaError as error:
         raise AnswerTypeError(pointer, f"is no JSON Schema: {error}", "fix the schema") from error
-    return value
+    return _of_its_own(value, pointer)
+
+
+def _of_its_own(schema: JsonSchema, pointer: str) -> JsonSchema:
+    """Return a schema whose references lead into itself, wherever in an answer's it stands."""
+    return {"$id": f"urn:for:{quote(pointer)}", **schema} if refers(schema) else schema
 
 
 def _is_schema(value: JsonObject) -> bool:
@@ -194,4 +201,4 @@ def _calls(names: Json, pointer: str, tools: Mapping[str, ToolSignature]) -> Jso
             message = f"names {name!r}, which no other step can call"
             raise AnswerTypeError(place, message, "call it as a step of its own")
         called.append(tool)
-    return call_schema(called)
+    return _of_its_own(call_schema(called), pointer)

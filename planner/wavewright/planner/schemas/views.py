@@ -90,12 +90,12 @@ _NULLABLE_KINDS: Final = frozenset({"null", "open"})
 
 
 def subschema(schema: Json, root: JsonSchema) -> ScopedSchema:
-    """Return a schema found inside another; one that brings definitions of its own is looked up in
-    itself.
+    """Return a schema found inside another; one that brings definitions or a name of its own is
+    looked up in itself.
     """
     if not isinstance(schema, dict):
         return OPEN
-    if any(word in schema for word in _DEFINITIONS):
+    if any(word in schema for word in (*_DEFINITIONS, "$id")):
         return scoped_schema(schema)
     return ScopedSchema(schema, root)
 
@@ -296,20 +296,21 @@ def both_schemas(one: ScopedSchema, other: ScopedSchema) -> ScopedSchema:
 
 def self_contained_schema(place: ScopedSchema) -> JsonSchema:
     """Return a schema that can be read on its own: definitions that its references need go with it."""
-    if place.schema is place.root or not _refers(place.schema):
+    if place.schema is place.root or not refers(place.schema):
         return place.schema
     carried = {word: place.root[word] for word in _DEFINITIONS if word in place.root}
     return {**place.schema, **carried} if carried else place.schema
 
 
-def _refers(value: Json) -> bool:
+def refers(value: Json) -> bool:
+    """Return whether a schema, or a part of it, refers to another."""
     if isinstance(value, dict):
         if "$ref" in value:
             return True
         value = list(value.values())
     if isinstance(value, list):
         for part in value:
-            if isinstance(part, dict | list) and _refers(part):
+            if isinstance(part, dict | list) and refers(part):
                 return True
     return False
 
@@ -326,7 +327,7 @@ def compose_schema(
         left = _count_parts(place.schema, left)
     if left < 0:
         return OPEN
-    referring = [place for place in places if _refers(place.schema)]
+    referring = [place for place in places if refers(place.schema)]
     if not referring:
         return scoped_schema(build([place.schema for place in places]))
     if all(place.root is referring[0].root for place in referring):
