@@ -37,6 +37,7 @@ from wavewright.tools.workers import (
     make_services,
     make_worker,
 )
+from wavewright.tools.workers.ask_model import model_questioner
 
 SPEC = WorkerSpec(
     name="sort_letter",
@@ -167,12 +168,42 @@ def test_an_answer_that_does_not_fit_is_sent_back_with_what_is_wrong(home: Path)
             r'{"thoughts": "a bill", "data": "{\"topic\": \"bill\", \"urgent\": false}"}',
             id="text beside thoughts",
         ),
+        pytest.param(
+            '{"Reasoning": "a bill", "topic": "bill", "urgent": false}', id="thoughts beside it"
+        ),
     ],
 )
 def test_slips_of_form_are_read_past(home: Path, said: str) -> None:
     harness = WorkerHarness(home, Worker(SPEC), said)
 
     assert harness.call() == {**GOOD, "method": "agent"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "right"),
+    [
+        ("date", "2026-02-30", "2026-02-28"),
+        ("time?", "24:30", "00:30"),
+        ("datetime", "2027-02-29T10:00", "2027-03-01T10:00"),
+        ({"list": {"at": "datetime"}}, [{"at": "2026-12-01T10:60"}], [{"at": "2026-12-01T11:00"}]),
+        ({"$ref": "#/$defs/day", "$defs": {"day": {"format": "date"}}}, "soon", "2026-12-01"),
+    ],
+)
+def test_a_day_or_a_time_that_there_is_not_is_asked_for_again(
+    home: Path, kind: Json, wrong: Json, right: Json
+) -> None:
+    harness = WorkerHarness(home, model_questioner({}), {"at": wrong}, {"at": right})
+
+    assert harness.call({"of": "a letter", "for": {"at": kind}}) == {"at": right}
+    assert len(harness.models.asked) == 2
+
+
+def test_a_word_that_may_stand_for_a_date_is_an_answer(home: Path) -> None:
+    kind: Json = {"anyOf": [{"type": "string", "format": "date"}, {"enum": ["unknown"]}]}
+    harness = WorkerHarness(home, model_questioner({}), {"at": "unknown"})
+
+    assert harness.call({"of": "a letter", "for": {"at": kind}}) == {"at": "unknown"}
+    assert len(harness.models.asked) == 1
 
 
 def test_an_answer_among_words_is_taken_on_a_lower_rung_without_asking_again(home: Path) -> None:

@@ -7,15 +7,16 @@ asks for. It is *quarantined*: it calls nothing, and nothing but these fields le
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
+from typing import Final
 
 from wavewright.planner.language.plan import ASK_MODEL
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.answer_types import AnswerTypeError, answer_schema
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
+from wavewright.planner.plans.answer_types import WORDS, AnswerTypeError, answer_schema
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
 from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.workers.conversation import misfit_texts
 from wavewright.tools.workers.specs import AnswerRefused, AnswerToFinish, Worker, WorkerSpec
 
 ASK_MODEL_SPEC = WorkerSpec(
@@ -72,25 +73,30 @@ def _asked_schema(params: JsonObject, tools: Mapping[str, ToolSignature]) -> Jso
 
 
 def _checked_answer(found: AnswerToFinish, tools: Mapping[str, ToolSignature]) -> Json:
-    faults = [*_no_dates(found.answer, _asked_schema(found.params, tools), "")]
+    schema = as_object(_with_formats(_asked_schema(found.params, tools)))
+    # A day that no calendar has is written as a date, and is none.
+    faults = misfit_texts(found.answer, schema, checks_formats=True)
     if faults:
         raise AnswerRefused(faults)
     return found.answer
 
 
-def _no_dates(value: Json, schema: JsonSchema, where: str) -> Iterator[str]:
-    """Yield what is written as a date and is none, such as the 30th of February."""
-    if isinstance(value, dict):
-        for name, part in value.items():
-            inner = as_object(as_object(schema.get("properties")).get(name))
-            yield from _no_dates(part, inner, f"{where}.{name}")
-    elif isinstance(value, list):
-        for part in value:
-            yield from _no_dates(part, as_object(schema.get("items")), f"{where}[]")
-    elif isinstance(value, str):
-        kinds = [schema, *map(as_object, as_list(schema.get("anyOf")))]
-        if any(kind.get("format") == "date" for kind in kinds):
-            try:
-                dt.date.fromisoformat(value)
-            except ValueError:
-                yield f"{where.removeprefix('.')} is {value!r}, which is no day of a calendar"
+_FORMATS: Final = {
+    str(WORDS["time"]["pattern"]): "time",
+    str(WORDS["datetime"]["pattern"]): "date-time",
+}
+
+
+def _with_formats(schema: Json) -> Json:
+    """Return a schema in which a plan's words for times are formats, too.
+
+    Models are not asked for these: JSON Schema's own have seconds and a time zone.
+    """
+    if isinstance(schema, list):
+        return [_with_formats(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: _with_formats(part) for key, part in schema.items()}
+    pattern = schema.get("pattern")
+    name = _FORMATS.get(pattern) if isinstance(pattern, str) else None
+    return inner if name is None else {**inner, "format": name}

@@ -20,13 +20,14 @@ from wavewright.planner.ports.conversation import Conversation, FittingAnswer
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelError
 from wavewright.planner.reading.json_extraction import (
+    THOUGHT_FIELDS,
     FoundJson,
     FoundValue,
     find_json,
     wrapped_values,
 )
 from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
 from wavewright.prompts import PromptError
 
 READ_LIMITS = ReadLimits(max_bytes=4 * 2**20, max_depth=64)
@@ -243,22 +244,33 @@ class Fitting(NamedTuple):
 
 def fitting(value: Json, schema: JsonSchema) -> Fitting:
     """Return a value, or what it stands for where that fits and the value does not: the same
-    without nulls for members that are absent, which a strict provider makes a model name, or what
-    it wraps (`{"answer": …}`).
+    without nulls for members that are absent, which a strict provider makes a model name, and
+    without thoughts beside it, or what it wraps (`{"answer": …}`).
     """
     faults = misfit_texts(value, schema)
     if not faults:
         return Fitting(value, ())
     for meant in wrapped_values(value):
-        present = without_absent_members(meant, schema)
+        present = without_absent_members(_without_thoughts(meant, schema), schema)
         if not misfit_texts(present, schema):
             return Fitting(present, ())
     return Fitting(value, faults)
 
 
-def misfit_texts(value: Json, schema: JsonSchema) -> tuple[str, ...]:
+def _without_thoughts(value: Json, schema: JsonSchema) -> Json:
+    """Return an object without the fields for thoughts that its schema does not name."""
+    named = as_object(schema.get("properties"))
+    if not named or not isinstance(value, dict):
+        return value
+    thoughts = {name for name in value if name.lower() in THOUGHT_FIELDS} - named.keys()
+    return {name: part for name, part in value.items() if name not in thoughts}
+
+
+def misfit_texts(
+    value: Json, schema: JsonSchema, *, checks_formats: bool = False
+) -> tuple[str, ...]:
     """Return what is wrong with a value, a sentence a fault; nothing where it fits."""
     return tuple(
         f"at {misfit.pointer} it {misfit.message}" if misfit.pointer else f"it {misfit.message}"
-        for misfit in validator_of(schema).violations(value)
+        for misfit in validator_of(schema, checks_formats=checks_formats).violations(value)
     )
