@@ -14,7 +14,8 @@ from wavewright.planner.planning.tool_descriptions import tool_entries, tool_lin
 def test_a_tool_is_one_line() -> None:
     assert tool_line(TOOLS["read_sensor"], "Read what a station measures.") == (
         "read_sensor(station: string, hours?: integer) -> "
-        "{station: string, wind: number, as_of: string, gusts: [number], note?: string}: "
+        "{station: string, wind: number, as_of: string (date-time), gusts: [number], "
+        "note?: string}: "
         "Read what a station measures. [reads only]"
     )
 
@@ -85,6 +86,13 @@ NODE: dict[str, Any] = {
         ({}, "any"),
         ({"type": "string"}, "string"),
         ({"type": ["string", "null"]}, "string | null"),
+        ({"type": ["string", "null"], "format": "date"}, "string (date) | null"),
+        (
+            {"anyOf": [{"type": "string", "format": "time"}, {"type": "null"}]},
+            "string (time) | null",
+        ),
+        ({"type": "array", "items": {"type": "string", "format": "uri"}}, "[string (uri)]"),
+        ({"type": "number", "format": "date"}, "number"),
         ({"type": "array"}, "[any]"),
         ({"type": "array", "items": {"type": "array", "items": {"type": "number"}}}, "[[number]]"),
         (

@@ -109,6 +109,10 @@ class _TypeTextRenderer:
         if kind == "object" or "properties" in schema:
             fields = self.fields(schema, depth, frozenset(), followed) if depth > 0 else []
             return "{" + ", ".join(fields) + "}" if fields else self._map(schema, depth, followed)
+        form = schema.get("format")
+        if kind == "string" and isinstance(form, str):
+            # To an expression it is a text all the same: it has no methods of a time.
+            return f"string ({one_line(form, 100)})"
         return kind if isinstance(kind, str) else "any"
 
     def _map(self, schema: JsonObject, depth: int, followed: frozenset[str]) -> str:
@@ -162,7 +166,6 @@ _BOUNDS = {
     "minItems": "{} or more",
     "maxItems": "{} or fewer",
     "pattern": "matches {}",
-    "format": "a {}",
 }
 _EFFECTS = (("write", "writes"), ("egress", "sends data out"))
 _MAX_NOTE_LENGTH = 200
