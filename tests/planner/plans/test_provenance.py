@@ -70,9 +70,13 @@ def plan(*more: JsonObject, result: Json = "${steps.total}", **given: Any) -> Pl
 
 
 def written(
-    result: Json, *more: JsonObject, allowed: tuple[str, ...] = (), **given: Any
+    result: Json,
+    *more: JsonObject,
+    allowed: tuple[str, ...] = (),
+    text: str = "the total",
+    **given: Any,
 ) -> list[str]:
-    wanted = goal(allow_literals=allowed)
+    wanted = goal(allow_literals=allowed, text=text)
     bound = bind_plan(plan(*more, result=result, **given), wanted)
     return [found.code for found in check_written_result(bound, wanted, TOOLS)]
 
@@ -146,6 +150,66 @@ def test_a_literal_in_a_result_of_the_planner_is_refused_however_it_is_written(v
 )
 def test_what_reads_data_or_inputs_is_no_literal(value: Json) -> None:
     assert written({"total": value}) == []
+
+
+DAY_GOAL = (
+    "Shifts from 09:00 to 17:00 on 2026-12-01, in Oslo or Bergen; two weeks before; over 30 days"
+)
+"""What a job says of days and times."""
+READ = "steps.items.map(i, "
+
+
+@pytest.mark.parametrize(
+    ("value", "codes"),
+    [
+        # What only completes what is read.
+        (READ + "int((now() - timestamp(i.due + 'T00:00:00Z')).getHours() / 24))", []),
+        (READ + "string(timestamp(i.month + '-01T00:00:00+01:00')))", []),
+        (READ + "string(timestamp('2026-12-01T' + i.start + ':00Z')))", []),
+        (READ + "string(duration(string(i.n) + 'h')))", []),
+        (READ + "int('0' + i.code))", []),
+        (READ + "string(timestamp('2031-05-05T' + i.start + ':00Z')))", ["E507"]),
+        (READ + "string(duration(string(i.n) + 'h30m')))", ["E507"]),
+        (READ + "int('4' + i.code))", ["E507"]),
+        ("string(timestamp('2026-12-01' + 'T09:00:00Z'))", ["E507"]),
+        ("int('0' + '7')", ["E507"]),
+        # Durations, days and times that the job names.
+        (READ + "format(timestamp(i.due) - duration('14d'), '%Y-%m-%d'))", []),
+        (READ + "format(timestamp(i.due) - duration('336h'), '%d %B'))", []),
+        (READ + "format(timestamp(i.due) - duration('13d'), '%d %B'))", ["E507"]),
+        ("string(duration('336h'))", ["E507"]),
+        ("['09:00'] + steps.items.map(i, i.end)", []),
+        ("zip(['09:00'] + steps.items.map(i, i.end), steps.items.map(i, i.start) + ['17:00'])", []),
+        ("['09:15'] + steps.items.map(i, i.end)", ["E507"]),
+        ("['09:00']", ["E507"]),
+        ("(['09:00'] + steps.items.map(i, i.end))[0]", ["E507"]),
+        ("cel.bind(x, ['09:00'] + steps.items.map(i, i.end), x[0])", ["E507"]),
+        # Words in which the job says a figure, and answers of which one comes twice.
+        ("'Over 30 days, before 1 December 2026: ' + string(steps.total.n)", []),
+        ("'Before 2026-12-02: ' + string(steps.total.n)", ["E507"]),
+        ("'The total is 30 of ' + string(steps.total.n)", ["E507"]),
+        (f"'{'All of them, ' * 6}1234.5: ' + string(steps.total.n)", ["E507"]),
+        ("steps.total.n > 9 ? 'Oslo' : steps.total.n > 3 ? 'Bergen' : 'Oslo'", []),
+        ("steps.total.n > 9 ? 'Oslo' : 'Oslo'", ["E507"]),
+        ("steps.items.size() == 0 ? 'No shifts found' : steps.items.map(i, i.name).join()", []),
+        ("steps.total.n > 9 ? 'No shifts' : steps.items.map(i, i.name).join()", ["E507"]),
+        ("steps.items.size() == 0 ? 'No fault' : steps.items.map(i, i.name).join()", ["E507"]),
+    ],
+)
+def test_what_completes_a_value_or_stands_in_the_job_is_no_literal_beside_data(
+    value: str, codes: list[str]
+) -> None:
+    assert written({"total": f"${{{value}}}"}, text=DAY_GOAL) == codes
+
+
+def test_a_duration_that_the_job_names_counts_once() -> None:
+    wanted = goal(text=DAY_GOAL + " a week")
+    twice = "timestamp(steps.total.t) + duration('14d') + duration('7d')"
+    bound = bind_plan(plan(result={"total": f"${{{twice}}}"}), wanted)
+    origins = PlanProvenance(bound, TOOLS, wanted).of_result()["total"]
+
+    assert origins.factors == {twice}
+    assert not origins.literals
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ from wavewright.planner.plans.origins import (
     NOTHING,
     Origins,
     has_digit,
+    on_one_line,
     shown,
     without_name,
 )
@@ -134,7 +135,7 @@ class ExpressionOrigins:
         if node.value is None:
             return NOTHING
         if isinstance(node.value, str):
-            return Origins(labels=frozenset({shown(node.value)}))
+            return Origins(labels=frozenset({on_one_line(node.value)}))
         return self._written(node)
 
     def _all(self, nodes: Iterable[ExpressionNode], names: Locals) -> Origins:
@@ -282,9 +283,9 @@ class ExpressionOrigins:
             (left, node.operator, node.right),
             (right, _FLIPPED[node.operator], node.left),
         ):
-            text = _text_of(bound, within={"timestamp"})
+            text = _text_of(bound, within={"timestamp", "duration"})
             if value.reads and text:
-                is_said = self.said.names_bound(operator, text)
+                is_said = self.said.names_bound(operator, text) or self._is_named_period(bound)
                 unsaid = NO_TEXTS if is_said else self._shown(node)
                 return value.deciding(self.said).choosing(unsaid)
         both = left.joined(right)
@@ -327,7 +328,7 @@ class ExpressionOrigins:
         conditions, branches = _cases(node)
         words = [_answer_of(branch) for branch in branches]
         texts = {word.casefold().strip(" .") for word in words if word is not None}
-        if None in words or len(texts) < len(words):
+        if None in words or len(texts) < 2:
             return None
         bounds = {figure for condition in conditions for figure in _constants(condition)}
         unasked = {text for text in texts if text and not self._is_asked(text, texts, bounds)}
@@ -344,7 +345,7 @@ class ExpressionOrigins:
         """Whether the job has asked for an answer: it names its words, or those of another answer that
         it denies (`not hot`). A figure among its words is a bound of the decision.
         """
-        denied = text.removeprefix("not ")
+        denied = text.removeprefix("not ").removeprefix("no ")
         if not self.said.names(denied if denied in answers else text):
             return False
         return _LETTER.search(text) is not None and _figures_are(bounds, text)
@@ -363,13 +364,25 @@ class ExpressionOrigins:
         if not is_there:
             value, default = default, value
         text = _text_of(default)
-        says_nothing = text is not None and text.casefold().strip() in _NOTHING_THERE
+        says_nothing = text is not None and self._says_nothing(text.casefold().strip(" ."))
         is_nothing = says_nothing or self._source(default) in EMPTY_VALUES
         if asked is None or not is_nothing:
             return None
         if is_divisor:
             return value if self._divides(value, self._source(asked)) else None
         return value if self._source(asked) in self._source(value) else None
+
+    def _says_nothing(self, text: str) -> bool:
+        """Whether a text stands for what is not there: `none`, or `no overdue invoices` of a job that
+        is about these.
+        """
+        if text in _NOTHING_THERE:
+            return True
+        words = text.split()
+        named = " ".join(word for word in words[1:] if word not in _OF_NOTHING)
+        return words[:1] in (["no"], ["none"], ["nothing"]) and (
+            not named or self.said.names(named)
+        )
 
     def _divides(self, node: ExpressionNode, divisor: str) -> bool:
         """Whether something is divided by what has a text in an expression."""
@@ -416,6 +429,11 @@ class ExpressionOrigins:
         if formula.base is not node:
             return self.of(formula.base, names)
         left, right = self.of(node.left, names), self.of(node.right, names)
+        for value, other, period in ((left, node.left, node.right), (right, node.right, node.left)):
+            if value.reads and self._is_named_period(period):
+                # A period counts once, as a unit does.
+                is_again = any(self._is_named_period(part) for part in all_nodes(other))
+                return value.joined(self._factor(node) if is_again else self._computed(node))
         terms = [*summed_terms(node)]
         if any(_text_of(term) is not None for term in terms):
             return self._text_of_terms(terms, names)
@@ -432,6 +450,11 @@ class ExpressionOrigins:
         # A rate that is looked up twice may be due twice: only of one name it is plain what is meant.
         is_itself = self._source(node.left) == self._source(node.right)
         return left.joined(right, self._written(node) if is_itself else self._factor(node))
+
+    def _is_named_period(self, node: ExpressionNode) -> bool:
+        """Whether a node is a duration that the job names, in whatever unit: `336h` for two weeks."""
+        text = _text_of(node, within={"duration"}) if _is_call(node, {"duration"}) else None
+        return text is not None and self.said.names_period(text)
 
     def _formula(self, node: ExpressionNode) -> _Formula:
         """Return what figures are applied to which value; none of a value that is read as it is."""
@@ -738,16 +761,17 @@ class ExpressionOrigins:
             return asked.deciding(self.said)
         if node.function in _SHAPERS and target:
             return self._all(target, names).settled().joined(self._part(node, names))
-        if node.function == "format":
-            return self._formatted(node, names)
+        own_rules = {
+            "format": self._formatted,
+            "zip": self._zip,
+            **dict.fromkeys(_COMPLETIONS, self._read_as),
+        }
+        if node.function in own_rules:
+            return own_rules[node.function](node, names)
         if node.function == "replace" and target and len(node.arguments) == 2:
             return self._replaced(node, names)
         if node.function in _EXTREMES and len(node.arguments) == 2:
             return self._bounded(node, node.arguments, names)
-        if node.function == "zip":
-            lists = [self.of(argument, names).settled() for argument in node.arguments]
-            read = [part for part in node.arguments if self.of(part, names).reads]
-            return NOTHING.joined(*lists, _twice([self._compared(part, names) for part in read]))
         if node.function == "lists.range" and self._is_count_of_list(node.arguments[0]):
             # What a range of places stops short of is left out.
             left_out = self._formula(node.arguments[0]).figures
@@ -758,6 +782,46 @@ class ExpressionOrigins:
             origins = origins.joined(self._factor(node))
         calculates = node.function.startswith("math.") and node.function not in _EXTREMES
         return origins.joined(self._computed(node)) if calculates and origins.reads else origins
+
+    def _read_as(self, node: FunctionCall, names: Locals) -> Origins:
+        """Return the origins of what is read as a time, a duration or a figure: what only completes its
+        text, as midnight does a day and a unit a figure, is no part of it.
+        """
+        whole = self._all(node.arguments, names).settled()
+        terms = [*summed_terms(node.arguments[0])]
+        if not whole.reads or all(_text_of(term) is None for term in terms):
+            return whole
+        origins: list[Origins] = []
+        for term in terms:
+            value, words = self.of(term, names), _text_of(term)
+            is_after = any(before.reads for before in origins)
+            if words is not None and self._completes(node.function, words, is_after=is_after):
+                continue
+            if words is not None and is_after and _TIME_OF_DAY.fullmatch(words):
+                # Another time than midnight makes of a day another instant.
+                value = self._factor(term)
+            origins.append(value)
+        return NOTHING.joined(*origins)
+
+    def _completes(self, function: str, words: str, *, is_after: bool) -> bool:
+        """Whether a text before or after what is read only makes of it what a conversion reads; the day
+        before a time of it is one that the job names.
+        """
+        before, after = _COMPLETIONS[function]
+        if is_after:
+            return after.fullmatch(words) is not None
+        is_named_day = function == "timestamp" and self.said.names(words.rstrip("T "))
+        return is_named_day or before.fullmatch(words) is not None
+
+    def _zip(self, node: FunctionCall, names: Locals) -> Origins:
+        """Return the origins of lists that are joined by place, of which a literal one is data."""
+        lists = [self.of(part, names) for part in node.arguments]
+        read = [
+            self._compared(part, names)
+            for part, origins in zip(node.arguments, lists, strict=True)
+            if origins.reads
+        ]
+        return NOTHING.joined(*(origins.settled() for origins in lists), _twice(read))
 
     def _is_count_of_list(self, node: ExpressionNode) -> bool:
         """Whether a figure is the size of a list, or that less some: `x.size() - 2`."""
@@ -1136,11 +1200,29 @@ _PATTERN_MARKS: Final = re.compile(r"\(\?[a-z]+\)|\\b|[\^$|()]|\.\*|\\s[+*]?")
 _PATTERN: Final = re.compile(r"[\\\[\]{}*+?.]")
 _FORMAT_SPECIFIER: Final = re.compile(r"%[-0]*\d*(?:\.\d+)?[a-zA-Z]")
 
+_TIME_OF_DAY: Final = re.compile(r"[T ]?\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?")
+_NO_WORDS: Final = re.compile("")
+_REST_OF_FIGURE: Final = (re.compile("0*"), re.compile(r"\.0+"))
+_COMPLETIONS: Final = {
+    "timestamp": (
+        _NO_WORDS,
+        re.compile(r"(?:-01){0,2}[T ]?(?:00)?(?::00){0,2}(?:\.0+)?(?:Z|[+-]\d\d:\d\d)?"),
+    ),
+    "duration": (_NO_WORDS, re.compile("ns|us|ms|[smhd]")),
+    "int": _REST_OF_FIGURE,
+    "double": _REST_OF_FIGURE,
+}
+"""What completes a text that is read as something else, before and after what is in it."""
+
 _NO_VALUES: Final = frozenset({"null", '""', "''"})
 _NOTHING_THERE: Final = frozenset(
     {"", "-", "none", "n/a", "na", "unknown", "not known", "not available", "no data", "missing"}
 )
 """Words that stand for a value that is not there."""
+_OF_NOTHING: Final = frozenset(
+    {"are", "at", "available", "found", "for", "in", "is", "of", "the", "there"}
+)
+"""Words beside the name of what is not there."""
 _ANSWERS: Final = ({"yes", "no"}, {"y", "n"}, {"true", "false"})
 """A decision in words, whatever was asked."""
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
+from wavewright.config.value_types import parse_duration
 from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.plans.figures import figures_in
 from wavewright.planner.types import Json
@@ -46,6 +47,8 @@ class JobWords:
             for before, word in pairwise(("", *words))
             if word in _ORDINALS and before not in _PER  # a time: `per second`
         }
+        self._neighbours = {*pairwise(map(_stem, _TOKENS.findall(said)))}
+        self._clock_times = {*_CLOCK_TIME.findall(said)}
         self._stems = {_stem(word) for word in words} | {*_SIGNS.findall(said)}
         for names in (*_UNIT_NAMES, *(names for names, _ in _CONVERSIONS)):
             # A letter alone may be anything; a unit that is written out has its signs.
@@ -115,6 +118,42 @@ class JobWords:
                 if part and _key(factor / part, shift) in {_SAME, *self._conversions}:
                     return True
         return False
+
+    def names_period(self, text: str) -> bool:
+        """Whether a duration is named in any unit: `336h` by `14 days`, `24h` by `tomorrow`."""
+        try:
+            seconds = parse_duration(text)
+        except ValueError:
+            return False
+        if not isinstance(seconds, float) or not seconds:
+            return False
+        for unit, words in _PERIODS_OF_TIME.items():
+            count = seconds / unit
+            if count == 1 and not words.isdisjoint(self._stems):
+                return True
+            if self.names_figure(count):
+                return True
+        return False
+
+    def words_figures_so(self, text: str) -> bool:
+        """Whether the job has each figure of a text beside the same word, as `30 days`, and each day and
+        time of day anywhere: what says of which data a value is.
+        """
+        folded = text.casefold()
+        rest = _PERIOD.sub(lambda match: "" if self._names_day(match[0]) else match[0], folded)
+        tokens = [_stem(token) for token in _TOKENS.findall(rest)]
+        pairs = [*pairwise(("", *tokens, ""))]
+        for before, after in pairwise(pairs):
+            token = before[1]
+            is_said = token in self._clock_times or not self._neighbours.isdisjoint((before, after))
+            if _DIGIT.search(token) and not is_said:
+                return False
+        return True
+
+    def _names_day(self, text: str) -> bool:
+        """Whether all days and months of a text are named; it has one at least."""
+        days, _ = _periods(text)
+        return bool(days) and days <= self._periods
 
     def names_bound(self, operator: str, text: str) -> bool:
         """Whether a day or a month that is compared with (`value operator text`) is named, or bounds a
@@ -245,6 +284,9 @@ def _bounds_of(first: dt.date, after: dt.date) -> set[tuple[str, str]]:
 
 _DIGIT: Final = re.compile(r"\d")
 _WORDS: Final = re.compile(r"[^\W_]+(?:\.\d+)?")
+_TOKENS: Final = re.compile(r"[^\W_]+(?:[.,:/-][^\W_]+)*")
+"""Words and figures, each figure with its point and its colon."""
+_CLOCK_TIME: Final = re.compile(r"(?<![\w:])\d{1,2}:\d\d(?![\w:])")
 _SIGNS: Final = re.compile("[%‰±<>≈~€$£¥]")
 _YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
@@ -306,6 +348,17 @@ _ROUNDING: Final = re.compile(
     rf"\b(?:nearest|next|full|whole|round\w*(?: (?:up|down|off))? to)"
     rf" (?:{_FIGURE}|({'|'.join(_ROUNDED)})s?)\b(?!\s?(?:decimal|digit|place|significant))"
 )
+
+_PERIODS_OF_TIME: Final = {
+    1.0: frozenset({"second"}),
+    60.0: frozenset({"minute"}),
+    3600.0: frozenset({"hour", "hourly"}),
+    86400.0: frozenset({"day", "daily", "today", "tomorrow", "yesterday"}),
+    604800.0: frozenset({"week", "weekly"}),
+    2592000.0: frozenset({"month", "monthly"}),
+    31536000.0: frozenset({"year", "yearly"}),
+}
+"""The seconds of units of time, and the words that name one of them."""
 
 # Units: their signs, the words before them, and how values in usual other units come into them.
 _UNIT_NAMES: Final = (

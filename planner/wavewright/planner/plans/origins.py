@@ -81,7 +81,8 @@ class Origins:
         """Return the origins of a whole value: its words are literals where nothing is read."""
         if self.reads:
             return self
-        return replace(self, literals=self.literals | self.labels, labels=NO_TEXTS)
+        literals = self.literals.union(map(shown, self.labels))
+        return replace(self, literals=literals, labels=NO_TEXTS)
 
     def deciding(self, said: JobWords) -> Origins:
         """Return the origins of a decision that is taken on this value; what it is compared with is
@@ -90,7 +91,8 @@ class Origins:
         if not self.reads:
             return self.settled()
         bounds = (self.literals | self.labels) - EMPTY_VALUES
-        return self.choosing(frozenset(text for text in bounds if text and not said.names(text)))
+        unsaid = (shown(text) for text in bounds if text and not said.names(text))
+        return self.choosing(frozenset(unsaid))
 
     def choosing(self, unsaid: frozenset[str]) -> Origins:
         """Return the origins of a decision on this value, by bounds that the job has not said."""
@@ -117,8 +119,13 @@ def has_digit(text: str) -> bool:
 
 def shown(text: str) -> str:
     """Return what an author wrote on one line, and not all of it where it is long."""
-    line = " ".join(text.split())
+    line = on_one_line(text)
     return line if len(line) <= _MAX_SHOWN else f"{line[: _MAX_SHOWN - 1]}…"
+
+
+def on_one_line(text: str) -> str:
+    """Return all that an author wrote, on one line: what is at its end counts as well."""
+    return " ".join(text.split())
 
 
 FIELDS: Final = re.compile(r"\.(\w+)\b(?!\()")

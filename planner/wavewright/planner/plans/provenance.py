@@ -46,6 +46,7 @@ from wavewright.planner.plans.origins import (
     NOTHING,
     Origins,
     has_digit,
+    on_one_line,
     shown,
     without_name,
 )
@@ -132,9 +133,9 @@ class PlanProvenance:
     def words(self, origins: Origins) -> frozenset[str]:
         """Return the words and signs around a value that neither the goal nor an input names."""
         return frozenset(
-            text
-            for text in origins.labels - origins.literals
-            if origins.reads and self._says_more(text)
+            shown(text)
+            for text in origins.labels
+            if origins.reads and shown(text) not in origins.literals and self._says_more(text)
         )
 
     def _says_more(self, text: str) -> bool:
@@ -407,9 +408,15 @@ class PlanProvenance:
         return "computed" if is_analysis or tool.tags or not tool.effects else "unknown"
 
     def _of_leaf(self, path: tuple[str | int, ...], leaf: Json) -> Origins:
-        """Return the origins of a field of the result, where figures in words count as well."""
+        """Return the origins of a field of the result, where figures in words count as well, unless the
+        job says them in the same words: `before 2026-12-31: ${…}`.
+        """
         origins = self._value(leaf, NOTHING)
-        figures = frozenset(label for label in origins.labels if has_digit(label))
+        figures = frozenset(
+            shown(label)
+            for label in origins.labels
+            if has_digit(label) and (self._is_strict or not self.said.words_figures_so(label))
+        )
         origins = origins.joined(Origins(literals=figures)).settled()
         key = path[-1] if path else None
         if isinstance(key, str) and isinstance(leaf, str) and _WHOLE.fullmatch(leaf):
@@ -470,7 +477,7 @@ class PlanProvenance:
 
     def _text(self, text: str, item: Origins) -> Origins:
         if "${" not in text:
-            return Origins(labels=frozenset({shown(text)}))
+            return Origins(labels=frozenset({on_one_line(text)}))
         try:
             parts = split_references(text)
         except ExpressionError:
@@ -484,7 +491,7 @@ class PlanProvenance:
                 origins.append(self._expression(part.expression, item))
             else:
                 words = without_name(part, read[0]) if reads_one_field else part
-                origins.append(Origins(labels=frozenset({shown(words)})))
+                origins.append(Origins(labels=frozenset({on_one_line(words)})))
         return NOTHING.joined(*origins)
 
     def _expression(self, expression: str, item: Origins) -> Origins:
@@ -509,7 +516,7 @@ class PlanProvenance:
         if not self._is_strict:
             return origins
         # Who writes a patch knows which values would pass, so all that he adds counts as data.
-        figures = frozenset(label for label in origins.labels if has_digit(label))
+        figures = frozenset(shown(label) for label in origins.labels if has_digit(label))
         literals = origins.literals | origins.factors | origins.computed | figures
         return replace(origins, literals=literals, factors=NO_TEXTS, computed=NO_TEXTS)
 
