@@ -911,13 +911,22 @@ _STRING_PIECES = st.sampled_from(
 )
 @settings(max_examples=volume(200, 800), deadline=None)
 def test_strings_are_read_as_the_library_reads_them(opening: str, pieces: list[str]) -> None:
-    text = opening + "".join(pieces) + opening.lstrip("rR")
+    quotes = opening.lstrip("rR")
+    text = opening + "".join(pieces) + quotes
+    # A document has made a break of `\n` before an expression is read, which the library lets stand
+    # within three quotes alone: within one it is asked about another character.
+    is_broken = "\n" in pieces and len(quotes) == 1
+    # What ends a comment is no break within a string.
+    assume(not (is_broken and "//" in pieces and not {"'", '"'}.isdisjoint(pieces)))
     try:
-        _, expected = oracle_answer(text, {})
+        _, expected = oracle_answer(text.replace("\n", "¶") if is_broken else text, {})
     except RuntimeError:
         with pytest.raises(ExpressionError):
             evaluate(text, {}, NOON)
         return
 
+    if is_broken:
+        assert isinstance(expected, str)
+        expected = expected.replace("¶", "\n")
     assert evaluate(f"{{'a': {text}\n}}.a", {}, NOON) == expected
     assert TypedEnvironment(inputs={}, steps={}).result_schema(text)["const"] == expected
