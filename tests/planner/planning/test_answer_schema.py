@@ -28,7 +28,8 @@ def test_tools_are_those_of_the_request_and_no_others() -> None:
 
 
 def test_there_is_a_field_for_all_that_a_planner_writes_and_for_nothing_else() -> None:
-    assert set(STEP["properties"]) == set(STEP_FIELDS) - {"plan", "repeat"}
+    only_where_allowed = {"plan", "repeat", "ask", "dispatch", "tools"}
+    assert set(STEP["properties"]) == set(STEP_FIELDS) - only_where_allowed
     assert set(SCHEMA["properties"]) - {"cannot_plan", "ask"} == set(PLAN_FIELDS) - {
         "version",
         "goal",
@@ -59,7 +60,8 @@ def test_every_legal_answer_fits(answer: Json) -> None:
 
 
 def test_where_the_goal_allows_sub_plans_a_step_may_call_one_of_them() -> None:
-    schema: dict[str, Any] = emit_schema(["read_sensor"], sub_plans=["clean"])
+    tools = ["read_sensor", "ask_model"]
+    schema: dict[str, Any] = emit_schema(tools, sub_plans=["clean"], dispatched=["read_sensor"])
     allowed = validator_of(schema)
     step: JsonObject = {
         "id": "a",

@@ -10,6 +10,7 @@ import pytest
 from wavewright.config.sources import ReadLimits
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.reading.reader import PlanText, read_model_answer, read_plan
+from wavewright.planner.types import JsonObject
 
 PLAN = {
     "steps": [
@@ -152,6 +153,30 @@ def test_what_is_certain_is_repaired_and_goes_on_record(
 
     assert (text.plan, kinds(text)) == (expected(), [])
     assert repairs(text) == wanted if wanted else repairs(text)
+
+
+CALL: JsonObject = {"id": "a", "why": "it is asked"}
+ASKED: JsonObject = {"of": "${steps.mail}", "for": {"day": "date"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "tool"),
+    [
+        ({"ask": ASKED}, "ask_model"),
+        ({"ask": ASKED, "for_each": ["a"], "tool": None, "params": {}}, "ask_model"),
+        ({"dispatch": "${steps.todo}", "tools": ["pay", "book"]}, "dispatch.book.pay"),
+        ({"dispatch": "${[]}", "tools": ["pay"], "tool": "", "for_each": None}, "dispatch.pay"),
+        ({"plan": "clean", "tool": None, "ask": None, "params": {"a": 1}}, "sub_plan"),
+        ({"tool": "pay", "params": {}, "ask": None, "dispatch": None, "tools": None}, "pay"),
+    ],
+)
+def test_a_step_asks_calls_a_plan_or_dispatches_in_place_of_a_tool(
+    fields: JsonObject, tool: str
+) -> None:
+    text = read_model_answer(json.dumps({"steps": [{**CALL, **fields}]}))
+
+    assert text.plan is not None, text.diagnostics
+    assert text.plan.steps[0].tool == tool
 
 
 @pytest.mark.parametrize(

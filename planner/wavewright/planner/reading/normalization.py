@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from wavewright.config.readers.json_cursor import JsonDeparture, ScanError
 from wavewright.config.readers.json_scanner import JsonScanner
@@ -63,9 +64,17 @@ STEP_FIELDS = (
     "optional",
     "plan",
     "repeat",
+    "ask",
+    "dispatch",
+    "tools",
 )
 """Fields of plans and steps that a model may write; every other field is policy, or unknown."""
 
+_IN_PLACE_OF: Final = {
+    "plan": frozenset({"tool"}),
+    "ask": frozenset({"tool", "params"}),
+    "dispatch": frozenset({"tool", "params", "for_each"}),
+}
 _OPTIONAL_STEP_FIELDS = frozenset(STEP_FIELDS) - {"id", "tool"}
 _REFUSAL_FIELDS = ("error", "cannot_plan", "ask")
 _OPTIONAL_PLAN_FIELDS = frozenset(
@@ -364,7 +373,13 @@ class _PlanNormalizer:
     def _step(self, node: Node, index: int) -> Node:
         if not isinstance(node, ObjectNode):
             return node
-        members = self._fields(node, ALIASES, STEP_FIELDS, _OPTIONAL_STEP_FIELDS, f"steps[{index}]")
+        replaced = _replaced_fields(node)
+        optional = _OPTIONAL_STEP_FIELDS | replaced
+        members = self._fields(node, ALIASES, STEP_FIELDS, optional, f"steps[{index}]")
+        for name in replaced & members.keys():
+            if _is_blank(members[name].node):
+                self._notes.append(JsonDeparture("null_field", members[name].node.start))
+                del members[name]
         step = ObjectNode(node.start, node.end, members)
         self._change(step, "params", self._params)
         return step
@@ -415,6 +430,18 @@ def _is_null(node: Node) -> bool:
 
 def _is_absent(key: str, node: Node) -> bool:
     return _is_blank(node) if key in _REFUSAL_FIELDS else _is_null(node)
+
+
+def _replaced_fields(step: ObjectNode) -> frozenset[str]:
+    """Return the fields in whose place another one of a step stands: left empty, as a schema with all
+    fields asks for, they say nothing.
+    """
+    replaced = frozenset[str]()
+    for head, fields in _IN_PLACE_OF.items():
+        member = step.members.get(head)
+        if member is not None and not _is_null(member.node):
+            replaced |= fields
+    return replaced
 
 
 def _integer_id(step: Node) -> int | None:
