@@ -380,6 +380,37 @@ async def test_a_figure_that_a_plan_hands_through_a_step_achieves_nothing(
     assert bool(found.provenance[0].literals) is not is_achieved
 
 
+@pytest.mark.parametrize(
+    ("allowed", "title", "is_achieved"),
+    [
+        (["title"], "Prices of this week", True),
+        (["title"], "A total of 1234.5", True),
+        (["report.title"], "Prices of this week", True),
+        (["title"], "", False),
+        ([], "Prices of this week", False),
+    ],
+)
+async def test_a_title_that_the_goal_lets_a_plan_write_may_come_back_in_a_whole_output(
+    *, allowed: list[str], title: str, is_achieved: bool
+) -> None:
+    words = title or "Nobody is ill"
+    plan = plan_of(
+        {"id": "ids", "tool": "list_ids"},
+        {"id": "told", "tool": "ask", "params": {"rows": "${steps.ids}", "title": words}},
+        result={"report": "${steps.told}"} if "report.title" in allowed else "${steps.told}",
+    )
+    answer: JsonObject = {"title": title, "text": "Two are ill" if title else words}
+    run = run_plan(
+        plan, {"ids": [1, 27.5, 3], "told": answer}, ASK, *TOOLS,
+        goal=goal_for(plan, allow_literals=allowed), rung="llm",
+    )  # fmt: skip
+    _, found = await told(run, GOOD)
+
+    assert found.goal_achieved is is_achieved
+    if is_achieved:
+        assert {each.field: each.capped for each in found.confidences}[allowed[0]] == 0.3
+
+
 async def test_a_list_of_which_a_patch_chooses_a_part_does_not_achieve_the_goal() -> None:
     run = planned({"total": "${steps.total.total}"}, "${steps.items}", (MEAN,))
     assert run is not None

@@ -316,6 +316,16 @@ def test_the_goal_may_allow_the_literal_of_a_field() -> None:
     assert (written(result), written(result, allowed=("title",))) == (["E507"], [])
 
 
+def test_a_hint_names_a_field_in_a_list_as_a_goal_names_it() -> None:
+    result: Json = {"rows": [{"n": "${steps.total.n}", "note": "few"}]}
+    wanted = goal()
+    [fault] = check_written_result(bind_plan(plan(result=result), wanted), wanted, TOOLS)
+
+    assert fault.hint is not None
+    assert "`allow_literals: [rows.note]`" in fault.hint
+    assert written(result, allowed=("rows.note",)) == []
+
+
 def test_each_field_of_a_result_has_its_own_origins() -> None:
     result: Json = {"total": "${steps.total.total}", "n": "${inputs.n}", "rows": [{"x": 1}]}
     found = PlanProvenance(bind_plan(plan(result=result), goal()), TOOLS, goal()).of_result()

@@ -9,7 +9,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnosti
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.provenance import PlanProvenance, literal_fields
+from wavewright.planner.plans.provenance import PlanProvenance, field_name, literal_fields
 from wavewright.planner.types import Json, StepId
 
 _MAX_SHOWN = 3
@@ -40,7 +40,7 @@ def check_written_result(
             "E507",
             _pointer(plan, field),
             f"{field!r} of the result holds what the planner wrote: {shown}{by}",
-            f"read it from a step (`${{steps.…}}`), or have the goal allow it: `allow_literals: [{field}]`",
+            f"read it from a step (`${{steps.…}}`), or have the goal allow it: `allow_literals: [{field_name(field)}]`",
         )
 
 

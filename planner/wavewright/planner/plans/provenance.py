@@ -664,8 +664,13 @@ def literal_fields(
 
 def is_allowed_field(field: str, allowed: Iterable[str]) -> bool:
     """Whether a field, or one that holds it, is among those of which the goal allows literals."""
-    plain = _POSITION.sub("", field)
+    plain = field_name(field)
     return any(plain == name or plain.startswith(f"{name}.") for name in allowed)
+
+
+def field_name(field: str) -> str:
+    """Return a field's name as `allow_literals` has it: `rows[1].note` is `rows.note`."""
+    return _POSITION.sub("", field)
 
 
 _POSITION: Final = re.compile(r"\[\d+\]")

@@ -24,7 +24,7 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import recipes_for_gate
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.plans.provenance import PlanProvenance, is_allowed_field
+from wavewright.planner.plans.provenance import PlanProvenance, field_name, is_allowed_field
 from wavewright.planner.types import Json, StepId
 from wavewright.reviewer.gates.kinds import ACTION_AFTER_FAILURE
 from wavewright.reviewer.records import (
@@ -200,7 +200,8 @@ def _provenance(
     echoes: list[str] = []
     for field, origins in provenance.of_result(has_stopped=run.has_stopped).items():
         part = _field_value(result.value, field)
-        echoed = written.figures(part)
+        path = "" if field == "result" else field
+        echoed = written.figures(_unwritable(part, path, run.goal.allow_literals))
         # The checker has seen no such figure: it came back from a step that it was given to.
         if echoed and not is_allowed_field(field, run.goal.allow_literals):
             what = listing(sorted(echoed), _MAX_LABELS)
@@ -228,12 +229,45 @@ def _provenance(
                 and bool(literals or dictated or (is_of_model and shaped)),
             )
         )
+        fields.extend(_written_members(field, part, run.goal.allow_literals, written))
     is_empty = not any(
         field.data or field.inputs or field.models or field.literals for field in fields
     )
     if authored and run.plan.result is not None and is_empty and not run.has_stopped:
         echoes.append("result: the planner wrote null, and nothing is read")
     return tuple(fields), tuple(echoes)
+
+
+def _unwritable(value: Json, path: str, allowed: Collection[str]) -> Json:
+    """Return the part of a result at a path without what the goal lets the planner write in it."""
+    if is_allowed_field(path, allowed):
+        return None
+    if isinstance(value, list):
+        return [_unwritable(entry, path, allowed) for entry in value]
+    if isinstance(value, dict):
+        return {
+            name: _unwritable(entry, f"{path}.{name}" if path else name, allowed)
+            for name, entry in value.items()
+        }
+    return value
+
+
+def _written_members(
+    field: str, part: Json, allowed: Collection[str], written: WrittenParts
+) -> Iterator[FieldProvenance]:
+    """Yield the members of a field that the planner may write and has written, by way of a step whose
+    whole output the field is.
+    """
+    if is_allowed_field(field, allowed):
+        return
+    prefix = "" if field == "result" else f"{field_name(field)}."
+    for name in sorted(allowed):
+        inner = name.removeprefix(prefix)
+        if not name.startswith(prefix) or not isinstance(part, dict) or inner not in part:
+            continue
+        echoed = written.figures(part[inner])
+        if echoed:
+            yield FieldProvenance(field=name, literals=tuple(sorted(echoed)), is_by_planner=True)
 
 
 def _field_value(value: Json, field: str) -> Json:
