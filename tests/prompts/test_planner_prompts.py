@@ -49,6 +49,15 @@ def test_request_of_a_goal_with_every_kind_of_rule(snapshot: SnapshotAssertion) 
                 {"id": "fair", "on": "report", "judge": {"rubric": "It names\nevery station."}},
             ],
             "limits": {"max_steps": 7},
+            "output_schema": {
+                "type": "object",
+                "required": ["title"],
+                "properties": {
+                    "title": {"type": "string", "maxLength": 60, "description": "A headline"},
+                    "calm": {"type": "array", "items": {"type": "string"}},
+                },
+            },
+            "allow_literals": ["title"],
         },
         Job(
             name="wind",

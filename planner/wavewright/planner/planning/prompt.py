@@ -29,6 +29,7 @@ from wavewright.planner.planning.records import AnsweredQuestion
 from wavewright.planner.planning.tool_descriptions import (
     MAX_TYPE_TEXT_LENGTH,
     ToolEntry,
+    field_notes,
     fields_text,
     tool_entries,
     type_text,
@@ -415,6 +416,7 @@ def request_values(
         "rules": _rule_values(goal.rules, goal, tools),
         "limits": goal.limits.model_dump(mode="json"),
         "gates": [_gate_values(gate) for gate in goal.gates],
+        "result": _result_values(goal, is_brief=is_brief),
         "answers": [asdict(answered) for answered in answers],
         "kept_plan": kept_plan
         and kept_plan.model_dump(
@@ -483,6 +485,17 @@ def _rule_values(rules: Rules, goal: Goal, tools: Mapping[str, ToolSignature]) -
         "exclusive_tags": [sorted(group) for group in tags.exclusive] if tags is not None else [],
         "required_tags": sorted(tags.required) if tags is not None else [],
         "terminal": [{"tool": rule.tool, "params": sorted(rule.params)} for rule in rules.terminal],
+    }
+
+
+def _result_values(goal: Goal, *, is_brief: bool) -> dict[str, object]:
+    """Return what a goal says of the result of its plans."""
+    schema = goal.output_schema or {}
+    most = _BRIEF_TYPE_LENGTH if is_brief else MAX_TYPE_TEXT_LENGTH
+    return {
+        "type": type_text(schema, most) if schema else "",
+        "notes": () if is_brief else field_notes(schema),
+        "may_write": sorted(goal.allow_literals),
     }
 
 

@@ -232,7 +232,7 @@ def tool_entries(
             hidden=hidden,
             is_brief=is_brief,
         )
-        notes = () if is_brief else _notes(signature, hidden)
+        notes = () if is_brief else field_notes(signature.input_schema, hidden)
         entries.append(ToolEntry(allowed.name, line, notes, hidden))
     return tuple(entries)
 
@@ -247,8 +247,9 @@ def _effects(signature: ToolSignature) -> str:
     return "; ".join(said)
 
 
-def _notes(signature: ToolSignature, hidden: Collection[str]) -> tuple[str, ...]:
-    properties = signature.input_schema.get("properties")
+def field_notes(schema: JsonSchema, hidden: Collection[str] = ()) -> tuple[str, ...]:
+    """Return a note on each field of an object schema of which more than its type is said."""
+    properties = schema.get("properties")
     if not isinstance(properties, dict):
         return ()
     notes: list[str] = []
