@@ -13,6 +13,7 @@ from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.let_and_stop import with_let
 from wavewright.planner.plans.patches import check_patch
 from wavewright.planner.plans.provenance import PlanProvenance
 from wavewright.planner.types import Json, JsonObject, StepId
@@ -314,6 +315,21 @@ def test_the_goal_may_allow_the_literal_of_a_field() -> None:
     result: Json = {"title": "Prices of 2026", "total": "${steps.total.total}"}
 
     assert (written(result), written(result, allowed=("title",))) == (["E507"], [])
+
+
+@pytest.mark.parametrize("chosen", ["i.price > 2.0", "i.kind != 'low'", "i.kind in ['a', 'b']"])
+@pytest.mark.parametrize("of", ["look_up", "sub_plan"])
+def test_what_came_of_chosen_items_is_data_whatever_is_known_of_its_type(
+    chosen: str, of: str
+) -> None:
+    step: JsonObject = {
+        "id": "last", "tool": of, "params": {"result": "${steps.items[index].note}"},
+        "for_each": f"${{steps.items.filter(i, {chosen})}}",
+    }  # fmt: skip
+    named, _ = with_let(plan(step, result="${joined(steps.last).map(j, j.output.text)}"))
+
+    fields = PlanProvenance(bind_plan(named, goal()), TOOLS, goal()).of_result()
+    assert fields["result"].literals == frozenset()
 
 
 def test_a_hint_names_a_field_in_a_list_as_a_goal_names_it() -> None:

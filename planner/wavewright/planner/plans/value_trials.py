@@ -131,7 +131,12 @@ class ValueTrials:
         bare = without_parens(node)
         if not _can_be_tried(bare):
             return False
-        return _has_one_value(_Part(self._text, (bare.start, bare.end), self._reads, self._tree))
+        value = _only_value(_Part(self._text, (bare.start, bare.end), self._reads, self._tree))
+        if value == "[]" and isinstance(bare, Macro) and _makes_entries(bare):
+            # What is made of an entry may have failed in all trials that had any: what is empty then
+            # is the list of the entries, or nothing.
+            return self.is_constant(bare.range)
+        return value is not None
 
     @cached_property
     def _reads(self) -> str:
@@ -189,8 +194,8 @@ class _Part:
 
 
 @lru_cache(maxsize=256)
-def _has_one_value(part: _Part) -> bool:
-    """Whether all trials of a part come to one value.
+def _only_value(part: _Part) -> str | None:
+    """Return the value that all trials of a part come to, as JSON; None where they differ.
 
     Kept, because trials are the same for equal parts and take longer than all else that is asked of a
     plan, which is checked, reviewed and shown.
@@ -199,7 +204,7 @@ def _has_one_value(part: _Part) -> bool:
     try:
         evaluate = compile_node(parse_expression(part.over_entries(macros)))
     except ExpressionError:
-        return False
+        return None
     cost = CostTracker()
     cost.operations = _MOST_OPERATIONS
     draw = _Draw(part.tree)
@@ -211,7 +216,7 @@ def _has_one_value(part: _Part) -> bool:
     while held < _MOST_TRIALS:
         if cost.operations < 0 or cost.iterations < 0:
             if held <= _LEAST_TRIALS:
-                return False
+                return None
             break
         held += 1
         draw.begin()
@@ -225,9 +230,10 @@ def _has_one_value(part: _Part) -> bool:
             values = [entry for entries in values for entry in _as_entries(entries)]
         seen.update(map(_compared, values))
         if len(seen) > 1:
-            return False
+            return None
         count += len(values)
-    return count >= _MIN_VALUES and failed <= held * _MOST_FAILED
+    is_tried = count >= _MIN_VALUES and failed <= held * _MOST_FAILED
+    return seen.pop() if is_tried else None
 
 
 class _Draw:
@@ -413,6 +419,11 @@ class _Draw:
 
     def _happens(self, share: float) -> bool:
         return self._random.random() < share
+
+
+def _makes_entries(macro: Macro) -> bool:
+    """Whether a list that a macro gives has an entry for each entry of another one."""
+    return macro.function in {"map", "transformList"} and len(macro.arguments) == 1
 
 
 def _can_be_tried(node: ExpressionNode) -> bool:
