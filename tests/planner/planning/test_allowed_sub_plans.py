@@ -49,7 +49,7 @@ async def test_a_sub_plan_is_shown_with_its_types_and_put_in_where_it_is_called(
     assert [step.id for step in done.plan.steps] == ["calm.read", "calm", "report"]
     assert done.plan.step("calm.read").params == {"station": "${inputs.stations[0].code}"}
     (call,) = models.asked
-    assert "- calm(code: string) -> {wind: number, whole: {station: string," in call.prompt
+    assert "- calm(code?: string) -> {wind: number, whole: {station: string," in call.prompt
     assert "}}: Read the wind of a calm hour\n" in call.prompt
     assert "- `plan`: in place of `tool`" in call.instructions
     assert done.document is not None
@@ -85,6 +85,17 @@ async def test_another_plan_is_refused_with_the_names_of_those_that_are_allowed(
         == "step 'calm' cannot call its plan: ../secret.plan.yaml: this goal does not allow it"
     )
     assert fault.hint == "sub-plans: calm"
+
+
+async def test_a_sub_plan_that_is_called_as_a_tool_is_answered_with_how_it_is_called() -> None:
+    called: JsonObject = {"id": "calm", "tool": "calm", "params": CALL["params"]}
+    models = ScriptedModels([answer(called), answer(CALL)])
+
+    done = await planned(models, "llm", "repaired", goal=goal(calm=CALM))
+
+    assert done.rung == "repaired"
+    fault = next(one for one in done.attempts[0].diagnostics if one.code == "E201")
+    assert (fault.pointer, fault.hint) == ("/steps/0/tool", "write `plan: calm` in place of `tool`")
 
 
 async def test_a_fault_of_a_call_stands_at_its_place_in_the_answer() -> None:

@@ -317,6 +317,26 @@ def test_the_goal_may_allow_the_literal_of_a_field() -> None:
     assert (written(result), written(result, allowed=("title",))) == (["E507"], [])
 
 
+@pytest.mark.parametrize(
+    ("ends", "result", "pointer"),
+    [
+        ("${[]}", "${steps.total}", "/stop/result"),
+        ({"total": 0}, {"total": "${steps.total.total}"}, "/stop/result/total"),
+        ({"rows": [{"n": 7}]}, {"rows": "${steps.items}"}, "/stop/result/rows/0/n"),
+        ({"total": "${inputs.n}"}, {"total": 1234.5}, "/result/total"),
+    ],
+)
+def test_what_is_written_stands_in_the_result_of_the_plan_or_of_its_stop(
+    ends: Json, result: Json, pointer: str
+) -> None:
+    wanted = goal()
+    ending: JsonObject = {"when": "steps.ids.size() == 0", "result": ends}
+    bound = bind_plan(plan(result=result, stop=ending), wanted)
+    [fault] = check_written_result(bound, wanted, TOOLS)
+
+    assert fault.pointer == pointer
+
+
 @pytest.mark.parametrize("chosen", ["i.price > 2.0", "i.kind != 'low'", "i.kind in ['a', 'b']"])
 @pytest.mark.parametrize("of", ["look_up", "sub_plan"])
 def test_what_came_of_chosen_items_is_data_whatever_is_known_of_its_type(

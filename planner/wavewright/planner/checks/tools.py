@@ -37,6 +37,7 @@ from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.plan import (
     ASK_MODEL,
     DISPATCHED_CALL,
+    SUB_PLAN,
     Step,
     dispatched_tools,
 )
@@ -567,13 +568,16 @@ def _unknown_tool_diagnostic(
             f"step {step.id!r} calls {name!r}, which this goal does not allow",
             suggest_name(name, subject.allowed_tools, what="allowed tools"),
         )
+    if subject.goal is not None and name in subject.goal.sub_plans:
+        message = f"step {step.id!r} calls {name!r}, which is a sub-plan and no tool"
+        return make_diagnostic("E201", place, message, f"write `plan: {name}` in place of `tool`")
     known = subject.allowed_tools & subject.tools.keys() or subject.tools.keys()
     near = did_you_mean(name, known) or did_you_mean(name, subject.tools)
     return make_diagnostic(
         "E201",
         place,
         f"step {step.id!r} calls {name!r}, and there is no such tool",
-        near or list_names(known, what="tools") or _NO_TOOLS_HINT,
+        near or list_names(known - {SUB_PLAN}, what="tools") or _NO_TOOLS_HINT,
     )
 
 

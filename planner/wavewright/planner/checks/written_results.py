@@ -10,7 +10,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.provenance import PlanProvenance, field_name, literal_fields
-from wavewright.planner.types import Json, StepId
+from wavewright.planner.types import StepId
 
 _MAX_SHOWN = 3
 
@@ -25,8 +25,10 @@ def check_written_result(
     """
     provenance = PlanProvenance(plan, tools, goal)
     allowed = frozenset[str]() if goal is None else goal.allow_literals
+    at_the_end = provenance.of_result(has_stopped=False)
     for field, origins in literal_fields(provenance, allowed):
         texts = sorted(origins.literals)
+        is_of_stop = field not in at_the_end or not at_the_end[field].literals
         shown = ", ".join(texts[:_MAX_SHOWN]) + (" and more" if len(texts) > _MAX_SHOWN else "")
         by = next(
             (
@@ -38,26 +40,16 @@ def check_written_result(
         )
         yield make_diagnostic(
             "E507",
-            _pointer(plan, field),
-            f"{field!r} of the result holds what the planner wrote: {shown}{by}",
+            _pointer(plan, field, is_of_stop=is_of_stop),
+            f"{field!r} of the result{' of stop' if is_of_stop else ''} holds what the planner wrote: {shown}{by}",
             f"read it from a step (`${{steps.…}}`), or have the goal allow it: `allow_literals: [{field_name(field)}]`",
         )
 
 
-def _pointer(plan: Plan, field: str) -> str:
+def _pointer(plan: Plan, field: str, *, is_of_stop: bool) -> str:
     ids = [step.id for step in plan.steps]
-    if plan.result is None and field in ids:
+    if plan.result is None and field in ids and not is_of_stop:
         return f"/steps/{ids.index(StepId(field))}"
     parts = field.replace("[", ".").replace("]", "").split(".")
     tokens = [] if field == "result" else [pointer_token(part) for part in parts]
-    if plan.stop is not None and not _has_part(plan.result, parts if tokens else []):
-        return "/stop/result" + "".join(tokens)
-    return "/result" + "".join(tokens)
-
-
-def _has_part(result: Json, names: list[str]) -> bool:
-    for name in names:
-        if not isinstance(result, dict) or name not in result:
-            return isinstance(result, list)
-        result = result[name]
-    return result is not None
+    return f"{'/stop' if is_of_stop else ''}/result" + "".join(tokens)
