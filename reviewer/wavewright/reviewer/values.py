@@ -250,7 +250,7 @@ def _short_number(value: float) -> str:
     return f"{value:.0f}" if value >= 100 or abs(value - round(value)) < 0.05 else f"{value:.1f}"
 
 
-_MIN_QUOTE_CHARS = 8
+MIN_QUOTE_CHARS = 8
 """Characters of a quote that is not a whole value."""
 _QUOTATION_MARKS = "\"'\u201c\u201d\u2018\u2019«»"
 
@@ -269,7 +269,7 @@ class QuoteSource:
         """Whether a quote occurs in the output."""
         spaced = _normalized_spaces(quote)
         readings = {spaced, spaced.strip(_QUOTATION_MARKS)} - {""}
-        long = [reading for reading in readings if len(reading) >= _MIN_QUOTE_CHARS]
+        long = [reading for reading in readings if len(reading) >= MIN_QUOTE_CHARS]
         # Searching a large output as a whole is much faster than taking it apart.
         return (
             any(reading in whole for whole in self._json_texts for reading in long)

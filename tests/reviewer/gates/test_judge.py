@@ -105,21 +105,23 @@ async def test_a_quote_counts_where_it_stands_in_the_output(quote: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "quote",
+    ("quote", "told"),
     [
-        pytest.param("because its orders tripled", id="other_words"),
-        pytest.param("Because Its Orders", id="other_case"),
-        pytest.param("orders doubled in", id="left_out_marks"),
-        pytest.param("GNP … March", id="elided"),
-        pytest.param("because", id="too_short_to_be_evidence"),
+        pytest.param(
+            "because its orders tripled", "does not stand in the output", id="other_words"
+        ),
+        pytest.param("Because Its Orders", "does not stand in the output", id="other_case"),
+        pytest.param("orders doubled in", "does not stand in the output", id="left_out_marks"),
+        pytest.param("GNP … March", "does not stand in the output", id="elided"),
+        pytest.param("because", "too short to be evidence", id="stands_there_but_is_short"),
     ],
 )
-async def test_a_quote_that_does_not_stand_there_makes_the_verdict_void(quote: str) -> None:
+async def test_a_quote_that_is_no_evidence_makes_the_verdict_void(quote: str, told: str) -> None:
     records, models = await judge([passing(QUOTE, quote), passing(quote)])
 
     assert records[0].verdict == "error"
-    assert "does not stand in the output" in records[0].message
-    assert "does not stand in the output" in models.asked[1].turns[0].reply
+    assert told in records[0].message
+    assert told in models.asked[1].turns[0].reply
     assert len(models.asked) == 2
 
 
