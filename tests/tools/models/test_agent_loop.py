@@ -11,8 +11,10 @@ from tests.support.served_models import models_over, question
 from wavewright.config.sections import BudgetsSection
 from wavewright.engine.rehearsal.fake_model.replies import (
     ClaimedUsage,
+    Reply,
     broken_arguments,
     calling_tool,
+    cut_at_length,
     delayed,
     denied,
     failing,
@@ -243,10 +245,22 @@ async def test_a_model_that_calls_on_for_ever_ends_with_its_last_words(
     assert len(model_server.requests) == 3
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        pytest.param([calling_tool("look")], "called tools until its limit", id="only calls"),
+        pytest.param([cut_at_length("")], "was cut off at its greatest length", id="cut"),
+        pytest.param(
+            [replace(calling_tool("look"), text="let me look"), cut_at_length("")],
+            "was cut off at its greatest length",
+            id="cut after words beside a call",
+        ),
+    ],
+)
 async def test_a_loop_that_ends_without_a_word_is_no_answer(
-    model_server: FakeModelServer, tmp_path: Path
+    said: list[Reply], reason: str, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    model_server.answer(calling_tool("look"))
+    model_server.answer(*said)
     async with models_over(model_server, tmp_path) as asking:
         with pytest.raises(ModelError) as caught:
             await asking.models.work(
@@ -257,6 +271,7 @@ async def test_a_loop_that_ends_without_a_word_is_no_answer(
             )
 
     assert caught.value.kind == "bad_answer"
+    assert reason in str(caught.value)
     assert caught.value.use is not None
     assert caught.value.use.tokens == sum(use.tokens for use in asking.uses)
 

@@ -179,17 +179,18 @@ def _last_prompt(said: list[ModelMessage]) -> str:
 
 def _last_answer(model: _LoopModel, exchanged: Sequence[ModelMessage]) -> ModelAnswer:
     """Return the last answer with a text."""
-    loop = model.loop
-    for message in reversed(exchanged):
-        if not isinstance(message, ModelResponse):
-            continue
+    loop, name = model.loop, model.loop.choice.model
+    responses = [message for message in exchanged if isinstance(message, ModelResponse)]
+    for message in reversed(responses):
         text, _ = split_response(message, loop.call.schema_name)
         if text.strip() and model.usage is not None:
             answer = loop.models.model_answer(message, loop.call, model.usage)
             return replace(answer, calls=(), use=model.total_use(answer.use.outcome))
-    raise model.failed(
-        "bad_answer", f"{loop.choice.model} called tools until its limit, and answered nothing"
-    )
+        if message is responses[-1] and message.finish_reason == "length":
+            # What it said when it called tools is not what it would have answered.
+            reason = f"{name} was cut off at its greatest length, and answered nothing"
+            raise model.failed("bad_answer", reason)
+    raise model.failed("bad_answer", f"{name} called tools until its limit, and answered nothing")
 
 
 class _LoopModel(WrapperModel):
