@@ -58,6 +58,21 @@ async def test_a_sub_plan_is_shown_with_its_types_and_put_in_where_it_is_called(
     )
 
 
+async def test_a_goal_template_is_called_with_the_inputs_that_it_declares() -> None:
+    template = CALM.model_copy(update={"inputs": {}})
+    declared: JsonObject = {
+        "properties": {"code": {"type": "string"}, "hours": {"type": "integer"}},
+        "required": ["code"],
+    }
+    allowing = goal(calm=template).model_copy(update={"sub_plan_inputs": {"calm": declared}})
+    models = ScriptedModels([answer(CALL)])
+
+    done = await planned(models, "llm", goal=allowing)
+
+    assert done.plan is not None, done.diagnostics
+    assert "- calm(code: string, hours?: integer) -> " in models.asked[0].prompt
+
+
 async def test_a_repeated_sub_plan_is_written_out() -> None:
     repeated: JsonObject = {**CALL, "repeat": {"until": "steps.calm.wind < 3.0", "max": 2}}
 

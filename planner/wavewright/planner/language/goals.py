@@ -433,6 +433,10 @@ class Goal(GoalTerms):
     """The text as it was written, where it reads inputs: a retry with others puts them in."""
     sub_plans: Annotated[dict[str, Plan], Field(exclude_if=lambda value: not value)] = {}
     """Plans that a planner may call, without sub-plans of their own."""
+    sub_plan_inputs: Annotated[
+        dict[str, JsonSchema], Field(exclude_if=lambda value: not value)
+    ] = {}
+    """What those of them that are goal templates declare as their inputs, by the names of the plans."""
     as_of: Instant | None = None
     packs: JsonObject = {}
     """Settings of packs by pack name, as the project and the job give them."""

@@ -51,6 +51,7 @@ from wavewright.planner.reading.reader import (
     read_plan,
     read_plan_document,
 )
+from wavewright.planner.types import JsonSchema, as_object
 
 _REASONING = "the least that the goal's rules ask for"
 
@@ -290,6 +291,15 @@ class PlanValidator:
         )
 
 
+def _declared_inputs(name: str, goal: Goal) -> dict[str, JsonSchema] | None:
+    """Return what a sub-plan that is a goal template declares as its inputs; None of any other."""
+    declared = goal.sub_plan_inputs.get(name)
+    if declared is None:
+        return None
+    properties = as_object(declared.get("properties"))
+    return {name: as_object(schema) for name, schema in properties.items()}
+
+
 def _with_allowed_sub_plans(plan: Plan, goal: Goal) -> ExpandedPlan:
     """Return a planner's plan with the sub-plans put in that its goal allows; calls of others are
     faults.
@@ -310,7 +320,7 @@ def _with_allowed_sub_plans(plan: Plan, goal: Goal) -> ExpandedPlan:
         text = _plan_as_text(allowed, name)
         assert text.plan is not None, text.diagnostics
         assert text.document is not None
-        return SubPlan(text.plan, text.document, "", folder)
+        return SubPlan(text.plan, text.document, "", folder, _declared_inputs(name, goal))
 
     return expand_plan(plan, Path(), read)
 

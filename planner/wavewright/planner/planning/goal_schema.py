@@ -206,9 +206,10 @@ def _sub_plan_calls(fields: JsonObject, goal: Goal) -> Iterator[JsonObject]:
         called: JsonObject = {"plan": {"const": name}}
         plan = goal.sub_plans.get(str(name))
         if plan is not None:
+            declared = as_object(goal.sub_plan_inputs.get(str(name), {}).get("properties"))
             inputs: JsonObject = {
-                input_name: _value(view_schema(scoped_schema(part)), MAX_DEPTH)
-                for input_name, part in input_types(plan).items()
+                input_name: _value(view_schema(scoped_schema(as_object(part))), MAX_DEPTH)
+                for input_name, part in {**input_types(plan), **declared}.items()
             }
             params = closed_object(inputs, [])
             repeat = _repeat(as_object(fields["repeat"]))

@@ -443,8 +443,9 @@ def _sub_plan_lines(
         types = PlanTypes(plan.model_copy(update={"steps": (*plan.steps, asked)}), None, tools)
         gives = "any" if plan.result is None else type_text(types.outputs[_RESULT], most)
         purpose = one_line(plan.goal or "", _MAX_GOAL_LENGTH)
-        # Each input has a value in the sub-plan, so a call may leave it out.
-        takes = fields_text({**types.inputs, "required": []}, most=most)
+        # An input of a plan has a value there, so a call may leave it out.
+        declared = goal.sub_plan_inputs.get(name, {**types.inputs, "required": []})
+        takes = fields_text(declared, most=most)
         lines.append(f"{name}({takes}) -> {gives}: {purpose}")
     return lines
 

@@ -50,6 +50,16 @@ class SubPlan:
     """What paths in it are relative to."""
     inputs: Mapping[str, JsonSchema] | None = None
     """The inputs that it declares, by name; those of the plan itself where absent."""
+    required: frozenset[str] = frozenset()
+    """Those of them that have no value but the one that a call gives."""
+
+    def declared_inputs(self) -> JsonSchema:
+        """Return the inputs that it declares as the schema of an object."""
+        return {
+            "type": "object",
+            "properties": dict(self.inputs or {}),
+            "required": [*sorted(self.required)],
+        }
 
 
 SubPlanReader: TypeAlias = Callable[[str, Path], SubPlan]

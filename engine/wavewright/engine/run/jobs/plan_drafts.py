@@ -43,7 +43,7 @@ from wavewright.planner.plans.goal_resolution import resolve_goal
 from wavewright.planner.plans.sub_plan_call import ExpandedPlan, SubPlan
 from wavewright.planner.plans.sub_plans import expand_plan, needs_expansion, reading_faults
 from wavewright.planner.reading.reader import read_model, read_plan_document
-from wavewright.planner.types import JsonSchema, as_object
+from wavewright.planner.types import JsonSchema, as_list, as_object
 from wavewright.tools.pack_folders import pack_templates
 
 
@@ -197,14 +197,14 @@ def plan_with_sub_plans(plan: Plan, document: Document, settings: Settings) -> E
 
 def allowed_sub_plans(
     template: GoalTemplate, document: Document, settings: Settings
-) -> dict[str, Plan]:
+) -> dict[str, SubPlan]:
     """Return the plans that a goal template lets a planner call, by name, with their own sub-plans
     put in.
 
     Raises:
         PlanError: one of them is faulty; with the place in the template that names it.
     """
-    plans: dict[str, Plan] = {}
+    plans: dict[str, SubPlan] = {}
     faults: list[Diagnostic] = []
     for name, path in template.sub_plans.items():
         try:
@@ -224,7 +224,7 @@ def allowed_sub_plans(
     return plans
 
 
-def _whole_sub_plan(name: str, folder: Path, settings: Settings) -> Plan:
+def _whole_sub_plan(name: str, folder: Path, settings: Settings) -> SubPlan:
     """Return a sub-plan with its own sub-plans put in.
 
     Raises:
@@ -234,7 +234,7 @@ def _whole_sub_plan(name: str, folder: Path, settings: Settings) -> Plan:
     expanded = plan_with_sub_plans(source.plan, source.document, settings)
     if expanded.faults:
         raise PlanError(expanded.faults, source.document.source)
-    return expanded.plan
+    return replace(source, plan=expanded.plan)
 
 
 def signatures_of_sub_plans(
@@ -245,7 +245,7 @@ def signatures_of_sub_plans(
     for name in {step.plan for step in plan.steps if step.plan is not None}:
         with suppress(PlanError, DocumentError):
             called = CheckContext(
-                _whole_sub_plan(name, folder, settings), None, tools, LIMITS_OF_OWN_PLANS
+                _whole_sub_plan(name, folder, settings).plan, None, tools, LIMITS_OF_OWN_PLANS
             )
             signatures[name] = called.as_signature(name)
     return signatures
@@ -283,6 +283,7 @@ def _read_sub_plan(name: str, folder: Path, settings: Settings) -> SubPlan:
         "/plan" if template.fallback_plan is None else "/fallback_plan",
         path.parent,
         _declared_inputs(template, plan),
+        frozenset(map(str, as_list(template.inputs_schema.get("required")))) - plan.inputs.keys(),
     )
 
 

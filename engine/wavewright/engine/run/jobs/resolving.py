@@ -58,6 +58,7 @@ from wavewright.planner.language.plan import (
 )
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.goal_resolution import resolve_goal, unknown_names, unknown_tools
+from wavewright.planner.plans.sub_plan_call import SubPlan
 from wavewright.planner.reading.reader import read_model
 from wavewright.planner.types import JsonObject, Schedule
 
@@ -176,8 +177,19 @@ def resolve_job(
         goal = _partial_goal(job, template)
     if goal is not None:
         sub_plans = faults.collect(lambda: _sub_plans(parts, settings)) or {}
+        declared = {
+            name: sub_plan.declared_inputs()
+            for name, sub_plan in sub_plans.items()
+            if sub_plan.inputs is not None
+        }
+        allowed = {name: sub_plan.plan for name, sub_plan in sub_plans.items()}
         goal = _with_packs(goal, job, file, settings)
-        goal = goal.model_copy(update={"sub_plans": sub_plans, "origin": _origin(file, settings)})
+        update = {
+            "sub_plans": allowed,
+            "sub_plan_inputs": declared,
+            "origin": _origin(file, settings),
+        }
+        goal = goal.model_copy(update=update)
         goal = _with_engine_tools(goal, draft)
         faults.add([*_unknown_overriding_tools(job, goal, settings)], document)
     if faults and goal is not None and draft is not None:
@@ -479,7 +491,7 @@ def _with_packs(goal: Goal, job: Job, file: Path, settings: Settings) -> Goal:
     return goal.model_copy(update={"packs": {**packs_of_project(settings), **own}})
 
 
-def _sub_plans(parts: _JobParts, settings: Settings) -> dict[str, Plan]:
+def _sub_plans(parts: _JobParts, settings: Settings) -> dict[str, SubPlan]:
     """Return the plans that a planner may call."""
     if parts.template is None or not parts.template.sub_plans:
         return {}
