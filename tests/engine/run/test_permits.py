@@ -46,6 +46,19 @@ def test_check_writes_the_least_that_a_plan_needs_beside_it(permits: Path) -> No
     assert (written["hosts"], written["models"], written["secrets"]) == ({}, {}, {})
 
 
+def test_a_job_without_a_plan_is_told_to_have_no_permits_yet(
+    wavewright: CommandLine, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVEWRIGHT_MODEL", "ollama:qwen3")
+    (project / "words.yaml").write_text("goal: Rank the words of all notes.\n", encoding="utf-8")
+
+    checked = wavewright("check", "--permits", "words.yaml")
+
+    assert checked.code == 0
+    assert "words.permits.json: not written: it is of a plan" in checked.err
+    assert not (project / "words.permits.json").exists()
+
+
 def test_a_run_that_keeps_to_the_permits_beside_its_job_is_as_without(
     wavewright: CommandLine, permits: Path
 ) -> None:

@@ -122,9 +122,16 @@ def compare_permits(options: CheckOptions, checked: CheckedDocument, *, writes: 
     Raises:
         CommandError, DocumentError: the file cannot be written, or read.
     """
-    if checked.plan is None or checked.errors or str(options.file) == "-":
+    if checked.errors or str(options.file) == "-":
         return False
     file = permits_file(options.file)
+    if checked.plan is None:
+        if writes:
+            print_aside(
+                f"{file}: not written: it is of a plan, and a model makes that of this job "
+                "(`wavewright plan JOB --out FILE` writes one)"
+            )
+        return False
     if not writes and not file.is_file():
         return False
     # Imported here: most plans have no permits, and a check is fast.
