@@ -15,7 +15,7 @@ from wavewright.planner.planning.goal_schema import (
     goal_plan_schema,
     without_absent_arguments,
 )
-from wavewright.planner.planning.plan_stream import PlanStream, startable_steps
+from wavewright.planner.planning.plan_stream import PlanStream, prefix_as_it_runs, startable_steps
 from wavewright.planner.planning.prompt import emit_schema, patch_schema
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
@@ -270,7 +270,7 @@ def test_steps_of_a_strict_provider_start_while_it_writes() -> None:
     prefix = PlanStream().add(text[: text.index("result")])
 
     assert prefix is not None
-    _, steps = startable_steps(prefix, goal_of(ANY_GOAL), TOOLS)
+    _, steps = startable_steps(prefix_as_it_runs(prefix, TOOLS), goal_of(ANY_GOAL), TOOLS)
     assert steps == ["wind"]
 
 
