@@ -135,9 +135,10 @@ async def test_a_pass_without_evidence_is_no_pass() -> None:
     "answer",
     [
         pytest.param("It passes.", id="words"),
-        pytest.param({"verdict": "passed", "quotes": [QUOTE], "reason": "x"}, id="no_verdict"),
-        pytest.param({"verdict": True, "quotes": [QUOTE], "reason": "x"}, id="a_truth"),
-        pytest.param({"verdict": "pass", "quotes": QUOTE, "reason": "x"}, id="no_list"),
+        pytest.param({"verdict": "perhaps", "quotes": [QUOTE], "reason": "x"}, id="no_verdict"),
+        pytest.param({"verdict": "not passed", "quotes": [QUOTE], "reason": "x"}, id="denied"),
+        pytest.param({"verdict": 1, "quotes": [QUOTE], "reason": "x"}, id="a_figure"),
+        pytest.param({"verdict": "pass", "quotes": {"a": QUOTE}, "reason": "x"}, id="no_list"),
         pytest.param(ModelError("refused", "filtered"), id="refused"),
     ],
 )
@@ -146,6 +147,25 @@ async def test_an_answer_that_is_no_verdict_is_an_error_which_is_red(answer: Scr
 
     assert record.verdict == "error"
     assert MODEL in record.inspected
+
+
+@pytest.mark.parametrize(
+    ("verdict", "meant"),
+    [
+        pytest.param("PASS", "pass", id="capitals"),
+        pytest.param("passed", "pass", id="past"),
+        pytest.param(True, "pass", id="a_truth"),
+        pytest.param(" Failed", "fail", id="past_fail"),
+        pytest.param(False, "fail", id="an_untruth"),
+    ],
+)
+async def test_a_verdict_in_another_form_and_one_quote_without_a_list_are_read(
+    verdict: Json, meant: str
+) -> None:
+    record = await judge_one({"verdict": verdict, "quotes": QUOTE, "reason": "x"})
+
+    assert record.verdict == meant
+    assert QUOTE in record.inspected
 
 
 async def test_a_judge_that_cannot_be_reached_leaves_an_error_and_raises_nothing() -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, Protocol
 
 import anyio
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from wavewright.executor.events.json_values import is_empty
 from wavewright.executor.events.types import GateRecord
@@ -68,6 +68,11 @@ _MAX_TRIES: Final = 2
 """Maximum number of questions, if answers are not valid."""
 
 _ANSWER_TOKENS = 4_000
+_VERDICT_FORMS = {
+    **dict.fromkeys(("passed", "passes", "true"), "pass"),
+    **dict.fromkeys(("failed", "fails", "false"), "fail"),
+}
+"""Other forms of the two verdicts that models write."""
 _MAX_QUOTES = 8
 _ANSWER_OVERHEAD = 160
 _ANOTHER_JUDGE_HINT = (
@@ -186,12 +191,27 @@ class GateJudge(Protocol):
         ...
 
 
+def _listed(quotes: object) -> object:
+    """Return the list that one quote without its brackets means."""
+    return [quotes] if isinstance(quotes, str) else quotes
+
+
+def _plain_verdict(verdict: object) -> object:
+    """Return the verdict that another form of its word, or a truth, can only mean."""
+    if isinstance(verdict, bool):
+        return "pass" if verdict else "fail"
+    if isinstance(verdict, str):
+        word = verdict.strip().casefold()
+        return _VERDICT_FORMS.get(word, word)
+    return verdict
+
+
 class _JudgeAnswer(AnswerModel):
     """An answer of a judge."""
 
     reason: str
-    quotes: Annotated[tuple[str, ...], Field(strict=False)]
-    verdict: Literal["pass", "fail"]
+    quotes: Annotated[tuple[str, ...], Field(strict=False), BeforeValidator(_listed)]
+    verdict: Annotated[Literal["pass", "fail"], BeforeValidator(_plain_verdict)]
 
 
 @dataclass(frozen=True, slots=True)
