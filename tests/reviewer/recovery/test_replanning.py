@@ -167,6 +167,77 @@ async def test_slips_of_form_are_read_as_what_they_can_only_mean() -> None:
     assert op.step.params == {"code": "GNP", "force": True}
 
 
+ADDED: JsonObject = {
+    "id": "prices_2",
+    "tool": "fetch",
+    "params": {"code": "GNP", "force": True},
+    "why": "newer",
+}
+SUPERSEDING: JsonObject = {**ADDED, "supersedes": "prices"}
+OPS: Json = [{"op": "add", "step": SUPERSEDING}]
+GATES: Json = no_recipe().plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)[
+    "gates"
+]
+
+
+@pytest.mark.parametrize(
+    ("patch", "reason"),
+    [
+        pytest.param({"ops": OPS, "reason": "r", "analysis": "a"}, "r", id="thoughts"),
+        pytest.param({"ops": OPS, "reason": "r", "gates": [], "let": {}}, "r", id="empty_fields"),
+        pytest.param({"ops": OPS, "reason": "r", "gates": GATES}, "r", id="gates_of_the_plan"),
+        pytest.param(
+            {"ops": {"op": "add", "step": SUPERSEDING}, "reason": "r"}, "r", id="no_list_of_ops"
+        ),
+        pytest.param({"ops": OPS}, "newer", id="reason_of_the_step"),
+        pytest.param({"ops": OPS, "reasoning": "old"}, "old", id="reason_in_thoughts"),
+        pytest.param(
+            {"ops": [{"op": "supersede", "id": "prices", "step": ADDED}], "reason": "r"},
+            "r",
+            id="supersede_by_id",
+        ),
+        pytest.param(
+            {"ops": [{"op": "supersede", "step": SUPERSEDING}], "reason": "r"},
+            "r",
+            id="supersede_in_the_step",
+        ),
+        pytest.param(
+            {"ops": [{"op": "supersede", **SUPERSEDING}], "reason": "r"},
+            "r",
+            id="supersede_with_the_step_beside",
+        ),
+    ],
+)
+async def test_a_patch_in_another_form_is_read_without_a_repair(
+    patch: JsonObject, reason: str
+) -> None:
+    found, models = await mend(no_recipe(), patch)
+
+    assert found.patch is not None
+    assert (found.patch.reason, len(models.asked)) == (reason, 1)
+    (op,) = found.patch.ops
+    assert isinstance(op, AddStep)
+    assert (op.step.id, op.step.supersedes) == ("prices_2", "prices")
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        pytest.param({"ops": OPS, "result": "other"}, id="another_result"),
+        pytest.param({"ops": OPS, "gates": [{"id": "g", "on": "b"}]}, id="another_gate"),
+        pytest.param({"ops": OPS, "caps": [{"id": "c"}]}, id="caps"),
+        pytest.param({"ops": [{"op": "supersede", "step": ADDED}]}, id="supersedes_nobody"),
+        pytest.param(
+            {"ops": [{"op": "supersede", "id": "b", "step": SUPERSEDING}]}, id="supersedes_two"
+        ),
+    ],
+)
+async def test_a_patch_that_means_more_than_it_may_is_refused(patch: JsonObject) -> None:
+    found, _ = await mend(no_recipe(), patch, patch)
+
+    assert found.patch is None
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [

@@ -38,6 +38,7 @@ from wavewright.planner.language.plan import (
     RewireStep,
     Step,
 )
+from wavewright.planner.reading.json_extraction import THOUGHT_FIELDS
 from wavewright.planner.reading.normalization import ALIASES
 from wavewright.planner.reading.reader import read_model
 from wavewright.planner.types import (
@@ -289,6 +290,7 @@ def _requested_actions(
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MAX_REASON = 500
+_NO_REASON = "the model gave no reason"
 _WITH_STEP = frozenset({"add", "replace"})
 
 
@@ -328,7 +330,6 @@ _EmittedOp: TypeAlias = _AddOp | _ReplaceOp | RemoveStep | RewireStep
 class EmittedPatch(DocumentModel):
     """A patch as a model may write it."""
 
-    reasoning: JsonValue = None
     base: JsonValue = None
     """Not read: code knows which plan the patch is for."""
     reason: Annotated[str, Field(min_length=1)]
@@ -347,7 +348,7 @@ def bind_patch(document: Document, plan: Plan) -> PlanPatch:
     Raises:
         PlanError: the answer has another shape; it lists every fault.
     """
-    normalized = Document(_normalized(document.value), document.source, keeps_places=False)
+    normalized = Document(_normalized(document.value, plan), document.source, keeps_places=False)
     emitted = read_model(normalized, EmittedPatch)
     return PlanPatch(
         base=plan_hash(plan),
@@ -387,23 +388,55 @@ _POLICY = ("retry", "timeout", "max_items", "concurrency", "min_ok", "budget", "
 """Fields of a step that a model may not write: how often, how long and by whose leave it runs."""
 
 
-def _normalized(value: Json) -> Json:
-    """Return the patch with mistakes of form corrected: a step beside its `op`, aliases of fields,
-    empty fields.
+def _normalized(value: Json, plan: Plan) -> Json:
+    """Return the patch with mistakes of form corrected: one operation that is not in a list, a step
+    beside its `op`, aliases of fields, empty fields, and what repeats the plan or says nothing.
     """
     if not isinstance(value, dict):
         return value
+    shown: JsonObject = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    normalized: JsonObject = {
+        name: entry
+        for name, entry in _without_empty_fields(value).items()
+        if name not in THOUGHT_FIELDS and not _is_as_planned(name, entry, shown)
+    }
     ops = value.get("ops")
-    normalized = _without_empty_fields(value)
+    if isinstance(ops, dict):
+        ops = [ops]
     if isinstance(ops, list):
         normalized["ops"] = [_normalized_op(op) for op in ops]
+    normalized.setdefault("reason", _other_reason(value))
     return normalized
+
+
+def _is_as_planned(name: str, entry: Json, shown: JsonObject) -> bool:
+    """Whether a field of a plan, which a patch has none of, leaves the plan as it is."""
+    if name in ("gates", "let") and not entry:
+        return True
+    return name in ("gates", "let", "stop", "result") and entry == shown.get(name)
+
+
+def _other_reason(patch: JsonObject) -> str:
+    """Return why a patch without a `reason` is made: its thoughts, else what its steps are for."""
+    thoughts = [entry for name, entry in patch.items() if name in THOUGHT_FIELDS]
+    ops = patch.get("ops")
+    listed = ops if isinstance(ops, list) else [ops]
+    steps = [op.get("step", op) for op in listed if isinstance(op, dict)]
+    purposes = [step.get("why") for step in steps if isinstance(step, dict)]
+    texts = [text for text in (*thoughts, *purposes) if isinstance(text, str) and text.strip()]
+    return texts[0] if texts else _NO_REASON
 
 
 def _normalized_op(op: Json) -> Json:
     if not isinstance(op, dict):
         return op
-    kept = _without_empty_fields(op)
+    kept: JsonObject = {
+        name: entry
+        for name, entry in _without_empty_fields(op).items()
+        if name not in THOUGHT_FIELDS
+    }
+    if kept.get("op") == "supersede":
+        kept = _as_added(kept)
     if kept.get("op") not in _WITH_STEP:
         return kept
     step = kept.get("step")
@@ -415,6 +448,20 @@ def _normalized_op(op: Json) -> Json:
         return kept
     named = _canonical_names(_without_empty_fields(step))
     return {**kept, "step": _with_plain_supersedes(named)}
+
+
+def _as_added(op: JsonObject) -> JsonObject:
+    """Return `supersede` as the `add` that it means, where it says which step is superseded: in the
+    new step, or by the `id` beside it. Another stays, and the reader refuses it.
+    """
+    step = op.get("step")
+    if not isinstance(step, dict):
+        return {**op, "op": "add"} if "supersedes" in op else op
+    if "id" in op and step.get("supersedes", op["id"]) == op["id"] != step.get("id"):
+        named: JsonObject = {**step, "supersedes": op["id"]}
+        kept = {name: entry for name, entry in op.items() if name != "id"}
+        return {**kept, "op": "add", "step": named}
+    return {**op, "op": "add"} if "supersedes" in step else op
 
 
 def _with_plain_supersedes(step: JsonObject) -> JsonObject:
