@@ -381,23 +381,35 @@ async def test_a_figure_that_a_plan_hands_through_a_step_achieves_nothing(
 
 
 @pytest.mark.parametrize(
-    ("allowed", "title", "is_achieved"),
+    ("allowed", "result", "title", "is_achieved"),
     [
-        (["title"], "Prices of this week", True),
-        (["title"], "A total of 1234.5", True),
-        (["report.title"], "Prices of this week", True),
-        (["title"], "", False),
-        ([], "Prices of this week", False),
+        (["title"], "${steps.told}", "Prices of this week", True),
+        (["title"], "${steps.told}", "A total of 1234.5", True),
+        (
+            ["title"],
+            {"title": "${steps.told.title}", "ids": "${steps.ids}"},
+            "A total of 1234.5",
+            True,
+        ),
+        (
+            ["report"],
+            {"report": "${steps.told}", "ids": "${steps.ids}"},
+            "Prices of this week",
+            True,
+        ),
+        (["report.title"], {"report": "${steps.told}"}, "Prices of this week", True),
+        (["title"], "${steps.told}", "", False),
+        ([], "${steps.told}", "Prices of this week", False),
     ],
 )
-async def test_a_title_that_the_goal_lets_a_plan_write_may_come_back_in_a_whole_output(
-    *, allowed: list[str], title: str, is_achieved: bool
+async def test_a_title_that_the_goal_lets_a_plan_write_may_come_back_from_a_step(
+    *, allowed: list[str], result: Json, title: str, is_achieved: bool
 ) -> None:
     words = title or "Nobody is ill"
     plan = plan_of(
         {"id": "ids", "tool": "list_ids"},
         {"id": "told", "tool": "ask", "params": {"rows": "${steps.ids}", "title": words}},
-        result={"report": "${steps.told}"} if "report.title" in allowed else "${steps.told}",
+        result=result,
     )
     answer: JsonObject = {"title": title, "text": "Two are ill" if title else words}
     run = run_plan(

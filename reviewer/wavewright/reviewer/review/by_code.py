@@ -195,15 +195,18 @@ def _provenance(
     authored = steps_of_models(run)
     is_of_model = run.is_planned_by_model
     provenance = PlanProvenance(run.plan, run.tools, run.goal)
+    allowed = run.goal.allow_literals
     written = WrittenParts(run, provenance, authored)
     fields: list[FieldProvenance] = []
     echoes: list[str] = []
     for field, origins in provenance.of_result(has_stopped=run.has_stopped).items():
         part = _field_value(result.value, field)
+        is_allowed = is_allowed_field(field, allowed)
+        # What the planner may write is shown and caps the field all the same; it is no fault.
         path = "" if field == "result" else field
-        echoed = written.figures(_unwritable(part, path, run.goal.allow_literals))
+        echoed = written.figures(part if is_allowed else _unwritable(part, path, allowed))
         # The checker has seen no such figure: it came back from a step that it was given to.
-        if echoed and not is_allowed_field(field, run.goal.allow_literals):
+        if echoed and not is_allowed:
             what = listing(sorted(echoed), _MAX_LABELS)
             echoes.append(f"{field}: {what} stands in no data; the planner wrote it into a step")
         literals = origins.literals | echoed
@@ -229,7 +232,8 @@ def _provenance(
                 and bool(literals or dictated or (is_of_model and shaped)),
             )
         )
-        fields.extend(_written_members(field, part, run.goal.allow_literals, written))
+        if not is_allowed:
+            fields.extend(_written_members(field, part, allowed, written))
     is_empty = not any(
         field.data or field.inputs or field.models or field.literals for field in fields
     )
@@ -258,8 +262,6 @@ def _written_members(
     """Yield the members of a field that the planner may write and has written, by way of a step whose
     whole output the field is.
     """
-    if is_allowed_field(field, allowed):
-        return
     prefix = "" if field == "result" else f"{field_name(field)}."
     for name in sorted(allowed):
         inner = name.removeprefix(prefix)
