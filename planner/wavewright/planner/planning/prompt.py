@@ -27,10 +27,10 @@ from wavewright.planner.language.plan import ASK_MODEL, SUB_PLAN, Gate, Plan, St
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.records import AnsweredQuestion
 from wavewright.planner.planning.tool_descriptions import (
-    MAX_TYPE_TEXT_LENGTH,
     ToolEntry,
     field_notes,
     fields_text,
+    max_type_length,
     tool_entries,
     type_text,
 )
@@ -426,7 +426,6 @@ def request_values(
 
 
 _RESULT = StepId("result")
-_BRIEF_TYPE_LENGTH = 200
 _MAX_GOAL_LENGTH = 500
 
 
@@ -436,7 +435,7 @@ def _sub_plan_lines(
     """Return the contract of each sub-plan that a goal allows, on one line: `name(inputs) -> type:
     its goal`.
     """
-    most = _BRIEF_TYPE_LENGTH if is_brief else MAX_TYPE_TEXT_LENGTH
+    most = max_type_length(is_brief=is_brief)
     lines: list[str] = []
     for name, plan in goal.sub_plans.items():
         asked = Step(id=_RESULT, tool=SUB_PLAN, params={"result": plan.result})
@@ -494,7 +493,7 @@ def _rule_values(rules: Rules, goal: Goal, tools: Mapping[str, ToolSignature]) -
 def _result_values(goal: Goal, *, is_brief: bool) -> dict[str, object]:
     """Return what a goal says of the result of its plans."""
     schema = goal.output_schema or {}
-    most = _BRIEF_TYPE_LENGTH if is_brief else MAX_TYPE_TEXT_LENGTH
+    most = max_type_length(is_brief=is_brief)
     return {
         "type": type_text(schema, most) if schema else "",
         "notes": () if is_brief else field_notes(schema),

@@ -201,7 +201,7 @@ def tool_line(
         hidden: Parameters that the planner must not set.
         is_brief: Whether types show fewer levels of fields, and descriptions are cut earlier.
     """
-    most = _BRIEF_TYPE_LENGTH if is_brief else MAX_TYPE_TEXT_LENGTH
+    most = max_type_length(is_brief=is_brief)
     given = fields_text(signature.input_schema, hidden=frozenset(hidden), most=most)
     gives = type_text(signature.output_schema, most)
     description = description or signature.description
@@ -245,6 +245,11 @@ def _effects(signature: ToolSignature) -> str:
     if signature.untrusted_output:
         said.append("untrusted output")
     return "; ".join(said)
+
+
+def max_type_length(*, is_brief: bool) -> int:
+    """Return the most characters of a type in a prompt."""
+    return _BRIEF_TYPE_LENGTH if is_brief else MAX_TYPE_TEXT_LENGTH
 
 
 def field_notes(schema: JsonSchema, hidden: Collection[str] = ()) -> tuple[str, ...]:

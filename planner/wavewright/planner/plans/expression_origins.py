@@ -149,10 +149,7 @@ class ExpressionOrigins:
         """Return a text that is equal for values that are: in it steps that make the same calls have
         one name, and so have the entries of macros: `x.map(a, a.n)` is `x.map(b, b.n)`.
         """
-        text = _STEP.sub(
-            lambda read: f"steps.{self.first_of_equal().get(read[1], read[1])}",
-            self._spelled_out(without_parens(node), names),
-        )
+        text = _with_firsts(self._spelled_out(without_parens(node), names), self.first_of_equal)
         macros = [part for part in all_nodes(node) if isinstance(part, Macro)]
         variables = dict.fromkeys(name for macro in macros for name in macro.variables)
         for number, name in enumerate(variables):
@@ -1003,10 +1000,6 @@ def first_of_equal_calls(graph: PlanGraph, steps: Collection[StepId]) -> Mapping
     """Return some steps of a plan, each with the first of them that makes the same calls."""
     firsts: dict[str, StepId] = {}
     first_of_calls: dict[str, StepId] = {}
-
-    def first_name(read: re.Match[str]) -> str:
-        return f"steps.{firsts.get(read[1], read[1])}"
-
     for step_id in graph.order():
         if step_id not in steps:
             continue
@@ -1014,9 +1007,14 @@ def first_of_equal_calls(graph: PlanGraph, steps: Collection[StepId]) -> Mapping
         # Data that is fetched again after another step may have become other data.
         after = sorted({firsts.get(name, name) for name in graph.dependencies[step_id]})
         calls: list[Json] = [step.tool, step.params, step.for_each, step.when, *after]
-        text = _STEP.sub(first_name, json.dumps(calls, sort_keys=True))
+        text = _with_firsts(json.dumps(calls, sort_keys=True), lambda: firsts)
         firsts[step_id] = first_of_calls.setdefault(text, step_id)
     return firsts
+
+
+def _with_firsts(text: str, firsts: Callable[[], Mapping[str, StepId]]) -> str:
+    """Return a text in which steps that make the same calls have the name of the first of them."""
+    return _STEP.sub(lambda read: f"steps.{firsts().get(read[1], read[1])}", text)
 
 
 def _is_known(figures: Figures) -> bool:
