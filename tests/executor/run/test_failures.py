@@ -675,6 +675,12 @@ def write_to_database_and_pay() -> None:
     bank().post("/closed")
 
 
+def write_to_socket_and_pay() -> None:
+    with socket.socket(type=socket.SOCK_DGRAM) as own:
+        own.sendto(b"paid", ("127.0.0.1", 9))
+    bank().post("/closed")
+
+
 def run_and_pay() -> None:
     subprocess.run(["true"], check=True)
     bank().post("/closed")
@@ -739,6 +745,7 @@ async def pay_in_thread() -> None:
         (pay_in_pool, True),
         (pay_by_name, True),
         (write_to_database_and_pay, True),
+        (write_to_socket_and_pay, True),
         (run_and_pay, True),
         (prepare_and_pay, False),
         (look_and_pay, False),

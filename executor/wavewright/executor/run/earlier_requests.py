@@ -69,8 +69,8 @@ _HARMLESS: Final = (
         "model_validate",
         "read",
         "read_bytes",
+        "read_text",
     }
-    | {"read_text"}
     # Logging.
     | {"critical", "debug", "error", "exception", "info", "log", "warning"}
     # What opens a client, a connection or a channel.
@@ -81,9 +81,11 @@ _HARMLESS: Final = (
 _PARTS_OF_REQUESTS: Final = frozenset({"cookies", "headers", "params"})
 _WRITERS: Final = frozenset(
     {"dbm", "ftplib", "http", "imaplib", "multiprocessing", "nntplib", "poplib", "shelve", "shutil"}
-    | {"smtplib", "socket", "sqlite3", "_sqlite3", "_socket", "subprocess", "telnetlib", "xmlrpc"}
+    | {"smtplib", "socket", "sqlite3", "subprocess", "telnetlib", "xmlrpc"}
 )
-"""Modules of the standard library whose functions may write elsewhere."""
+"""Modules of the standard library whose functions may write elsewhere; also with an underscore before
+the name, where C defines a part of one.
+"""
 _HARMLESS_PACKAGES: Final = frozenset(
     {"anyio", "numpy", "pydantic", "stamina", "structlog", "tenacity", "wavewright"}
 )
@@ -152,7 +154,8 @@ def had_sent_before(frames: Sequence[TracebackType]) -> bool:
         frames: The frames of the tool's own code that the exception came through, the innermost
             last.
     """
-    is_found = False
+    # Only what was called before the refused request counts, so that is looked for first.
+    is_reached = False
     refused: Collection[str] = _OF_REQUESTS
     # What is raised again later, as `raise last` after a loop, was refused where it came from.
     innermost = {traceback.tb_frame: traceback for traceback in frames}
@@ -171,13 +174,13 @@ def had_sent_before(frames: Sequence[TracebackType]) -> bool:
         refused = {frame.f_code.co_name}
         failed = inside.pop(place).name if inside else ""
         before = [*call.before, *reversed(inside)]
-        if not is_found:
-            is_found = traceback is frames[-1] and failed not in _OF_ANSWERS
+        if not is_reached:
+            is_reached = traceback is frames[-1] and failed not in _OF_ANSWERS
             # What was answered was sent here, or in a function that has called this one.
-            while before and not is_found:
+            while before and not is_reached:
                 sent = before.pop()
-                is_found = sent.name in _READING or _may_write(sent, scope)
-        if not is_found:
+                is_reached = sent.name in _READING or _may_write(sent, scope)
+        if not is_reached:
             continue
         as_refused = {failed} - _HARMLESS
         if call.is_repeated or any(_may_write(use, scope) for use in call.handed_over):
@@ -228,7 +231,7 @@ def _function_may_write(called: Any, use: _Use, scope: _Scope) -> bool:
         return _calls_writer(function, _held_by(use.path[:-1], scope), scope)
     module = _module_of(function).partition(".")[0]
     if module in sys.stdlib_module_names:
-        return module in _WRITERS or use.name in _WRITERS_BY_NAME
+        return module.removeprefix("_") in _WRITERS or use.name in _WRITERS_BY_NAME
     return module not in _HARMLESS_PACKAGES
 
 
@@ -401,8 +404,8 @@ def _failed_call_in(
 
 def _handed_over_by(call: ast.Call) -> Iterator[_Use]:
     """Yield what a call is given that it may call more than once."""
-    given = [use for argument in call.args for use in _uses_of(argument) if not use.is_called]
-    return iter(given[1:] if _use_of(call).name in _RUNNING_ONCE else given)
+    named = [use for argument in call.args for use in _uses_of(argument) if not use.is_called]
+    return iter(named[1:] if _use_of(call).name in _RUNNING_ONCE else named)
 
 
 def _entries_made_by(node: ast.AST) -> tuple[ast.expr, ...]:

@@ -46,12 +46,12 @@ def fields_of(own: JsonObject, schema: JsonObject, typed: Mapping[str, str]) -> 
     return [
         _field(
             name,
-            subschema(found, schema),
+            subschema(field_schema, schema),
             own.get(name),
             typed.get(name),
             is_required=name in required,
         )
-        for name, found in {**like_own, **declared}.items()
+        for name, field_schema in {**like_own, **declared}.items()
     ]
 
 

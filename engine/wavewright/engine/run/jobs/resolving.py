@@ -152,7 +152,7 @@ def resolve_job(
         if not parts.names_any:
             faults.add([_NAMES_NOTHING], document)
         faults.raise_all()
-    template = parts.template or _template_of_plan(parts.job, draft, settings)
+    template = parts.template or _own_template(parts.job, draft, settings)
     plan = None if draft is None else draft.plan
     job = faults.collect(lambda: inputs.applied_to_job(parts.job, template, plan)) or parts.job
     faults.collect(
@@ -182,14 +182,14 @@ def resolve_job(
             for name, sub_plan in sub_plans.items()
             if sub_plan.inputs is not None
         }
-        allowed = {name: sub_plan.plan for name, sub_plan in sub_plans.items()}
         goal = _with_packs(goal, job, file, settings)
-        update = {
-            "sub_plans": allowed,
-            "sub_plan_inputs": declared,
-            "origin": _origin(file, settings),
-        }
-        goal = goal.model_copy(update=update)
+        goal = goal.model_copy(
+            update={
+                "sub_plans": {name: sub_plan.plan for name, sub_plan in sub_plans.items()},
+                "sub_plan_inputs": declared,
+                "origin": _origin(file, settings),
+            }
+        )
         goal = _with_engine_tools(goal, draft)
         faults.add([*_unknown_overriding_tools(job, goal, settings)], document)
     if faults and goal is not None and draft is not None:
@@ -453,7 +453,7 @@ def goal_of_file(
     return _with_packs(goal, job, file, settings)
 
 
-def _template_of_plan(job: Job, draft: PlanDraft | None, settings: Settings) -> GoalTemplate:
+def _own_template(job: Job, draft: PlanDraft | None, settings: Settings) -> GoalTemplate:
     """Return a template for a job without one: a plan and its agents may use the tools that it
     names, and a planner those of the project.
     """
