@@ -353,6 +353,31 @@ async def test_words_in_place_of_the_form_are_asked_for_again_and_then_taken(
     assert len(model_server.requests) == 3
 
 
+@pytest.mark.parametrize(
+    ("text", "schema", "asked"),
+    [
+        ('{"title": "root"}', TREE, 1),
+        ('```json\n{"title": "root", "parts": [{"title": "Blätter"}]}\n```', TREE, 1),
+        ('{"town": "Bern", "river": null}', PLACE, 1),
+        ('{"name": "root"}', TREE, 3),
+        ('[{"title": "root"}]', TREE, 3),
+    ],
+    ids=["bare", "fenced", "null for what is absent", "another form", "a list"],
+)
+async def test_a_form_that_fits_is_taken_from_words_that_are_nothing_else(
+    text: str, schema: JsonSchema, asked: int, model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(text)
+    async with models_over(model_server, tmp_path) as asking:
+        answer = await asking.models.work(
+            question(schema=schema, schema_name="tree"), [RecordingTool().tool()], LoopLimits()
+        )
+
+    assert len(model_server.requests) == asked
+    if asked == 1:
+        assert usable_value(answer, schema)
+
+
 async def test_a_loop_has_one_clock_for_all_its_questions(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:

@@ -8,9 +8,10 @@ request that the limits allow tools are disabled, so the model has to answer.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import anyio
 import pydantic_ai
@@ -28,7 +29,13 @@ from pydantic_ai.exceptions import (
     UsageLimitExceeded,
     UserError,
 )
-from pydantic_ai.messages import ModelMessage, ModelResponse, UserPromptPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    UserPromptPart,
+)
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings, merge_model_settings
@@ -37,6 +44,7 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
 from wavewright.planner.language.json_values import map_texts
+from wavewright.planner.planning.goal_schema import without_absent_members
 from wavewright.planner.ports.model_port import (
     LoopLimits,
     LoopTool,
@@ -52,6 +60,7 @@ from wavewright.planner.ports.model_port import (
     OnUse,
     model_question,
 )
+from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json
 from wavewright.tools.models.errors import outcome_of
 from wavewright.tools.models.messages import (
@@ -65,6 +74,7 @@ from wavewright.tools.models.messages import (
     response_to_json,
     sent_text,
     split_response,
+    visible_text,
 )
 from wavewright.tools.models.metered_models import MeteredModels
 from wavewright.tools.models.metering import UsageTracker, sum_prices
@@ -255,7 +265,8 @@ class _LoopModel(WrapperModel):
                     model_question(call, _conversation_text(messages), models.redactor),
                 )
         # Also the answer of this attempt goes through JSON, so that a resumed run continues alike.
-        return response_from_json(kept, parameters, f"{self._request_count}")
+        response = response_from_json(kept, parameters, f"{self._request_count}")
+        return _with_form_called(response, call)
 
     def total_use(self, outcome: ModelOutcome, message: str = "") -> ModelUse:
         """Return the outcome of the whole loop."""
@@ -309,6 +320,33 @@ class _LoopModel(WrapperModel):
             replace(tool, parameters_json_schema=dict(schema)) for tool in parameters.output_tools
         ]
         return replace(parameters, output_tools=answers)
+
+
+def _with_form_called(response: ModelResponse, call: ModelCall) -> ModelResponse:
+    """Return an answer whose words are nothing but an object of the form that was asked for as a
+    call of the answer's tool; any other as it is.
+
+    Not every model calls a tool to answer. What fits is not asked for again.
+    """
+    is_call = any(isinstance(part, ToolCallPart) for part in response.parts)
+    if is_call or call.schema is None or not is_object(call.schema):
+        return response
+    text = visible_text(response).strip()
+    fenced = _FENCED.fullmatch(text)
+    try:
+        value: Json = json.loads(text if fenced is None else fenced[1])
+    except ValueError:
+        return response
+    if not isinstance(value, dict) or validator_of(call.schema).violations(
+        without_absent_members(value, call.schema)
+    ):
+        return response
+    others = [part for part in response.parts if not isinstance(part, TextPart)]
+    answer = ToolCallPart(call.schema_name, value, tool_call_id="answer")
+    return replace(response, parts=[*others, answer])
+
+
+_FENCED: Final = re.compile(r"```\w*\s*(\{.*\})\s*```", re.DOTALL)
 
 
 @dataclass(eq=False)
