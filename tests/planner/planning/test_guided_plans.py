@@ -134,7 +134,9 @@ async def test_an_answer_without_a_choice_is_on_record_and_ends_the_rung_after_i
     # No provider takes an empty answer in the conversation so far.
     assert models.asked[1].turns[0].answer == (answer or "(the answer was empty)")
     assert [(one.rung, one.text) for one in refused] == [("guided", answer)] * 2
-    assert result.rungs[0].reason == "step 1: the answer holds no choice"
+    form = '{"next": {"call": "read_sensor", "arguments": {…}}}'
+    assert result.rungs[0].reason == f"step 1: the answer holds no choice; its form is {form}"
+    assert form in models.asked[1].turns[0].reply
 
 
 async def test_the_first_step_is_asked_for_without_what_was_said_of_whole_plans() -> None:

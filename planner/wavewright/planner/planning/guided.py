@@ -168,7 +168,7 @@ class _StepByStep:
             raise AnswerRefused(["the answer was cut off before its end"])
         chosen = _chosen_object(answer.text)
         if chosen is None:
-            raise AnswerRefused(["the answer holds no choice"])
+            raise AnswerRefused([f"the answer holds no choice; {_form(partial)}"])
         arguments = as_object(chosen.get("arguments"))
         label = chosen.get("call")
         if label == END:
@@ -215,6 +215,13 @@ def _only_way(partial: GuidedPlan) -> GuidedPlan | Plan | None:
         return None
     following = partial.with_step(choice, arguments)
     return following if isinstance(following, GuidedPlan) else None
+
+
+def _form(partial: GuidedPlan) -> str:
+    """Return the form of a choice, with a call that may come next."""
+    label = partial.choices[0].label if partial.choices else END
+    call = json.dumps(label, ensure_ascii=False)
+    return f'its form is {{"next": {{"call": {call}, "arguments": {{…}}}}}}'
 
 
 def _chosen_object(text: str) -> JsonObject | None:
