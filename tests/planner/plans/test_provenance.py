@@ -320,7 +320,7 @@ def test_the_goal_may_allow_the_literal_of_a_field() -> None:
 @pytest.mark.parametrize(
     ("ends", "result", "pointer"),
     [
-        ("${[]}", "${steps.total}", "/stop/result"),
+        ("${[7]}", "${steps.total}", "/stop/result"),
         ({"total": 0}, {"total": "${steps.total.total}"}, "/stop/result/total"),
         ({"rows": [{"n": 7}]}, {"rows": "${steps.items}"}, "/stop/result/rows/0/n"),
         ({"total": "${inputs.n}"}, {"total": 1234.5}, "/result/total"),
@@ -335,6 +335,26 @@ def test_what_is_written_stands_in_the_result_of_the_plan_or_of_its_stop(
     [fault] = check_written_result(bound, wanted, TOOLS)
 
     assert fault.pointer == pointer
+
+
+IS_EMPTY = "steps.ids.size() == 0"
+NOTHING: list[Json] = [[], {}, None, False, "", "${[]}", "${''}", "${false}", {"ids": []}]
+STOPS: list[tuple[str, Json, list[str]]] = [
+    *((IS_EMPTY, nothing, []) for nothing in NOTHING),
+    (IS_EMPTY, {"ids": [], "sent": False, "note": None}, []),
+    (IS_EMPTY, {"ids": [], "total": 0}, ["E507"]),
+    (IS_EMPTY, {"ids": [[], 7]}, ["E507"]),
+    (IS_EMPTY, True, ["E507"]),
+    ("true", {"ids": []}, ["E507"]),
+    ("1 > 2", [], ["E507"]),
+]
+
+
+@pytest.mark.parametrize(("when", "ends", "codes"), STOPS)
+def test_a_plan_that_data_stops_may_say_that_there_is_nothing(
+    when: str, ends: Json, codes: list[str]
+) -> None:
+    assert written("${steps.total}", stop={"when": when, "result": ends}) == codes
 
 
 @pytest.mark.parametrize("chosen", ["i.price > 2.0", "i.kind != 'low'", "i.kind in ['a', 'b']"])

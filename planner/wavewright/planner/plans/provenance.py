@@ -114,6 +114,9 @@ class PlanProvenance:
         by_field: dict[str, Origins] = {}
         if stop is not None and has_stopped is not False:
             by_field = self._of_leaves(stop.result)
+            if not self._is_strict and self._condition(stop.when, NOTHING).reads:
+                # A plan that data stops may say that there is nothing: `{"ordered": []}`.
+                by_field = {name: _without_nothing(origins) for name, origins in by_field.items()}
         if has_stopped:
             return by_field
         if self._plan.result is not None:
@@ -300,14 +303,18 @@ class PlanProvenance:
         """Return the condition that keeps a step from running whatever is read: `when: false`."""
         if step.when is None:
             return NOTHING
-        try:
-            condition = self._expression(bare_expression(step.when).expression, self._item(step))
-        except ExpressionError:
-            return NOTHING
+        condition = self._condition(step.when, self._item(step))
         literals = condition.literals
         if condition.reads:
             literals &= _FALSE
         return Origins(literals=literals - _TRUE)
+
+    def _condition(self, text: str, item: Origins) -> Origins:
+        """Return the origins of what a condition decides on; none where it cannot be read."""
+        try:
+            return self._expression(bare_expression(text).expression, item)
+        except ExpressionError:
+            return NOTHING
 
     def _of_output(self, step: Step) -> Origins:
         kind, item = self._source_kind(step), self._item(step)
@@ -466,11 +473,9 @@ class PlanProvenance:
                 return NOTHING
             case str():
                 return self._text(value, item)
-            case list() | dict() if not value:
-                return Origins(literals=frozenset({json.dumps(value)}))
-            case list():
+            case list() if value:
                 return NOTHING.joined(*(self._value(entry, item) for entry in value))
-            case dict():
+            case dict() if value:
                 return NOTHING.joined(*(self._value(entry, item) for entry in value.values()))
             case _:
                 return Origins(literals=frozenset({json.dumps(value)}))
@@ -676,6 +681,16 @@ def field_name(field: str) -> str:
 _POSITION: Final = re.compile(r"\[\d+\]")
 
 
+def _without_nothing(origins: Origins) -> Origins:
+    """Return the origins of a value without the literals that say that there is nothing."""
+    if origins.reads or not origins.literals <= _NOTHING_TEXTS:
+        return origins
+    return replace(origins, literals=NO_TEXTS)
+
+
+_NOTHING_TEXTS: Final = frozenset({"[]", "{}", "null", "false", "", '""', "''"})
+
+
 def _holds_records(value: Json, *, figures_too: bool) -> bool:
     """Whether a value holds a list of objects, or of numbers where these count as well."""
     if isinstance(value, dict):
@@ -693,15 +708,8 @@ def _holds_records(value: Json, *, figures_too: bool) -> bool:
 def _leaves(
     value: Json, path: tuple[str | int, ...]
 ) -> Iterator[tuple[tuple[str | int, ...], Json]]:
-    inner: Iterable[tuple[str | int, Json]] = ()
-    if isinstance(value, dict):
-        fields: JsonObject = value
-        inner = fields.items()
-    elif isinstance(value, list):
-        inner = enumerate(value)
-    is_leaf = True
-    for key, entry in inner:
-        is_leaf = False
-        yield from _leaves(entry, (*path, key))
-    if is_leaf:
+    if not isinstance(value, (dict, list)) or not value:
         yield path, value
+        return
+    for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from _leaves(entry, (*path, key))
