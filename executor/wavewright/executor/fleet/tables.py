@@ -354,12 +354,21 @@ async def _refuse_shared_sessions(pool: Pool, place: str) -> None:
     It shows by a setting of one connection that another one has.
     """
     token = secrets.token_hex(8)
+    told = ""
     try:
         async with pool.acquire() as one, pool.acquire() as another:
-            await one.execute(f"SET wavewright.session TO '{token}'")
-            told = await another.execute(
-                f"SELECT 1 WHERE current_setting('wavewright.session', true) = '{token}'"
-            )
+            pid = one.get_server_pid()
+            if await one.execute(f"SELECT 1 WHERE pg_backend_pid() = {pid:d}") == "SELECT 1":
+                return  # The server itself answers.
+            for _ in range(_PROBES):
+                await one.execute(f"SET wavewright.session TO '{token}'")
+                told = await another.execute(
+                    f"SELECT 1 WHERE current_setting('wavewright.session', true) = '{token}'"
+                )
+                if told == "SELECT 1":
+                    break
+                # The pooler had not yet taken the first one's connection back.
+                await anyio.sleep(_PROBE_PAUSE_SECONDS)
     except DRIVER_ERRORS as error:
         raise explain_opening(error, place) from error
     if told == "SELECT 1":
@@ -369,6 +378,11 @@ async def _refuse_shared_sessions(pool: Pool, place: str) -> None:
             hint="have the pooler give each connection a session of its own (pgbouncer:"
             " `pool_mode = session`), or name the server's own address",
         )
+
+
+_PROBES: Final = 20
+_PROBE_PAUSE_SECONDS: Final = 0.02
+"""A pooler with a session for each connection is so asked for 0.4 s, once."""
 
 
 async def _use_indexes(connection: AnyConnection) -> None:
