@@ -134,10 +134,11 @@ class PlanServer(LanguageServer):
 
     async def check(self, uri: str, *, rest: float = 0.0) -> None:
         """Check a document once it has rested, and show what is found."""
+        # No text is held while it rests: of a thousand edits one text is kept.
+        version = self._documents[uri].version if uri in self._documents else None
+        await anyio.sleep(rest)
         document = self._documents.get(uri)
-        if rest:
-            await anyio.sleep(rest)
-        if document is None or self._documents.get(uri) is not document:
+        if document is None or document.version != version:
             return
         project = self.projects.of(document.path)
         outcome, shown = await anyio.to_thread.run_sync(
@@ -286,6 +287,7 @@ async def _changed(server: PlanServer, params: types.DidChangeTextDocumentParams
     for change in params.content_changes:
         text = TextPositions(text, server.encoding).changed(change)
     server.take(changed.uri, changed.version, text)
+    del text  # as in `check`
     await server.check(changed.uri, rest=SECONDS_OF_REST)
 
 
