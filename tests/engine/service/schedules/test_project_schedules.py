@@ -150,34 +150,24 @@ def test_the_schedule_of_a_job_is_found_however_it_is_written(
 @pytest.mark.parametrize(
     ("name", "text", "is_told"),
     [
+        # Files that cannot be read.
         ("news.yaml", "name: news\nschedule: {every: 1h\n", True),
         ("news.toml", "name = 'news'\n[schedule]\nevery = 1h\n", True),
         ("news.json", '{"name": "news", "schedule": {"every": "1h"}', True),
         ("news.job.yaml", "{name: news, schedule: {every: 1h}", True),
         ("cron.yaml", "kind: CronJob\nspec:\n  schedule: '@daily'\n---\nkind: Service\n", False),
         ("cron.yaml", "{{- if .on }}\nspec:\n  schedule: {{ .cron }}\n{{- end }}\n", False),
-    ],
-)
-def test_a_file_that_cannot_be_read_is_a_faulty_schedule_where_it_is_meant_as_a_job(
-    name: str, text: str, *, is_told: bool, tmp_path: Path
-) -> None:
-    (tmp_path / name).write_text(text)
-
-    assert list(faults(tmp_path)) == [name] * is_told
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "is_told"),
-    [
+        # Files with what is no schedule, or no job.
         ("other.yaml", "name: other\nschedule: [daily]\n", False),
         ("other.yaml", "name: other\nschedule: {interval: daily}\n", False),
         ("renovate.json", '{"name": "other", "schedule": ["before 4am"]}', False),
         ("news.yaml", "name: news\nschedule: {every: 1h}\npaln: news.plan.yaml\n", True),
         ("news.yaml", "plan: news.plan.yaml\nschedule: daily\n", True),
+        ("news.yaml", "goal: Read the news\nschedule: {each: 1h}\n", True),
         ("news.job.yaml", "schedule: daily\n", True),
     ],
 )
-def test_a_name_and_a_schedule_make_no_job_of_the_file_of_another_program(
+def test_a_faulty_file_is_a_faulty_schedule_where_it_is_meant_as_a_job(
     name: str, text: str, *, is_told: bool, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_text(text)

@@ -157,14 +157,14 @@ def _judged(
 
 def _has_own_schedule(document: Document, file: Path) -> bool:
     """Whether a document with a job's fields has a schedule, and is not a file of another program: that
-    has a `name` and a `schedule`, too, but neither names a plan nor says when in our words.
+    has a `name` and a `schedule`, too, but has neither a plan nor a goal, nor says when in our words.
     """
     fields = as_object(document.value)
     if "schedule" not in fields:
         return False
-    names_plan = not fields.keys().isdisjoint({"plan", "goal_template"})
+    has_plan_or_goal = not fields.keys().isdisjoint({"plan", "goal_template", "goal"})
     says_when = not as_object(fields["schedule"]).keys().isdisjoint({"cron", "every"})
-    return names_plan or says_when or ".job" in file.suffixes
+    return has_plan_or_goal or says_when or ".job" in file.suffixes
 
 
 def _is_meant_as_job(file: Path, text: str) -> bool:
