@@ -28,6 +28,11 @@ def project(folder: Path, field: str, job: str = "") -> Settings:
     """Return the settings of a project with the template and the job `it.job.yaml`."""
     (folder / "echoes.yaml").write_text(TEMPLATE.format(field=field))
     (folder / "it.job.yaml").write_text(f"goal_template: echoes.yaml\n{job}")
+    return project_with_tool(folder)
+
+
+def project_with_tool(folder: Path) -> Settings:
+    """Return the settings of a project with the tool `echo`."""
     (folder / "tl.py").write_text(TOOL)
     (folder / "wavewright.yaml").write_text("tools: [{path: tl.py}]\n")
     return replace(load_settings(folder, {}), root=folder)
@@ -140,13 +145,11 @@ GOAL = "goal: Echo it twice.\n"
 def test_a_goal_in_words_is_planned_with_the_tools_that_the_project_uses(
     tmp_path: Path, name: str, job: str, tools: list[str]
 ) -> None:
-    (tmp_path / "tl.py").write_text(TOOL)
-    (tmp_path / "wavewright.yaml").write_text("tools: [{path: tl.py}]\n")
     file = tmp_path / name
     file.parent.mkdir(exist_ok=True)
     file.write_text(job)
 
-    order = resolve_job_file(file, None, replace(load_settings(tmp_path, {}), root=tmp_path))
+    order = resolve_job_file(file, None, project_with_tool(tmp_path))
 
     assert (order.draft, order.goal.text) == (None, "Echo it twice.")
     assert [tool.name for tool in order.goal.tools] == tools
