@@ -65,8 +65,7 @@ _WORD: Final = re.compile(r"\w{3,}")
 def job_in_words(
     goal: str, settings: Settings, inputs: InputOverrides, tools: Sequence[str] = ()
 ) -> ResolvedJob:
-    """Return a job without a plan: its goal in words, and every tool of the project or those of the
-    names.
+    """Return a job without a plan: its goal in words, and the tools that it is planned with.
 
     Args:
         goal: The text of the goal.
