@@ -99,6 +99,7 @@ def test_no_way_of_writing_a_known_secret_gives_it_back(value: str, way: str) ->
         ("dop_v1_synthetic0123456789", "synthetic"),
         ("https://hooks.slack.com/services/T0/B0/synthetic0123456789", "synthetic"),
         ("https://hooks.slack.com/workflows/T0/A0/1/synthetic0123456789", "synthetic"),
+        ("POST HTTPS://Hooks.Slack-Gov.COM/services/T0/B0/synthetic0123456789", "synthetic"),
         (
             "https://discord.com/api/webhooks/123456789012345678/synthetic_synthetic-1234",
             "synthetic",
@@ -106,6 +107,10 @@ def test_no_way_of_writing_a_known_secret_gives_it_back(value: str, way: str) ->
         (
             "https://discord.com/api/v10/webhooks/123456789012345678/synthetic_synthetic-1234",
             "synthetic",
+        ),
+        (
+            "https://outlook.office365.com/webhook/8b799edf-6f98@2862fb4e/IncomingWebhook/cd0123/e9",
+            "8b799edf",
         ),
         (
             "https://outlook.office.com/webhook/8b799edf-6f98@2862fb4e/IncomingWebhook/cd0123/e9",

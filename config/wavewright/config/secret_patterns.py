@@ -186,14 +186,16 @@ _SECRET_PATTERNS = (
         rf"{_HAS_DIGIT}[A-Za-z0-9_=-]{{16,}}+(?P<kept>)",
     ),
     # Addresses that messages are posted to: who has one may post.
-    _secret_pattern("hooks.slack.com", r"(?P<kept>hooks\.slack\.com/[a-z]+/)[A-Za-z0-9/]{16,}+"),
     _secret_pattern(
-        "/webhooks/",
-        r"(?P<kept>discord(?:app)?\.com/api/(?:v[0-9]{1,2}/)?webhooks/[0-9]{15,20}/)[A-Za-z0-9_-]{20,}+",
+        "hooks.slack", r"(?P<kept>(?i:hooks\.slack(?:-gov)?\.com)/[a-z]+/)[A-Za-z0-9/]{16,}+"
     ),
     _secret_pattern(
-        "office.com/webhook",
-        r"(?P<kept>(?:outlook|webhook)\.office\.com/webhook(?:b2)?/)[A-Za-z0-9@/-]{16,}+",
+        "/webhooks/",
+        r"(?P<kept>(?i:discord(?:app)?\.com)/api/(?:v[0-9]{1,2}/)?webhooks/[0-9]{15,20}/)[A-Za-z0-9_-]{20,}+",
+    ),
+    _secret_pattern(
+        "office.com/webhook office365.com/webhook",
+        r"(?P<kept>(?i:(?:outlook|webhook)\.office(?:365)?\.com)/webhook(?:b2)?/)[A-Za-z0-9@/-]{16,}+",
     ),
     _secret_pattern(":aa", r"(?P<kept>(?<![0-9])[0-9]{8,10}:)AA[A-Za-z0-9_-]{30,}+"),
     _secret_pattern("ya29.", r"(?<![A-Za-z0-9])ya29\.[A-Za-z0-9_-]{20,}+(?P<kept>)"),
