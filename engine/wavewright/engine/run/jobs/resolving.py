@@ -458,9 +458,12 @@ def _own_template(job: Job, draft: PlanDraft | None, settings: Settings) -> Goal
     names, and a planner those of the project.
     """
     if draft is None:
+        # Imported here: to see which packs a project uses every pack is loaded.
+        from wavewright.engine.run.project.used_packs import project_tools
+
         # A job may say itself which tools there are.
         has_own = "available_tools" in job.overrides
-        names = [] if has_own else _tools_to_plan_with(job, settings)
+        names = [] if has_own else project_tools(settings, packs=job.tools)
         limits = Limits()
     else:
         steps = draft.plan.steps
@@ -471,13 +474,6 @@ def _own_template(job: Job, draft: PlanDraft | None, settings: Settings) -> Goal
     return GoalTemplate.model_construct(
         name="plan", goal=text, available_tools=tools, limits=limits
     )
-
-
-def _tools_to_plan_with(job: Job, settings: Settings) -> list[str]:
-    # Imported here: to see which packs a project uses every pack is loaded.
-    from wavewright.engine.run.project.used_packs import project_tools
-
-    return project_tools(settings, packs=job.tools)
 
 
 def _with_packs(goal: Goal, job: Job, file: Path, settings: Settings) -> Goal:
