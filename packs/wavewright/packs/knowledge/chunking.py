@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,9 @@ _HEADING: Final = re.compile(r"(?P<marks>#{1,6})[ \t]+(?P<text>.+?)[ \t]*#*[ \t]
 _FENCE: Final = re.compile(r" {0,3}(?:```|~~~)")
 _BLOCK_START: Final = re.compile(r"\s*(?:[-*+•]\s|\d{1,3}[.)]\s|\||#{1,6}\s|>|$)")
 _ROW: Final = re.compile(r"[ \t]*\|")
+_TABLE: Final = re.compile(
+    r"^(?P<head>(?P<names>[ \t]*\|.*\n)(?=.*-)[ \t]*\|[ \t\r|:-]*)$(?:\n[ \t]*\|.*)*", re.MULTILINE
+)
 RULE_LINE: Final = re.compile(r"(?=.*-)[ \t\r|:-]+")
 """The line between the headings of a table and its rows."""
 FIELD: Final = re.compile(r"[A-Z][\w-]{1,20}:[ \t]+\S")
@@ -78,6 +82,7 @@ def chunks_of(document: TextDocument, chars: int, overlap: int) -> list[Chunk]:
     """
     found: list[Chunk] = []
     seen: Counter[str] = Counter()
+    tables = [*_TABLE.finditer(document.text)]
     for section in _joined(document.text, chars):
         for part in _parts(document.text, section, chars, overlap):
             text = document.text[part.start : part.end]
@@ -89,7 +94,7 @@ def chunks_of(document: TextDocument, chars: int, overlap: int) -> list[Chunk]:
                     document=document.name,
                     title=document.title,
                     headings=section.headings,
-                    table_head=_table_head(document.text, part.start),
+                    table_head=_table_head(tables, part.start),
                     text=text,
                     start=part.start,
                     end=part.end,
@@ -98,16 +103,15 @@ def chunks_of(document: TextDocument, chars: int, overlap: int) -> list[Chunk]:
     return found
 
 
-def _table_head(text: str, start: int) -> str:
-    """Return what stands above a place of the lines that head its table; empty where the place is in
-    no table, or above its rows.
+def _table_head(tables: Sequence[re.Match[str]], start: int) -> str:
+    """Return what stands above a place of the lines that head its table; empty where no row of a
+    table begins there, or its first line does.
     """
-    if not _ROW.match(text, start):
-        return ""
-    above = [*takewhile(_ROW.match, reversed(text[:start].splitlines()))][::-1]
-    lines = [*above, text[start:].partition("\n")[0]]
-    has_head = len(lines) > 1 and RULE_LINE.fullmatch(lines[1])
-    return "\n".join(above[:2]) if has_head else ""
+    for table in tables[bisect_right(tables, start, key=lambda table: table.end()) :][:1]:
+        if table.end("names") <= start and _ROW.match(table.string, start):
+            head = table.string[table.start() : min(start, table.end("head"))]
+            return "\n".join(head.splitlines())
+    return ""
 
 
 def text_blocks(text: str) -> Iterator[Span]:
