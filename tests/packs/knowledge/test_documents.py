@@ -124,6 +124,16 @@ def test_what_setting_has_done_to_words_of_a_pdf_is_undone() -> None:
     )
 
 
+def test_a_chunk_knows_the_terms_that_another_one_defines(tmp_path: Path) -> None:
+    filler = "\n\nNothing of note is said in this paragraph of the agreement." * 80
+    end = "\n\nThe goods are kept by the Covered\nHarbour at its own cost."
+    (tmp_path / "a.txt").write_text(f'"Covered Harbour" means the port.{filler}{end}')
+
+    first, *_, last = read(tmp_path, folder=".").chunks
+
+    assert first.terms == last.terms == ("Covered Harbour",)
+
+
 def test_the_first_line_of_a_plain_text_that_stands_alone_is_its_title(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Henri Becquerel\n\nHe was a physicist.\n")
     (tmp_path / "b.txt").write_text("He was a physicist.\n\nHe lived in Paris.\n")

@@ -21,6 +21,7 @@ from wavewright.packs.extraction.prose import (
     prose_note,
     prose_reader,
 )
+from wavewright.packs.knowledge.chunking import defined_terms
 from wavewright.packs.knowledge.documents import DocumentChunks
 from wavewright.packs.knowledge.generation import generate_records
 from wavewright.packs.knowledge.models import Chunk, ChunkRecords, KnownName
@@ -254,7 +255,15 @@ def test_without_a_model_only_forms_are_read_and_the_commands_that_change_it_are
 
 
 def generated(text: str, document: str = "a.txt") -> ChunkRecords:
-    chunk = Chunk(id="a", document=document, title="a", text=text, start=0, end=len(text))
+    chunk = Chunk(
+        id="a",
+        document=document,
+        title="a",
+        text=text,
+        start=0,
+        end=len(text),
+        terms=tuple(defined_terms(text)),
+    )
     found = generate_records(chunk, prose_reader(MODEL))
     assert found is not None
     return found

@@ -27,6 +27,7 @@ from wavewright.packs.knowledge.chunking import (
     chunks_of,
     defined_terms,
     known_names,
+    plain_text,
     whole_words,
 )
 from wavewright.packs.knowledge.models import Chunk
@@ -209,7 +210,8 @@ class DocumentReader:
                 document, self.settings.chunk_chars, self.settings.overlap_sentences
             ):
                 names = dict.fromkeys(one.name for one in finder.find(chunk.text))
-                within = [term for term in terms if term in chunk.text]
+                plain = plain_text(chunk.text)
+                within = [term for term in terms if term in plain]
                 found.append(
                     chunk.model_copy(update={"names": tuple(names), "terms": tuple(within)})
                 )

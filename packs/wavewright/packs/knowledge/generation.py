@@ -48,7 +48,6 @@ from wavewright.packs.knowledge.chunking import (
     THING,
     FoundName,
     NameFinder,
-    defined_terms,
     plain_text,
     sentence_spans,
     title_name,
@@ -429,8 +428,7 @@ class _ChunkReader:
             _Sentence(span, one, prose, _names_in(one, prose, finder))
             for span, one, prose in zip(kept, plain, read, strict=True)
         ]
-        terms = {*self._chunk.terms, *defined_terms(self._chunk.text)}
-        return _under_full_names(sentences, known, self._subject, terms)
+        return _under_full_names(sentences, known, self._subject, {*self._chunk.terms})
 
     def _meant(
         self,
