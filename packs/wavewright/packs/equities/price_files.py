@@ -78,8 +78,9 @@ def read_csv_table(content: bytes, file: str, named: PriceColumnNames | None = N
             hint="save the file as CSV (UTF-8)",
         )
     lines = [line for line in text.splitlines()[:_LINES_ABOVE] if line.strip()]
-    header_line, names = _find_header(lines, named)
-    delimiter = _delimiter(header_line)
+    found = _find_header(lines, named)
+    first_cells = _cells(found.line)
+    delimiter = _delimiter(found.line)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows: list[TableRow] = []
     header: list[str] | None = None
@@ -88,8 +89,8 @@ def read_csv_table(content: bytes, file: str, named: PriceColumnNames | None = N
             if not any(cell.strip() for cell in cells):
                 continue
             if header is None:
-                header = names if cells == _cells(header_line) else None
-                if header is None or not _is_dated(cells):
+                header = found.names if cells == first_cells else None
+                if header is None or not found.is_row:
                     continue
             if len(cells) > len(header) and any(cell.strip() for cell in cells[len(header) :]):
                 raise ToolError(
@@ -103,8 +104,8 @@ def read_csv_table(content: bytes, file: str, named: PriceColumnNames | None = N
             hint="save the file as CSV (UTF-8) again",
         ) from error
     notes = [] if encoding == "utf-8-sig" else [_told_encoding(file, encoding)]
-    if _is_dated(_cells(header_line)):
-        held = ", ".join(name for name in names if name)
+    if found.is_row:
+        held = ", ".join(filter(None, found.names))
         notes.append(f"{file}: there is no header; the columns are read as {held}")
     return RawTable(header or [], rows, delimiter, (*notes,))
 
@@ -129,22 +130,29 @@ def _cells(line: str) -> list[str]:
         return []
 
 
-def _find_header(lines: Sequence[str], named: PriceColumnNames | None) -> tuple[str, list[str]]:
-    """Return the line above the rows, and the names of the columns; the first line where none has
-    names that are known, which is a row itself where there is no header.
-    """
+class _Header(NamedTuple):
+    """The line that a table begins with, and the names of its columns."""
+
+    line: str
+    names: list[str]
+    is_row: bool = False
+    """Whether there is no header: the line is the first row, and the names are told by its numbers."""
+
+
+def _find_header(lines: Sequence[str], named: PriceColumnNames | None) -> _Header:
+    """Return the line above the rows; the first line where none has names that are known."""
     for is_known in (is_header, find_columns_by_code):
         for at, line in enumerate(lines):
             for header, names in ((line, _cells(line)), _names_above_dates(lines[at : at + 3])):
                 if is_known(names, named):
-                    return header, names
+                    return _Header(header, names)
     if not lines:
-        return "", []
+        return _Header("", [])
     rows = [_cells(line) for line in lines]
     # Whoever names columns says that there is a header.
     is_named = named is not None and named != PriceColumnNames()
     names = [] if is_named else _unnamed_columns(rows)
-    return lines[0], names or rows[0]
+    return _Header(lines[0], names or rows[0], is_row=bool(names))
 
 
 def _is_dated(cells: Sequence[str]) -> bool:
@@ -158,7 +166,7 @@ def _unnamed_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     close, as everybody writes them, where in each row the second is the highest and the third the
     lowest; one column behind them is the volume.
     """
-    if not rows or not all(map(_is_dated, rows)) or len({len(row) for row in rows}) > 1:
+    if not all(map(_is_dated, rows)) or len({len(row) for row in rows}) > 1:
         return []
     before = ["date", "time"] if all(":" in row[1] for row in rows if len(row) > 1) else ["date"]
     numbers = [[_number(cell) for cell in row[len(before) :]] for row in rows]
