@@ -104,13 +104,13 @@ def written_part(page: str, name: str, expected: str) -> str:
     return found.group()
 
 
-def test_the_page_of_models_shows_what_each_of_them_is_asked() -> None:
+def test_a_page_shows_what_each_model_is_asked() -> None:
     shown = "".join(
-        f"The {role}:\n\n```text\n{text_of(question).partition('=====')[2].strip()}\n```\n\n"
+        f'```text title="The {role}"\n{text_of(question).partition("=====")[2].strip()}\n```\n\n'
         for role, question in anyio.run(questions, GOALS["shop"]()).items()
     )
 
-    assert written_part("../explanation/models.md", "questions", shown) == shown
+    assert written_part("../explanation/questions.md", "questions", shown) == shown
 
 
 def test_every_function_of_expressions_is_listed() -> None:
