@@ -71,7 +71,7 @@ def with_let(plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
     return plan.model_copy(update=update), tuple(names.faults)
 
 
-def with_names(step: Step, plan: Plan) -> Step:
+def without_names(step: Step, plan: Plan) -> Step:
     """Return a step that is to join a plan, without the names of the plan's `let`.
 
     What it joins stays: its place is known in the plan that it has joined.

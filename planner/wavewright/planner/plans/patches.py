@@ -39,7 +39,7 @@ from wavewright.planner.plans.binding import (
     repointing,
 )
 from wavewright.planner.plans.graph import PlanGraph, superseding_origins
-from wavewright.planner.plans.let_and_stop import with_let, with_names, with_stop
+from wavewright.planner.plans.let_and_stop import with_let, with_stop, without_names
 from wavewright.planner.plans.patch_evidence import (
     evidence_faults,
     only_faults,
@@ -152,7 +152,7 @@ def _without_names(patch: PlanPatch, plan: Plan) -> PlanPatch:
     is what the plan's steps read.
     """
     ops = tuple(
-        op.model_copy(update={"step": with_names(op.step, plan)})
+        op.model_copy(update={"step": without_names(op.step, plan)})
         if isinstance(op, AddStep | ReplaceStep)
         else op
         for op in patch.ops
