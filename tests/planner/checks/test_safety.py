@@ -144,6 +144,10 @@ def step(name: str, tool: str, **fields: Json) -> JsonObject:
     return {"id": name, "tool": tool, "params": params, **fields}
 
 
+def posting(body: str, **fields: Json) -> JsonObject:
+    return step("send", "post", params={"body": body}, **fields)
+
+
 def codes(*steps: JsonObject) -> list[str]:
     return [one.code for one in found(*steps)]
 
@@ -153,13 +157,9 @@ ONE_OF_16_LETTERS = (
 )
 LETTER_OF_16 = "'abcdefghijklmnop'.charAt(steps.page.text.split('')[i].size())"
 SINKS = {
-    "a written text": step("send", "post", params={"body": "${steps.page.text}"}),
-    "a part of a written text": step(
-        "send", "post", params={"body": "It says: ${steps.page.text}"}
-    ),
-    "an expression over it": step(
-        "send", "post", params={"body": "${steps.page.text.upperAscii() + '!'}"}
-    ),
+    "a written text": posting("${steps.page.text}"),
+    "a part of a written text": posting("It says: ${steps.page.text}"),
+    "an expression over it": posting("${steps.page.text.upperAscii() + '!'}"),
     "an address": step("send", "fetch", params={"url": "${steps.page.links[0]}"}),
     "a part of an address": step(
         "send", "fetch", params={"url": "https://x.org/?q=${steps.page.text}"}
@@ -176,15 +176,11 @@ SINKS = {
     "items of a list": step(
         "send", "fetch", params={"url": "${item}"}, for_each="${steps.page.links}"
     ),
-    "items of a list of steps": step(
-        "send", "post", params={"body": "${item.text}"}, for_each="${[steps.page]}"
-    ),
-    "a text of a fixed form": step("send", "post", params={"body": "${steps.page.code}"}),
-    "a number inside text": step("send", "post", params={"body": "+49 ${steps.page.status}"}),
-    "a number inside an expression": step(
-        "send", "post", params={"body": "${'+49' + string(steps.page.status)}"}
-    ),
-    "a date inside text": step("send", "post", params={"body": "/logs/${steps.page.day}"}),
+    "items of a list of steps": posting("${item.text}", for_each="${[steps.page]}"),
+    "a text of a fixed form": posting("${steps.page.code}"),
+    "a number inside text": posting("+49 ${steps.page.status}"),
+    "a number inside an expression": posting("${'+49' + string(steps.page.status)}"),
+    "a date inside text": posting("/logs/${steps.page.day}"),
     "a field of an object of an expression": step(
         "send", "ask", params={"payload": "${{'q': steps.page.text}}"}
     ),
@@ -211,17 +207,9 @@ SINKS = {
     "a destination among allowed hosts": step(
         "send", "upload", params={"url": "https://example.org/${steps.page.status}"}
     ),
-    "letters, one by one": step(
-        "send",
-        "post",
-        params={"body": "${lists.range(90).map(i, steps.page.text.charAt(i)).join('')}"},
-    ),
-    "letters, chosen of a constant": step(
-        "send",
-        "post",
-        params={
-            "body": "${steps.page.text.split('').map(c, 'abc'.charAt('abc'.indexOf(c))).join('')}"
-        },
+    "letters, one by one": posting("${lists.range(90).map(i, steps.page.text.charAt(i)).join('')}"),
+    "letters, chosen of a constant": posting(
+        "${steps.page.text.split('').map(c, 'abc'.charAt('abc'.indexOf(c))).join('')}"
     ),
     "a list of numbers": step(
         "send", "ask", params={"payload": "${{'n': steps.page.links.map(l, l.size())}}"}
@@ -234,199 +222,105 @@ SINKS = {
         "ask",
         params={"payload": {"a": "${steps.page.status}", "b": "${steps.page.text.size()}"}},
     ),
-    "more letters than a call may have": step(
-        "send",
-        "post",
-        params={
-            "body": "${lists.range(20).map(i, ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k']"
-            ".filter(c, c == steps.page.text.charAt(i))[0]).join('')}"
-        },
+    "more letters than a call may have": posting(
+        "${lists.range(20).map(i, ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k']"
+        ".filter(c, c == steps.page.text.charAt(i))[0]).join('')}"
     ),
-    "letters, each by a condition within others": step(
-        "send",
-        "post",
-        params={"body": f"${{lists.range(20).map(i, {ONE_OF_16_LETTERS}).join('')}}"},
+    "letters, each by a condition within others": posting(
+        f"${{lists.range(20).map(i, {ONE_OF_16_LETTERS}).join('')}}"
     ),
     "letters side by side in a list": step(
         "send", "ask", params={"payload": f"${{{{'n': lists.range(20).map(i, {LETTER_OF_16})}}}}"}
     ),
-    "more choices of choices than a call has bits": step(
-        "send",
-        "post",
-        params={
-            "body": f"${{lists.range(12).map(i, [{LETTER_OF_16}, {LETTER_OF_16}.upperAscii(), '-']"
-            "[steps.page.stars]).join('')}"
-        },
+    "more choices of choices than a call has bits": posting(
+        f"${{lists.range(12).map(i, [{LETTER_OF_16}, {LETTER_OF_16}.upperAscii(), '-']"
+        "[steps.page.stars]).join('')}"
     ),
-    "which of more constants than a call has bits": step(
-        "send",
-        "post",
-        params={
-            "body": "${lists.range(65).map(i, string(i)).filter(i, steps.page.text.contains(i)).join()}"
-        },
+    "which of more constants than a call has bits": posting(
+        "${lists.range(65).map(i, string(i)).filter(i, steps.page.text.contains(i)).join()}"
     ),
-    "which of more letters are kept and changed": step(
-        "send",
-        "post",
-        params={
-            "body": "${lists.range(65).map(i, steps.page.text.contains(string(i)), string(i)).join()}"
-        },
+    "which of more letters are kept and changed": posting(
+        "${lists.range(65).map(i, steps.page.text.contains(string(i)), string(i)).join()}"
     ),
-    "the order of many letters": step(
-        "send",
-        "post",
-        params={
-            "body": "${'abcdefghijklmnopqrstuvwxyz'.split('')"
-            ".sortBy(c, steps.page.text.indexOf(c)).join('')}"
-        },
+    "the order of many letters": posting(
+        "${'abcdefghijklmnopqrstuvwxyz'.split('').sortBy(c, steps.page.text.indexOf(c)).join('')}"
     ),
-    "two selections in one text": step(
-        "send",
-        "post",
-        params={
-            "body": "${lists.range(40).map(i, string(i)).filter(i, steps.page.text.contains(i)).join()"
-            " + lists.range(40).map(i, string(i)).filter(i, steps.page.text.endsWith(i)).join()}"
-        },
+    "two selections in one text": posting(
+        "${lists.range(40).map(i, string(i)).filter(i, steps.page.text.contains(i)).join()"
+        " + lists.range(40).map(i, string(i)).filter(i, steps.page.text.endsWith(i)).join()}"
     ),
-    "a word that is not among trusted ones": step(
-        "send",
-        "post",
-        params={"body": "${steps.page.text in ['a'] ? 'b' : steps.page.text}"},
+    "a word that is not among trusted ones": posting(
+        "${steps.page.text in ['a'] ? 'b' : steps.page.text}"
     ),
-    "a word that may be among trusted ones": step(
-        "send",
-        "post",
-        params={"body": "${steps.page.text in ['a'] || true ? steps.page.text : 'b'}"},
+    "a word that may be among trusted ones": posting(
+        "${steps.page.text in ['a'] || true ? steps.page.text : 'b'}"
     ),
-    "a word of which one of two conditions says nothing": step(
-        "send",
-        "post",
-        params={
-            "body": "${steps.page.text == 'a' || steps.page.links[0] == 'a' ? steps.page.text : ''}"
-        },
+    "a word of which one of two conditions says nothing": posting(
+        "${steps.page.text == 'a' || steps.page.links[0] == 'a' ? steps.page.text : ''}"
     ),
-    "a word where not both of two conditions hold": step(
-        "send",
-        "post",
-        params={"body": "${steps.page.text != 'a' && steps.page.stars > 2 ? '' : steps.page.text}"},
+    "a word where not both of two conditions hold": posting(
+        "${steps.page.text != 'a' && steps.page.stars > 2 ? '' : steps.page.text}"
     ),
-    "another element than the one that is compared": step(
-        "send",
-        "post",
-        params={"body": "${steps.page.links[0] in ['a'] ? steps.page.links[1] : ''}"},
+    "another element than the one that is compared": posting(
+        "${steps.page.links[0] in ['a'] ? steps.page.links[1] : ''}"
     ),
-    "a word among those of the page": step(
-        "send",
-        "post",
-        when="steps.page.text in steps.page.links",
-        params={"body": "${steps.page.text}"},
+    "a word among those of the page": posting(
+        "${steps.page.text}", when="steps.page.text in steps.page.links"
     ),
-    "a word that some word of the page equals": step(
-        "send",
-        "post",
-        params={
-            "body": "${steps.page.links.exists(l, l == steps.page.text) ? steps.page.text : ''}"
-        },
+    "a word that some word of the page equals": posting(
+        "${steps.page.links.exists(l, l == steps.page.text) ? steps.page.text : ''}"
     ),
-    "a word that no constant equals": step(
-        "send",
-        "post",
-        params={"body": "${['a'].exists(a, a == steps.page.text) ? '' : steps.page.text}"},
+    "a word that no constant equals": posting(
+        "${['a'].exists(a, a == steps.page.text) ? '' : steps.page.text}"
     ),
-    "a word that not all constants equal": step(
-        "send",
-        "post",
-        params={"body": "${['a'].all(a, a == steps.page.text) ? steps.page.text : 'b'}"},
+    "a word that not all constants equal": posting(
+        "${['a'].all(a, a == steps.page.text) ? steps.page.text : 'b'}"
     ),
-    "a word whose name a macro has for another": step(
-        "send",
-        "post",
-        params={"body": "${steps.page.links.filter(l, ['a'].exists(l, l == 'a'))[0]}"},
+    "a word whose name a macro has for another": posting(
+        "${steps.page.links.filter(l, ['a'].exists(l, l == 'a'))[0]}"
     ),
-    "a field beside the one that is compared": step(
-        "send",
-        "post",
-        params={
-            "body": "${steps.page.links.map(l, {'a': l, 'b': l}).filter(x, x.a in ['a'])[0].b}"
-        },
+    "a field beside the one that is compared": posting(
+        "${steps.page.links.map(l, {'a': l, 'b': l}).filter(x, x.a in ['a'])[0].b}"
     ),
-    "an element of a list that has others": step(
-        "send",
-        "post",
-        params={"body": "${steps.page.links.all(l, l in ['a']) ? 'b' : steps.page.links[0]}"},
+    "an element of a list that has others": posting(
+        "${steps.page.links.all(l, l in ['a']) ? 'b' : steps.page.links[0]}"
     ),
-    "an element of a list in which one is a constant": step(
-        "send",
-        "post",
-        params={"body": "${steps.page.links.exists_one(l, l != 'a') ? '' : steps.page.links[0]}"},
+    "an element of a list in which one is a constant": posting(
+        "${steps.page.links.exists_one(l, l != 'a') ? '' : steps.page.links[0]}"
     ),
-    "a word among which are all constants": step(
-        "send",
-        "post",
-        params={"body": "${sets.contains([steps.page.text, 'a'], ['a']) ? steps.page.text : 'b'}"},
+    "a word among which are all constants": posting(
+        "${sets.contains([steps.page.text, 'a'], ['a']) ? steps.page.text : 'b'}"
     ),
-    "which keys of an object are kept": step(
-        "send",
-        "post",
-        params={
-            "body": f"${{{ {f'key{i}': i for i in range(70)} }.transformMap("
-            "k, v, steps.page.text.contains(k), v).map(k, k).join('')}"
-        },
+    "which keys of an object are kept": posting(
+        f"${{{ {f'key{i}': i for i in range(70)} }.transformMap("
+        "k, v, steps.page.text.contains(k), v).map(k, k).join('')}"
     ),
-    "which entries of an object are kept": step(
-        "send",
-        "post",
-        params={
-            "body": f"${{{ {f'key{i}': i for i in range(70)} }.transformMapEntry("
-            "k, v, steps.page.text.contains(k), {k: v}).map(k, k).join('')}"
-        },
+    "which entries of an object are kept": posting(
+        f"${{{ {f'key{i}': i for i in range(70)} }.transformMapEntry("
+        "k, v, steps.page.text.contains(k), {k: v}).map(k, k).join('')}"
     ),
-    "a name of a macro that hides a word among trusted ones": step(
-        "send",
-        "post",
-        params={
-            "body": "${steps.page.links.map(x, x in ['a'] ? steps.page.links.map(x, x)[0] : 'b')[0]}"
-        },
+    "a name of a macro that hides a word among trusted ones": posting(
+        "${steps.page.links.map(x, x in ['a'] ? steps.page.links.map(x, x)[0] : 'b')[0]}"
     ),
-    "the replacement in a constant": step(
-        "send", "post", params={"body": "${'to: X'.replace('X', steps.page.text)}"}
+    "the replacement in a constant": posting("${'to: X'.replace('X', steps.page.text)}"),
+    "a value that format fills in": posting("${'to: %s'.format([steps.page.text])}"),
+    "a name that is bound": posting("${cel.bind(x, steps.page.text, x.trim())}"),
+    "the longest of several": posting("${steps.page.links.max()}"),
+    "the untrusted one of two lists that are zipped": posting(
+        "${zip(['a'], [steps.page.text])[0][1]}"
     ),
-    "a value that format fills in": step(
-        "send", "post", params={"body": "${'to: %s'.format([steps.page.text])}"}
+    "all of two lists that are zipped": posting("${zip(['a'], [steps.page.text])[0].join('')}"),
+    "the replacement of what a page chooses": posting(
+        "${'abc'.replace(steps.page.kind, steps.page.text)}"
     ),
-    "a name that is bound": step(
-        "send", "post", params={"body": "${cel.bind(x, steps.page.text, x.trim())}"}
+    "the digits of a date": posting("${format(steps.page.day, '%Y%m%d')}"),
+    "parts of a date side by side": posting(
+        "${steps.page.day.substring(0, 4) + steps.page.day.split('-')[1]}"
     ),
-    "the longest of several": step("send", "post", params={"body": "${steps.page.links.max()}"}),
-    "the untrusted one of two lists that are zipped": step(
-        "send", "post", params={"body": "${zip(['a'], [steps.page.text])[0][1]}"}
-    ),
-    "all of two lists that are zipped": step(
-        "send", "post", params={"body": "${zip(['a'], [steps.page.text])[0].join('')}"}
-    ),
-    "the replacement of what a page chooses": step(
-        "send", "post", params={"body": "${'abc'.replace(steps.page.kind, steps.page.text)}"}
-    ),
-    "the digits of a date": step(
-        "send", "post", params={"body": "${format(steps.page.day, '%Y%m%d')}"}
-    ),
-    "parts of a date side by side": step(
-        "send",
-        "post",
-        params={"body": "${steps.page.day.substring(0, 4) + steps.page.day.split('-')[1]}"},
-    ),
-    "dates side by side": step(
-        "send", "post", params={"body": "${steps.page.day}${steps.page.time}"}
-    ),
-    "a date in a format of another kind": step(
-        "send", "post", params={"body": "${format(steps.page.day, '/logs/%Y-%m-%d')}"}
-    ),
-    "a format that a page gives": step(
-        "send", "post", params={"body": "${format(now(), steps.page.text)}"}
-    ),
-    "one of two lists that are joined": step(
-        "send", "post", params={"body": "${(steps.page.links + steps.page.links)[0]}"}
-    ),
+    "dates side by side": posting("${steps.page.day}${steps.page.time}"),
+    "a date in a format of another kind": posting("${format(steps.page.day, '/logs/%Y-%m-%d')}"),
+    "a format that a page gives": posting("${format(now(), steps.page.text)}"),
+    "one of two lists that are joined": posting("${(steps.page.links + steps.page.links)[0]}"),
     "an entry of a new map": step(
         "send",
         "ask",
@@ -632,7 +526,7 @@ def test_a_warning_is_of(tool: str, name: str, text: str) -> None:
 
 
 def test_a_step_may_send_what_its_condition_has_found_among_trusted_values() -> None:
-    sent = step("send", "post", params={"body": "${steps.page.text}"})
+    sent = posting("${steps.page.text}")
 
     assert codes({**sent, "when": "steps.page.text in ['a@example.org', 'b@example.org']"}) == [
         "W809"
@@ -667,8 +561,8 @@ def test_a_goal_may_demand_an_approval_of_what_is_decided() -> None:
 def test_fields_that_the_server_makes_are_not_the_senders_text() -> None:
     inbox = step("inbox", "inbox")
 
-    assert found(inbox, step("send", "post", params={"body": "${steps.inbox[0].sender}"})) == []
-    assert codes(inbox, step("send", "post", params={"body": "${steps.inbox[0].body}"})) == ["E601"]
+    assert found(inbox, posting("${steps.inbox[0].sender}")) == []
+    assert codes(inbox, posting("${steps.inbox[0].body}")) == ["E601"]
     assert codes(inbox, step("send", "ask", params={"payload": "${steps.inbox[0]}"})) == ["E601"]
 
 
@@ -698,16 +592,14 @@ def test_text_that_goes_through_a_tool_of_numbers_is_text() -> None:
         for_each="${steps.page.text.split('').map(c, 'abc'.indexOf(c))}",
         params={"n": "${item}"},
     )
-    send = step("send", "post", params={"body": "${steps.coded.map(n, 'abc'.charAt(n)).join('')}"})
+    send = posting("${steps.coded.map(n, 'abc'.charAt(n)).join('')}")
 
     assert "E601" in codes(coded, send)
 
 
 @pytest.mark.parametrize("joined", ["steps.raw.a + steps.raw.b", "(steps.raw.a + steps.raw.b)[0]"])
 def test_a_sum_of_what_nothing_types_may_be_text(joined: str) -> None:
-    assert codes(step("raw", "raw"), step("send", "post", params={"body": f"${{{joined}}}"})) == [
-        "E601"
-    ]
+    assert codes(step("raw", "raw"), posting(f"${{{joined}}}")) == ["E601"]
 
 
 def test_a_sum_of_what_nothing_types_and_of_a_number_is_a_number() -> None:
@@ -720,7 +612,7 @@ def test_a_sum_of_what_nothing_types_and_of_a_number_is_a_number() -> None:
     "read", ["steps.notes[0]['bo' + 'dy']", "steps.notes[0].transformList(k, v, v)[0]"]
 )
 def test_a_field_under_a_key_that_is_computed_may_be_the_senders_text(read: str) -> None:
-    send = step("send", "post", params={"body": f"${{{read}}}"})
+    send = posting(f"${{{read}}}")
 
     assert codes(step("notes", "notes"), send) == ["E601"]
 
@@ -744,7 +636,7 @@ ANSWERED: dict[str, tuple[JsonObject, list[str]]] = {
 
 @pytest.mark.parametrize(("params", "expected"), ANSWERED.values(), ids=ANSWERED)
 def test_a_persons_answer_is(params: JsonObject, expected: list[str]) -> None:
-    send = step("send", "post", params={"body": "${steps.asked}"})
+    send = posting("${steps.asked}")
 
     assert codes(step("asked", "ask_person", params=params), send) == expected
 
@@ -763,9 +655,7 @@ CLEAN = {
     "what a person approves, by the tool": step(
         "send", "approved", params={"body": "${steps.page.text}"}
     ),
-    "what a person approves, by the step": step(
-        "send", "post", params={"body": "${steps.page.text}"}, needs_approval=True
-    ),
+    "what a person approves, by the step": posting("${steps.page.text}", needs_approval=True),
     "an address within allowed hosts": step(
         "send", "fetch_inside", params={"url": "${steps.page.links[0]}"}
     ),
@@ -775,10 +665,8 @@ CLEAN = {
     "the context of an agent": step(
         "send", "agent", params={"task": "Sum up", "context": "${steps.page.text}"}
     ),
-    "order without data": step("send", "post", params={"body": "done"}, depends_on=["page"]),
-    "the other one of two lists that are zipped": step(
-        "send", "post", params={"body": "${zip(['a'], [steps.page.text])[0][0]}"}
-    ),
+    "order without data": posting("done", depends_on=["page"]),
+    "the other one of two lists that are zipped": posting("${zip(['a'], [steps.page.text])[0][0]}"),
     "calls of workers that a page chooses": step(
         "send",
         "dispatch.summarize",
@@ -810,7 +698,7 @@ def test_the_whole_way_is_named() -> None:
 def test_a_tool_that_gives_a_number_carries_a_number() -> None:
     assert codes(
         step("words", "count", params={"text": "${steps.page.text}"}),
-        step("send", "post", params={"body": "${steps.words} words"}),
+        posting("${steps.words} words"),
     ) == ["E601"]
     assert codes(
         step("words", "count", params={"text": "${steps.page.text}"}),
@@ -830,7 +718,7 @@ def test_readers_of_a_superseded_step_read_what_stands_for_it() -> None:
     local = step("first", "open_file", params={"path": "a.txt"})
     instead = step("second", "fetch", params={"url": "https://x.org"}, supersedes="first")
 
-    send = step("send", "post", params={"body": "${steps.first}"})
+    send = posting("${steps.first}")
 
     diagnostics = check(Plan.model_validate({"steps": [local, instead, send]}), None, TOOLS)
 
@@ -841,12 +729,10 @@ def test_readers_of_a_superseded_step_read_what_stands_for_it() -> None:
 def test_a_condition_on_text_from_outside_warns_where_something_would_be_written() -> None:
     condition = "steps.page.text.contains('go')"
 
-    [warning] = found(step("send", "post", params={"body": "fixed"}, when=condition))
+    [warning] = found(posting("fixed", when=condition))
 
     assert (warning.code, warning.severity, warning.pointer) == ("W809", "warning", "/steps/1/when")
-    assert (
-        found(step("send", "post", params={"body": "x"}, when=condition, needs_approval=True)) == []
-    )
+    assert found(posting("x", when=condition, needs_approval=True)) == []
     assert found(step("look", "count", params={"text": "fixed"}, when=condition)) == []
 
 
