@@ -25,8 +25,9 @@ def check_written_result(
     """
     provenance = PlanProvenance(plan, tools, goal)
     allowed = frozenset[str]() if goal is None else goal.allow_literals
-    at_the_end = provenance.of_result(has_stopped=False)
-    for field, origins in literal_fields(provenance, allowed):
+    written = [*literal_fields(provenance, allowed)]
+    at_the_end = provenance.of_result(has_stopped=False) if written else {}
+    for field, origins in written:
         texts = sorted(origins.literals)
         is_of_stop = field not in at_the_end or not at_the_end[field].literals
         shown = ", ".join(texts[:_MAX_SHOWN]) + (" and more" if len(texts) > _MAX_SHOWN else "")
