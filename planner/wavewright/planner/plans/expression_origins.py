@@ -202,12 +202,16 @@ class ExpressionOrigins:
         return {**names, node.variables[0]: Local(value, text)}
 
     def _entries_of(self, node: Macro, origins: Origins, names: Locals) -> Locals:
-        """Return the names in the body of a macro that runs over a list, whose entries have origins."""
+        """Return the names in the body of a macro that runs over a list, whose entries have origins; the
+        first of two names is a place or a key.
+        """
         over = _list_behind(node.range)[0]
         lists: tuple[str, ...] = ()
         if isinstance(over, FunctionCall) and over.function == "zip":
             lists = tuple(self._compared(part, names) for part in over.arguments)
-        return {**names, **dict.fromkeys(node.variables, Local(origins, lists=lists))}
+        *places, entry = node.variables
+        known_places = dict.fromkeys(places, Local(Origins(is_read=True)))
+        return {**names, **known_places, entry: Local(origins, lists=lists)}
 
     def _shown(self, node: ExpressionNode) -> frozenset[str]:
         return frozenset({shown(self._source(node))})
@@ -665,16 +669,18 @@ class ExpressionOrigins:
             else:
                 yield part
 
-    def _lists_counted(self, entries: Iterable[ExpressionNode], names: Locals) -> list[str]:
+    def _lists_counted(self, entries: Sequence[ExpressionNode], names: Locals) -> list[str]:
         """Return the text of each value that is joined with others; of a part of a list that is one of
         the others, and of that list in another order, the text of the list, as its entries count
         twice. Two parts of one list may be all of it.
         """
-        values = [(entry, *_list_behind(entry)) for entry in entries]
-        whole = {self._compared(behind, names) for _, behind, is_part in values if not is_part}
+        lists = [
+            (self._compared(behind, names), is_part)
+            for behind, is_part in map(_list_behind, entries)
+        ]
+        whole = {text for text, is_part in lists if not is_part}
         counted: list[str] = []
-        for entry, behind, _ in values:
-            text = self._compared(behind, names)
+        for entry, (text, _) in zip(entries, lists, strict=True):
             counted.append(text if text in whole else self._named_alike(entry, names))
         return counted
 
@@ -747,38 +753,40 @@ class ExpressionOrigins:
     def _call(self, node: FunctionCall, names: Locals) -> Origins:
         if node.function == "now":
             return Origins(inputs=frozenset({"now()"}))
-        target = () if node.target is None else (node.target,)
         if node.function in _QUESTIONS:
-            if self.trials.is_constant(node):
-                return self._written(node)  # every text contains the empty one
-            asked = self._all((*target, *node.arguments), names)
-            if node.function == "matches":
-                # A pattern says what its words say.
-                asked = replace(asked, labels=frozenset(map(_words_of_pattern, asked.labels)))
-            return asked.deciding(self.said)
+            return self._question(node, names)
+        target = () if node.target is None else (node.target,)
         if node.function in _SHAPERS and target:
             return self._all(target, names).settled().joined(self._part(node, names))
-        own_rules = {
-            "format": self._formatted,
-            "zip": self._zip,
-            **dict.fromkeys(_COMPLETIONS, self._read_as),
-        }
-        if node.function in own_rules:
-            return own_rules[node.function](node, names)
+        if node.function == "format":
+            return self._formatted(node, names)
+        if node.function == "zip":
+            return self._zip(node, names)
+        if node.function in _COMPLETIONS:
+            return self._read_as(node, names)
         if node.function == "replace" and target and len(node.arguments) == 2:
             return self._replaced(node, names)
         if node.function in _EXTREMES and len(node.arguments) == 2:
             return self._bounded(node, node.arguments, names)
-        if node.function == "lists.range" and self._is_count_of_list(node.arguments[0]):
+        count = self._formula(node.arguments[0]) if node.function == "lists.range" else None
+        if count is not None and count.is_size_less_some():
+            places = self.of(count.base, names)
             # What a range of places stops short of is left out.
-            left_out = self._formula(node.arguments[0]).figures
-            places = self.of(self._formula(node.arguments[0]).base, names)
-            return places.joined(self._choice(node)) if left_out else places
+            return places.joined(self._choice(node)) if count.figures else places
         origins = self._all((*target, *node.arguments), names).settled()
         if node.function in _JOINING and target and self._is_repeated(target[0], names):
             origins = origins.joined(self._factor(node))
         calculates = node.function.startswith("math.") and node.function not in _EXTREMES
         return origins.joined(self._computed(node)) if calculates and origins.reads else origins
+
+    def _question(self, node: FunctionCall, names: Locals) -> Origins:
+        """Return the origins of what is asked of a text; a pattern says what its words say."""
+        if self.trials.is_constant(node):
+            return self._written(node)  # every text contains the empty one
+        asked = self._all(children(node), names)
+        if node.function == "matches":
+            asked = replace(asked, labels=frozenset(map(_words_of_pattern, asked.labels)))
+        return asked.deciding(self.said)
 
     def _read_as(self, node: FunctionCall, names: Locals) -> Origins:
         """Return the origins of what is read as a time, a duration or a figure: what only completes its
@@ -819,12 +827,6 @@ class ExpressionOrigins:
             if origins.reads
         ]
         return NOTHING.joined(*(origins.settled() for origins in lists), _twice(read))
-
-    def _is_count_of_list(self, node: ExpressionNode) -> bool:
-        """Whether a figure is the size of a list, or that less some: `x.size() - 2`."""
-        formula = self._formula(node)
-        is_lessened = all(operator == "-" for operator, _ in formula.figures)
-        return _is_call(formula.base, {"size"}) and is_lessened and not formula.is_rounded
 
     def _bounded(
         self, node: ExpressionNode, values: Sequence[ExpressionNode], names: Locals
@@ -888,9 +890,6 @@ class ExpressionOrigins:
         if node.function == "bind":
             return self.of(body, self._bound(node, names, over))
         inner = self._entries_of(node, replace(over, is_of_items=False), names)
-        if len(node.variables) > 1:
-            # The first one is a place or a key.
-            inner = {**inner, node.variables[0]: Local(Origins(is_read=True))}
         counted = self._counted(body, inner) if node.function in _MAPS else None
         value = self.of(body, inner) if counted is None else counted
         if node.function in _CONDITIONS:
@@ -969,6 +968,11 @@ class _Formula:
     """What it was rounded to, if not to places: 1000 of `math.round(x / 1000.0) * 1000.0`."""
     is_lost: bool = False
     """Whether the value cannot be told from the outcome any more: `x * 0`, `x + 1e300`."""
+
+    def is_size_less_some(self) -> bool:
+        """Whether it is the size of a list, or that less some: `x.size() - 2`."""
+        is_lessened = all(operator == "-" for operator, _ in self.figures)
+        return _is_call(self.base, {"size"}) and is_lessened and not self.is_rounded
 
     def applying(self, operator: Operator, figure: float) -> _Formula:
         """Return the formula with one more figure; a division by the places, or what undoes the figure

@@ -159,10 +159,10 @@ class _Reader:
 
     def _is_mean(self, node: Binary) -> bool:
         """Whether different values are added up and divided by their number."""
-        terms = {self.source(term) for term in summed_terms(node.left)}
-        count = len([*summed_terms(node.left)])
+        terms = [self.source(term) for term in summed_terms(node.left)]
+        count = len(terms)
         is_of_all = self.source(node.right) in {f"{count}", f"{count}.0"}
-        return node.operator == "/" and count > 1 and is_of_all and len(terms) == count
+        return node.operator == "/" and count > 1 and is_of_all and len({*terms}) == count
 
 
 def _reads(node: ExpressionNode, spans: Collection[_Span]) -> bool:

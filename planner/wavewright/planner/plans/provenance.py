@@ -688,7 +688,8 @@ def _without_nothing(origins: Origins) -> Origins:
     return replace(origins, literals=NO_TEXTS)
 
 
-_NOTHING_TEXTS: Final = frozenset({"[]", "{}", "null", "false", "", '""', "''"})
+_NOTHING_TEXTS: Final = EMPTY_VALUES - {"0", "0.0"} | {""}
+"""What says that there is nothing; a figure says how much there is."""
 
 
 def _holds_records(value: Json, *, figures_too: bool) -> bool:
