@@ -193,6 +193,14 @@ READ = "steps.items.map(i, "
         ("steps.total.n > 9 ? 'Oslo' : steps.total.n > 3 ? 'Bergen' : 'Oslo'", []),
         ("steps.total.n > 9 ? 'Oslo' : 'Oslo'", ["E507"]),
         ("steps.items.size() == 0 ? 'No shifts found' : steps.items.map(i, i.name).join()", []),
+        (
+            "steps.items.size() == 0 ? 'There are no shifts.' : steps.items.map(i, i.name).join()",
+            [],
+        ),
+        (
+            "steps.items.size() == 0 ? 'There are shifts' : steps.items.map(i, i.name).join()",
+            ["E507"],
+        ),
         ("steps.total.n > 9 ? 'No shifts' : steps.items.map(i, i.name).join()", ["E507"]),
         ("steps.items.size() == 0 ? 'No fault' : steps.items.map(i, i.name).join()", ["E507"]),
     ],

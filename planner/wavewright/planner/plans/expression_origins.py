@@ -374,16 +374,15 @@ class ExpressionOrigins:
         return value if self._source(asked) in self._source(value) else None
 
     def _says_nothing(self, text: str) -> bool:
-        """Whether a text stands for what is not there: `none`, or `no overdue invoices` of a job that
-        is about these.
+        """Whether a text stands for what is not there: `none`, or `there are no overdue invoices` of a
+        job that is about these.
         """
         if text in _NOTHING_THERE:
             return True
-        words = text.split()
-        named = " ".join(word for word in words[1:] if word not in _OF_NOTHING)
-        return words[:1] in (["no"], ["none"], ["nothing"]) and (
-            not named or self.said.names(named)
-        )
+        words = [word for word in text.split() if word not in _OF_NOTHING]
+        named = " ".join(words[1:])
+        is_denied = words[:1] in (["no"], ["none"], ["nothing"])
+        return is_denied and (not named or self.said.names(named))
 
     def _divides(self, node: ExpressionNode, divisor: str) -> bool:
         """Whether something is divided by what has a text in an expression."""
