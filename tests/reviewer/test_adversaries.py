@@ -398,6 +398,12 @@ async def test_a_figure_that_a_plan_hands_through_a_step_achieves_nothing(
             True,
         ),
         (["report.title"], {"report": "${steps.told}"}, "Prices of this week", True),
+        (["report.head.title"], {"report": "${steps.told}"}, "Prices of this week", True),
+        (["head.title"], "${steps.told}", "Prices of this week", True),
+        (["rows.title"], "${steps.told}", "Prices of this week", True),
+        (["rows.title"], {"rows": "${steps.told.rows}"}, "Prices of this week", True),
+        (["rows.head"], "${steps.told}", "Prices of this week", True),
+        (["head.text"], "${steps.told}", "Prices of this week", False),
         (["title"], "${steps.told}", "", False),
         ([], "${steps.told}", "Prices of this week", False),
     ],
@@ -412,6 +418,10 @@ async def test_a_title_that_the_goal_lets_a_plan_write_may_come_back_from_a_step
         result=result,
     )
     answer: JsonObject = {"title": title, "text": "Two are ill" if title else words}
+    if any("head" in name for name in allowed):
+        answer = {"head": answer}
+    if any("rows" in name for name in allowed):
+        answer = {"rows": [{"text": "No title"}, answer]}
     run = run_plan(
         plan, {"ids": [1, 27.5, 3], "told": answer}, ASK, *TOOLS,
         goal=goal_for(plan, allow_literals=allowed), rung="llm",

@@ -203,8 +203,12 @@ def _provenance(
         part = _field_value(result.value, field)
         is_allowed = is_allowed_field(field, allowed)
         # What the planner may write is shown and caps the field all the same; it is no fault.
-        path = "" if field == "result" else field
-        echoed = written.figures(part if is_allowed else _unwritable(part, path, allowed))
+        writable: dict[str, list[Json]] = {}
+        rest = part
+        if allowed and not is_allowed:
+            path = "" if field == "result" else field_name(field)
+            rest = _without_writable(part, path, allowed, writable)
+        echoed = written.figures(rest)
         # The checker has seen no such figure: it came back from a step that it was given to.
         if echoed and not is_allowed:
             what = listing(sorted(echoed), _MAX_LABELS)
@@ -232,8 +236,7 @@ def _provenance(
                 and bool(literals or dictated or (is_of_model and shaped)),
             )
         )
-        if not is_allowed:
-            fields.extend(_written_members(field, part, allowed, written))
+        fields.extend(_written_parts(writable, written))
     is_empty = not any(
         field.data or field.inputs or field.models or field.literals for field in fields
     )
@@ -242,32 +245,33 @@ def _provenance(
     return tuple(fields), tuple(echoes)
 
 
-def _unwritable(value: Json, path: str, allowed: Collection[str]) -> Json:
-    """Return the part of a result at a path without what the goal lets the planner write in it."""
+def _without_writable(
+    value: Json, path: str, allowed: Collection[str], writable: dict[str, list[Json]]
+) -> Json:
+    """Return the part of a result at a path without what the goal lets the planner write in it, which
+    is put into `writable` by its name.
+    """
     if is_allowed_field(path, allowed):
+        writable.setdefault(path, []).append(value)
         return None
     if isinstance(value, list):
-        return [_unwritable(entry, path, allowed) for entry in value]
+        return [_without_writable(entry, path, allowed, writable) for entry in value]
     if isinstance(value, dict):
         return {
-            name: _unwritable(entry, f"{path}.{name}" if path else name, allowed)
+            name: _without_writable(entry, f"{path}.{name}" if path else name, allowed, writable)
             for name, entry in value.items()
         }
     return value
 
 
-def _written_members(
-    field: str, part: Json, allowed: Collection[str], written: WrittenParts
+def _written_parts(
+    writable: Mapping[str, Sequence[Json]], written: WrittenParts
 ) -> Iterator[FieldProvenance]:
-    """Yield the members of a field that the planner may write and has written, by way of a step whose
-    whole output the field is.
+    """Yield what the planner may write in a field and has written, by way of a step whose whole output
+    the field is.
     """
-    prefix = "" if field == "result" else f"{field_name(field)}."
-    for name in sorted(allowed):
-        inner = name.removeprefix(prefix)
-        if not name.startswith(prefix) or not isinstance(part, dict) or inner not in part:
-            continue
-        echoed = written.figures(part[inner])
+    for name, parts in writable.items():
+        echoed = frozenset[str]().union(*map(written.figures, parts))
         if echoed:
             yield FieldProvenance(field=name, literals=tuple(sorted(echoed)), is_by_planner=True)
 
