@@ -191,6 +191,14 @@ GATES: Json = no_recipe().plan.model_dump(mode="json", by_alias=True, exclude_de
         ),
         pytest.param({"ops": OPS}, "newer", id="reason_of_the_step"),
         pytest.param({"ops": OPS, "reasoning": "old"}, "old", id="reason_in_thoughts"),
+        pytest.param({"ops": OPS, "reason": "", "Thinking": "old"}, "old", id="empty_reason"),
+        pytest.param({"ops": OPS, "reason": " \n"}, "newer", id="blank_reason"),
+        pytest.param({"ops": OPS, "reason": " " * 3000 + "r"}, "r", id="reason_after_blanks"),
+        pytest.param(
+            {"ops": [{"op": "add", "step": SUPERSEDING, "Thought": "a"}], "reason": "r"},
+            "r",
+            id="thoughts_in_an_op",
+        ),
         pytest.param(
             {"ops": [{"op": "supersede", "id": "prices", "step": ADDED}], "reason": "r"},
             "r",

@@ -352,7 +352,7 @@ def bind_patch(document: Document, plan: Plan) -> PlanPatch:
     emitted = read_model(normalized, EmittedPatch)
     return PlanPatch(
         base=plan_hash(plan),
-        reason=shorten(emitted.reason, _MAX_REASON),
+        reason=shorten(emitted.reason.strip(), _MAX_REASON),
         ops=tuple(_patch_op(op, plan) for op in emitted.ops),
         expect=emitted.expect,
     )
@@ -397,15 +397,17 @@ def _normalized(value: Json, plan: Plan) -> Json:
     shown: JsonObject = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     normalized: JsonObject = {
         name: entry
-        for name, entry in _without_empty_fields(value).items()
-        if name not in THOUGHT_FIELDS and not _is_as_planned(name, entry, shown)
+        for name, entry in _without_thoughts(value).items()
+        if not _is_as_planned(name, entry, shown)
     }
     ops = value.get("ops")
     if isinstance(ops, dict):
         ops = [ops]
     if isinstance(ops, list):
         normalized["ops"] = [_normalized_op(op) for op in ops]
-    normalized.setdefault("reason", _other_reason(value))
+    reason = normalized.get("reason", "")
+    if isinstance(reason, str) and not reason.strip():
+        normalized["reason"] = _other_reason(value)
     return normalized
 
 
@@ -418,7 +420,7 @@ def _is_as_planned(name: str, entry: Json, shown: JsonObject) -> bool:
 
 def _other_reason(patch: JsonObject) -> str:
     """Return why a patch without a `reason` is made: its thoughts, else what its steps are for."""
-    thoughts = [entry for name, entry in patch.items() if name in THOUGHT_FIELDS]
+    thoughts = [entry for name, entry in patch.items() if name.lower() in THOUGHT_FIELDS]
     ops = patch.get("ops")
     listed = ops if isinstance(ops, list) else [ops]
     steps = [op.get("step", op) for op in listed if isinstance(op, dict)]
@@ -430,11 +432,7 @@ def _other_reason(patch: JsonObject) -> str:
 def _normalized_op(op: Json) -> Json:
     if not isinstance(op, dict):
         return op
-    kept: JsonObject = {
-        name: entry
-        for name, entry in _without_empty_fields(op).items()
-        if name not in THOUGHT_FIELDS
-    }
+    kept = _without_thoughts(op)
     if kept.get("op") == "supersede":
         kept = _as_added(kept)
     if kept.get("op") not in _WITH_STEP:
@@ -473,6 +471,12 @@ def _with_plain_supersedes(step: JsonObject) -> JsonObject:
     if isinstance(named, dict):
         return {**plain, "supersedes": named.get("step"), "only": named.get("only")}
     return {**plain, "supersedes": named}
+
+
+def _without_thoughts(fields: JsonObject) -> JsonObject:
+    """Return an object without thoughts beside what it says, and without empty fields."""
+    told = _without_empty_fields(fields)
+    return {name: entry for name, entry in told.items() if name.lower() not in THOUGHT_FIELDS}
 
 
 def _without_empty_fields(fields: JsonObject) -> JsonObject:
