@@ -267,8 +267,7 @@ class QuoteSource:
 
     def holds(self, quote: str) -> bool:
         """Whether a quote occurs in the output."""
-        spaced = _normalized_spaces(quote)
-        readings = {spaced, spaced.strip(_QUOTATION_MARKS)} - {""}
+        readings = {_normalized_spaces(quote), _without_marks(quote)} - {""}
         long = [reading for reading in readings if len(reading) >= MIN_QUOTE_CHARS]
         # Searching a large output as a whole is much faster than taking it apart.
         return (
@@ -287,6 +286,15 @@ class QuoteSource:
         return _normalized_spaces(json.dumps(self._output, ensure_ascii=False)), _normalized_spaces(
             prompt_json(self._output)
         )
+
+
+def is_too_short(quote: str) -> bool:
+    """Whether a quote is evidence only where it is a whole value; marks around it do not count."""
+    return len(_without_marks(quote)) < MIN_QUOTE_CHARS
+
+
+def _without_marks(quote: str) -> str:
+    return _normalized_spaces(quote).strip(_QUOTATION_MARKS)
 
 
 def _normalized_spaces(text: str) -> str:

@@ -114,6 +114,8 @@ async def test_a_quote_counts_where_it_stands_in_the_output(quote: str) -> None:
         pytest.param("orders doubled in", "does not stand in the output", id="left_out_marks"),
         pytest.param("GNP … March", "does not stand in the output", id="elided"),
         pytest.param("because", "too short to be evidence", id="stands_there_but_is_short"),
+        pytest.param("“because”", "too short to be evidence", id="short_in_quotation_marks"),
+        pytest.param("its  \n ord", "too short to be evidence", id="short_without_its_blanks"),
     ],
 )
 async def test_a_quote_that_is_no_evidence_makes_the_verdict_void(quote: str, told: str) -> None:

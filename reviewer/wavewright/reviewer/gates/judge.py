@@ -58,7 +58,7 @@ from wavewright.reviewer.asking_models import (
     read_whole,
     repair_reply,
 )
-from wavewright.reviewer.values import MIN_QUOTE_CHARS, QuoteSource, listing, shorten
+from wavewright.reviewer.values import MIN_QUOTE_CHARS, QuoteSource, is_too_short, listing, shorten
 from wavewright.tools.models.pricing import CHARS_PER_TOKEN
 
 _HASH = r"^sha256:[0-9a-f]{64}$"
@@ -405,7 +405,7 @@ def _verdict_reader(output: Json) -> Callable[[str], _JudgeAnswer]:
 
 def _quote_fault(quote: str) -> str:
     """Return what is wrong with a quote that is no evidence: a short one may well stand there."""
-    if len(quote.strip()) < MIN_QUOTE_CHARS:
+    if is_too_short(quote):
         return (
             f"this quote is too short to be evidence: {quote!r}; copy it with what stands around it, "
             f"at least {MIN_QUOTE_CHARS} characters"
