@@ -38,8 +38,8 @@ from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 from wavewright.prompts import Prompts
 from wavewright.reviewer import ModelJudge, replan, review_by_code
+from wavewright.reviewer.gates.quotes import QuoteSource
 from wavewright.reviewer.review.results import ReviewedRun
-from wavewright.reviewer.values import QuoteSource
 from wavewright.tools.models.messages import OutputMode
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(1_200)]

@@ -1,5 +1,4 @@
-"""Short texts for values, violations, times and durations; quotes looked up in a value; entries in
-groups.
+"""Short texts for values, violations, times and durations; entries in groups.
 
 A *brief* value is short, on one line and recognisable, without characters that could control a
 terminal. A time in an output is an ISO 8601 date or date-time, in UTC if it has no offset; a date
@@ -14,14 +13,12 @@ import json
 import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, TypeVar
 
 from wavewright.config.sources import path_of_keys, pointer_keys
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.schemas.validation import SchemaViolation
 from wavewright.planner.types import Json
-from wavewright.prompts import prompt_json
 
 _T = TypeVar("_T")
 _K = TypeVar("_K", bound=Hashable)
@@ -248,69 +245,3 @@ def duration_text(seconds: float) -> str:
 
 def _short_number(value: float) -> str:
     return f"{value:.0f}" if value >= 100 or abs(value - round(value)) < 0.05 else f"{value:.1f}"
-
-
-MIN_QUOTE_CHARS = 8
-"""Characters of a quote that is not a whole value."""
-_QUOTATION_MARKS = "\"'\u201c\u201d\u2018\u2019«»"
-
-
-class QuoteSource:
-    """An output in which quotes are looked up."""
-
-    def __init__(self, output: Json) -> None:
-        self._output = output
-
-    def missing(self, quotes: Sequence[str]) -> tuple[str, ...]:
-        """Return the quotes that do not occur in the output, or are too short to be evidence."""
-        return tuple(quote for quote in quotes if not self.holds(quote))
-
-    def holds(self, quote: str) -> bool:
-        """Whether a quote occurs in the output."""
-        readings = {_normalized_spaces(quote), _without_marks(quote)} - {""}
-        long = [reading for reading in readings if len(reading) >= MIN_QUOTE_CHARS]
-        # Searching a large output as a whole is much faster than taking it apart.
-        return (
-            any(reading in whole for whole in self._json_texts for reading in long)
-            or any(reading in self._values for reading in readings)
-            or any(reading in value for value in self._values for reading in long)
-        )
-
-    @cached_property
-    def _values(self) -> frozenset[str]:
-        return frozenset(_normalized_spaces(text) for text in _leaves(self._output))
-
-    @cached_property
-    def _json_texts(self) -> tuple[str, str]:
-        """The output as JSON: as it is usually written, and as a prompt shows it."""
-        return _normalized_spaces(json.dumps(self._output, ensure_ascii=False)), _normalized_spaces(
-            prompt_json(self._output)
-        )
-
-
-def is_too_short(quote: str) -> bool:
-    """Whether a quote is evidence only where it is a whole value; marks around it do not count."""
-    return len(_without_marks(quote)) < MIN_QUOTE_CHARS
-
-
-def _without_marks(quote: str) -> str:
-    return _normalized_spaces(quote).strip(_QUOTATION_MARKS)
-
-
-def _normalized_spaces(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _leaves(value: Json) -> Iterator[str]:
-    """Yield every text of a value, and every number and truth value as JSON writes it."""
-    match value:
-        case str():
-            yield value
-        case dict():
-            for entry in value.values():
-                yield from _leaves(entry)
-        case list():
-            for entry in value:
-                yield from _leaves(entry)
-        case _:
-            yield json.dumps(value)

@@ -58,7 +58,8 @@ from wavewright.reviewer.asking_models import (
     read_whole,
     repair_reply,
 )
-from wavewright.reviewer.values import MIN_QUOTE_CHARS, QuoteSource, is_too_short, listing, shorten
+from wavewright.reviewer.gates.quotes import QuoteSource, quote_fault
+from wavewright.reviewer.values import listing, shorten
 from wavewright.tools.models.pricing import CHARS_PER_TOKEN
 
 _HASH = r"^sha256:[0-9a-f]{64}$"
@@ -395,22 +396,12 @@ def _verdict_reader(output: Json) -> Callable[[str], _JudgeAnswer]:
         quotes = tuple(quote for quote in answer.quotes if quote.strip())[:_MAX_QUOTES]
         missing = quotable.missing(quotes)
         if missing:
-            raise AnswerRefused([_quote_fault(quote) for quote in missing])
+            raise AnswerRefused([quote_fault(quote) for quote in missing])
         if answer.verdict == "pass" and not quotes and not is_empty(output):
             raise AnswerRefused(["a pass needs at least one quote from the output"])
         return answer.model_copy(update={"quotes": quotes})
 
     return read
-
-
-def _quote_fault(quote: str) -> str:
-    """Return what is wrong with a quote that is no evidence: a short one may well stand there."""
-    if is_too_short(quote):
-        return (
-            f"this quote is too short to be evidence: {quote!r}; copy it with what stands around it, "
-            f"at least {MIN_QUOTE_CHARS} characters"
-        )
-    return f"this quote does not stand in the output: {shorten(quote, 120)!r}"
 
 
 def rubric_hash(rubric: str) -> str:
