@@ -26,6 +26,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Self
 
 import anyio
 import anyio.to_thread
@@ -615,6 +616,40 @@ class Payment:
         pay_one("/paid")
 
 
+class Opened:
+    def __init__(self, path: str) -> None:
+        self.client = bank()
+        self.path = path
+
+    def __enter__(self) -> Self:
+        self.client.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+
+
+class Reserved(Opened):
+    async def __aenter__(self) -> Self:
+        self.client.post("/paid")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Order:
+    path: str
+    lines: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True)
+class PaidOrder(Order):
+    def __post_init__(self) -> None:
+        pay_one("/paid")
+
+
 def pay_by_own_class() -> None:
     shop = Shop()
     shop.pay("/paid")
@@ -630,6 +665,16 @@ def pay_by_object() -> None:
 def pay_by_making() -> None:
     Payment()
     bank().put("/closed")
+
+
+def pay_by_making_a_record() -> None:
+    order = PaidOrder("/closed")
+    bank().put(order.path)
+
+
+async def pay_by_opening() -> None:
+    async with Reserved("/closed") as reserved:
+        reserved.client.put(reserved.path)
 
 
 def pay_by_lambda() -> None:
@@ -701,6 +746,12 @@ def prepare_and_pay() -> None:
         client.send(client.build_request("POST", "/closed"))
 
 
+def fill_in_and_pay() -> None:
+    order = Order("/closed", ["3 apples"])
+    with Opened(order.path) as shop:
+        shop.client.put(shop.path, json=order.lines)
+
+
 def look_and_pay() -> None:
     shop = Shop()
     shop.look()
@@ -738,6 +789,8 @@ async def pay_in_thread() -> None:
         (pay_by_own_class, True),
         (pay_by_object, True),
         (pay_by_making, True),
+        (pay_by_making_a_record, True),
+        (pay_by_opening, True),
         (pay_by_lambda, True),
         (pay_by_inner_function, True),
         (pay_by_map, True),
@@ -748,6 +801,7 @@ async def pay_in_thread() -> None:
         (write_to_socket_and_pay, True),
         (run_and_pay, True),
         (prepare_and_pay, False),
+        (fill_in_and_pay, False),
         (look_and_pay, False),
         (pay_by_partial, False),
         (pay_in_thread, False),

@@ -22,6 +22,7 @@ import linecache
 import sys
 from collections import ChainMap
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
 from functools import lru_cache, partial
 from types import CodeType, FunctionType, TracebackType
 from typing import Any, Final, NamedTuple, TypeAlias, cast
@@ -74,8 +75,8 @@ _HARMLESS: Final = (
     # Logging.
     | {"critical", "debug", "error", "exception", "info", "log", "warning"}
     # What opens a client, a connection or a channel.
-    | {"client", "connect", "cursor", "from_url", "insecure_channel", "login", "resource"}
-    | {"secure_channel", "session", "starttls"}
+    | {"__aenter__", "__enter__", "client", "connect", "cursor", "from_url", "insecure_channel"}
+    | {"login", "resource", "secure_channel", "session", "starttls"}
 )
 """Names of methods that write nothing, whatever they are of."""
 _PARTS_OF_REQUESTS: Final = frozenset({"cookies", "headers", "params"})
@@ -219,8 +220,12 @@ def _may_write(use: _Use, scope: _Scope) -> bool:
 
 def _function_may_write(called: Any, use: _Use, scope: _Scope) -> bool:
     if inspect.isclass(called):
-        begin = _attribute_of(called, "__init__")
-        return _is_own(begin, scope) and _calls_writer(begin, called, scope)
+        methods = (_attribute_of(called, name) for name in _BEGINNING)
+        return any(
+            _calls_writer(method, called, scope)
+            for method in methods
+            if _is_own(method, scope) and not _is_generated(method, called)
+        )
     if isinstance(called, partial):
         called = called.func
     if not inspect.isroutine(called):
@@ -233,6 +238,15 @@ def _function_may_write(called: Any, use: _Use, scope: _Scope) -> bool:
     if module in sys.stdlib_module_names:
         return module.removeprefix("_") in _WRITERS or use.name in _WRITERS_BY_NAME
     return module not in _HARMLESS_PACKAGES
+
+
+_BEGINNING: Final = ("__init__", "__post_init__", "__enter__", "__aenter__")
+"""Methods that run as an object is made, and as a `with` block of it begins."""
+
+
+def _is_generated(method: FunctionType, owner: Any) -> bool:
+    """Whether a dataclass has generated a method, which has no source and writes nothing itself."""
+    return is_dataclass(owner) and method.__code__.co_filename == "<string>"
 
 
 def _module_of(function: Any) -> str:
