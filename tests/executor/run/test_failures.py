@@ -561,6 +561,25 @@ def pay_and_choose_the_other_way() -> None:
     client.get("/token") if client.post("/paid").is_error else client.post("/closed")
 
 
+def pay_and_in_a_group_go_on() -> None:
+    client = bank()
+    try:
+        client.post("/paid")
+    except* httpx.HTTPError:
+        pass
+    else:
+        client.put("/closed")
+
+
+def pay_with_attempts_in_groups() -> None:
+    client, is_paid = bank(), False
+    while not is_paid:
+        try:
+            client.post("/closed")
+        except* ValueError:
+            is_paid = True
+
+
 def pay_all() -> None:
     for answer in [bank().post(path) for path in ("/paid", "/closed")]:
         require_success(answer)
@@ -782,6 +801,7 @@ async def pay_in_thread() -> None:
         (pay_and_ask_for_success, True),
         (pay_and_go_on, True),
         (pay_and_log_out, True),
+        (pay_and_in_a_group_go_on, True),
         (pay_all, True),
         (pay_all_by_name, True),
         (pay_and_choose, True),
@@ -813,6 +833,7 @@ async def pay_in_thread() -> None:
         (pay_or_leave, False),
         (pay_on_either_way, False),
         (pay_with_attempts, False),
+        (pay_with_attempts_in_groups, False),
         (pay_elsewhere_instead, False),
     ],
 )

@@ -402,7 +402,7 @@ def _failed_call_in(
         before += [use for part in _parts_before(statement, inner) for use in _uses_of(part)]
         if isinstance(statement, ast.For | ast.AsyncFor | ast.While):
             is_repeated = True
-        elif isinstance(statement, ast.Try) and inner is statement.body:
+        elif isinstance(statement, ast.Try | ast.TryStar) and inner is statement.body:
             # The exception of one turn does not end the others.
             is_repeated = is_repeated and not statement.handlers
         body = inner
@@ -451,7 +451,10 @@ def _parts_before(statement: ast.stmt, block: Sequence[ast.stmt]) -> Iterator[as
     for part in ast.iter_child_nodes(statement):
         if isinstance(part, ast.expr | ast.withitem):
             yield part
-    if isinstance(statement, ast.Try) and block in (statement.orelse, statement.finalbody):
+    if isinstance(statement, ast.Try | ast.TryStar) and block in (
+        statement.orelse,
+        statement.finalbody,
+    ):
         yield from statement.body
 
 
