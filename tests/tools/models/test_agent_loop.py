@@ -361,8 +361,10 @@ async def test_words_in_place_of_the_form_are_asked_for_again_and_then_taken(
         ('{"town": "Bern", "river": null}', PLACE, 1),
         ('{"name": "root"}', TREE, 3),
         ('[{"title": "root"}]', TREE, 3),
+        ('{"title": "a", "parts": [' * 450 + '{"title": "a"}' + "]}" * 450, TREE, 3),
+        ('{"title": ' * 5_000 + "}" * 5_000, TREE, 3),
     ],
-    ids=["bare", "fenced", "null for what is absent", "another form", "a list"],
+    ids=["bare", "fenced", "null", "another form", "a list", "a deep tree", "a deep text"],
 )
 async def test_a_form_that_fits_is_taken_from_words_that_are_nothing_else(
     text: str, schema: JsonSchema, asked: int, model_server: FakeModelServer, tmp_path: Path

@@ -43,6 +43,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
+from wavewright.config.documents import DEFAULT_LIMITS, is_deeper
 from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.planning.goal_schema import without_absent_members
 from wavewright.planner.ports.model_port import (
@@ -62,6 +63,7 @@ from wavewright.planner.ports.model_port import (
 )
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json
+from wavewright.tools.models.cassette.answers import json_object
 from wavewright.tools.models.errors import outcome_of
 from wavewright.tools.models.messages import (
     StreamRedactor,
@@ -333,13 +335,10 @@ def _with_form_called(response: ModelResponse, call: ModelCall) -> ModelResponse
         return response
     text = visible_text(response).strip()
     fenced = _FENCED.fullmatch(text)
-    try:
-        value: Json = json.loads(text if fenced is None else fenced[1])
-    except ValueError:
+    value = json_object(text if fenced is None else fenced[1])
+    if value is None or is_deeper(value, DEFAULT_LIMITS.max_depth):
         return response
-    if not isinstance(value, dict) or validator_of(call.schema).violations(
-        without_absent_members(value, call.schema)
-    ):
+    if validator_of(call.schema).violations(without_absent_members(value, call.schema)):
         return response
     others = [part for part in response.parts if not isinstance(part, TextPart)]
     answer = ToolCallPart(call.schema_name, value, tool_call_id="answer")

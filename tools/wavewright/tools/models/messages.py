@@ -49,7 +49,12 @@ from wavewright.config.redaction import Redactor
 from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.ports.model_port import LoopTool, ModelAnswer, ModelCall, NamedCall, OnText
 from wavewright.planner.types import Json, JsonObject, JsonSchema
-from wavewright.tools.models.cassette.answers import CassetteAnswer, record_answer, restore_answer
+from wavewright.tools.models.cassette.answers import (
+    CassetteAnswer,
+    json_object,
+    record_answer,
+    restore_answer,
+)
 from wavewright.tools.models.cassette.requests import (
     FormParameters,
     render_request,
@@ -295,11 +300,7 @@ def _form_among_thinking(response: ModelResponse) -> str:
     for thinking: the form leaves no room for the mark.
     """
     thought = thinking_text(response).strip()
-    try:
-        value: object = json.loads(thought)
-    except (ValueError, RecursionError):
-        return ""
-    return thought if isinstance(value, dict) else ""
+    return "" if json_object(thought) is None else thought
 
 
 def arguments_text(part: ToolCallPart) -> str:

@@ -133,7 +133,7 @@ def _record_part(
 ) -> CassettePart:
     match part:
         case TextPart(content=text) if (
-            parameters.output_object is not None and _json_object(text) is not None
+            parameters.output_object is not None and json_object(text) is not None
         ):
             return _record_answer(text, None, redactor)
         case TextPart(content=text):
@@ -170,7 +170,7 @@ def _split_json(
     """Return JSON and how it was written, or else a text, without secrets."""
     if not isinstance(given, str):
         return cast("JsonObject", redactor.redact_json(given)), None, None
-    value = _json_object(given)
+    value = json_object(given)
     if value is not None:
         for style in _STYLES:
             if _json_text(value, style) == given:
@@ -219,7 +219,8 @@ def _join_json(
     return value if value is None or style is None else _json_text(value, style)
 
 
-def _json_object(text: str) -> JsonObject | None:
+def json_object(text: str) -> JsonObject | None:
+    """Return the object that a text is in JSON; None where it is anything else."""
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
