@@ -201,6 +201,10 @@ class PostgresStatements(Statements):
         return f"= ANY({parameter}::{kind}[])"
 
     @staticmethod
+    def body_field(name: str) -> str:
+        return f"as_json(body) ->> '{name}'"
+
+    @staticmethod
     def skip_locked(table: str) -> str:
         return f" FOR UPDATE OF {table} SKIP LOCKED"
 

@@ -199,6 +199,10 @@ class SqliteStatements(Statements):
         return f"IN (SELECT value FROM json_each({parameter}))"  # noqa: S608 - a parameter
 
     @staticmethod
+    def body_field(name: str) -> str:
+        return f"CASE WHEN json_valid(body) THEN json_extract(body, '$.{name}') END"
+
+    @staticmethod
     def skip_locked(table: str) -> str:
         del table
         return ""

@@ -77,6 +77,13 @@ class Statements(ABC):
 
     @staticmethod
     @abstractmethod
+    def body_field(name: str) -> str:
+        """Return an expression for a field of the body of an event, as a number or as text; NULL
+        where there is none, and in a body that is damaged.
+        """
+
+    @staticmethod
+    @abstractmethod
     def skip_locked(table: str) -> str:
         """Return what locks a table's rows in a `SELECT`, and leaves out those that another
         transaction has locked.
