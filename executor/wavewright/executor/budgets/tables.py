@@ -108,7 +108,7 @@ class BudgetTables:
         async def work(statements: Statements) -> list[BudgetReply]:
             # One transaction at a time reserves, so that no token is reserved twice.
             await statements.lock("budgets")
-            day = await self._today(statements)
+            day = await _today(statements, self._clock())
             batch = await _ReservationBatch.load(
                 statements, requests, self._limits, day=day, now=self._clock()
             )
@@ -124,15 +124,10 @@ class BudgetTables:
         Raises:
             JournalError: it cannot be read.
         """
-
-        async def ask(statements: Statements) -> Allowance:
-            day = await self._today(statements)
-            totals = await _totals(statements, counters_of(scope, day))
-            return self._limits.left(
-                scope, day, lambda counter: totals.get(_key(counter), NO_AMOUNT)
-            )
-
-        return await self.database.read(ask)
+        now = self._clock()
+        return await self.database.read(
+            lambda statements: budget_left(statements, scope, self._limits, now)
+        )
 
     async def unsettled(self, run: RunId) -> tuple[Reservation, ...]:
         """Return the reservations of a run that are not settled, the oldest first.
@@ -158,9 +153,19 @@ class BudgetTables:
         )
         return tuple(took for (took,) in reversed(rows))
 
-    async def _today(self, statements: Statements) -> str:
-        ((latest,),) = await statements.fetch(_LATEST_DAY)
-        return budget_day(self._clock(), latest)
+
+async def budget_left(
+    statements: Statements, scope: BudgetScope, limits: BudgetLimits, now: float
+) -> Allowance:
+    """Return what a scope could still reserve at an instant, and what was spent."""
+    day = await _today(statements, now)
+    totals = await _totals(statements, counters_of(scope, day))
+    return limits.left(scope, day, lambda counter: totals.get(_key(counter), NO_AMOUNT))
+
+
+async def _today(statements: Statements, now: float) -> str:
+    ((latest,),) = await statements.fetch(_LATEST_DAY)
+    return budget_day(now, latest)
 
 
 class _OpenReservation(NamedTuple):

@@ -11,13 +11,9 @@ import datetime as dt
 import os
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
-
-import anyio
+from typing import Final, Literal
 
 from wavewright.config.sections import BudgetsSection
 from wavewright.config.settings import Settings
@@ -35,16 +31,9 @@ from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.previous_run import PreviousRun, find_previous
 from wavewright.engine.run.project.tools import find_obstacles, signatures_to_check
 from wavewright.engine.run.session import run_to_end
-from wavewright.executor.budgets.limits import (
-    NO_AMOUNT,
-    Amount,
-    BudgetCounter,
-    BudgetLimits,
-    budget_day,
-)
-from wavewright.executor.sqlite.database import open_journal_file
-from wavewright.executor.sqlite.errors import DATABASE_ERRORS, explain_use
-from wavewright.executor.stores import budget_store_of, journal_of
+from wavewright.executor.budgets.limits import NO_AMOUNT, BudgetLimits, budget_day
+from wavewright.executor.budgets.tables import budget_left
+from wavewright.executor.stores import journal_of, read_journal
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Budget, Plan
 from wavewright.planner.language.signatures import AGENT, ToolSignature
@@ -58,17 +47,8 @@ from wavewright.tools.models.endpoints import choose_model
 from wavewright.tools.models.pricing import price_per_1000_tokens
 from wavewright.tools.workers.specs import load_workers
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
 _NEW_RUN: Final = RunId("dry-run")
 """Stands for a run that has spent nothing."""
-_LATEST_DAY: Final = "SELECT max(name) FROM budget_total WHERE counter = 'day'"
-_TOTAL: Final = "SELECT calls, tokens, usd, seconds FROM budget_total WHERE counter = ? AND name = ? AND step = ?"
-_HAS_BUDGET_TABLES: Final = (
-    "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'budget_total'"
-)
 
 
 def read_remaining_allowance(
@@ -116,41 +96,12 @@ def _remaining_budget(settings: Settings, run: RunId, job: str, budget: Budget |
     """Return what the budgets of a run leave, as the journal has it; a journal that does not exist
     has no calls.
     """
-    budgets = BudgetLimits(settings.budgets)
-    budgets.limit_run(run, budget)
-    account = BudgetScope(run=run, job=job, role="worker")
-    if settings.journal_url is not None:
-        with ThreadPoolExecutor(1) as alone:
-            # The caller's thread may run an event loop already.
-            return alone.submit(
-                anyio.run, _remaining_in_database, account, budget, settings
-            ).result()
-    path: Path = settings.journal
-    if not path.exists():
-        return budgets.left(account, budget_day(time.time(), None), lambda _: NO_AMOUNT)
-    with closing(open_journal_file(path, patience=2.0, is_read_only=True)) as connection:
-
-        def total(counter: BudgetCounter) -> Amount:
-            row = connection.execute(_TOTAL, counter).fetchone()
-            return NO_AMOUNT if row is None else Amount(*row)
-
-        try:
-            if connection.execute(_HAS_BUDGET_TABLES).fetchone() is None:
-                return budgets.left(account, budget_day(time.time(), None), lambda _: NO_AMOUNT)
-            (latest,) = connection.execute(_LATEST_DAY).fetchone()
-            return budgets.left(account, budget_day(time.time(), latest), total)
-        except DATABASE_ERRORS as error:
-            raise explain_use(error, path, connection) from error
-
-
-async def _remaining_in_database(
-    account: BudgetScope, budget: Budget | None, settings: Settings
-) -> Allowance:
-    """Return the remaining budgets from the journal's database."""
-    async with budget_store_of(settings) as budget_store:
-        if account.run is not None:
-            budget_store.limit_run(account.run, budget)
-        return await budget_store.left(account)
+    limits, now = BudgetLimits(settings.budgets), time.time()
+    limits.limit_run(run, budget)
+    scope = BudgetScope(run=run, job=job, role="worker")
+    ask = partial(budget_left, scope=scope, limits=limits, now=now)
+    left = run_to_end(partial(read_journal, settings.journal_url or settings.journal, ask))
+    return left or limits.left(scope, budget_day(now, None), lambda _: NO_AMOUNT)
 
 
 def gather_forecast_inputs(
