@@ -132,11 +132,11 @@ def _index_lines() -> Iterator[str]:
         if family in _FAMILY_TEXTS:
             yield from _sentences(_FAMILY_TEXTS[family])
             yield ""
-        yield "| code | kind | what it says |"
-        yield "|---|---|---|"
+        yield "| code | what it says |"
+        yield "|---|---|"
         for entry in catalogue().values():
             if entry.family == family:
-                yield f"| [{entry.code}]({entry.code}.md) | `{entry.kind}` | {_marked(entry.title)} |"
+                yield f"| [{entry.code}]({entry.code}.md) | {_marked(entry.title)} |"
 
 
 def _fenced(text: str) -> Iterator[str]:
