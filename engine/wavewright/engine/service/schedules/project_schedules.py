@@ -17,7 +17,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.schedules import ScheduleTerms
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError
-from wavewright.engine.run.jobs.documents import is_job
+from wavewright.engine.run.jobs.documents import is_job, is_path_of
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.resolving import DraftChecker, draft_checker, resolve_job
 from wavewright.engine.run.permanent_errors import PERMANENT_ERRORS, permanent_error_text
@@ -164,12 +164,12 @@ def _has_own_schedule(document: Document, file: Path) -> bool:
         return False
     has_plan_or_goal = not fields.keys().isdisjoint({"plan", "goal_template", "goal"})
     says_when = not as_object(fields["schedule"]).keys().isdisjoint({"cron", "every"})
-    return has_plan_or_goal or says_when or ".job" in file.suffixes
+    return has_plan_or_goal or says_when or is_path_of(file, "job")
 
 
 def _is_meant_as_job(file: Path, text: str) -> bool:
     """Whether a file with a fault has a schedule of its own, and is not a file of another program."""
-    is_named_so = ".job" in file.suffixes or file.suffix == ".json"
+    is_named_so = is_path_of(file, "job") or file.suffix == ".json"
     return is_named_so or _OUTERMOST_FIELD.search(text) is not None
 
 
