@@ -19,7 +19,7 @@ from wavewright.planner.language.signatures import AGENT, ASK_PERSON
 from wavewright.planner.types import as_object
 from wavewright.tools.functions.user_tools import load_user_tools
 from wavewright.tools.pack_folders import templates_by_pack
-from wavewright.tools.packs import PackError, load_pack, pack_names, pack_tool_names
+from wavewright.tools.packs import PackError, pack_names, pack_tool_names
 
 _PLACES: Final = ("*", "plans/**/*", "config/**/*", "jobs/**/*")
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json", ".toml"})
@@ -85,7 +85,7 @@ def project_tools(settings: Settings, packs: Iterable[str] = ()) -> list[str]:
 
 
 def pack_use(settings: Settings) -> PackUse:
-    """Load every installed pack and look into the documents of a project for what it brings."""
+    """Import every installed pack and look into the documents of a project for what it brings."""
     named = _names_in_documents(settings.root)
     templates = {pack: frozenset(names) for pack, names in templates_by_pack().items()}
     tools = {pack: _tools_of(pack, settings) for pack in pack_names()}
@@ -103,14 +103,11 @@ def pack_use(settings: Settings) -> PackUse:
 
 
 def _tools_of(pack: str, settings: Settings) -> frozenset[str]:
-    pack_settings = as_object(settings.packs.get(pack))
     try:
-        workers = load_pack(pack, pack_settings, settings.root).workers
+        return pack_tool_names(pack, as_object(settings.packs.get(pack)), settings.root)
     except PackError:
         # What is wrong with it is said where it is used.
         return frozenset()
-    names = pack_tool_names(pack, pack_settings, settings.root)
-    return names.union(worker.spec.name for worker in workers)
 
 
 def _names_in_documents(root: Path) -> frozenset[str]:
