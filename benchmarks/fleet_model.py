@@ -149,7 +149,13 @@ async def _seconds(server: OwnServer, connection: AnyConnection, rows: int) -> d
     async def send() -> None:
         sent.append(next(ids))
         await connection.fetch(
-            SEND, sent[-1], ["run"] * rows, [b"x" * 500] * rows, ["tool@1"] * rows, "model"
+            SEND,
+            sent[-1],
+            ["run"] * rows,
+            [b"x" * 500] * rows,
+            ["tool@1"] * rows,
+            "model",
+            "a process",
         )
 
     async def take() -> None:
@@ -162,7 +168,7 @@ async def _seconds(server: OwnServer, connection: AnyConnection, rows: int) -> d
         ),
         "read answers": lambda group: connection.fetch(READ_ANSWERS, group),
     }
-    await connection.execute(SEND_GOAL, "run", b"{}")
+    await connection.execute(SEND_GOAL, "run", b"{}", "a process")
     made = {"send": await _cpu_of(server, send)}
     await connection.execute("SET synchronous_commit TO off")
     made["take from the queue"] = await _cpu_of(server, take)

@@ -78,10 +78,6 @@ class FleetFindings:
     recorded: Sequence[tuple[object, ...]] = ()
     left: Sequence[tuple[object, ...]] = ()
     """How many rows of each kind are left after the last job has ended."""
-    suspended: int = 0
-    """Coordinators that were suspended and replaced; one may send a goal in the instant in which it
-    was.
-    """
 
 
 def fleet_violations(fleet: FleetFindings) -> list[str]:
@@ -94,11 +90,7 @@ def fleet_violations(fleet: FleetFindings) -> list[str]:
         *_elsewhere(fleet),
         *_emissions(fleet),
         *(f"I8: the call {call} {what} ({times} times)" for call, what, times in fleet.recorded),
-        *(
-            f"I13: {count} {kind} are left"
-            for kind, count in fleet.left
-            if int(str(count)) > (fleet.suspended if kind == "goals" else 0)
-        ),
+        *(f"I13: {count} {kind} are left" for kind, count in fleet.left if count),
     ]
 
 

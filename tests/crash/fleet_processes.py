@@ -82,8 +82,6 @@ class Site:
     workers: list[Worker] = field(default_factory=list["Worker"])
     all_workers: list[int] = field(default_factory=list[int])
     hits: list[Hit] = field(default_factory=list[Hit])
-    suspended: int = 0
-    """Coordinators that were suspended."""
 
     def start_worker(self) -> None:
         """Start one more worker."""
@@ -174,7 +172,6 @@ class Site:
         daemon = self.plant.daemons[0]
         daemon.running.send_signal(signal.SIGSTOP)
         self.plant.crashed()
-        self.suspended += 1
         while not await self._move_away():
             daemon.running.send_signal(signal.SIGCONT)
             await anyio.sleep(0.1)
@@ -232,7 +229,7 @@ class Site:
             faults=tables.faults,
         )
         recorded, left = await self.fetch(READ_RECORDER), await self.fetch(READ_LEFT)
-        return FleetFindings(found, self.hits, self.all_workers, recorded, left, self.suspended)
+        return FleetFindings(found, self.hits, self.all_workers, recorded, left)
 
     def close(self) -> None:
         """Kill all workers."""

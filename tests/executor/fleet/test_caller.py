@@ -31,7 +31,9 @@ from wavewright.executor.fleet.tables import (
     FleetDatabase,
     open_fleet_database,
 )
+from wavewright.executor.postgres.journal import PostgresEventStore
 from wavewright.executor.run.failures import ReportedFailure
+from wavewright.executor.store.leases import Owner
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import Json, RunId, StepId, StepKey
 from wavewright.tools.functions.injected import LogEvent, TextChunk
@@ -42,6 +44,7 @@ pytestmark = pytest.mark.anyio
 
 RUN = RunId("20260601-120000-3f2a7c")
 WORKER = "a worker"
+PROCESS = "a process"
 GOAL = Goal(job="count", name="count", text="Count", inputs={}, tools=())
 
 
@@ -237,8 +240,10 @@ async def test_a_process_that_has_nothing_to_call_forgets_the_calls_of_the_one_b
 ) -> None:
     """A step that failed, and that a patch calls again, would be given the failure of before."""
     async with open_fleet_database(postgres.database()) as database:
-        await database.fetch(SEND_GOAL, RUN, b"{}")
-        await database.fetch(SEND, [CALL], [RUN], [b"{}"], ["count@1"], "the process before")
+        await database.fetch(SEND_GOAL, RUN, b"{}", PROCESS)
+        await database.fetch(
+            SEND, [CALL], [RUN], [b"{}"], ["count@1"], "the process before", PROCESS
+        )
         await database.fetch(BEGIN, [CALL], WORKER)
         await database.fetch(ANSWER, *answer())
 
@@ -265,6 +270,51 @@ async def test_calls_of_a_run_that_another_process_has_ended_fail_whether_they_w
         await lost_run(make)
 
         assert await database.fetch("SELECT FROM wavewright_fleet.call") == []
+
+
+@pytest.mark.parametrize("is_ended", [False, True])
+async def test_a_process_that_was_suspended_has_no_call_made_of_a_run_that_another_one_took_over(
+    postgres: PostgresServer,
+    is_ended: bool,  # noqa: FBT001 - a case
+) -> None:
+    """It was stopped before it sent anything, and the other one has ended the run, or works on it."""
+    url = postgres.database()
+    other = PostgresEventStore(url, owner=Owner("f00", "elsewhere", 4711, "1", "another boot"))
+    await other.claim(RUN)
+    if is_ended:
+        postgres.run("UPDATE wavewright.run SET owner = NULL", url)
+    async with open_fleet_database(url) as database, routed(database, {}) as make:
+        await lost_run(make)
+        assert await database.fetch(LEFT) == []
+        await database.fetch("INSERT INTO wavewright_fleet.goal VALUES ($1, '')", RUN)
+        await lost_run(make)
+        await FleetCaller(database, ["*"], heartbeat=60.0).forget(RUN)
+        assert len(await database.fetch(LEFT)) == 1
+    await other.close()
+
+
+async def test_the_process_that_owns_a_run_has_its_calls_made_and_forgets_them(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.database()
+    own = PostgresEventStore(url)
+    await own.claim(RUN)
+    async with open_fleet_database(url) as database, routed(database, {}) as make:
+        async with anyio.create_task_group() as group:
+            group.start_soon(ended, make, new_call([]))
+            while not await database.fetch(BEGIN, [CALL], WORKER):  # noqa: ASYNC110 - the call is sent meanwhile
+                await anyio.sleep(0.01)
+            await database.fetch(ANSWER, *answer())
+        # The worker here does not know its number in the queue.
+        await database.fetch("DELETE FROM wavewright_fleet.pgqueuer")
+        await FleetCaller(database, ["*"], heartbeat=60.0).forget(RUN)
+        assert await database.fetch(LEFT) == []
+    await own.close()
+
+
+LEFT = """
+    SELECT id FROM wavewright_fleet.call UNION ALL SELECT run FROM wavewright_fleet.goal
+    UNION ALL SELECT entrypoint FROM wavewright_fleet.pgqueuer"""
 
 
 async def lost_run(make: ToolFunction) -> None:
@@ -333,8 +383,10 @@ async def test_a_call_that_the_process_before_has_sent_is_cancelled_and_a_lost_o
 ) -> None:
     emitted: list[Emission] = []
     async with open_fleet_database(postgres.database()) as database:
-        await database.fetch(SEND_GOAL, RUN, b"{}")
-        await database.fetch(SEND, [CALL], [RUN], [b"{}"], ["count@1"], "the process before")
+        await database.fetch(SEND_GOAL, RUN, b"{}", PROCESS)
+        await database.fetch(
+            SEND, [CALL], [RUN], [b"{}"], ["count@1"], "the process before", PROCESS
+        )
         await database.fetch(BEGIN, [CALL], WORKER)
         async with routed(database, {}) as make, anyio.create_task_group() as group:
             group.start_soon(ended, make, new_call(emitted))

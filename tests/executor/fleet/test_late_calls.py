@@ -80,12 +80,15 @@ async def counting_worker(database: FleetDatabase) -> AsyncGenerator[list[int]]:
 
     tool = make_tool(count)
     goal = Goal(job="count", name="count", text="Count", inputs={}, tools=())
-    await database.fetch(SEND_GOAL, RUN, goal.model_dump_json(by_alias=True).encode())
+    goal_bytes = goal.model_dump_json(by_alias=True).encode()
+    await database.fetch(SEND_GOAL, RUN, goal_bytes, "a process")
     call = ToolCall(
         RUN, StepId("one"), "count", {}, StepKey("key"), dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
     )
     body = CallRequest.of(tool, call).to_bytes()
-    await database.fetch(SEND, [CALL], [RUN], [body], [entrypoint_of(tool)], "a coordinator")
+    await database.fetch(
+        SEND, [CALL], [RUN], [body], [entrypoint_of(tool)], "a coordinator", "a process"
+    )
     worker = FleetWorker(
         database=database,
         name="a worker",

@@ -52,6 +52,7 @@ from wavewright.executor.fleet.tables import (
 )
 from wavewright.executor.postgres.driver import DRIVER_ERRORS, Connection
 from wavewright.executor.run.failures import AttemptFailure, ReportedFailure
+from wavewright.executor.store.leases import Owner, this_owner
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import Json, RunId, StepId, StepKey
 from wavewright.tools.functions.tool import EmissionsTaken, Runtime, Tool, ToolCall
@@ -68,8 +69,8 @@ _MAX_LOST: Final = 3
 _NOT_EMITTED: Final = (ValueError, TypeError, RecursionError)
 """Errors of emissions that cannot be read, or not be journaled."""
 
-_RUN_IS_OVER: Final = AttemptFailure(
-    "interrupted", "another process has continued the run, and ended it", is_final=True
+_RUN_IS_ELSEWHERE: Final = AttemptFailure(
+    "interrupted", "another process has continued the run", is_final=True
 )
 _ENDS_WORKERS: Final = AttemptFailure(
     "interrupted",
@@ -112,9 +113,10 @@ class FleetCaller(Runtime):
     """Seconds after which a worker without a heartbeat is taken for dead."""
     _name: str = field(default_factory=lambda: secrets.token_hex(8))
     """By which it is known which process wants the answer of a call."""
+    _process: str = field(default_factory=lambda: _named_process(this_owner()))
     _waiting: dict[str, _Waiting] = field(default_factory=dict[str, _Waiting])
-    _runs: set[RunId] = field(default_factory=set[RunId])
-    """Runs whose goal was sent."""
+    _goals: dict[RunId, Goal] = field(default_factory=dict[RunId, Goal])
+    """Those that were sent; each attempt of a run has one of its own."""
     _sending_goal: anyio.Lock = field(default_factory=anyio.Lock)
     _taken: dict[RunId, dict[str, int]] = field(default_factory=dict[RunId, dict[str, int]])
     """Of calls that had emissions, the number of the last one that was taken."""
@@ -163,13 +165,13 @@ class FleetCaller(Runtime):
         raise AssertionError("the loop has no end")
 
     async def _send_goal(self, run: RunId, goal: Goal) -> None:
-        if run in self._runs:
+        if self._goals.get(run) is goal:
             return
         async with self._sending_goal:
-            if run not in self._runs:
+            if self._goals.get(run) is not goal:
                 body = goal.model_dump_json(by_alias=True).encode()
-                await patiently(lambda: self.database.fetch(SEND_GOAL, run, body))
-                self._runs.add(run)
+                await patiently(lambda: self.database.fetch(SEND_GOAL, run, body, self._process))
+                self._goals[run] = goal
 
     async def _answer_of(self, sending: _Sending, tool: Tool, call: ToolCall) -> CallAnswer:
         answer: asyncio.Future[CallAnswer] = asyncio.get_running_loop().create_future()
@@ -196,6 +198,7 @@ class FleetCaller(Runtime):
             [call.request.to_bytes() for call in group],
             [call.entrypoint for call in group],
             self._name,
+            self._process,
         )
         is_new: dict[str, bool] = {row["id"]: row["is_new"] for row in rows}
         known = " ".join(id_ for id_, new in is_new.items() if not new)
@@ -203,17 +206,17 @@ class FleetCaller(Runtime):
         self._wake(f"{EMITTED}{known}")
         for id_ in is_new.keys() & self._waiting.keys():
             self._waiting[id_].is_sent = True
-        self._fail_ended([call.id for call in group if call.id not in is_new])
+        self._fail_taken_over([call.id for call in group if call.id not in is_new])
         # What was cancelled while it was sent.
         await self._cancel([call.id for call in group if call.id not in self._waiting])
         return [None] * len(group)
 
-    def _fail_ended(self, ids: Iterable[str]) -> None:
-        """Let calls fail whose run another process has ended, while this one was suspended."""
+    def _fail_taken_over(self, ids: Iterable[str]) -> None:
+        """Let calls fail whose run another process has taken over, while this one was suspended."""
         for id_ in ids:
             waiting = self._waiting.get(id_)
             if waiting is not None and not waiting.answer.done():
-                waiting.answer.set_exception(ReportedFailure(_RUN_IS_OVER))
+                waiting.answer.set_exception(ReportedFailure(_RUN_IS_ELSEWHERE))
 
     async def _cancel(self, ids: Sequence[str]) -> None:
         """Take calls out of the queue and end them on their workers, also those that another
@@ -266,7 +269,7 @@ class FleetCaller(Runtime):
         sent = [id_ for id_, waiting in self._waiting.items() if waiting.is_sent]
         if sent and anyio.current_time() > self._broke_at + self.heartbeat + _LOOK_SECONDS:
             gone = await self.database.fetch(DECLARE_LOST, sent, LOST.to_bytes(), self.heartbeat)
-            self._fail_ended(row["id"] for row in gone)
+            self._fail_taken_over(row["id"] for row in gone)
 
     async def _take(self, answered: set[str], emitted: set[str]) -> None:
         """Take the answers of some calls, and before them the emissions of these calls and of
@@ -368,9 +371,9 @@ class FleetCaller(Runtime):
         them is journaled.
         """
         self._taken.pop(run, None)
-        self._runs.discard(run)
+        self._goals.pop(run, None)
         with suppress(*DRIVER_ERRORS):
-            await patiently(lambda: self.database.fetch(FORGET, run))
+            await patiently(lambda: self.database.fetch(FORGET, run, self._process))
             await self.database.fetch(FORGET_OLD)
 
 
@@ -389,6 +392,11 @@ async def open_fleet_caller(
         group.start_soon(caller.run)
         yield caller
         group.cancel_scope.cancel()
+
+
+def _named_process(owner: Owner) -> str:
+    """Return the name of an owner's process, as the database makes it of the owner's session."""
+    return f"{owner.host} {owner.pid} {owner.process_start}"
 
 
 def _fail_unsent(answer: asyncio.Future[CallAnswer], sent: asyncio.Future[None]) -> None:

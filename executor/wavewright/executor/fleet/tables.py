@@ -58,7 +58,7 @@ QUEUED: Final = "wavewright_fleet_queue"
 CANCELLED: Final = "wavewright_fleet_cancelled"
 """Channel of the ids of calls that are not wanted any more."""
 
-_FORMAT: Final = "7"
+_FORMAT: Final = "8"
 _TABLES: Final = """
     -- Of what workers take out of the queue nobody is told.
     DROP TRIGGER tg_pgqueuer_changed ON wavewright_fleet.pgqueuer;
@@ -100,6 +100,18 @@ _TABLES: Final = """
 # to the database's user as which that is connected. A worker's name is its fence: it is of no
 # worker that ever was, so one that was taken for lost has no call any more.
 FUNCTIONS: Final = """
+    -- Whether a process may have calls of a run made, and forget them: of a run that the journal beside these tables
+    -- has, only the process that owns it. One that was suspended while another process took the run over, ended it and
+    -- forgot its calls would else send them as if they had never been made.
+    CREATE FUNCTION wavewright_fleet.may_call(of_run text, process text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
+        IF to_regclass('wavewright.run') IS NULL THEN
+            RETURN true;
+        END IF;
+        RETURN NOT EXISTS (SELECT FROM wavewright.run WHERE run.run = of_run) OR EXISTS (
+            SELECT FROM wavewright.run JOIN wavewright.session ON session.no = run.owner
+            WHERE run.run = of_run AND concat_ws(' ', session.host, session.pid, session.process_start) = process
+        );
+    END $$;
     -- Also what this worker has begun by a statement whose result was lost with its connection.
     CREATE FUNCTION wavewright_fleet.begin_calls(ids text[], by_worker text)
     RETURNS TABLE (id text, request bytea) LANGUAGE sql AS $$
@@ -170,16 +182,19 @@ FUNCTIONS: Final = """
         END LOOP;
     END $$;
 """
-# Those that are there already, from before a crash, are not queued again. Where a run has no goal,
-# another process has ended the run and removed what it had here.
+# Those that are there already, from before a crash, are not queued again. Nothing is sent of a run that another process
+# owns, or has ended: then the run has no goal here.
 SEND: Final = """
     WITH given AS (
         SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[])
         WITH ORDINALITY AS given (id, run, request, entrypoint, place)
     ),
+    own AS MATERIALIZED (
+        SELECT run FROM wavewright_fleet.goal WHERE run = ANY ($2) AND wavewright_fleet.may_call(run, $6)
+    ),
     sent AS (
         INSERT INTO wavewright_fleet.call (id, run, request, coordinator)
-        SELECT id, run, request, $5 FROM given WHERE run IN (SELECT run FROM wavewright_fleet.goal)
+        SELECT id, run, request, $5 FROM given WHERE run IN (SELECT run FROM own)
         ON CONFLICT (id) DO UPDATE SET coordinator = excluded.coordinator RETURNING id, xmax = 0 AS is_new
     ),
     queued AS (
@@ -188,9 +203,10 @@ SEND: Final = """
         WHERE is_new ORDER BY place
     )
     SELECT id, is_new FROM sent"""
-SEND_GOAL: Final = (
-    "INSERT INTO wavewright_fleet.goal (run, goal) VALUES ($1, $2) ON CONFLICT DO NOTHING"
-)
+SEND_GOAL: Final = """
+    INSERT INTO wavewright_fleet.goal (run, goal) SELECT $1::text, $2::bytea
+    WHERE wavewright_fleet.may_call($1, $3)
+    ON CONFLICT DO NOTHING"""
 READ_GOAL: Final = "SELECT goal FROM wavewright_fleet.goal WHERE run = $1"
 BEGIN: Final = "SELECT id, request FROM wavewright_fleet.begin_calls($1, $2)"
 ANSWER: Final = """
@@ -246,9 +262,10 @@ TAKE_EMISSIONS: Final = """
     ORDER BY no"""
 IS_KNOWN: Final = "SELECT id FROM wavewright_fleet.call WHERE id = $1"
 FORGET: Final = """
-    WITH gone AS (DELETE FROM wavewright_fleet.call WHERE run = $1 AND answer IS NOT NULL RETURNING id),
+    WITH own AS MATERIALIZED (SELECT $1::text AS run WHERE wavewright_fleet.may_call($1, $2)),
+    gone AS (DELETE FROM wavewright_fleet.call USING own WHERE call.run = own.run AND answer IS NOT NULL RETURNING id),
     emitted AS (DELETE FROM wavewright_fleet.emission WHERE call IN (SELECT id FROM gone))
-    DELETE FROM wavewright_fleet.goal WHERE run = $1"""
+    DELETE FROM wavewright_fleet.goal USING own WHERE goal.run = own.run"""
 FORGET_OLD: Final = """
     WITH gone AS (DELETE FROM wavewright_fleet.call WHERE sent < now() - interval '30 days' RETURNING id, run),
     emitted AS (DELETE FROM wavewright_fleet.emission WHERE call IN (SELECT id FROM gone))
