@@ -74,7 +74,7 @@ def params_renderer(
     """Return what computes the parameters of a step's calls; None if its items can no longer be
     computed.
     """
-    return _params_renderer(step, plan, PlanGraph.of(plan), state.outputs(), now)
+    return renderer_of(step, plan, state.outputs(), now)
 
 
 def list_calls(run: ReviewedRun) -> tuple[CallReport, ...]:
@@ -83,7 +83,7 @@ def list_calls(run: ReviewedRun) -> tuple[CallReport, ...]:
     Steps that were skipped, blocked or never ran have none. Of one step the first `MAX_CALLS` calls
     are listed.
     """
-    plan, state, graph = run.plan, run.state, PlanGraph.of(run.plan)
+    plan, state = run.plan, run.state
     outputs = state.outputs()
     allowed = {tool.name: tool for tool in run.goal.tools}
     reports: list[CallReport] = []
@@ -91,7 +91,7 @@ def list_calls(run: ReviewedRun) -> tuple[CallReport, ...]:
         ends = _finished_calls(step, state)
         if not ends:
             continue
-        renderer = _params_renderer(step, plan, graph, outputs, run.now)
+        renderer = renderer_of(step, plan, outputs, run.now)
         tool, signature = allowed.get(step.tool, _UNKNOWN_TOOL), run.tools.get(step.tool)
         reports += [_call_report(step, end, renderer, state, tool, signature) for end in ends]
     return tuple(reports)
@@ -116,12 +116,14 @@ def _finished_calls(step: Step, state: RunState) -> list[StepFinished | ItemFini
     return [end] if end.key is not None or end.attempts else []
 
 
-def _params_renderer(
-    step: Step, plan: Plan, graph: PlanGraph, outputs: Mapping[StepId, Json], now: dt.datetime
+def renderer_of(
+    step: Step, plan: Plan, outputs: Mapping[StepId, Json], now: dt.datetime
 ) -> ParamsRenderer | None:
-    visible = plan.scope(
-        {name: outputs[name] for name in graph.dependencies[step.id] if name in outputs}
-    )
+    """Return what computes the parameters of a step's calls from the outputs that it may read; None
+    if its items can no longer be computed.
+    """
+    dependencies = PlanGraph.of(plan).dependencies[step.id]
+    visible = plan.scope({name: outputs[name] for name in dependencies if name in outputs})
     try:
         # A step without `for_each` renders null, which is no list.
         items = compile_render(step.for_each)(visible, now)

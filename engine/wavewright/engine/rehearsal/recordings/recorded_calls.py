@@ -9,7 +9,7 @@ of models, rungs, text) goes with it.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -30,13 +30,12 @@ from wavewright.executor.events.types import (
     StepError,
     StepFinished,
 )
-from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import Goal, config_of
 from wavewright.planner.language.hashing import content_of
 from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.plans.expressions import Renderer, compile_render
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import CallContent, Json, JsonObject, StepId, StepKey
+from wavewright.reviewer.package.call_reports import ParamsRenderer, renderer_of
 
 CallStatus: TypeAlias = Literal["ok", "empty", "failed", "reused", "cancelled"]
 """How a call ended; `reused` served by another run's, `cancelled` cut off, so that its output is
@@ -147,7 +146,9 @@ class _CallReader:
     def __init__(self, made: set[CallContent], first: Plan | None) -> None:
         self._made = made
         self._first = first
-        self._plan: _RenderedPlan | None = None
+        self._plan: Plan | None = None
+        self._fan_outs = dict[StepId, ParamsRenderer | None]()
+        """Of steps with items, which are computed once."""
         self._goal: Goal | None = None
         self._now = dt.datetime.fromtimestamp(0, dt.UTC)
         self._outputs = dict[StepId, Json]()
@@ -159,9 +160,10 @@ class _CallReader:
             case RunStarted():
                 self._goal = Goal.model_validate(event.goal)
                 self._now = dt.datetime.fromtimestamp(event.now, dt.UTC)
-                self._plan = None if self._first is None else _RenderedPlan(self._first, self._now)
+                self._plan = self._first
             case PlanAccepted():
-                self._plan = _RenderedPlan(Plan.model_validate(event.plan), self._now)
+                self._plan = Plan.model_validate(event.plan)
+                self._fan_outs.clear()
             case ModelCalled(use=use):
                 # A judge is asked about a step, not by it.
                 if use.step is not None and use.role != "judge":
@@ -178,6 +180,14 @@ class _CallReader:
             case _:
                 pass
 
+    def _renderer(self, step: Step, plan: Plan) -> ParamsRenderer | None:
+        if step.id not in self._fan_outs:
+            renderer = renderer_of(step, plan, self._outputs, self._now)
+            if step.for_each is None:
+                return renderer
+            self._fan_outs[step.id] = renderer
+        return self._fan_outs[step.id]
+
     def _record_output(self, ending: StepFinished) -> None:
         if ending.status in SUCCESSES and blocking_gate(ending.gates) is None:
             self._outputs[ending.step] = ending.output
@@ -191,8 +201,9 @@ class _CallReader:
         status = self._status(ending)
         if status is None or self._plan is None or self._goal is None:
             return
-        step = self._plan.steps.get(ending.step)
-        params = None if step is None else self._plan.params(step, self._outputs, index)
+        step = PlanGraph.of(self._plan).steps.get(ending.step)
+        renderer = None if step is None else self._renderer(step, self._plan)
+        params = None if renderer is None else renderer.params_of(index)
         if step is None or params is None:
             return
         nothing: JsonObject = {}
@@ -225,52 +236,6 @@ class _CallReader:
                 return "reused"
             case _:
                 return None
-
-
-class _RenderedPlan:
-    """A plan in force, with what makes its parameters."""
-
-    def __init__(self, plan: Plan, now: dt.datetime) -> None:
-        self.steps: Mapping[StepId, Step] = {step.id: step for step in plan.steps}
-        self._scope = plan.scope
-        self._dependencies = PlanGraph.of(plan).dependencies
-        self._now = now
-        self._spread = dict[StepId, tuple[Renderer, JsonObject, list[Json]]]()
-
-    def params(
-        self, step: Step, outputs: Mapping[StepId, Json], index: int | None
-    ) -> JsonObject | None:
-        """Return the parameters of a call; none where they can no longer be made."""
-        try:
-            renderer, visible, items = self._renderer(step, outputs)
-            if index is not None:
-                if index >= len(items):
-                    return None
-                visible = {**visible, "item": items[index], "index": index}
-            params = renderer(visible, self._now)
-        except ExpressionError:
-            return None
-        return params if isinstance(params, dict) else None
-
-    def _renderer(
-        self, step: Step, outputs: Mapping[StepId, Json]
-    ) -> tuple[Renderer, JsonObject, list[Json]]:
-        """Return what renders the step's parameters, what it sees and its items; of a fan-out,
-        computed once.
-        """
-        if step.for_each is not None and step.id in self._spread:
-            return self._spread[step.id]
-        seen: JsonObject = {
-            name: outputs[name] for name in self._dependencies[step.id] if name in outputs
-        }
-        visible = self._scope(seen)
-        items = (
-            compile_render(step.for_each)(visible, self._now) if step.for_each is not None else []
-        )
-        renderer = (compile_render(step.params), visible, items if isinstance(items, list) else [])
-        if step.for_each is not None:
-            self._spread[step.id] = renderer
-        return renderer
 
 
 def _object(value: Json) -> JsonObject:
