@@ -37,9 +37,10 @@ from wavewright.engine.run.recording import diagnostics_json, record, record_not
 from wavewright.executor.events.types import Noted, PlanAccepted
 from wavewright.executor.run.rules import kept_items
 from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.language.signatures import asks_approval
+from wavewright.planner.language.signatures import ToolSignature, asks_approval
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.reviewer.recovery.feedback import is_feedback
 from wavewright.reviewer.review.results import run_instant
@@ -59,10 +60,10 @@ async def approve(
     candidate = context.candidate
     if candidate is None or candidate.patch is None:
         return context
-    steps = _steps_needing_approval(context, candidate)
+    steps = steps_needing_approval(candidate, context.plan, context.goal, context.signatures)
     beyond = needs_beyond(context, candidate.plan, settings)
     needs = (
-        *_approval_reasons(context, candidate, steps),
+        *approval_reasons(steps, context.goal),
         *(f"the patch needs more than the permits: {entry}" for entry in beyond),
     )
     if not needs:
@@ -141,49 +142,53 @@ def _pending_request(context: RunContext, request: ApprovalRequest, now: float) 
     return request_note
 
 
-def _steps_needing_approval(context: RunContext, candidate: CandidatePlan) -> dict[StepId, str]:
-    """Return the steps that need approval, each with the reason."""
-    known = {step.id for step in context.plan.steps} if context.plan else set[str]()
+def steps_needing_approval(
+    patched: CandidatePlan, before: Plan | None, goal: Goal, tools: Mapping[str, ToolSignature]
+) -> dict[StepId, str]:
+    """Return the steps of a patched plan that a person must approve before it is followed, each with
+    the reason.
+    """
+    known = {step.id for step in before.steps} if before is not None else set[StepId]()
     asked: dict[StepId, str] = {}
-    for step in candidate.plan.steps:
+    for step in patched.plan.steps:
         # Steps of the plan so far are approved when they are ready.
-        if step.id in known or step.tool not in context.tools:
+        if step.id in known or step.tool not in tools:
             continue
-        if asks_approval(step, context.tools[step.tool].signature):
+        if asks_approval(step, tools[step.tool]):
             asked[step.id] = f"step {step.id!r} calls {step.tool!r}, which needs approval"
-    for step_id in candidate.side_effects:
-        step = candidate.plan.step(step_id)
-        signature = context.tools[step.tool].signature
+    for step_id in patched.side_effects:
+        step = patched.plan.step(step_id)
+        signature = tools[step.tool]
         effects = ", ".join(sorted(signature.effects - {"read"}))
-        if step_id not in asked and effects and not _is_repeated_read(step, context):
+        if step_id not in asked and effects and not _is_repeated_read(step, before, goal, tools):
             asked[step_id] = (
                 f"the patch brings step {step_id!r}, which calls {signature.name!r} ({effects})"
             )
     return asked
 
 
-def _approval_reasons(
-    context: RunContext, candidate: CandidatePlan, asked: Mapping[StepId, str]
-) -> tuple[str, ...]:
-    if candidate.patch is not None and not context.goal.auto_approve and not asked:
+def approval_reasons(asked: Mapping[StepId, str], goal: Goal) -> tuple[str, ...]:
+    """Return why a person is asked before a patch is followed; none where nobody is."""
+    if not goal.auto_approve and not asked:
         return ("the goal lets no patch apply without a person's word",)
     return tuple(asked.values())
 
 
-def _is_repeated_read(step: Step, context: RunContext) -> bool:
+def _is_repeated_read(
+    step: Step, plan: Plan | None, goal: Goal, tools: Mapping[str, ToolSignature]
+) -> bool:
     """Whether a step repeats a read of the plan, as a recipe of the goal or a validator says.
 
     Each parameter is the old one, comes from the recipe, or is the feedback on a package.
     """
-    plan = context.plan
-    if plan is None or step.supersedes is None or context.tools[step.tool].signature.writes:
+    if plan is None or step.supersedes is None or tools[step.tool].writes:
         return False
     old = plan.step(step.supersedes)
     if (step.tool, step.for_each) != (old.tool, old.for_each):
         return False
     # The goal's author wrote its recipes, and feedback is an input like any other: no model has
     # chosen a parameter.
-    allowed = [old.params, *(recipe.set_params for recipe in context.goal.recipes)]
+    allowed = [old.params, *(recipe.set_params for recipe in goal.recipes)]
     for name, value in step.params.items():
         is_known = any(name in params and params[name] == value for params in allowed)
         if not is_known and not is_feedback(name, value):

@@ -180,6 +180,34 @@ def test_a_new_side_effect_of_a_patch_is_a_question(
     assert told["approvals"] == ["the patch brings step 'note', which calls 'write_down' (write)"]
 
 
+@pytest.mark.parametrize(
+    ("effects", "policy", "approvals"),
+    [
+        pytest.param("[read, egress]", "", [], id="a call repeated as a recipe says"),
+        pytest.param(
+            "[read]",
+            "auto_approve: false\n",
+            ["the goal lets no patch apply without a person's word"],
+            id="a goal that lets none apply by itself",
+        ),
+    ],
+)
+def test_of_a_patch_is_told_what_its_run_would_ask(
+    wavewright: CommandLine, quotes_project: Path, effects: str, policy: str, approvals: list[str]
+) -> None:
+    template = TEMPLATE.replace("gate: fresh, set", "on: feedback, step: quotes, set")
+    write_quotes_project(quotes_project, template=template + policy)
+    settings = quotes_project / "wavewright.yaml"
+    written = settings.read_text()
+    settings.write_text(written.replace("as_of}", f"as_of, effects: {effects}}}"))
+    assert wavewright("run", "quotes.job.yaml").code == 1
+    run = run_of(quotes_project)
+
+    told = record(wavewright, "--run", run, "--patch", patch_of(quotes_project, run, [AGAIN]))
+
+    assert told["approvals"] == approvals
+
+
 @pytest.mark.parametrize("command", [("dry-run", "--run", "../"), ("answer", "../", "yes")])
 def test_a_run_of_an_edited_journal_is_refused_by_what_can_be_no_id(
     wavewright: CommandLine, quotes_project: Path, command: tuple[str, ...]

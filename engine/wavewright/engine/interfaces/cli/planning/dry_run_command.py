@@ -35,7 +35,8 @@ from wavewright.engine.rehearsal.dry_run.forecast import DryRun, forecast
 from wavewright.engine.rehearsal.dry_run.kept_results import BegunRunForecast, rerun_statuses
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job, gather_forecast_inputs
 from wavewright.engine.rehearsal.dry_run.text import dry_run_text
-from wavewright.engine.run.context import goal_with_feedback
+from wavewright.engine.run.approve import approval_reasons, steps_needing_approval
+from wavewright.engine.run.context import CandidatePlan, goal_with_feedback
 from wavewright.engine.run.decisions.approvals import asking_step, open_question, recorded_answer
 from wavewright.engine.run.jobs.documents import is_saved_plan, no_plan_error
 from wavewright.engine.run.jobs.inputs import TARGET, InputOverrides
@@ -49,7 +50,7 @@ from wavewright.planner.diagnostics.diagnostic import PlanError, counted, locate
 from wavewright.planner.diagnostics.rendering import printable_json
 from wavewright.planner.language.goals import Goal, JobTargets
 from wavewright.planner.language.plan import Plan, PlanPatch
-from wavewright.planner.language.signatures import ToolSignature, asks_approval
+from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.patches import PatchCheck, check_patch
 from wavewright.planner.reading.reader import read_model
 from wavewright.planner.types import Schedule, StepId
@@ -345,7 +346,9 @@ def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> Begun
         tools = signatures_to_check(plan, goal, settings)
         checked = _patched(plan, wanted, goal, tools, state, document)
         assert checked.plan is not None
-        approvals, reason = _approvals(checked, plan, goal, tools), wanted.reason
+        patched = CandidatePlan(checked.plan, wanted, checked.needs_approval)
+        asked = steps_needing_approval(patched, plan, goal, tools)
+        approvals, reason = approval_reasons(asked, goal), wanted.reason
         plan = checked.plan
     elif state.finished is not None and not state.is_interrupted:
         ended = state.finished.status.replace("_", " ")
@@ -406,26 +409,3 @@ def _patched(
     if checked.plan is None:
         raise PlanError(tuple(locate_diagnostics(checked.diagnostics, document)), document.source)
     return checked
-
-
-def _approvals(
-    checked: PatchCheck, before: Plan, goal: Goal, tools: Mapping[str, ToolSignature]
-) -> tuple[str, ...]:
-    """Return the approvals that the patch needs: for new effects, and for tools that need one."""
-    assert checked.plan is not None
-    known = {step.id for step in before.steps}
-    asked: list[str] = []
-    for step in checked.plan.steps:
-        tool = tools.get(step.tool)
-        if tool is None:
-            continue
-        if step.id not in known and asks_approval(step, tool):
-            asked.append(f"step {step.id!r} calls {step.tool!r}, which needs approval")
-        elif step.id in checked.needs_approval:
-            effects = ", ".join(sorted(tool.effects - {"read"}))
-            asked.append(
-                f"the patch brings step {step.id!r}, which calls {step.tool!r} ({effects})"
-            )
-    if not asked and not goal.auto_approve:
-        return ("the goal requires an approval for every patch",)
-    return tuple(asked)
