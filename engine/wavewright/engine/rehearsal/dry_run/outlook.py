@@ -18,13 +18,14 @@ from typing import Final, Literal
 from wavewright.config.sections import BudgetsSection
 from wavewright.config.settings import Settings
 from wavewright.engine.rehearsal.dry_run.estimates import ForecastInputs, ModelPrice
-from wavewright.engine.rehearsal.dry_run.forecast import DryRun, forecast
+from wavewright.engine.rehearsal.dry_run.forecast import forecast
 from wavewright.engine.rehearsal.dry_run.history import find_stored, read_history
 from wavewright.engine.rehearsal.dry_run.kept_results import (
     BegunRunForecast,
     find_saved_calls,
     known_values,
 )
+from wavewright.engine.rehearsal.dry_run.records import DryRun
 from wavewright.engine.run.found_targets import require_valid_expansion
 from wavewright.engine.run.jobs.documents import no_plan_error
 from wavewright.engine.run.jobs.resolving import ResolvedJob
