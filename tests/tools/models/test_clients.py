@@ -18,9 +18,13 @@ from pydantic_ai.direct import model_request
 from pydantic_ai.messages import ModelRequest, ModelResponse
 
 from wavewright.planner.types import Json, JsonObject, JsonSchema
-from wavewright.tools.models.clients import UnknownEncoding, build_model, guarded_client
+from wavewright.tools.models.clients import build_model
 from wavewright.tools.models.endpoints import Endpoint
-from wavewright.tools.models.errors import ResponseTooLarge
+from wavewright.tools.models.guarded_client import (
+    ResponseTooLarge,
+    UnknownEncoding,
+    guarded_client,
+)
 from wavewright.tools.models.messages import (
     choose_output_mode,
     split_response,

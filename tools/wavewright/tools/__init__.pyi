@@ -56,7 +56,7 @@ from .message_contract import (
     TargetDepth as TargetDepth,
     TokenBudget as TokenBudget,
 )
-from .models.clients import (
+from .models.guarded_client import (
     guarded_client as guarded_client,
 )
 from .models.opening import (

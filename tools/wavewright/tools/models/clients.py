@@ -1,7 +1,4 @@
-"""HTTP clients with a bound on the response, and the models of endpoints.
-
-A small compressed body can expand to a huge one. The *guard* decompresses bodies piece by piece and
-ends a response that exceeds its limit, so memory is bounded.
+"""The models of endpoints, over a client that the caller brings.
 
 Providers' libraries read the environment; each *endpoint* is therefore passed to them in full, and
 their own retries are disabled. Models of OpenAI's APIs keep the provider's own total of tokens,
@@ -11,14 +8,8 @@ which pydantic-ai drops where it is larger than the sum of input and output.
 from __future__ import annotations
 
 import json
-import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    aclosing,
-    asynccontextmanager,
-)
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import httpx2
@@ -38,8 +29,7 @@ from pydantic_ai.providers.vllm import VLLMProvider
 from pydantic_ai.settings import ModelSettings
 
 from wavewright.tools.models.endpoints import Endpoint
-from wavewright.tools.models.errors import ResponseTooLarge
-from wavewright.tools.network import kept_tls_context
+from wavewright.tools.models.guarded_client import guarded_body
 
 if TYPE_CHECKING:
     from openai import AsyncStream
@@ -52,6 +42,7 @@ if TYPE_CHECKING:
 
 TOTAL_TOKENS: Final = "total_tokens"
 """Among the provider's details of an answer: the total that it claims."""
+_END_OF_EVENTS: Final = b"[DONE]"
 
 
 def _with_total(
@@ -109,7 +100,7 @@ class _TotallingStream(OpenAIStreamedResponse):
         Raises:
             ModelAPIError: it was cut.
         """
-        if _guarded_body(self._response.source.response).endswith(_END_OF_EVENTS):
+        if guarded_body(self._response.source.response).endswith(_END_OF_EVENTS):
             return "stop"
         raise ModelAPIError(self.model_name, "the stream was cut before its end")
 
@@ -255,154 +246,13 @@ class TotallingResponsesModel(OpenAIResponsesModel):
         return _with_total(super()._process_provider_details(response), response.usage)
 
 
-MAX_DECODED_BYTES = 8 * 2**20
-"""Of one decompressed response. An answer of 16,000 tokens is less than a hundredth of it."""
-_CHUNK_BYTES = 64 * 2**10
-_END_OF_EVENTS: Final = b"[DONE]"
-_LAST_BYTES = 64
-"""Of a stream of events, among which its end is looked for."""
-_ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
-"""Lets zlib tell the two formats apart."""
-
-
-class UnknownEncoding(httpx2.DecodingError):
-    """A response has a compression that was not requested."""
-
-
-def guarded_client(*, max_bytes: int = MAX_DECODED_BYTES) -> httpx2.AsyncClient:
-    """Return a client for models' providers; the caller closes it.
-
-    It has no clock of its own beyond connecting: those that ask have.
-
-    >>> import anyio
-    >>> from wavewright.tools import guarded_client
-    >>> async def is_open() -> bool:
-    ...     async with guarded_client(max_bytes=1000) as client:
-    ...         return not client.is_closed
-    >>> anyio.run(is_open)
-    True
-    """
-
-    async def guard(response: httpx2.Response) -> None:
-        _guard_response(response, max_bytes)
-
-    # A hook and not a transport: with a transport of ours the client would not look for proxies in
-    # the environment.
-    return httpx2.AsyncClient(
-        verify=kept_tls_context(),
-        timeout=httpx2.Timeout(None, connect=10.0),
-        limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
-        headers={"Accept-Encoding": "gzip"},
-        event_hooks={"response": [guard]},
-    )
-
-
-def _guard_response(response: httpx2.Response, max_bytes: int) -> None:
-    encoding = response.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in {"identity", "", "gzip", "x-gzip", "deflate"}:
-        raise UnknownEncoding(f"the answer is packed as {encoding!r}, which was not asked for")
-    if not isinstance(response.stream, httpx2.AsyncByteStream):
-        return
-    response.stream = _GuardedStream(
-        response.stream,
-        max_bytes,
-        is_packed=encoding in {"gzip", "x-gzip", "deflate"},
-        is_json="json" in response.headers.get("content-type", ""),
-    )
-    # The body is decompressed already.
-    response.headers.pop("content-encoding", None)
-    response.headers.pop("content-length", None)
-
-
-class _GuardedStream(httpx2.AsyncByteStream):
-    def __init__(
-        self,
-        packed: httpx2.AsyncByteStream,
-        max_bytes: int,
-        *,
-        is_packed: bool,
-        is_json: bool,
-    ) -> None:
-        self._packed = packed
-        self._is_packed = is_packed
-        self._max_bytes = max_bytes
-        self._reading: AsyncGenerator[bytes] | None = None
-        self._keeps_all = is_json
-        self.kept = bytearray()
-        """What was read: all of JSON, of anything else the end."""
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        self._reading = self._read()
-        return self._reading
-
-    async def _read(self) -> AsyncGenerator[bytes]:
-        total = 0
-        async with (
-            aclosing(_read_closing(self._packed)) as packed,
-            aclosing(self._unpacked(packed)) as pieces,
-        ):
-            async for piece in pieces:
-                total += len(piece)
-                if total > self._max_bytes:
-                    raise ResponseTooLarge(
-                        f"the answer is larger than {self._max_bytes // 2**20} MiB unpacked"
-                    )
-                self.kept += piece
-                if not self._keeps_all:
-                    del self.kept[:-_LAST_BYTES]
-                yield piece
-
-    async def _unpacked(self, packed: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-        if not self._is_packed:
-            async for piece in packed:
-                yield piece
-            return
-        unfold = zlib.decompressobj(_ZLIB_OR_GZIP)
-        try:
-            async for piece in packed:
-                rest = piece
-                while rest:
-                    yield unfold.decompress(rest, _CHUNK_BYTES)
-                    rest = unfold.unconsumed_tail
-            yield unfold.flush()
-        except zlib.error as error:
-            raise httpx2.DecodingError("the answer is not packed as it says") from error
-        if not unfold.eof:
-            raise httpx2.DecodingError("the answer is not packed as it says: its end is missing")
-
-    async def aclose(self) -> None:
-        # A body that was left in the middle is closed here; the garbage collector would close it at
-        # any moment, and its layers in any order, which fails.
-        if self._reading is not None:
-            await self._reading.aclose()
-        await self._packed.aclose()
-
-
-def _guarded_body(response: httpx2.Response) -> bytes:
-    """Return what was read of a response's body, without the space at its end: all of JSON, of
-    anything else the end.
-    """
-    stream = response.stream
-    return bytes(stream.kept).rstrip() if isinstance(stream, _GuardedStream) else b""
-
-
 def _object_in(response: httpx2.Response) -> dict[str, Any] | None:
     """Return the JSON object that a response's body is; None where it is something else."""
     try:
-        body: object = json.loads(_guarded_body(response))
+        body: object = json.loads(guarded_body(response))
     except (ValueError, RecursionError):
         return None
     return cast("dict[str, Any]", body) if isinstance(body, dict) else None
-
-
-async def _read_closing(stream: httpx2.AsyncByteStream) -> AsyncGenerator[bytes]:
-    pieces = aiter(stream)
-    try:
-        async for piece in pieces:
-            yield piece
-    finally:
-        if isinstance(pieces, AsyncGenerator):
-            await pieces.aclose()
 
 
 def build_model(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:

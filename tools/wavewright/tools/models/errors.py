@@ -35,6 +35,7 @@ from pydantic_ai.exceptions import (
 
 from wavewright.config.errors import WavewrightError
 from wavewright.planner.ports.model_port import ModelErrorKind, ModelOutcome
+from wavewright.tools.models.guarded_client import ResponseTooLarge
 
 _BODY_ERRORS = (
     ValueError,
@@ -82,10 +83,6 @@ class ModelFault:
     """Whether any other question to the model would fail for the same reason."""
     may_be_of_form: bool = False
     """Whether the same question may be answered where it asks for another form."""
-
-
-class ResponseTooLarge(httpx2.DecodingError):
-    """A response exceeds the limit."""
 
 
 class RequestFailed(WavewrightError):

@@ -94,7 +94,8 @@ async def open_models(
     check_models(settings, environment)
     from pydantic_ai.exceptions import UsageExtractionFailedWarning
 
-    from wavewright.tools.models.clients import build_model, guarded_client
+    from wavewright.tools.models.clients import build_model
+    from wavewright.tools.models.guarded_client import guarded_client
     from wavewright.tools.models.provider_models import ProviderModels
 
     # A count that cannot be believed is replaced by an estimate, and recorded as one.

@@ -27,6 +27,7 @@ from wavewright.config.notices import MailSettings, NoticeRule
 from wavewright.config.redaction import VARIABLE_PATTERN
 from wavewright.engine.service.notices.notice_store import NoticeBatch
 from wavewright.planner.types import JsonObject
+from wavewright.tools.models.guarded_client import guarded_client
 
 SEND_SECONDS: Final = 30.0
 """For which a message may take to be taken."""
@@ -96,9 +97,6 @@ def with_variables(text: str) -> str:
 
 
 async def _post(url: str, message: NoticeMessage, key: str | None) -> None:
-    # Loaded where there is a webhook: the client comes with those of models.
-    from wavewright.tools.models.clients import guarded_client
-
     body = json.dumps(message.content, ensure_ascii=False, sort_keys=True).encode()
     headers: Mapping[str, str] = {
         "Content-Type": "application/json",
