@@ -34,6 +34,7 @@ _CIRCUMSTANCES = {
     "strict": "Whether the check is strict:",
     "written_by_model": "Whether a model wrote it:",
 }
+_USUAL_FIELDS = re.compile(r"^(?:version|name|goal|targets): .*\n", re.MULTILINE)
 _SHOWN_WIDTH = 110
 
 
@@ -82,12 +83,18 @@ def _lines(entry: DiagnosticEntry, folder: Path) -> Iterator[str]:
         yield ""
         yield f"`{file.name}`"
         yield ""
-        yield from _fenced(file.read_text(encoding="utf-8", errors="replace"))
+        text = file.read_text(encoding="utf-8", errors="replace")
+        yield from _fenced(_without_usual_fields(text) if file.name == "goal.yaml" else text)
     yield from _circumstances(folder)
     yield ""
     yield "gives"
     yield ""
     yield from _fenced(_messages((folder / "expected.txt").read_text(encoding="utf-8")))
+
+
+def _without_usual_fields(goal: str) -> str:
+    """Return a goal template without the lines that each has and no diagnostic here is about."""
+    return _USUAL_FIELDS.sub("", goal)
 
 
 def _messages(text: str) -> str:
