@@ -1,15 +1,14 @@
-"""Whether a tool had sent another request before the one that was refused.
+"""Whether a tool may have written before the request that was refused.
 
 "Connection refused" and HTTP 4xx are said of one request. A tool that pays and then sends a receipt
-has paid, though the receipt was refused. Its source tells: whether what ran before the refused
-request may have written. What cannot be known may have.
+has paid, though the receipt was refused. So the source is read of each function of the tool that the
+exception came through, and what may have written there is counted: all that stands before the
+request, or with it in one statement. The other block of an `if` was not run; all blocks of a `try`
+may have been. What the turns of a loop before have done nobody knows.
 
-What is called is looked up in the frame that called it. Reads (`get`), builtins, most of the
-standard library, logging, and what opens a connection or a client write nothing; a function or a
-class of the tool's own writes where something does that it calls. All else may write: requests by
-their names, other methods of libraries, and what a function does that is handed over, as to `map`
-or to a pool. Statements of other branches, and what stood in a `try` whose handler sends the next
-request, were not run.
+What is called is looked up in the frame; functions and classes of the tool's own are read likewise.
+Reads (`get`), builtins, most of the standard library, logging, and what opens a client write
+nothing, a request by its name (`post`) once, and all that is not known as often as it likes.
 """
 
 from __future__ import annotations
@@ -21,65 +20,44 @@ import inspect
 import linecache
 import sys
 from collections import ChainMap
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
-from functools import lru_cache, partial
-from types import CodeType, FunctionType, TracebackType
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property, lru_cache, partial
+from itertools import zip_longest
+from types import CodeType, FrameType, FunctionType, TracebackType
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, cast
 
 from wavewright.tools.functions.failed_code import is_library_code
 
 _WRITING: Final = frozenset(
     {"delete", "patch", "post", "publish", "put", "request", "send", "send_message", "sendmail"}
 )
-_READING: Final = frozenset({"get", "head", "options"})
-_OF_ANSWERS: Final = frozenset({"raise_for_status"})
-"""Names of methods that send nothing, and raise what was answered."""
-_OF_REQUESTS: Final = _WRITING | _READING | _OF_ANSWERS
+"""Names of methods that send one request."""
 _CHANGING: Final = frozenset(
-    {
-        "add",
-        "append",
-        "clear",
-        "discard",
-        "extend",
-        "insert",
-        "pop",
-        "remove",
-        "setdefault",
-        "update",
-    }
+    {"add", "append", "clear", "discard", "extend", "insert", "pop", "remove", "setdefault"}
+    | {"update"}
 )
 """Names of methods that change a list in memory, or a table of a database."""
-_OF_PLAIN_VALUES: Final = frozenset(
-    name
-    for kind in (str, bytes, dict, list, set, tuple, int, float, dt.datetime, dt.timedelta)
-    for name in dir(kind)
-)
 _HARMLESS: Final = (
-    (_OF_PLAIN_VALUES - _CHANGING)
-    | _READING
-    | _OF_ANSWERS
-    # What is read of an answer, of a file and of a model.
-    | {
-        "build_request",
-        "exists",
-        "json",
-        "model_dump",
-        "model_dump_json",
-        "model_validate",
-        "read",
-        "read_bytes",
-        "read_text",
+    {
+        name
+        for kind in (str, bytes, dict, list, set, tuple, int, float, dt.datetime, dt.timedelta)
+        for name in dir(kind)
     }
+    - _CHANGING
+    # Requests that read, and what is read of an answer, of a file and of a model.
+    | {"build_request", "exists", "get", "head", "json", "model_dump", "model_dump_json"}
+    | {"model_validate", "options", "raise_for_status", "read", "read_bytes", "read_text"}
     # Logging.
     | {"critical", "debug", "error", "exception", "info", "log", "warning"}
-    # What opens a client, a connection or a channel.
-    | {"__aenter__", "__enter__", "client", "connect", "cursor", "from_url", "insecure_channel"}
-    | {"login", "resource", "secure_channel", "session", "starttls"}
+    # What opens and closes a client, a connection or a channel.
+    | {"__aenter__", "__aexit__", "__enter__", "__exit__", "aclose", "client", "close", "connect"}
+    | {"cursor", "from_url", "insecure_channel", "login", "resource", "secure_channel", "session"}
+    | {"starttls"}
 )
-"""Names of methods that write nothing, whatever they are of."""
-_PARTS_OF_REQUESTS: Final = frozenset({"cookies", "headers", "params"})
+"""Names of functions of libraries that write nothing."""
+_PARTS: Final = frozenset({"cookies", "headers", "params"})
+"""Attributes of a client and of a request that are changed in memory."""
 _WRITERS: Final = frozenset(
     {"dbm", "ftplib", "http", "imaplib", "multiprocessing", "nntplib", "poplib", "shelve", "shutil"}
     | {"smtplib", "socket", "sqlite3", "subprocess", "telnetlib", "xmlrpc"}
@@ -87,268 +65,108 @@ _WRITERS: Final = frozenset(
 """Modules of the standard library whose functions may write elsewhere; also with an underscore before
 the name, where C defines a part of one.
 """
+_WRITERS_BY_NAME: Final = frozenset(
+    {"Popen", "create_subprocess_exec", "create_subprocess_shell", "eval", "exec", "popen"}
+    | {"system", "urlopen", "urlretrieve"}
+)
+"""Names of functions and classes of the standard library that may write elsewhere."""
 _HARMLESS_PACKAGES: Final = frozenset(
     {"anyio", "numpy", "pydantic", "stamina", "structlog", "tenacity", "wavewright"}
 )
-_WRITERS_BY_NAME: Final = frozenset(
-    {
-        "create_subprocess_exec",
-        "create_subprocess_shell",
-        "popen",
-        "system",
-        "urlopen",
-        "urlretrieve",
-    }
+_CALLED_BY_PYTHON: Final = (
+    *("__new__", "__init__", "__post_init__", "model_post_init"),
+    *("__enter__", "__aenter__", "__exit__", "__aexit__"),
 )
-_RUNNING_ONCE: Final = frozenset(
-    {"partial", "run_in_executor", "run_sync", "submit", "to_thread", "wait_for"}
+"""Methods that run as an object is made, and as a `with` block of it begins and ends."""
+_CALLING_ONCE: Final = frozenset({"run_in_executor", "run_sync", "submit", "to_thread"})
+"""What calls a function once that it is given; others may call it for each entry of a list."""
+_REPEATING: Final = (
+    *(ast.For, ast.AsyncFor, ast.While),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
 )
-"""What calls a function that it is given once; others may call it for each entry of a list."""
-_COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
-_LEAVING: Final = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_MANY: Final = 2
+"""More writes than one, or nobody knows how many."""
+_UNKNOWN: Final = object()
+"""What only running code of the tool would tell."""
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
-_Position: TypeAlias = tuple[int, int]
-"""A line, and a column in bytes."""
-
-
-class _Use(NamedTuple):
-    """Something that is called, or that is named and may be called elsewhere."""
-
-    path: tuple[str, ...]
-    """As `("client", "post")`; of what is no name the first part is empty."""
-    is_called: bool
-
-    @property
-    def name(self) -> str:
-        """The name of the function or method, without what stands before it."""
-        return self.path[-1]
-
-
-class _RefusedCall(NamedTuple):
-    """Where an exception came through a function, and what the function had called before."""
-
-    inside: tuple[_Use, ...]
-    """What was called, and after it what it was called with."""
-    handed_over: tuple[_Use, ...]
-    """What it may have called, and perhaps not only once."""
-    before: tuple[_Use, ...]
-    """What may have been called before, in that order."""
-    is_repeated: bool
-    """Whether it stands in a loop, or a comprehension, that ends with the first failure."""
+_Use: TypeAlias = ast.Call | ast.Name | ast.Attribute
+"""A call, or a name or an attribute that is not called where it stands."""
+_Place: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
+"""Where something begins and ends, by lines and by columns in bytes."""
 
 
 class _Scope(NamedTuple):
-    """What names stand for in a function."""
+    """What names stand for in a function of the tool."""
 
-    names: ChainMap[str, Any]
+    values: ChainMap[str, Any]
     package: str
     """Whose modules are the tool's own."""
-    seen: set[tuple[CodeType, int]]
-    """Functions, and what they are methods of, that were looked into."""
+    writes: dict[tuple[FunctionType, int], int]
+    """How often functions write that were read, each with what it is a method of."""
 
 
-def had_sent_before(frames: Sequence[TracebackType]) -> bool:
-    """Whether the request that was refused may not have been the first that writes.
+def had_sent_before(frames: Sequence[TracebackType], *, is_write_refused: bool) -> bool:
+    """Whether a tool may have written otherwise than by the request that was refused.
 
     Args:
         frames: The frames of the tool's own code that the exception came through, the innermost
-            last.
+            last; of one that was raised from another, those of both.
+        is_write_refused: Whether the exception names a request that would have written.
     """
-    # Only what was called before the refused request counts, so that is looked for first.
-    is_reached = False
-    refused: Collection[str] = _OF_REQUESTS
-    # What is raised again later, as `raise last` after a loop, was refused where it came from.
-    innermost = {traceback.tb_frame: traceback for traceback in frames}
-    for traceback in reversed(innermost.values()):
+    # A function that handles an exception and raises another was left at two places.
+    run = set[tuple[FrameType, _Use]]()
+    left = set[tuple[FrameType, _Use]]()
+    refused: _Use | None = None
+    for traceback, inner in zip_longest(frames, frames[1:]):
         frame = traceback.tb_frame
-        call = _failed_call(frame.f_code, traceback.tb_lasti)
-        if call is None:
+        place = _place_left(traceback)
+        function = _source_of(frame.f_code)
+        if place is None or function is None or _is_repeated(function, place):
             return True
-        scope = _scope_of(frame.f_locals, frame.f_globals, set())
-        inside = [*call.inside]
-        # Of `wait_for(client.post(url), 9)` the inner one was refused.
-        places = (
-            i for i, use in enumerate(inside) if use.name in refused or _may_write(use, scope)
-        )
-        place = next(places, 0)
-        refused = {frame.f_code.co_name}
-        failed = inside.pop(place).name if inside else ""
-        before = [*call.before, *reversed(inside)]
-        if not is_reached:
-            is_reached = traceback is frames[-1] and failed not in _OF_ANSWERS
-            # What was answered was sent here, or in a function that has called this one.
-            while before and not is_reached:
-                sent = before.pop()
-                is_reached = sent.name in _READING or _may_write(sent, scope)
-        if not is_reached:
-            continue
-        as_refused = {failed} - _HARMLESS
-        if call.is_repeated or any(_may_write(use, scope) for use in call.handed_over):
-            return True
-        if any(use.name in as_refused or _may_write(use, scope) for use in before):
-            return True
-    return False
+        uses = list(_uses_in(_parts_run(function.body, place)))
+        refused = _use_left(uses, place, "" if inner is None else inner.tb_frame.f_code.co_name)
+        run.update((frame, use) for use in uses)
+        # What an answer is handed over to would have been called after the request.
+        around = [use for use in uses if _contains(use, place) and _place_of(use) != place]
+        left.update((frame, use) for use in (*around, refused) if use is not None)
+    scopes = {traceback.tb_frame: _scope_of_frame(traceback.tb_frame) for traceback in frames}
+    writes = sum(_writes_of(use, scopes[frame]) for frame, use in run - left)
+    if refused is not None and _writes_of(refused, scopes[frames[-1].tb_frame]) > 0:
+        return writes > 0
+    # `raise_for_status` sends nothing: what was refused is perhaps the write before it.
+    return writes > int(is_write_refused)
 
 
-# -- whether a call may write
+# -- what has run of a function
 
 
-def _scope_of(
-    local: Mapping[str, Any], module: Mapping[str, Any], seen: set[tuple[CodeType, int]]
-) -> _Scope:
-    names = ChainMap({}, dict(local), dict(module), dict(vars(builtins)))
-    return _Scope(names, str(module.get("__name__", "")).partition(".")[0], seen)
+def _place_left(traceback: TracebackType) -> _Place | None:
+    """Return where an exception came out of a function; None where Python does not tell."""
+    positions = list(traceback.tb_frame.f_code.co_positions())
+    line, end_line, column, end_column = positions[traceback.tb_lasti // 2]
+    if line is None or end_line is None or column is None or end_column is None:
+        return None
+    return (line, column), (end_line, end_column)
 
 
-_UNKNOWN: Final = object()
-"""What nobody knows without running code of the tool."""
+def _place_of(node: ast.expr | ast.stmt) -> _Place:
+    end = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+    return (node.lineno, node.col_offset), end
 
 
-def _may_write(use: _Use, scope: _Scope) -> bool:
-    """Whether what is called may send a request that writes, as far as that can be known."""
-    called = _held_by(use.path, scope)
-    if not use.is_called and (isinstance(called, type) or not callable(called)):
-        # What is only named is data, but for functions and for what is called like a request.
-        return called is _UNKNOWN and use.name in _WRITING
-    if use.name in _WRITING and not _is_own(called, scope):
-        return True
-    if use.name in _HARMLESS or _PARTS_OF_REQUESTS.intersection(use.path):
-        return False
-    return called is _UNKNOWN or _function_may_write(called, use, scope)
+def _contains(node: ast.expr | ast.stmt, place: _Place) -> bool:
+    start, end = _place_of(node)
+    return start <= place[0] and place[1] <= end
 
 
-def _function_may_write(called: Any, use: _Use, scope: _Scope) -> bool:
-    if inspect.isclass(called):
-        methods = (_attribute_of(called, name) for name in _BEGINNING)
-        return any(
-            _calls_writer(method, called, scope)
-            for method in methods
-            if _is_own(method, scope) and not _is_generated(method, called)
-        )
-    if isinstance(called, partial):
-        called = called.func
-    if not inspect.isroutine(called):
-        # An object that is called as a function is.
-        called = _attribute_of(type(cast("object", called)), "__call__")
-    function = inspect.unwrap(called)
-    if isinstance(function, FunctionType) and _is_own(function, scope):
-        return _calls_writer(function, _held_by(use.path[:-1], scope), scope)
-    module = _module_of(function).partition(".")[0]
-    if module in sys.stdlib_module_names:
-        return module.removeprefix("_") in _WRITERS or use.name in _WRITERS_BY_NAME
-    return module not in _HARMLESS_PACKAGES
-
-
-_BEGINNING: Final = ("__init__", "__post_init__", "__enter__", "__aenter__")
-"""Methods that run as an object is made, and as a `with` block of it begins."""
-
-
-def _is_generated(method: FunctionType, owner: Any) -> bool:
-    """Whether a dataclass has generated a method, which has no source and writes nothing itself."""
-    return is_dataclass(owner) and method.__code__.co_filename == "<string>"
-
-
-def _module_of(function: Any) -> str:
-    """Return the module of a function or a method; of one that C defines perhaps its class's."""
-    owner = getattr(function, "__objclass__", None)
-    module = getattr(function, "__module__", None) or getattr(owner, "__module__", None)
-    return module if isinstance(module, str) else ""
-
-
-def _is_own(called: Any, scope: _Scope) -> bool:
-    """Whether a function is the tool's own code, or of the package that the tool is of."""
-    if not isinstance(called, FunctionType):
-        return False
-    package = str(called.__module__).partition(".")[0]
-    return package == scope.package or not is_library_code(called.__code__.co_filename)
-
-
-def _held_by(path: Sequence[str], scope: _Scope) -> Any:
-    """Return what a path of names stands for; `_UNKNOWN` where only running code would tell."""
-    held: Any = scope.names.get(path[0], _UNKNOWN) if path else None
-    for name in path[1:]:
-        if held is _UNKNOWN:
-            break
-        held = _attribute_of(held, name)
-    return held
-
-
-def _attribute_of(held: Any, name: str) -> Any:
-    value: Any = inspect.getattr_static(held, name, _UNKNOWN)
-    is_slot = inspect.isgetsetdescriptor(value) or inspect.ismemberdescriptor(value)
-    if is_slot or isinstance(value, property):
-        return _UNKNOWN
-    is_wrapped = isinstance(value, staticmethod | classmethod)
-    return cast("Any", value).__func__ if is_wrapped else cast("Any", value)
-
-
-def _calls_writer(function: FunctionType, owner: Any, scope: _Scope) -> bool:
-    """Whether a function of the tool may write; its source tells, without running it."""
-    node = _node_of(function.__code__)
-    if node is None:
-        return True
-    looked_into = function.__code__, id(owner)
-    if looked_into in scope.seen:
-        return False
-    scope.seen.add(looked_into)
-    closure = inspect.getclosurevars(function).nonlocals
-    inner = _scope_of(closure, function.__globals__, scope.seen)
-    inner.names.update(_known_locals(node, owner))
-    return any(
-        _may_write(use, inner)
-        for statement in node.body
-        for use in _uses_of(statement, is_passed=False)
-    )
-
-
-def _known_locals(node: _Function, owner: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what is known of the variables of a function that does not run: what a method is of,
-    and lists and objects that are written out.
-    """
-    parameters = [*node.args.posonlyargs, *node.args.args]
-    stored = [
-        name.id
-        for name in ast.walk(node)
-        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
-    ]
-    for name in (*(parameter.arg for parameter in parameters), *stored):
-        yield name, _UNKNOWN
-    for statement in ast.walk(node):
-        if isinstance(statement, ast.Import):
-            for alias in statement.names:
-                if alias.asname is None and "." not in alias.name:
-                    yield alias.name, sys.modules.get(alias.name, _UNKNOWN)
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and statement is not node:
-            # What it calls is looked at where it is defined.
-            yield statement.name, dict
-        if not isinstance(statement, ast.Assign | ast.AnnAssign):
-            continue
-        kind = _DISPLAYS.get(type(statement.value))
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        for target in targets:
-            if kind is not None and isinstance(target, ast.Name):
-                yield target.id, kind
-    if owner is not None and parameters:
-        yield parameters[0].arg, owner
-
-
-_DISPLAYS: Final[Mapping[type, type]] = {
-    ast.Dict: dict,
-    ast.DictComp: dict,
-    ast.List: list,
-    ast.ListComp: list,
-    ast.Set: set,
-    ast.SetComp: set,
-}
-
-
-# -- what stands in the source
-
-
-def _functions_of(file: str) -> Sequence[_Function]:
-    """Return all functions of a file, inner ones before those around them; none without source."""
-    return _functions_in("".join(linecache.getlines(file)))
+def _source_of(code: CodeType) -> _Function | None:
+    """Return the source of a function; None where there is none, and of a lambda."""
+    for function in _functions_in("".join(linecache.getlines(code.co_filename))):
+        first = min(node.lineno for node in (function, *function.decorator_list))
+        if function.name == code.co_name and first == code.co_firstlineno:
+            return function
+    return None
 
 
 @lru_cache(maxsize=64)
@@ -357,185 +175,257 @@ def _functions_in(source: str) -> Sequence[_Function]:
         module = ast.parse(source)
     except (SyntaxError, ValueError):
         return ()
-    functions = [node for node in ast.walk(module) if isinstance(node, _Function)]
-    return functions[::-1]
+    return [node for node in ast.walk(module) if isinstance(node, _Function)]
 
 
-def _node_of(code: CodeType) -> _Function | None:
-    """Return the source of a function; None where there is none."""
-    for function in _functions_of(code.co_filename):
-        first = min(node.lineno for node in (function, *function.decorator_list))
-        if function.name == code.co_name and first == code.co_firstlineno:
-            return function
-    return None
+def _is_repeated(function: _Function, place: _Place) -> bool:
+    return any(
+        isinstance(node, _REPEATING) and _contains(node, place) for node in ast.walk(function)
+    )
 
 
-@lru_cache(maxsize=128)
-def _failed_call(code: CodeType, instruction: int) -> _RefusedCall | None:
-    """Return where an instruction stands in its function; None where there is no source."""
-    positions = [*code.co_positions()]
-    line, end_line, column, end_column = positions[instruction // 2]
-    if line is None or end_line is None or column is None or end_column is None:
-        return None
-    start, end = (line, column), (end_line, end_column)
-    for function in _functions_of(code.co_filename):
-        # A comprehension is part of the function that it stands in.
-        if code.co_name in {function.name, *_COMPREHENSIONS} and _contains(function, start):
-            return _failed_call_in(function.body, start, end)
-    return None
-
-
-def _failed_call_in(
-    body: Sequence[ast.stmt], start: _Position, end: _Position
-) -> _RefusedCall | None:
-    before: list[_Use] = []
-    is_repeated = False
-    while True:
-        at = next((i for i, statement in enumerate(body) if _contains(statement, start)), None)
-        if at is None:
-            return None
-        before += [use for statement in body[:at] for use in _uses_of(statement)]
-        statement = body[at]
-        inner = next((part for part in _bodies(statement) if _holds(part, start)), None)
+def _parts_run(block: Sequence[ast.stmt], place: _Place) -> Iterator[ast.AST]:
+    """Yield what may have run of a block when it was left."""
+    for statement in block:
+        if _place_of(statement)[0] > place[0]:
+            return
+        inner = next((inner for inner in _blocks_of(statement) if _is_in(inner, place)), None)
         if inner is None:
-            break
-        before += [use for part in _parts_before(statement, inner) for use in _uses_of(part)]
-        if isinstance(statement, ast.For | ast.AsyncFor | ast.While):
-            is_repeated = True
-        elif isinstance(statement, ast.Try | ast.TryStar) and inner is statement.body:
-            # The exception of one turn does not end the others.
-            is_repeated = is_repeated and not statement.handlers
-        body = inner
-    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
-    choices = [node for node in ast.walk(statement) if isinstance(node, ast.IfExp)]
-    before += [_use_of(call) for call in calls if _is_made_before(call, start, choices)]
-    inside = [call for call in calls if start <= _start_of(call) and _end_of(call) <= end]
-    entries = [entry for node in ast.walk(statement) for entry in _entries_made_by(node)]
-    is_repeated = is_repeated or any(_contains(entry, start) for entry in entries)
-    handed_over = [use for call in inside for use in _handed_over_by(call)]
-    return _RefusedCall(tuple(map(_use_of, inside)), tuple(handed_over), tuple(before), is_repeated)
+            # Which calls of one statement come first is not asked.
+            yield statement
+            continue
+        for part in ast.iter_child_nodes(statement):
+            if isinstance(part, ast.expr | ast.withitem):
+                yield part
+        if isinstance(statement, ast.Try | ast.TryStar):
+            for other in _blocks_of(statement):
+                if other is not inner:
+                    yield from other
+        yield from _parts_run(inner, place)
 
 
-def _handed_over_by(call: ast.Call) -> Iterator[_Use]:
-    """Yield what a call is given that it may call more than once."""
-    named = [use for argument in call.args for use in _uses_of(argument) if not use.is_called]
-    return iter(named[1:] if _use_of(call).name in _RUNNING_ONCE else named)
-
-
-def _entries_made_by(node: ast.AST) -> tuple[ast.expr, ...]:
-    """Return what a comprehension computes in each turn; nothing for any other node."""
-    match node:
-        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
-            return (node.elt,)
-        case ast.DictComp():
-            return (node.key, node.value)
-        case _:
-            return ()
-
-
-def _is_made_before(call: ast.Call, start: _Position, choices: Sequence[ast.IfExp]) -> bool:
-    """Whether a call of a statement is made before the one that begins at a position."""
-    for choice in choices:
-        # `a if c else b` asks for `c` first, and then makes one of the others alone.
-        if _contains(choice.body, start) and _contains(choice.test, _start_of(call)):
-            return True
-        if _contains(choice.orelse, start) and _contains(choice.body, _start_of(call)):
-            return False
-    return _end_of(call) <= start
-
-
-def _parts_before(statement: ast.stmt, block: Sequence[ast.stmt]) -> Iterator[ast.AST]:
-    """Yield what runs of a statement before one of its blocks: what it asks, runs over or opens, and
-    the body of a `try` before its `else` and its `finally`.
-    """
-    for part in ast.iter_child_nodes(statement):
-        if isinstance(part, ast.expr | ast.withitem):
-            yield part
-    if isinstance(statement, ast.Try | ast.TryStar) and block in (
-        statement.orelse,
-        statement.finalbody,
-    ):
-        yield from statement.body
-
-
-def _bodies(statement: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
-    """Yield the blocks of a statement."""
+def _blocks_of(statement: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
     for name in ("body", "orelse", "finalbody"):
         yield getattr(statement, name, [])
     for handler in getattr(statement, "handlers", []):
         yield handler.body
-    for case in getattr(statement, "cases", []):
-        yield case.body
 
 
-def _holds(body: Sequence[ast.stmt], position: _Position) -> bool:
-    return any(_contains(statement, position) for statement in body)
+def _is_in(block: Sequence[ast.stmt], place: _Place) -> bool:
+    return any(_contains(statement, place) for statement in block)
 
 
-def _uses_of(node: ast.AST, *, is_passed: bool = True) -> Iterator[_Use]:
-    """Yield what is called, or named, in the order in which it is.
-
-    Args:
-        node: A statement or an expression.
-        is_passed: Whether a statement after it is reached, and inner functions are looked at only
-            where they are called.
-    """
-    if is_passed and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return
-    parts: Sequence[ast.AST] = [*ast.iter_child_nodes(node)]
-    if is_passed and isinstance(node, ast.If) and isinstance(node.body[-1], _LEAVING):
-        # Who has come to the statement after it was not in its body.
-        parts = [node.test, *node.orelse]
-    elif isinstance(node, ast.Call):
-        # What stands before the name of the function, and what the function is given.
-        before = [] if _path_of(node.func)[0] else [*ast.iter_child_nodes(node.func)]
-        parts = [*before, *node.args, *node.keywords]
-    elif isinstance(node, ast.Attribute) and _path_of(node)[0]:
-        parts = []
-    # What a `partial` is of is called where that is.
-    is_kept = isinstance(node, ast.Assign) and _path_of(_function_of(node.value))[-1] == "partial"
+def _uses_in(parts: Iterable[ast.AST]) -> Iterator[_Use]:
+    parts_of_uses = set[ast.expr]()
     for part in parts:
-        yield from (
-            use for use in _uses_of(part, is_passed=is_passed) if use.is_called or not is_kept
-        )
-    if isinstance(node, ast.Call):
-        yield _use_of(node)
-    elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
-        yield _Use(_path_of(node), is_called=False)
+        for node in ast.walk(part):
+            # What stands in it is walked over later.
+            if isinstance(node, ast.Call):
+                parts_of_uses.add(node.func)
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                parts_of_uses.add(node.value)
+            elif isinstance(node, ast.Name) and _is_target(node):
+                continue
+            if isinstance(node, _Use) and node not in parts_of_uses:
+                yield node
 
 
-def _use_of(call: ast.Call) -> _Use:
-    """Return what a call calls; of a request by a method that is written out, as in
-    `client.request("GET", …)`, that method.
+def _use_left(uses: Sequence[_Use], place: _Place, inner: str) -> _Use | None:
+    """Return the use that an exception came out of: that of the inner function, called here or by
+    what calls it once, or else the outermost call; None where no call is known to have failed.
     """
-    path = _path_of(call.func)
-    first = call.args[0] if call.args else None
-    if path[-1] == "request" and isinstance(first, ast.Constant) and isinstance(first.value, str):
-        path = (*path[:-1], first.value.lower())
-    return _Use(path, is_called=True)
+    start, end = place
+    within = [use for use in uses if start <= _place_of(use)[0] and _place_of(use)[1] <= end]
+    calls = [use for use in within if isinstance(use, ast.Call)]
+    called = set[ast.expr](calls)
+    for call in calls:
+        if _name_of(call) in _CALLING_ONCE:
+            called.update(call.args)
+    for use in within:
+        if inner and _name_of(use) == inner and use in called:
+            return use
+    # The end of a `with` block fails at the place of the call that has begun it.
+    return None if inner in {"__exit__", "__aexit__"} or not calls else calls[0]
 
 
-def _function_of(node: ast.expr) -> ast.expr:
-    return node.func if isinstance(node, ast.Call) else node
+# -- how often a use may write
 
 
-def _path_of(node: ast.AST) -> tuple[str, ...]:
+def _writes_of(use: _Use, scope: _Scope) -> int:
+    """Return how many writes there may be where something is called or named."""
+    name = _name_of(use)
+    named = use.func if isinstance(use, ast.Call) else use
+    owner = _value_of(named.value, scope) if isinstance(named, ast.Attribute) else None
+    value = _value_of(named, scope)
+    if callable(value):
+        writes = _writes_of_callable(value, name, owner, scope)
+        # What is handed over may be called for each entry of a list.
+        return writes if isinstance(use, ast.Call) or writes == 0 else _MANY
+    if isinstance(use, ast.Call):
+        is_part = isinstance(named, ast.Attribute) and _name_of(named.value) in _PARTS
+        return 0 if is_part else _writes_by_name(name)
+    # What is only named is data, but for what is called like a request.
+    return _MANY if value is _UNKNOWN and name in _WRITING else 0
+
+
+def _writes_of_callable(called: Any, name: str, owner: Any, scope: _Scope) -> int:
+    if inspect.isclass(called):
+        if called.__name__ in _WRITERS_BY_NAME:
+            return _MANY
+        methods = (_attribute_of(called, method) for method in _CALLED_BY_PYTHON)
+        # What a dataclass generates has no source, and writes nothing.
+        own = (m for m in methods if _is_own(m, scope) and m.__code__.co_filename != "<string>")
+        return sum(_writes_of_function(method, _Made(called), scope) for method in own)
+    if isinstance(called, partial):
+        called = called.func
+    if inspect.ismethod(called):
+        owner, called = called.__self__, called.__func__
+    wrapped = inspect.getattr_static(called, "__wrapped__", None)
+    if not inspect.isroutine(called) and wrapped is None:
+        owner, called = called, _attribute_of(called, "__call__")
+    if _is_own(called, scope):
+        return _writes_of_function(called, owner, scope)
+    if wrapped is not None:
+        # A library may call what it wraps more than once.
+        return _MANY if _writes_of_callable(wrapped, name, owner, scope) else 0
+    actual = getattr(called, "__name__", "")
+    if actual != "request":
+        # It may have been imported under another name.
+        name = actual
+    package = _package_of(called)
+    if package in sys.stdlib_module_names and name not in _WRITERS_BY_NAME:
+        return _MANY if package.removeprefix("_") in _WRITERS and name not in _HARMLESS else 0
+    return 0 if package in _HARMLESS_PACKAGES else _writes_by_name(name)
+
+
+def _writes_of_function(function: FunctionType, owner: Any, scope: _Scope) -> int:
+    """Return how many writes there may be in a function of the tool's own."""
+    node = _source_of(function.__code__)
+    key = function, id(owner.kind if isinstance(owner, _Made) else owner)
+    if node is None or key in scope.writes:
+        return scope.writes.get(key, _MANY)
+    # How often a function calls itself nobody knows.
+    scope.writes[key] = _MANY
+    inside = _scope_inside(function, node, owner, scope)
+    writes = 0
+    for use in _uses_in(node.body):
+        in_use = _writes_of(use, inside)
+        writes += _MANY if in_use and _is_repeated(node, _place_of(use)) else in_use
+    scope.writes[key] = writes
+    return writes
+
+
+def _writes_by_name(name: str) -> int:
+    if name in _HARMLESS:
+        return 0
+    return 1 if name in _WRITING else _MANY
+
+
+# -- what names stand for
+
+
+class _Made(NamedTuple):
+    """An object that will be, of which only the class is known."""
+
+    kind: type
+
+
+_DISPLAYS: Final[Mapping[type, _Made]] = {
+    ast.Dict: _Made(dict),
+    ast.List: _Made(list),
+    ast.Set: _Made(set),
+}
+
+
+def _scope_of_frame(frame: FrameType) -> _Scope:
+    values = ChainMap(dict(frame.f_locals), frame.f_globals, builtins.__dict__)
+    return _Scope(values, str(frame.f_globals.get("__name__", "")).partition(".")[0], {})
+
+
+def _scope_inside(function: FunctionType, node: _Function, owner: Any, scope: _Scope) -> _Scope:
+    """Return what is known in a function that does not run: what it is a method of, and what is
+    made in it.
+    """
+    code = function.__code__
+    local: dict[str, Any] = dict.fromkeys((*code.co_varnames, *code.co_cellvars), _UNKNOWN)
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # what has no value yet
+            local[name] = cell.cell_contents
+    if code.co_varnames[:1] in {("self",), ("cls",)}:
+        local[code.co_varnames[0]] = owner
+    inside = scope._replace(values=ChainMap(local, function.__globals__, builtins.__dict__))
+    parts = list(ast.walk(node))
+    targets = [part.id for part in parts if isinstance(part, ast.Name) and _is_target(part)]
+    for part in parts:
+        if isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None:
+            for target in ast.iter_child_nodes(part):
+                if isinstance(target, ast.Name) and targets.count(target.id) == 1:
+                    local[target.id] = _value_of(part.value, inside)
+    return inside
+
+
+def _is_target(name: ast.Name) -> bool:
+    return isinstance(name.ctx, ast.Store)
+
+
+def _value_of(node: ast.expr, scope: _Scope) -> Any:
+    """Return what an expression stands for; `_UNKNOWN` where only running code would tell."""
     match node:
         case ast.Name():
-            return (node.id,)
+            return scope.values.get(node.id, _UNKNOWN)
         case ast.Attribute():
-            return (*_path_of(node.value), node.attr)
+            return _attribute_of(_value_of(node.value, scope), node.attr)
+        case ast.Call():
+            called = _value_of(node.func, scope)
+            return _Made(called) if inspect.isclass(called) else _UNKNOWN
         case _:
-            return ("",)
+            return _DISPLAYS.get(type(node), _UNKNOWN)
 
 
-def _contains(node: ast.stmt | ast.expr, position: _Position) -> bool:
-    return _start_of(node) <= position < _end_of(node)
+def _attribute_of(held: Any, name: str) -> Any:
+    """Return an attribute without running code: of what is computed, what computes it."""
+    kind = held.kind if isinstance(held, _Made) else type(held)
+    value = inspect.getattr_static(kind, name, _UNKNOWN)
+    # A `cached_property` puts its value in its own place.
+    if isinstance(value, property | cached_property):
+        getter: Any = value.fget if isinstance(value, property) else value.func
+        code = getattr(getter, "__code__", None)
+        return _UNKNOWN if code is None or is_library_code(code.co_filename) else getter
+    if not isinstance(held, _Made):
+        value = inspect.getattr_static(held, name, _UNKNOWN)
+    is_wrapped = isinstance(value, staticmethod | classmethod)
+    return cast("Any", value).__func__ if is_wrapped else value
 
 
-def _start_of(node: ast.stmt | ast.expr) -> _Position:
-    return node.lineno, node.col_offset
+def _name_of(node: ast.expr) -> str:
+    """Return the last name of what is called or named; of a request by a method that is written
+    out, as in `client.request("GET", …)`, that method.
+    """
+    match node:
+        case ast.Call(
+            func=ast.Attribute(attr="request"), args=[ast.Constant(value=str(method)), *_]
+        ):
+            return method.lower()
+        case ast.Call():
+            return _name_of(node.func)
+        case ast.Attribute():
+            return node.attr
+        case ast.Name():
+            return node.id
+        case _:
+            return ""
 
 
-def _end_of(node: ast.stmt | ast.expr) -> _Position:
-    return node.end_lineno or node.lineno, node.end_col_offset or 0
+def _is_own(called: Any, scope: _Scope) -> TypeGuard[FunctionType]:
+    """Whether a function is the tool's own code, or of the package that the tool is of."""
+    if not isinstance(called, FunctionType):
+        return False
+    package = str(called.__globals__.get("__name__", "")).partition(".")[0]
+    return package == scope.package or not is_library_code(called.__code__.co_filename)
+
+
+def _package_of(called: Any) -> str:
+    """Return the package of a function; of one that C defines perhaps that of its class."""
+    owner = getattr(called, "__objclass__", None)
+    module = getattr(called, "__module__", None) or getattr(owner, "__module__", None)
+    return module.partition(".")[0] if isinstance(module, str) else ""

@@ -23,8 +23,9 @@ import dis
 import email.utils
 import os
 import re
+import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Final, TypeVar, cast
@@ -96,7 +97,7 @@ def _described(error: BaseException, wall: float, redactor: Redactor) -> Attempt
         hint=valid_text(cause.hint) if isinstance(cause, ToolError) and cause.hint else None,
         names=frozenset(_names_for_retry(cause)),
         retry_after=_retry_after(cause, wall),
-        is_unclear=is_outcome_unknown(cause),
+        is_unclear=is_outcome_unknown(error),
         frames=last_frames(cause, redactor),
         traceback=traceback_text(cause, redactor),
     )
@@ -247,16 +248,42 @@ def _shown_path(file: str) -> str:
 # -- whether the call may have taken effect
 
 
-def is_outcome_unknown(error: BaseException) -> bool:
-    """Whether a call that raised this may have taken effect, for all that is known."""
+def is_outcome_unknown(error: BaseException, *, is_alone: bool = True) -> bool:
+    """Whether a call that raised this may have taken effect, for all that is known.
+
+    Args:
+        error: What was raised.
+        is_alone: Whether nothing else of the call ran meanwhile, as tasks of a group do.
+    """
     raised = list(_chain(error, _origin_of))
-    for origin in raised:
+    for place, origin in enumerate(raised):
         is_unknown = _says_unknown(origin)
         if is_unknown is not None:
-            return is_unknown or (_is_of_request(origin) and had_sent_before(_own_frames(origin)))
+            return is_unknown or (
+                _is_of_request(origin)
+                and _may_have_written_before(raised[: place + 1], is_alone=is_alone)
+            )
     if any(is_of_connection(_class_names(origin)) for origin in raised):
         return True
     return not any(map(_is_word_of_tool, raised))
+
+
+def _may_have_written_before(raised: Sequence[BaseException], *, is_alone: bool) -> bool:
+    """Whether the tool may have written before a request of its own that was refused.
+
+    Args:
+        raised: What stands for the refusal, and last the refusal itself.
+        is_alone: As of `is_outcome_unknown`.
+    """
+    frames = [frame for error in raised for frame in _own_frames(error)]
+    if not frames:
+        return False
+    is_called_back = any(map(_is_called_back, raised))
+    return (
+        is_called_back
+        or not is_alone
+        or had_sent_before(frames, is_write_refused=_is_of_write(raised[-1]))
+    )
 
 
 def _is_of_request(error: BaseException) -> bool:
@@ -275,7 +302,7 @@ def _says_unknown(error: BaseException) -> bool | None:
         # Other errors of this kind are the tool's word that it failed.
         return error.is_unclear
     if parts := _group_members(error):
-        return any(map(is_outcome_unknown, parts)) or None
+        return any(is_outcome_unknown(part, is_alone=False) for part in parts) or None
     status = _status_code(error)
     if status is not None:
         named = _read_safely(lambda: _retry_after_header(error))
@@ -392,6 +419,16 @@ def _own_frames(error: BaseException) -> list[TracebackType]:
     ]
 
 
+def _is_called_back(error: BaseException) -> bool:
+    """Whether a library called the tool's own code, which it may do more than once."""
+    own = _own_frames(error)
+    outside = [frame for frame in _frames(error) if not is_engine_code(_file_of(frame))]
+    between = outside[: outside.index(own[-1])] if own else []
+    return any(
+        frame not in own and _package_of(frame) not in sys.stdlib_module_names for frame in between
+    )
+
+
 def _frames(error: BaseException) -> Iterator[TracebackType]:
     traceback = error.__traceback__
     while traceback is not None:
@@ -479,6 +516,22 @@ def _status_code(error: BaseException) -> int | None:
         if isinstance(status, int) and 400 <= status < 600:
             return status
     return None
+
+
+def _is_of_write(error: BaseException) -> bool:
+    """Whether an exception names the request that it is of, and that one would have written."""
+    for read in (
+        # So it is named by httpx and requests, and by aiohttp.
+        lambda: getattr(getattr(error, "request", None), "method", None),
+        lambda: getattr(getattr(error, "request_info", None), "method", None),
+    ):
+        method = _read_safely(read)
+        if isinstance(method, str):
+            return method.upper() not in _READING_METHODS
+    return False
+
+
+_READING_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def _retry_after_header(error: BaseException) -> object:
