@@ -7,12 +7,11 @@ import posixpath
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
 from wavewright.packs.knowledge.graph.document import graph_document
-from wavewright.packs.knowledge.graph.exports import FileFormat, SinkName, graph_file, send
 from wavewright.packs.knowledge.graph.merging import conflicts_of, find_merges
 from wavewright.packs.knowledge.graph.store import WrittenStage, open_store
 from wavewright.packs.knowledge.models import (
@@ -31,7 +30,7 @@ from wavewright.packs.knowledge.models import (
 )
 from wavewright.packs.knowledge.settings import GraphSettings
 from wavewright.planner import JsonObject
-from wavewright.tools import Emit, LogEvent, Tool, UserFunction, make_tool
+from wavewright.tools import Emit, LogEvent, Tool, ToolError, UserFunction, make_tool
 
 Limit: TypeAlias = Annotated[int, Field(ge=1, le=100)]
 
@@ -133,17 +132,10 @@ class PresentedGraph(KnowledgeModel):
     document: JsonObject
 
 
-class WrittenFile(KnowledgeModel):
-    """A file with the graph."""
-
-    path: str
-    counts: GraphCounts
-
-
 class SentGraph(KnowledgeModel):
     """What a server holds of the graph after it was sent."""
 
-    sink: SinkName
+    sink: Literal["mcp"]
     counts: GraphCounts
 
 
@@ -319,27 +311,23 @@ class GraphTools:
         with open_store(self._path) as store:
             return PresentedGraph(document=graph_document(store, refused or [], difference))
 
-    def export_graph(self, format: FileFormat, path: str) -> WrittenFile:  # noqa: A002 - the parameter's name
-        """Write the graph into a file of the project.
-
-        Args:
-            format: What the file is.
-            path: Path below the project's folder.
-        """
-        with open_store(self._path) as store:
-            graph = store.read.graph()
-        graph_file(graph, format, self._root, path)
-        return WrittenFile(path=path, counts=graph.counts)
-
-    async def send_graph(self, sink: SinkName) -> SentGraph:
+    async def send_graph(self, sink: Literal["mcp"]) -> SentGraph:
         """Write the graph to the server of the settings; what is there already is not doubled.
 
         Args:
-            sink: The server.
+            sink: The kind of the server.
         """
+        from wavewright.packs.knowledge.graph.sending import send_to_server
+
+        if self._settings.mcp is None:
+            raise ToolError(
+                f"there is no graph server {sink!r}",
+                hint=f"name it in the settings as packs.knowledge.graph.{sink}",
+            )
         with open_store(self._path) as store:
             graph = store.read.graph()
-        return SentGraph(sink=sink, counts=await send(graph, sink, self._settings, self._root))
+        await send_to_server(graph, self._settings.mcp, self._root)
+        return SentGraph(sink=sink, counts=graph.counts)
 
 
 def graph_tools(settings: GraphSettings, root: Path) -> tuple[Tool, ...]:
@@ -374,7 +362,6 @@ def graph_tools(settings: GraphSettings, root: Path) -> tuple[Tool, ...]:
         writing(tools.link_evidence, {"chunks", "left_out"}),
         writing(tools.merge_entities),
         writing(tools.undo_merge),
-        writing(tools.export_graph),
         writing(tools.send_graph, sends=True),
         reading(tools.rate_reading),
         reading(tools.list_minimal_chunks),
