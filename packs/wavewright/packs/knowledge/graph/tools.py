@@ -166,8 +166,9 @@ class GraphTools:
 
         with open_store(self._path, now) as store:
             written, kept = store.write(records, note)
-            failed = store.unlinked(one.chunk for one in records)
-            return WrittenGraph(chunks=written, kept=kept, counts=store.counts(), failed=failed)
+            reading = store.read()
+        failed = reading.unlinked({one.chunk for one in records})
+        return WrittenGraph(chunks=written, kept=kept, counts=reading.graph.counts, failed=failed)
 
     def rate_reading(self, records: list[ChunkRecords]) -> ReadShare:
         """Count the chunks that have more than their first sentence.
@@ -186,7 +187,7 @@ class GraphTools:
         with open_store(self._path, now) as store:
             names, found = store.retry_ends()
             emit(RelationsRetried(names, found))
-            return RetriedRelations(names=names, found=found, failed=store.unlinked())
+            return RetriedRelations(names=names, found=found, failed=store.read().unlinked())
 
     def link_evidence(
         self,
@@ -216,11 +217,12 @@ class GraphTools:
 
         with open_store(self._path, now) as store:
             refused, gone = store.link_evidence(chunks, is_read)
+            reading = store.read()
             return LinkedEvidence(
-                counts=store.counts(),
+                counts=reading.graph.counts,
                 refused=refused,
                 deleted_chunks=gone,
-                difference=store.difference(),
+                difference=store.difference(reading),
             )
 
     def merge_entities(self, *, now: dt.datetime) -> MergedEntities:
@@ -233,12 +235,13 @@ class GraphTools:
             now: The instant of the run.
         """
         with open_store(self._path, now) as store:
-            store.merge(find_merges(store.read.graph().entities, store.read.undone_merges()))
+            store.merge(find_merges(store.read().graph.entities, store.undone_merges()))
+            reading = store.read()
             return MergedEntities(
-                counts=store.counts(),
-                merges=store.read.merges(),
-                conflicts=conflicts_of(store.read.graph()),
-                difference=store.difference(),
+                counts=reading.graph.counts,
+                merges=store.merges(reading),
+                conflicts=conflicts_of(reading.graph),
+                difference=store.difference(reading),
             )
 
     def undo_merge(self, merge: str, *, now: dt.datetime) -> EntityMerge:
@@ -267,7 +270,7 @@ class GraphTools:
             now: The instant of the run.
         """
         with open_store(self._path) as store:
-            stored = store.read.chunk_origins()
+            stored = store.chunk_origins()
         # An equal call of an earlier run would give its result.
         marked = {"again": now.isoformat()}
         found = [
@@ -284,7 +287,7 @@ class GraphTools:
             limit: Entities at most.
         """
         with open_store(self._path) as store:
-            return FoundEntities(entities=store.read.search(query, limit))
+            return FoundEntities(entities=store.read().search(query, limit))
 
     def neighbours(self, entity: str) -> EntityNeighbours:
         """Return an entity of the graph and where its relations lead.
@@ -293,8 +296,9 @@ class GraphTools:
             entity: Its name or an alias.
         """
         with open_store(self._path) as store:
-            found = store.read.entity(entity)
-            return EntityNeighbours(entity=found, neighbours=store.read.neighbours(found.id))
+            reading = store.read()
+        found = reading.entity(entity)
+        return EntityNeighbours(entity=found, neighbours=reading.neighbours(found.id))
 
     def present_graph(
         self,
@@ -325,7 +329,7 @@ class GraphTools:
                 hint=f"name it in the settings as packs.knowledge.graph.{sink}",
             )
         with open_store(self._path) as store:
-            graph = store.read.graph()
+            graph = store.read().graph
         await send_to_server(graph, self._settings.mcp, self._root)
         return SentGraph(sink=sink, counts=graph.counts)
 
