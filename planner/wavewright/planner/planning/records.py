@@ -104,7 +104,9 @@ class PlanningResult:
     """The result of planning."""
 
     plan: Plan | None
-    """As its author wrote it, unbound; bound to its goal it has no error."""
+    """As it runs, with its names, its `stop` and its sub-plans put in, unbound; bound to its goal it
+    has no error.
+    """
     rung: str | None
     """The rung that gave the plan."""
     diagnostics: tuple[Diagnostic, ...]
