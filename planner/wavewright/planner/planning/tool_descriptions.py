@@ -18,7 +18,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import SUB_PLAN
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import terminal_params
-from wavewright.planner.schemas.validation import COUNTED_NOUNS
+from wavewright.planner.schemas.validation import COUNTED_NOUNS, look_up_reference
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list
 from wavewright.prompts.values import one_line, prompt_json
 
@@ -65,7 +65,7 @@ class _TypeTextRenderer:
             return "any" if schema is not False else "nothing"
         reference = schema.get("$ref")
         if isinstance(reference, str):
-            target = self._target(reference)
+            target = look_up_reference(reference, self._root)
             if reference in followed or target is None:
                 return "any"
             return self.text(target, depth, followed | {reference})
@@ -120,15 +120,6 @@ class _TypeTextRenderer:
         if isinstance(values, dict) and values and depth > 0:
             return "{[key]: " + self.text(values, depth - 1, followed) + "}"
         return "object"
-
-    def _target(self, reference: str) -> Json:
-        node: Json = self._root
-        if not reference.startswith("#"):
-            return None
-        for part in reference[1:].split("/")[1:]:
-            key = part.replace("~1", "/").replace("~0", "~")
-            node = node.get(key) if isinstance(node, dict) else None
-        return node
 
 
 def _choices(schema: JsonObject) -> str | None:
