@@ -123,6 +123,21 @@ async def test_a_fault_of_a_call_stands_at_its_place_in_the_answer() -> None:
     assert (fault.code, fault.pointer) == ("E303", "/steps/1/params/readings")
 
 
+@pytest.mark.parametrize("read", ["${inputs.code}", "at ${inputs.code}", "${inputs.code + '1'}"])
+async def test_an_input_that_is_not_given_is_told_once_whatever_reads_it(read: str) -> None:
+    reading = CALM.model_copy(
+        update={
+            "inputs": {},
+            "steps": (CALM.steps[0].model_copy(update={"params": {"station": read}}),),
+        }
+    )
+    call: JsonObject = {**CALL, "params": {}}
+
+    done = await planned(ScriptedModels([answer(call)]), "llm", goal=goal(calm=reading))
+
+    assert [one.code for one in done.diagnostics if one.severity == "error"] == ["E411"]
+
+
 async def test_where_the_goal_allows_none_no_plan_can_be_called() -> None:
     models = ScriptedModels([answer(CALL)])
 

@@ -429,9 +429,11 @@ class Rewriting:
             return as_expression(self.inputs), "true"
         if name in self.inputs:
             return as_expression(self.inputs[name]), "true"
-        if not is_asked:
-            self.missing.append(name)
-        return "null", "false"
+        if is_asked:
+            return "null", "false"
+        self.missing.append(name)
+        # A value of which nothing is known: that it is missing is all that is to be told.
+        return "dyn(now())", "false"
 
 
 _WHOLE_INPUT: Final = re.compile(r"\$\{\s*inputs\.([A-Za-z_][A-Za-z0-9_]*)\s*\}")
