@@ -9,7 +9,7 @@ that of `type`, `enum` or `const`. What a schema leaves open, and what is not un
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from itertools import combinations
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
@@ -391,6 +391,12 @@ def union_schema(one: ScopedSchema, other: ScopedSchema) -> ScopedSchema:
     return compose_schema([one, other], _any_of)
 
 
+def _union_of(places: Iterable[ScopedSchema | None]) -> ScopedSchema | None:
+    """Return the schema of a value that fits one of several, of which some may not be there."""
+    there = [place for place in places if place is not None]
+    return reduce(union_schema, there) if there else None
+
+
 def _any_of(schemas: list[Json]) -> JsonSchema:
     """Return a schema for any of several; one that is itself only a choice is spread out."""
     branches: list[Json] = []
@@ -441,12 +447,7 @@ def field_schema(owner: SchemaView, name: str) -> ScopedSchema | None:
         case "object":
             return _object_field(owner, name)
         case "union":
-            fields = [
-                place
-                for branch in owner.branches
-                if (place := field_schema(branch, name)) is not None
-            ]
-            return reduce(union_schema, fields) if fields else None
+            return _union_of(field_schema(branch, name) for branch in owner.branches)
         case _:
             return None
 
@@ -487,12 +488,7 @@ def element_schema(owner: SchemaView, place: int | None = None) -> ScopedSchema 
         case "array":
             return _element_of_list(owner, place)
         case "union":
-            elements = [
-                place_
-                for branch in owner.branches
-                if (place_ := element_schema(branch, place)) is not None
-            ]
-            return reduce(union_schema, elements) if elements else None
+            return _union_of(element_schema(branch, place) for branch in owner.branches)
         case _:
             return None
 
@@ -509,8 +505,7 @@ def _element_of_list(owner: SchemaView, place: int | None) -> ScopedSchema | Non
     rest = None if others is False or is_closed else subschema(others, owner.root)
     if place is not None:
         return rest
-    elements = first if rest is None else [*first, rest]
-    return reduce(union_schema, elements) if elements else OPEN
+    return _union_of([*first, rest]) or OPEN
 
 
 def entry_view(place: ScopedSchema) -> SchemaView:
