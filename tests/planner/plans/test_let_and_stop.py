@@ -333,6 +333,12 @@ def test_what_is_said_of_a_name_is_said_in_its_words() -> None:
     assert str(warning.hint).endswith("big.size() > 0 ? big[0] : …")
 
 
+JOINED = (
+    "(steps.all).transformList(joined_at, joined_item, "
+    '{"item": joined_item, "output": steps.b[joined_at]})'
+)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -342,12 +348,20 @@ def test_what_is_said_of_a_name_is_said_in_its_words() -> None:
         ("'inputs.a + 1.5' is null", "'inputs.a + 1.5' is null"),
         ("'int(inputs.a + 1)' is null", "'int(x)' is null"),
         ("'my.inputs.a + 1' is null", "'my.inputs.a + 1' is null"),
+        (f"'{JOINED}.map(p, p.item)' is", "'joined(steps.b).map(p, p.item)' is"),
+        (f"{JOINED[:59]}…", "joined(steps.b)…"),
+        ("'steps.b[joined_at].v' is null", "'joined(steps.b).v' is null"),
     ],
 )
 def test_only_what_stands_for_a_name_is_said_in_its_words(text: str, words: str) -> None:
-    plan = plan_of(sending("a", "${x}"), let={"x": "${inputs.a + 1}"})
+    plan = plan_of(
+        sending("a", "${x}"),
+        fan_out("b", "${steps.all}"),
+        let={"x": "${inputs.a + 1}"},
+        result="${joined(steps.b)}",
+    )
 
-    assert in_authors_words(plan)(text) == words
+    assert in_authors_words(put_in(plan))(text) == words
 
 
 BIG: JsonObject = {"big": "${steps.all.filter(r, r.v > 1)}"}

@@ -21,6 +21,7 @@ from tests.reviewer.scripted_models import (
 from tests.reviewer.scripted_runs import Fails, ScriptedRun, goal_for, plan_of, run_plan
 from wavewright.executor.events.types import Noted, PlanAccepted
 from wavewright.planner.language.hashing import plan_hash
+from wavewright.planner.plans.let_and_stop import with_let, with_stop
 from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.fallback_ladder import RungRecord, RungTimeout
 from wavewright.planner.ports.model_port import ModelCall, ModelError, ModelErrorKind, ModelUse
@@ -381,6 +382,24 @@ async def test_a_model_is_shown_the_formula_of_each_field_that_is_more_than_read
 
     assert "mean = ${steps.a.total / double(steps.a.n)}" in models.asked[0].prompt
     assert "n = ${steps.a.n}" not in models.asked[0].prompt
+
+
+async def test_a_model_is_shown_what_is_joined_as_its_author_wrote_it() -> None:
+    plan = plan_of(
+        {"id": "a"},
+        {"id": "b", "for_each": "${steps.a}"},
+        {"id": "c", "params": {"of": "${joined(steps.b).map(j, j.output)}"}},
+        result={"all": "${joined(steps.b)}"},
+        stop={"when": "size(steps.a) == 0", "result": {}},
+    )
+    running = with_stop(with_let(plan)[0])
+    items: Json = [1, 2]
+    found, models, _ = await review(run_plan(running, {"a": items, "b": items, "c": items}), GOOD)
+
+    [asked] = models.asked
+    assert "all = ${joined(steps.b)}" in asked.prompt
+    assert '"of":"${joined(steps.b).map(j, j.output)}"' in asked.prompt.replace('": "', '":"')
+    assert "joined_at" not in asked.prompt + found.model_dump_json()
 
 
 async def test_a_question_that_is_too_large_or_too_dear_is_put_again_with_less() -> None:

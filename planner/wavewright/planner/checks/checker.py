@@ -33,7 +33,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Limits, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.plans.let_and_stop import JOINED_PLACE, in_authors_words, let_values
+from wavewright.planner.plans.let_and_stop import has_joined, in_authors_words, let_values
 from wavewright.planner.plans.uses import plan_texts
 from wavewright.planner.types import StepId
 
@@ -171,7 +171,7 @@ def _as_written(diagnostics: Iterable[Diagnostic], plan: Plan) -> Iterable[Diagn
     without places inside texts, and what is wrong with a name of `let` where the name is defined.
     """
     listed = list(diagnostics)
-    if not listed or not (plan.let or plan.stop or _holds_joined(plan)):
+    if not listed or not (plan.let or plan.stop or has_joined(plan)):
         return listed
     texts = {text.pointer: text.text for text in plan_texts(plan)}
     names = {
@@ -204,10 +204,6 @@ def _as_written(diagnostics: Iterable[Diagnostic], plan: Plan) -> Iterable[Diagn
         for diagnostic in listed
         if not is_of_a_name(diagnostic)
     ]
-
-
-def _holds_joined(plan: Plan) -> bool:
-    return any(JOINED_PLACE in text.text for text in plan_texts(plan))
 
 
 def check_partial(

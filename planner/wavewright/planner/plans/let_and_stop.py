@@ -38,7 +38,8 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnosti
 from wavewright.planner.language.plan import Plan, PlanStop, Step
 from wavewright.planner.plans.expressions import ExpressionMap
 from wavewright.planner.plans.graph import PlanGraph, reached_from
-from wavewright.planner.plans.uses import asks_each_item, condition_use
+from wavewright.planner.plans.origins import shown
+from wavewright.planner.plans.uses import asks_each_item, condition_use, plan_texts
 from wavewright.planner.types import RESERVED_IDS, Json, StepId
 
 _MAX_LENGTH: Final = 20_000
@@ -84,36 +85,57 @@ def let_values(plan: Plan) -> dict[str, Json]:
     return _Names(plan.let, plan.steps).values if plan.let else {}
 
 
-def in_authors_words(plan: Plan) -> Callable[[str], str]:
-    """Return what puts the names of `let` back into a text that quotes an expression of the plan, in
-    place of what they stand for: what is said of an expression is said in its author's words. A
-    plain path is as plain as a name.
+def in_authors_words(plan: Plan, *, with_names: bool = True) -> Callable[[str], str]:
+    """Return what puts the names of `let` and `joined()` back into a text that quotes an expression
+    of the plan, in place of what they stand for: what is said of an expression is said in its
+    author's words. A plain path is as plain as a name.
+
+    Without names, for a reader who does not see `let`, what they stand for is left there.
     """
-    names = dict[str, str]()
-    for name, value in let_values(plan).items():
+    words = _joined_words(plan)
+    for name, value in let_values(plan).items() if with_names else ():
         expression = as_expression(value)
         if not expression.startswith("("):
             continue
-        names[expression] = name
-        names[expression[1:-1]] = name
+        words[expression] = name
+        words[expression[1:-1]] = name
         # Messages cut long expressions off.
-        names[f"{' '.join(expression.split())[:39]}…"] = f"{name}…"
+        words[f"{' '.join(expression.split())[:39]}…"] = f"{name}…"
     # The longest first: what stands for one name may hold what stands for another.
-    ordered = sorted(names.items(), key=lambda pair: -len(pair[0]))
+    ordered = sorted(words.items(), key=lambda pair: -len(pair[0]))
     # What only begins or ends alike is another expression: `inputs.a + 1` in `inputs.a + 10`.
     patterns = [
-        (re.compile(rf"(?<![\w.]){re.escape(expression)}(?!\w|\.\d)"), name)
-        for expression, name in ordered
+        (re.compile(rf"(?<![\w.]){re.escape(expression)}(?!\w|\.\d)"), word)
+        for expression, word in ordered
     ]
 
     def put_back(text: str) -> str:
-        for pattern, name in patterns:
+        for pattern, word in patterns:
             # A hint stays the object that it is where there is nothing to replace.
             if pattern.search(text) is not None:
-                text = pattern.sub(name, text)
+                text = pattern.sub(word, text)
         return text
 
     return put_back
+
+
+def _joined_words(plan: Plan) -> dict[str, str]:
+    """Return `joined(steps.NAME)` by the expression that it stands for, of each step with items."""
+    words = dict[str, str]()
+    if not has_joined(plan):
+        return words
+    # It was put in before the conditions of `stop`, which change the items of a step.
+    plan = _without_stop_put_in(plan)
+    names = _Names(plan.let, plan.steps)
+    for step in plan.steps:
+        pairs = names.pairs(step.id)
+        if pairs is not None:
+            word = f"joined({step_path(step.id)})"
+            words[pairs] = word
+            # What a field is computed with is shown on one line, and not all of it.
+            words[shown(pairs)] = word if shown(pairs) == pairs else f"{word}…"
+            words[f"{step_path(step.id)}[{_JOINED_PLACE}]"] = word
+    return words
 
 
 def in_written_form(plan: Plan) -> Plan:
@@ -165,10 +187,7 @@ class _WrittenForm:
             name: value for name, value in self._names.values.items() if _is_recognised(value)
         }
         words = {as_expression(value): name for name, value in self._values.items()}
-        for step in plan.steps:
-            pairs = self._names.pairs(step.id)
-            if pairs is not None:
-                words[pairs] = f"joined({step_path(step.id)})"
+        words |= _joined_words(plan)
         # The longest first: what stands for one name may hold what stands for another.
         self._words = sorted(words.items(), key=lambda pair: -len(pair[0]))
 
@@ -249,10 +268,15 @@ def reads_joined(plan: Plan) -> bool:
     return any(_JOINED in text for value in values for _, text in iterate_strings(value))
 
 
+def has_joined(plan: Plan) -> bool:
+    """Whether what `joined()` stands for was put into an expression of a plan."""
+    return any(_JOINED_PLACE in text.text for text in plan_texts(plan))
+
+
 _JOINED: Final = "joined("
 _OPENS: Final = re.compile(r"(?<![\w.])joined\(\s*\Z")
 _CLOSES: Final = re.compile(r"\s*\)")
-JOINED_PLACE: Final = "joined_at"
+_JOINED_PLACE: Final = "joined_at"
 """The variable of the expression that `joined()` stands for."""
 
 
@@ -345,8 +369,8 @@ class _Names:
                 self._joining.append(name)
                 items = self._chosen_items(step, f"/steps/{number}")
                 self._joining.pop()
-                pair = f'{{"item": joined_item, "output": {path}[{JOINED_PLACE}]}}'
-                return f"({items}).transformList({JOINED_PLACE}, joined_item, {pair})"
+                pair = f'{{"item": joined_item, "output": {path}[{_JOINED_PLACE}]}}'
+                return f"({items}).transformList({_JOINED_PLACE}, joined_item, {pair})"
         return None
 
     def _chosen_items(self, step: Step, pointer: str) -> str:

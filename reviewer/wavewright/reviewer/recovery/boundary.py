@@ -13,7 +13,7 @@ reading.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Literal, TypeAlias
@@ -38,6 +38,7 @@ from wavewright.planner.language.plan import (
     RewireStep,
     Step,
 )
+from wavewright.planner.plans.let_and_stop import in_authors_words
 from wavewright.planner.reading.json_extraction import THOUGHT_FIELDS
 from wavewright.planner.reading.normalization import ALIASES
 from wavewright.planner.reading.reader import read_model
@@ -179,11 +180,12 @@ def view_for_recovery(
     ['ok']
     """
     gates = {gate.id: gate for gate in plan.gates}
+    in_words = in_authors_words(plan)
     return RecoveryView(
         state.round,
         tuple(_step_end(step, state) for step in plan.steps),
         tuple(
-            _failed_gate(failed, gates[failed.gate], state)
+            _failed_gate(failed, gates[failed.gate], state, in_words)
             for failed in failed_gates(ReviewedRun(plan, goal, state, {}))
             if failed.severity == "block" and failed.gate in gates
         ),
@@ -211,7 +213,9 @@ def _step_end(step: Step, state: RunState) -> StepEndView:
     )
 
 
-def _failed_gate(failed: FailedGate, gate: Gate, state: RunState) -> FailedGateView:
+def _failed_gate(
+    failed: FailedGate, gate: Gate, state: RunState, in_words: Callable[[str], str]
+) -> FailedGateView:
     return FailedGateView(
         failed.gate,
         failed.template_gate,
@@ -219,7 +223,7 @@ def _failed_gate(failed: FailedGate, gate: Gate, state: RunState) -> FailedGateV
         gate.kind,
         _failed_items(state, failed.step, failed.gate),
         tuple(_missing_fields(gate, state, failed.step)),
-        gate.check or "",
+        in_words(gate.check or ""),
     )
 
 

@@ -24,6 +24,7 @@ from wavewright.planner.language.signatures import ToolSignature, is_feedback_in
 from wavewright.planner.planning.goal_schema import goal_patch_schema, without_absent_arguments
 from wavewright.planner.planning.prompt import patch_schema
 from wavewright.planner.planning.tool_descriptions import tool_entries
+from wavewright.planner.plans.let_and_stop import in_written_form
 from wavewright.planner.plans.patch_evidence import idle_step_faults
 from wavewright.planner.plans.patches import PatchCheck, check_patch
 from wavewright.planner.ports.asking import AnswerRefused, Asking
@@ -313,7 +314,7 @@ def _feedback_as_json(view: RecoveryView) -> JsonObject | None:
 
 
 def _plan_as_json(plan: Plan) -> JsonObject:
-    fields: JsonObject = plan.model_dump(
+    fields: JsonObject = in_written_form(plan).model_dump(
         mode="json",
         by_alias=True,
         exclude_defaults=True,

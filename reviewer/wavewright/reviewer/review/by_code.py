@@ -24,6 +24,7 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import recipes_for_gate
 from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.let_and_stop import in_authors_words
 from wavewright.planner.plans.provenance import PlanProvenance, field_name, is_allowed_field
 from wavewright.planner.types import Json, StepId
 from wavewright.reviewer.gates.kinds import ACTION_AFTER_FAILURE
@@ -197,6 +198,7 @@ def _provenance(
     provenance = PlanProvenance(run.plan, run.tools, run.goal)
     allowed = run.goal.allow_literals
     written = WrittenParts(run, provenance, authored)
+    in_words = in_authors_words(run.plan, with_names=False)
     fields: list[FieldProvenance] = []
     echoes: list[str] = []
     for field, origins in provenance.of_result(has_stopped=run.has_stopped).items():
@@ -229,7 +231,7 @@ def _provenance(
                 literals=tuple(sorted(literals)),
                 factors=tuple(sorted(factors)),
                 choices=tuple(sorted(choices)),
-                computed=tuple(sorted(computed)),
+                computed=tuple(sorted(set(map(in_words, computed)))),
                 # A patch of a person's plan may bring literals in; what shapes the result is then
                 # in the plan that the person wrote.
                 is_by_planner=bool(authored)

@@ -18,6 +18,7 @@ import anyio
 
 from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.cel.plain_paths import is_plain_path
+from wavewright.planner.plans.let_and_stop import in_authors_words
 from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.conversation import (
     Conversation,
@@ -398,10 +399,11 @@ def _formulas(run: ReviewedRun) -> Iterator[str]:
     """
     plan = run.plan
     declared = plan.stop.result if plan.stop is not None and run.has_stopped else plan.result
+    in_words = in_authors_words(plan, with_names=False)
     for pointer, text in islice(iterate_strings(declared), _MAX_FORMULAS):
         if "${" in text and not is_plain_path(text.removeprefix("${").removesuffix("}")):
             field = pointer.lstrip("/").replace("/", ".") or "result"
-            yield f"{field} = {shorten(text, _MAX_FORMULA_CHARS)}"
+            yield f"{field} = {shorten(in_words(text), _MAX_FORMULA_CHARS)}"
 
 
 def _rung_ceiling(ladder: Ladder, rung: Rung) -> Ceiling | None:

@@ -26,8 +26,10 @@ from wavewright.config.documents import Document
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import GateRecord, StepFinished
 from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.graph import last_steps
+from wavewright.planner.plans.let_and_stop import in_authors_words
 from wavewright.planner.ports.asking import AnswerRefused
 from wavewright.planner.ports.truncation import allot_chars, prompt_size, truncate
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
@@ -88,9 +90,10 @@ def digest_run(run: ReviewedRun, result: RunResult, *, tokens: int) -> Digest:
     """Return what a model is shown of a run; the outputs take about `tokens` tokens at most."""
     steps: list[JsonObject] = []
     labels: dict[StepId, tuple[str, ...]] = {}
+    in_words = in_authors_words(run.plan, with_names=False)
     for step in run.plan.steps:
         end = run.state.steps.get(step.id)
-        steps.append(_step(step, end, run.replaced.get(step.id)))
+        steps.append(_step(step, end, run.replaced.get(step.id), in_words))
         if step.for_each and end is not None and end.items:
             labels[step.id] = item_labels(run, step.id)
     ranked = _ranked_outputs(run, result, labels)
@@ -219,7 +222,12 @@ def _allot_outputs(
     return shown, [(candidate.name, shape(candidate.value)) for candidate in left_out]
 
 
-def _step(step: Step, end: StepFinished | None, replaced_by: StepId | None) -> JsonObject:
+def _step(
+    step: Step,
+    end: StepFinished | None,
+    replaced_by: StepId | None,
+    in_words: Callable[[str], str],
+) -> JsonObject:
     summary: JsonObject = {
         "id": step.id,
         "tool": step.tool,
@@ -228,9 +236,9 @@ def _step(step: Step, end: StepFinished | None, replaced_by: StepId | None) -> J
     if step.why:
         summary["why"] = shorten(step.why, _MAX_TEXT)
     if step.for_each is not None:
-        summary["for_each"] = truncate(step.for_each, _MAX_TEXT)
+        summary["for_each"] = truncate(map_texts(step.for_each, in_words), _MAX_TEXT)
     if step.params:
-        params: Json = {**step.params}
+        params = map_texts({**step.params}, in_words)
         summary["params"] = truncate(params, 2 * _MAX_TEXT)
     if step.optional:
         summary["optional"] = True
