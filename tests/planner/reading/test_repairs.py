@@ -237,6 +237,63 @@ def test_integer_ids_become_words_wherever_they_stand() -> None:
     ]
 
 
+HYPHENS = """{"steps": [
+  {"id": "fetch-page", "tool": "web.fetch-page", "params": {"url": "${inputs.url}"}},
+  {"id": "step-2", "tool": "read", "for_each": "${steps.fetch-page.links}", "when": "steps.fetch-page.size - 1 > 0",
+   "params": {"id": "fetch-page", "of": ["${steps['fetch-page'].text} or steps.fetch-page", "${'steps.fetch-page'}"]}},
+  {"id": "last", "tool": "write", "depends_on": ["step-2"], "repeat": {"until": "size(steps.step-2) > 1", "max": 2}}],
+ "gates": [{"id": "full", "on": "step-2", "check": "steps[\\"fetch-page\\"] != output"}],
+ "stop": {"when": "${!has(steps.fetch-page)}", "result": "${steps . fetch-page}"},
+ "let": {"pages": "${joined(steps.step-2)}"}, "result": "${steps.step-2.size()-1}"}"""
+
+
+def test_ids_with_hyphens_become_words_wherever_a_step_is_named() -> None:
+    text = read_model_answer(HYPHENS)
+    plan = text.plan
+
+    assert plan is not None, text.diagnostics
+    assert repairs(text) == {"hyphen_id"}
+    assert [step.id for step in plan.steps] == ["fetch_page", "step_2", "last"]
+    assert [step.tool for step in plan.steps] == ["web.fetch-page", "read", "write"]
+    second, last = plan.steps[1:]
+    assert second.for_each == "${steps.fetch_page.links}"
+    assert second.when == "steps.fetch_page.size - 1 > 0"
+    assert second.params == {
+        "id": "fetch-page",
+        "of": ["${steps.fetch_page.text} or steps.fetch-page", "${'steps.fetch-page'}"],
+    }
+    assert (last.depends_on, last.repeat and last.repeat.until) == (
+        ("step_2",),
+        "size(steps.step_2) > 1",
+    )
+    assert (plan.gates[0].on, plan.gates[0].check) == ("step_2", "steps.fetch_page != output")
+    assert plan.stop is not None
+    assert (plan.stop.when, plan.stop.result) == (
+        "${!has(steps.fetch_page)}",
+        "${steps.fetch_page}",
+    )
+    assert (plan.let, plan.result) == (
+        {"pages": "${joined(steps.step_2)}"},
+        "${steps.step_2.size()-1}",
+    )
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pytest.param(["fetch-page", "fetch_page"], id="another step has the word"),
+        pytest.param(["fetch-page", "FETCH-PAGE"], id="two of one word"),
+        pytest.param(["fetch-page", "fetch"], id="a difference"),
+        pytest.param(["2-pages", "a"], id="no word"),
+        pytest.param(["-", "a"], id="a hyphen alone"),
+    ],
+)
+def test_an_id_with_hyphens_that_may_be_something_else_is_told(ids: list[str]) -> None:
+    steps = [{"id": written, "tool": "read"} for written in ids]
+
+    assert "bad_step_id" in kinds(read_model_answer(json.dumps({"steps": steps})))
+
+
 def test_two_plans_that_say_the_same_are_one() -> None:
     terse = '{"steps": [{"tool": "a", "id": "x"}]}'
     wordy = '{"steps": [{"id": "x", "tool": "a", "params": {}, "depends_on": [], "why": null}]}'

@@ -33,6 +33,7 @@ from wavewright.planner.reading.json_extraction import (
     arguments_field,
     is_named_function,
 )
+from wavewright.planner.reading.step_words import read_ids_as_words
 
 WRAPPERS = frozenset(
     {"plan", "result", "output", "response", "execution_plan", "answer", "final_answer", "final"}
@@ -298,6 +299,9 @@ class _PlanNormalizer:
         self._change(plan, "version", self._version)
         self._change(plan, "gates", self._gates)
         self._change(plan, "steps", self._steps)
+        hyphenated = read_ids_as_words(plan)
+        self._notes.extend([JsonDeparture("hyphen_id", plan.start)] * hyphenated)
+        self._change(plan, "steps", self._with_integer_ids)
         return PlanNode(plan, self._notes, self._faults)
 
     def _fields(
@@ -363,12 +367,17 @@ class _PlanNormalizer:
         if not isinstance(node, ListNode):
             return node
         steps = [self._step(step, index) for index, step in enumerate(node.items)]
-        numbers = {number for step in steps if (number := _integer_id(step)) is not None}
-        for step in steps:
+        return ListNode(node.start, node.end, steps)
+
+    def _with_integer_ids(self, node: Node) -> Node:
+        if not isinstance(node, ListNode):
+            return node
+        numbers = {number for step in node.items if (number := _integer_id(step)) is not None}
+        for step in node.items:
             if isinstance(step, ObjectNode):
                 self._change(step, "id", lambda one: self._word(one, numbers))
                 self._change(step, "depends_on", lambda one: self._dependencies(one, numbers))
-        return ListNode(node.start, node.end, steps)
+        return node
 
     def _step(self, node: Node, index: int) -> Node:
         if not isinstance(node, ObjectNode):

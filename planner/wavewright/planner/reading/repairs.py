@@ -3,7 +3,7 @@
 A *repair* is one of a fixed list, and is recorded. It adds nothing that the text does not hold and
 loses nothing that it may have held: a plan that is cut inside its steps, duplicate keys, numbers
 that JSON readers disagree on, and answers with two plans are refused, and the planner is asked
-again. Names of tools and steps are never corrected.
+again. Names of tools are never corrected, and ids of steps in their spelling alone.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ _MESSAGES = {
     "depends_on": "{n} depends_on brought into the form of a list without repeats",
     "double_encoding": "the plan was a JSON string inside JSON",
     "escaped_apostrophe": "{n} escaped apostrophe(s) read as apostrophes",
+    "hyphen_id": "{n} id(s) with hyphens read as words, such as fetch_page for fetch-page",
     "ignored_value": "{n} other JSON value(s) left out",
     "integer_id": "{n} integer id(s) turned into words: 1 became 's1'",
     "invisible_character": "{n} run(s) of invisible characters left out",
