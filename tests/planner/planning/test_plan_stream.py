@@ -52,8 +52,16 @@ def startable(plan: Plan, *, passes_effects: bool = False) -> list[str]:
     return [*startable_steps(plan, GOAL, TOOLS, passes_effects=passes_effects)[1]]
 
 
-@pytest.mark.parametrize("indent", [None, 2])
-@pytest.mark.parametrize("fence", ["", "```json\n"])
+@pytest.mark.parametrize(
+    ("fence", "indent"),
+    [
+        ("", None),
+        ("", 2),
+        ("```json\n", None),
+        ('<think>So:\n{"steps": [{"id": "x"\n</think >\n\n', None),
+        ("\n<THINK> </think><think></think>```json\n", 2),
+    ],
+)
 def test_every_cut_of_an_answer_gives_the_same_prefixes_in_the_same_order(
     indent: int | None, fence: str
 ) -> None:
@@ -87,6 +95,7 @@ def test_characters_one_by_one_give_each_step_as_soon_as_it_is_whole() -> None:
     "answer",
     [
         pytest.param("Here is the plan: {", id="words"),
+        pytest.param("<thinking>hm</thinking>{", id="a tag of another name"),
         pytest.param('[{"id": "one", "tool": "read"}', id="a list"),
         pytest.param('{"steps": [{"id": "one", "tool": "read", "tool": "write"}', id="a key twice"),
         pytest.param("{\"steps\": [{'id': 'one', 'tool': 'read'}", id="single quotes"),
@@ -131,6 +140,22 @@ def test_a_step_waits_for_what_it_reads_and_for_a_judge() -> None:
         == []
     )
     assert startable(prefix(read, {"id": "b", "tool": "read"})) == ["a"]
+
+
+def test_a_step_waits_for_names_that_may_follow_the_steps_and_the_others_do_not() -> None:
+    read = {"id": "a", "tool": "read"}
+    named: list[Mapping[str, object]] = [
+        {"id": "b", "tool": "read", "params": {"n": "${big}"}},
+        {"id": "c", "tool": "read", "for_each": "${steps.a.filter(r, r.n in big)}"},
+        {"id": "d", "tool": "read", "params": {"n": 1}, "when": "big.size() > 0"},
+        {"id": "e", "tool": "read", "params": {"n": "${steps.b}"}},
+    ]
+    last = {"id": "f", "tool": "read", "params": {"n": "${steps.a}"}}
+
+    assert startable(prefix(read, *named, last)) == ["a", "f"]
+    assert startable(prefix(read, {**named[0], "tool": "send"}, last)) == ["a"]
+    with pytest.raises(PrefixFault):
+        startable(prefix(read, *named, last, let={"small": "${steps.a}"}))
 
 
 @pytest.mark.parametrize(

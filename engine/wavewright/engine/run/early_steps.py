@@ -229,13 +229,12 @@ class EarlySteps:
             return
         prefix, steps = self._prefix, () if plan is None else plan.steps
         own = {step.id: step for step in prefix.steps if step.id in self._started}
-        extends = plan is not None and _hash(steps[: len(prefix.steps)]) == _hash(prefix.steps)
+        kept = [step.id for step in steps if _call(own.get(step.id)) == _call(step)]
+        # Names of `let` in the steps that have not been started may have arrived behind these.
+        begins = [step.id for step in steps[: len(prefix.steps)]]
+        extends = begins == [step.id for step in prefix.steps] and len(kept) == len(own)
         self._has_fault |= not extends
-        body: JsonObject = {
-            "started": [*own],
-            "kept": [step.id for step in steps if _call(own.get(step.id)) == _call(step)],
-            "extends": extends,
-        }
+        body: JsonObject = {"started": [*own], "kept": [*kept], "extends": extends}
         await self._journal(self._note(STREAMED_TOPIC, body), anyio.Event())
 
 

@@ -24,16 +24,23 @@ from wavewright.planner.planning.step_building import is_same_call
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.let_and_stop import with_let, with_stop
+from wavewright.planner.plans.uses import step_texts
 from wavewright.planner.ports.budgets import Allowance
 from wavewright.planner.reading.reader import read_model_answer
 from wavewright.planner.types import StepId
 
+_REASONING: Final = re.compile(r"\s*<think\b[^<>]{0,80}>", re.IGNORECASE)
+_REASONING_END: Final = re.compile(r"</think\s{0,80}>", re.IGNORECASE)
+_MARK_CHARS: Final = 100
+"""Characters of the mark at the end of reasoning, at most."""
 _FENCE: Final = re.compile(r"\s*(?:```(?:json)?[ \t]*\n\s*)?(?=\{)")
-_MAY_BEGIN: Final = re.compile(r"\s*(?:`{0,3}|```[a-z]*[ \t]*\n?\s*)\Z")
+_MAY_BEGIN: Final = re.compile(r"\s*(?:<[^<>]{0,90}|`{0,3}|```[a-z]*[ \t]*\n?\s*)\Z")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}:,]|[^][{}:,"\s]+|\s+', re.DOTALL)
 _STEPS: Final = '"steps"'
 _ROOT: Final = ["{"]
 _IN_STEPS: Final = ["{", "["]
+_ROOTS: Final = frozenset({"inputs", "steps", "previous", "item", "index"})
+"""What a step may read beside names of `let`."""
 _LATER: Final = frozenset({"E301", "E403", "E407", "E408", "E503", "E505", "E506"})
 """Codes of faults that further steps may resolve."""
 
@@ -65,6 +72,8 @@ class PlanStream:
                 formed.
         """
         self._text += text
+        if self._start is None and not self._pass_reasoning():
+            return None
         if self._start is None:
             begun = _FENCE.match(self._text)
             if begun is None:
@@ -82,6 +91,17 @@ class PlanStream:
         if read.plan is None or repairs or error_diagnostics(read.diagnostics):
             raise PrefixFault("its steps cannot be read as they are written")
         return read.plan
+
+    def _pass_reasoning(self) -> bool:
+        """Drop reasoning that stands before the plan; return whether all of it has arrived."""
+        while reasoning := _REASONING.match(self._text):
+            end = _REASONING_END.search(self._text, max(reasoning.end(), self._position))
+            if end is None:
+                # What was searched is not searched again, but for a mark that has begun there.
+                self._position = max(len(self._text) - _MARK_CHARS, 0)
+                return False
+            self._text, self._position = self._text[end.end() :], 0
+        return True
 
     def _scan(self) -> None:
         """Pass over the whole tokens that have arrived; the last one may go on."""
@@ -149,7 +169,13 @@ def startable_steps(
     """
     bound = bind_plan(plan, goal)
     errors = errors_in(bound, goal, tools, allowance=allowance)
-    if any(error.code not in _LATER for error in errors):
+    # `let` may follow the steps: what a name stands for is known once it has arrived.
+    unnamed = tuple(
+        f"/steps/{number}/"
+        for number, step in enumerate(bound.steps)
+        if not plan.let and _reads_names(step, number)
+    )
+    if any(error.code not in _LATER and not error.pointer.startswith(unnamed) for error in errors):
         codes = ", ".join(sorted({error.code for error in errors}))
         raise PrefixFault(f"the checker finds {codes}")
     open_places = [error.pointer for error in errors]
@@ -172,6 +198,12 @@ def startable_steps(
         if not is_repeated and startable.keys() >= {*dependencies[step.id]}:
             startable[step.id] = step
     return bound, [*startable]
+
+
+def _reads_names(step: Step, number: int) -> bool:
+    """Whether a step reads what only a name of `let` can be."""
+    texts = step_texts(step, number)
+    return any(read.root not in _ROOTS for text in texts for read in text.all_reads)
 
 
 def _only_looks(step: Step, signature: ToolSignature) -> bool:
