@@ -15,6 +15,7 @@ import re
 import sys
 import types
 import typing
+from collections.abc import Callable
 from typing import Annotated, Any, Generic, Union, cast, get_args, get_origin
 
 import typing_extensions
@@ -151,11 +152,6 @@ SCHEMA_ERRORS = (
 )
 """What pydantic raises for a type that has no JSON form, or whose names cannot be found."""
 
-_MAPS_OF_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas"})
-_LISTS_OF_SCHEMAS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
-_SCHEMAS = frozenset(
-    {"items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames"}
-)
 _DROPPED_KEYWORDS = frozenset({"$defs", "$ref", "discriminator"})
 
 
@@ -259,13 +255,28 @@ def _inline_member(
             _inline_definitions(member, definitions, inside) if isinstance(member, dict) else member
         )
 
-    if key in _MAPS_OF_SCHEMAS and isinstance(value, dict):
-        return {name: inlined(member) for name, member in value.items()}
-    if key in _LISTS_OF_SCHEMAS and isinstance(value, list):
-        return [inlined(member) for member in value]
     if key == "propertyNames":
         return _schema_of_text(inlined(value))
-    return inlined(value) if key in _SCHEMAS else value
+    return with_subschemas(key, value, inlined)
+
+
+MAPS_OF_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas"})
+LISTS_OF_SCHEMAS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems", "items"})
+SCHEMAS = frozenset(
+    {"items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames"}
+    | {"unevaluatedProperties", "unevaluatedItems"}
+)
+
+
+def with_subschemas(keyword: str, value: Json, change: Callable[[Json], Json]) -> Json:
+    """Return the value of a schema's keyword with the schemas in it changed; any other value as it
+    is.
+    """
+    if keyword in MAPS_OF_SCHEMAS and isinstance(value, dict):
+        return {name: change(schema) for name, schema in value.items()}
+    if keyword in LISTS_OF_SCHEMAS and isinstance(value, list):
+        return [change(schema) for schema in value]
+    return change(value) if keyword in SCHEMAS else value
 
 
 def _schema_of_text(schema: Json) -> Json:

@@ -16,7 +16,13 @@ import jsonschema_rs
 
 from wavewright.config.errors import WavewrightError
 from wavewright.planner.schemas.validation import InvalidSchemaError, Validator, look_up_reference
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.types import Json, JsonSchema
+from wavewright.tools.functions.schemas import (
+    LISTS_OF_SCHEMAS,
+    MAPS_OF_SCHEMAS,
+    SCHEMAS,
+    with_subschemas,
+)
 
 MAX_SCHEMA_BYTES: Final = 64 * 2**10
 """Of one schema as JSON with every reference in place: a prompt, a check and the lock hold it
@@ -91,12 +97,6 @@ def _place(
 
 
 _MAX_DEPTH: Final = 40
-_MAPS_OF_SCHEMAS: Final = frozenset({"properties", "patternProperties", "dependentSchemas"})
-_LISTS_OF_SCHEMAS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems", "items"})
-_SCHEMAS: Final = frozenset(
-    {"items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames"}
-    | {"unevaluatedProperties", "unevaluatedItems"}
-)
 _DROPPED: Final = frozenset(
     {"$defs", "definitions", "$ref", "$id", "id", "$anchor", "$dynamicRef", "$dynamicAnchor"}
     | {"$recursiveRef", "$recursiveAnchor", "$vocabulary", "$comment", "discriminator"}
@@ -204,22 +204,18 @@ class _Placing:
         return self.schema(target, inside=(*inside, reference), depth=depth)
 
     def _member(self, keyword: str, value: Json, inside: tuple[str, ...], depth: int) -> Json:
-        if keyword in _MAPS_OF_SCHEMAS and isinstance(value, dict):
-            members: JsonObject = {}
-            for name, member in value.items():
-                self._spend(len(name) + 6)
-                members[name] = {} if member is None else self._placed(member, inside, depth)
-            return members
-        if keyword in _LISTS_OF_SCHEMAS and isinstance(value, list):
-            return [self._placed(member, inside, depth) for member in value]
-        if keyword in _SCHEMAS:
-            return self._placed(value, inside, depth)
-        self._spend_value(value, depth)
-        return value
+        def placed(member: Json) -> Json:
+            self._spend(2)
+            if isinstance(member, dict):
+                return self.schema(member, inside=inside, depth=depth)
+            return member
 
-    def _placed(self, value: Json, inside: tuple[str, ...], depth: int) -> Json:
-        self._spend(2)
-        return self.schema(value, inside=inside, depth=depth) if isinstance(value, dict) else value
+        if keyword in MAPS_OF_SCHEMAS and isinstance(value, dict):
+            self._spend(sum(len(name) + 6 for name in value))
+            value = {name: {} if member is None else member for name, member in value.items()}
+        elif keyword not in (LISTS_OF_SCHEMAS if isinstance(value, list) else SCHEMAS):
+            self._spend_value(value, depth)
+        return with_subschemas(keyword, value, placed)
 
     def _spend_value(self, value: Json, depth: int) -> None:
         """Count a value that is no schema, such as a default."""
@@ -312,6 +308,11 @@ def with_bounded_patterns(schema: JsonSchema) -> JsonSchema:
 
 
 def _filtered(schema: JsonSchema, *, keeps_bounded: bool) -> JsonSchema:
+    def filtered(member: Json) -> Json:
+        if isinstance(member, dict):
+            return _filtered(member, keeps_bounded=keeps_bounded)
+        return member
+
     kept: JsonSchema = {}
     for keyword, value in schema.items():
         if keyword == "pattern":
@@ -324,21 +325,8 @@ def _filtered(schema: JsonSchema, *, keeps_bounded: bool) -> JsonSchema:
         ):
             continue  # what they hold is what no pattern has matched
         else:
-            kept[keyword] = _filtered_member(keyword, value, keeps_bounded=keeps_bounded)
+            kept[keyword] = with_subschemas(keyword, value, filtered)
     return kept
-
-
-def _filtered_member(keyword: str, value: Json, *, keeps_bounded: bool) -> Json:
-    def filtered(member: Json) -> Json:
-        return (
-            _filtered(member, keeps_bounded=keeps_bounded) if isinstance(member, dict) else member
-        )
-
-    if keyword in _MAPS_OF_SCHEMAS and isinstance(value, dict):
-        return {name: filtered(member) for name, member in value.items()}
-    if keyword in _LISTS_OF_SCHEMAS and isinstance(value, list):
-        return [filtered(member) for member in value]
-    return filtered(value) if keyword in _SCHEMAS else value
 
 
 def _is_bounded(pattern: str) -> bool:
