@@ -21,7 +21,6 @@ from aio_pika.exceptions import (
     DeliveryError,
     PublishError,
 )
-from aiormq.channel import Channel
 
 from wavewright.engine.service.bus.connection import BrokerConnection
 from wavewright.engine.service.bus.declaration import declare_topology
@@ -72,25 +71,15 @@ class PublishBatch:
     """By the position of the message."""
 
 
-async def publish_on(channel: Channel, routed: RoutedMessage, place: str) -> PublishResult:
+async def publish_on(channel: AbstractChannel, routed: RoutedMessage, place: str) -> PublishResult:
     """Publish a message on a channel, and return what became of it.
 
     Messages that are published at once get their places in the order in which this is called.
     """
-    message = routed.message
     place = f"{place}, exchange {routed.exchange!r}, routing key {routed.routing_key!r}"
     try:
-        await translate_errors(
-            channel.basic_publish(
-                message.body,
-                exchange=routed.exchange,
-                routing_key=routed.routing_key,
-                properties=message.properties,
-                mandatory=True,
-                wait=False,
-            ),
-            place=place,
-        )
+        exchange = await channel.get_exchange(routed.exchange, ensure=False)
+        await translate_errors(exchange.publish(routed.message, routed.routing_key), place=place)
     except PublishError:
         hint = "bind a queue there, then send it again"
         return MessageReturned("no queue is bound for the message", place=place, hint=hint)
@@ -221,8 +210,6 @@ class Publisher:
             channel = await self._channel_for(batch)
             # What is written while the broker blocks would be published twice in the end.
             await translate_errors(self._broker.wait_unblocked(), place=self._broker.place)
-            wire = await translate_errors(channel.get_underlay_channel(), place=self._broker.place)
-            assert isinstance(wire, Channel), "the library has no other channel"
         except AMQPChannelError as error:
             down = error_from_channel_close(
                 error, "the broker closed the channel", place=self._broker.place
@@ -233,13 +220,16 @@ class Publisher:
             async with anyio.create_task_group() as tasks:
                 for number in range(len(batch.messages)):
                     if number not in batch.results:
-                        tasks.start_soon(self._publish_one, wire, batch, number)
+                        tasks.start_soon(self._publish_one, channel, batch, number)
             return
         for number in range(len(batch.messages)):
             batch.results.setdefault(number, down)
 
-    async def _publish_one(self, wire: Channel, batch: PublishBatch, number: int) -> None:
-        batch.results[number] = await publish_on(wire, batch.messages[number], self._broker.place)
+    async def _publish_one(
+        self, channel: AbstractChannel, batch: PublishBatch, number: int
+    ) -> None:
+        routed = batch.messages[number]
+        batch.results[number] = await publish_on(channel, routed, self._broker.place)
 
     async def _channel_for(self, batch: PublishBatch) -> AbstractChannel:
         """Return the channel to publish on; store the results of messages to a missing exchange."""
