@@ -3,16 +3,13 @@
 `Consumer` receives messages in their order, and raises when its channel closes or its queue is
 deleted.
 
-`PullConsumer` takes single messages: with `basic.get` where one is in the queue, or it consumes
-until one comes and cancels the consumer before it returns the message. So the delivery count of
-messages that are not processed never grows. It is replaced after `CONSUME_SECONDS`, since the queue
-may have been declared again meanwhile.
-
 `IntakeQueue` takes messages of the intake through every loss of the connection, and dead-letters a
-message that was delivered too often without being settled. Its tasks get messages on channels of
-their own and wait for them on one that they share. Where a connection breaks, the broker ends its
-channels one after another, and gives the unsettled messages of one to the consumers of the next,
-each time as one more delivery. It ends all consumers of one channel at once.
+message that was delivered too often without being settled. It takes a message only for a task that
+asks, so the delivery count of messages that nobody processes never grows: with `basic.get` where
+one is in the queue; else one of the tasks consumes until one comes, and cancels the consumer before
+it has the message. Where a connection breaks, the broker ends its channels one after another, and
+gives the unsettled messages of one to the consumers of the next, each time as one more delivery: so
+one channel takes messages, and none beside it.
 """
 
 from __future__ import annotations
@@ -46,13 +43,6 @@ from wavewright.engine.service.bus.message_conversion import BrokerSettlement, d
 from wavewright.engine.service.bus.topology import Topology
 from wavewright.engine.service.messages.delivery import Delivery
 
-GiveBack: TypeAlias = Callable[[AbstractIncomingMessage], Awaitable[None]]
-
-
-async def requeue(message: AbstractIncomingMessage) -> None:
-    """Give a message back to its queue; the broker delivers it again, and counts that."""
-    await BrokerSettlement(message).requeue()
-
 
 class Consumer:
     """A consumer of one queue."""
@@ -63,14 +53,12 @@ class Consumer:
         queue: AbstractQueue,
         place: str,
         most: int,
-        give_back: GiveBack = requeue,
     ) -> None:
-        """Make one that is not started; `give_back` is handed what `next` did not return."""
+        """Make one that is not started, for so many unsettled messages."""
         self._channel = channel
         self._queue = queue
         self._place = place
         self._prefetch = most
-        self._give_back = give_back
         self._send: MemoryObjectSendStream[AbstractIncomingMessage]
         self._arrived: MemoryObjectReceiveStream[AbstractIncomingMessage]
         self._send, self._arrived = anyio.create_memory_object_stream[AbstractIncomingMessage](most)
@@ -127,8 +115,8 @@ class Consumer:
             return None
 
     async def stop(self) -> None:
-        """Cancel the consumer, also while the task is being cancelled, and give back what `next`
-        did not return.
+        """Cancel the consumer, also while the task is being cancelled, and requeue what `next` did
+        not return.
         """
         self._channel.close_callbacks.discard(self._close_stream)
         if self._wire is not None:
@@ -141,7 +129,7 @@ class Consumer:
                 elif self._is_asked_for:
                     # It may deliver to nobody, again and again, and cannot be cancelled.
                     await close_channel(self._channel, self._place)
-                await self._give_unclaimed_back()
+                await self._requeue_unclaimed()
             except CHANNEL_ERRORS:
                 # The channel is gone, and the broker requeues its messages.
                 return
@@ -149,20 +137,20 @@ class Consumer:
             # The broker does not answer; closing the channel cancels the consumer as well.
             await close_channel(self._channel, self._place)
 
-    async def _give_unclaimed_back(self) -> None:
+    async def _requeue_unclaimed(self) -> None:
         while True:
             try:
                 message = self._arrived.receive_nowait()
             except (anyio.WouldBlock, anyio.EndOfStream):
                 return
-            await self._give_back(message)
+            await BrokerSettlement(message).requeue()
 
     async def _on_message(self, message: AbstractIncomingMessage) -> None:
         try:
             self._send.send_nowait(message)
         except anyio.ClosedResourceError:
             # The broker sent it before it handled the cancellation.
-            await self._give_back(message)
+            await BrokerSettlement(message).requeue()
 
     def _close_stream(self, *_: object) -> None:
         self._send.close()
@@ -174,31 +162,26 @@ and declared again; its channel never receives from the new queue.
 """
 
 
-class PullConsumer:
-    """Takes single messages from a queue, on one channel."""
+class IntakeChannel:
+    """A channel on which single messages are taken from a queue."""
 
     def __init__(self, channel: AbstractChannel, queue: AbstractQueue, place: str) -> None:
         self._channel = channel
         self._queue = queue
         self._place = place
         self._deadline = anyio.current_time() + CONSUME_SECONDS
-        self._waiting = set[anyio.CancelScope]()
-        """Of the tasks that wait for a message."""
+        self._turn = anyio.Lock()
+        """Held by the task that waits for a message."""
+        self._waiting: anyio.CancelScope | None = None
+        """Of that task."""
         self._users = 0
         """Tasks that take a message, and messages that are not settled."""
         self._is_retired = False
-        self._unclaimed = list[AbstractIncomingMessage]()
-        """Messages that came to tasks which ended meanwhile."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the channel is open."""
-        return not self._channel.is_closed
 
     @property
     def is_fresh(self) -> bool:
-        """Whether messages may still be waited for."""
-        return self.is_open and anyio.current_time() < self._deadline
+        """Whether further messages may be taken."""
+        return not self._channel.is_closed and anyio.current_time() < self._deadline
 
     async def get(self) -> Delivery | None:
         """Return a message that is in the queue, if there is one.
@@ -213,15 +196,15 @@ class PullConsumer:
         """Wait for the next message; return None where none comes before the channel is to be
         replaced.
 
-        Several tasks may wait at once. Raises what `get` raises.
+        Of several tasks that wait one consumes. Raises what `get` raises.
         """
         return await self._take(self._consume_one)
 
     def end_waiting(self) -> None:
         """Let all that wait for a message return now, with None where none comes meanwhile."""
         self._deadline = anyio.current_time()
-        for scope in self._waiting:
-            scope.deadline = self._deadline
+        if self._waiting is not None:
+            self._waiting.deadline = self._deadline
 
     async def retire(self) -> None:
         """Close the channel once nothing on it is waited for or unsettled."""
@@ -257,39 +240,18 @@ class PullConsumer:
             ) from error
 
     async def _consume_one(self) -> AbstractIncomingMessage | None:
-        consumer = Consumer(
-            self._channel, self._queue, self._place, most=1, give_back=self._give_back
-        )
-        scope = anyio.CancelScope(deadline=self._deadline)
-        self._waiting.add(scope)
-        try:
-            await consumer.start()
-            scope.deadline = self._deadline
-            with scope:
-                return await consumer.next()
-            return await consumer.stop_and_drain()
-        finally:
-            await consumer.stop()
-            self._waiting.discard(scope)
-            if not self._waiting:
-                await self._requeue_unclaimed()
-
-    async def _give_back(self, message: AbstractIncomingMessage) -> None:
-        """Keep a message until nobody waits on this channel any more.
-
-        Requeued at once it would come to the next who waits. Where all of them end, as in a daemon
-        that stops, it would go from one to the other, and each delivery counts against its limit.
-        """
-        if not self._waiting:
-            await requeue(message)
-            return
-        self._unclaimed.append(message)
-        self.end_waiting()
-
-    async def _requeue_unclaimed(self) -> None:
-        with anyio.CancelScope(shield=True):
-            while self._unclaimed:
-                await requeue(self._unclaimed.pop(0))
+        async with self._turn:
+            if not self.is_fresh:
+                return None
+            consumer = Consumer(self._channel, self._queue, self._place, most=1)
+            try:
+                await consumer.start()
+                with anyio.CancelScope(deadline=self._deadline) as self._waiting:
+                    return await consumer.next()
+                return await consumer.stop_and_drain()
+            finally:
+                self._waiting = None
+                await consumer.stop()
 
 
 RETRY_SECONDS: Final = 0.02
@@ -314,11 +276,9 @@ class IntakeQueue:
         self._health = health
         self._topology = topology
         self._dead_letter = dead_letter
-        self._idle: list[PullConsumer] = []
-        """Those with which messages can be got."""
-        self._shared: PullConsumer | None = None
-        """The one with which all tasks wait."""
         self._opening = anyio.Lock()
+        self._channel: IntakeChannel | None = None
+        """The one on which messages are taken; others only wait for theirs to be settled."""
         self._may_take = False
         """Whether reading the queue has worked before."""
         self.empty_at: float | None = None
@@ -328,13 +288,13 @@ class IntakeQueue:
 
     def look_again(self) -> None:
         """Ask the broker now whether a message is in the queue, also where none comes."""
-        if self._shared is not None:
-            self._shared.end_waiting()
+        if self._channel is not None:
+            self._channel.end_waiting()
 
     async def take(self) -> Delivery:
         """Return the next message, waiting for it, also through losses of the connection.
 
-        Nothing is prefetched, and several tasks may wait at once. Messages that were delivered too
+        Nothing is prefetched, and several tasks may ask at once. Messages that were delivered too
         often are dead-lettered instead.
 
         Raises:
@@ -378,54 +338,38 @@ class IntakeQueue:
                 failures += 1
 
     async def _take_once(self, *, declares: bool) -> Delivery | None:
-        consumer = await self._idle_consumer(declares=declares)
+        channel = await self._fresh_channel(declares=declares)
         try:
             asked = anyio.current_time()
-            delivery = await consumer.get()
+            delivery = await channel.get()
             if delivery is None:
                 self.empty_at = max(asked, self.empty_at or asked)
-                delivery = await self._wait(declares=declares)
+                delivery = await channel.wait()
         except BusError:
-            await consumer.retire()
+            if self._channel is channel:
+                self._channel = None
+            await channel.retire()
             raise
         self._may_take = True
-        if delivery is None:
-            await consumer.retire()
-        elif consumer.is_open:
-            self._idle.append(consumer)
         return delivery
 
-    async def _wait(self, *, declares: bool) -> Delivery | None:
+    async def _fresh_channel(self, *, declares: bool) -> IntakeChannel:
+        """Return the channel on which messages are taken; the topology is declared before a new one
+        after a failure.
+        """
         async with self._opening:
-            shared = self._shared
-            if shared is None or not shared.is_fresh:
-                self._shared = await self._new_consumer(declares=declares)
-                if shared is not None:
-                    await shared.retire()
-                shared = self._shared
-        try:
-            return await shared.wait()
-        except BusError:
-            if self._shared is shared:
-                self._shared = None
-            await shared.retire()
-            raise
-
-    async def _idle_consumer(self, *, declares: bool) -> PullConsumer:
-        while self._idle:
-            consumer = self._idle.pop()
-            if consumer.is_open:
-                return consumer
-        return await self._new_consumer(declares=declares)
-
-    async def _new_consumer(self, *, declares: bool) -> PullConsumer:
-        """Return a consumer of the queue; the topology is declared first after a failure."""
-        place = self._broker.place
-        connection = await self._broker.wait_connected()
-        if declares:
-            await declare_topology(connection, self._topology, place=place)
-        channel = await open_channel(connection, place)
-        queue = await translate_errors(
-            channel.get_queue(self._topology.intake, ensure=False), place=place
-        )
-        return PullConsumer(channel, queue, place)
+            before = self._channel
+            if before is not None and before.is_fresh:
+                return before
+            place = self._broker.place
+            connection = await self._broker.wait_connected()
+            if declares:
+                await declare_topology(connection, self._topology, place=place)
+            channel = await open_channel(connection, place)
+            queue = await translate_errors(
+                channel.get_queue(self._topology.intake, ensure=False), place=place
+            )
+            opened = self._channel = IntakeChannel(channel, queue, place)
+        if before is not None:
+            await before.retire()
+        return opened
