@@ -100,6 +100,14 @@ def test_no_way_of_writing_a_known_secret_gives_it_back(value: str, way: str) ->
         ("https://hooks.slack.com/services/T0/B0/synthetic0123456789", "synthetic"),
         ("https://hooks.slack.com/workflows/T0/A0/1/synthetic0123456789", "synthetic"),
         ("POST HTTPS://Hooks.Slack-Gov.COM/services/T0/B0/synthetic0123456789", "synthetic"),
+        (r"https:\/\/hooks.slack.com\/services\/T0\/B0\/synthetic0123456789", "synthetic"),
+        (r"{\"to\": \"hooks.slack.com\\\/services\\\/T0\\\/B0\\\/synthetic0123456789", "synthetic"),
+        (
+            "https%253A%252F%252Fhooks.slack.com%252Fservices%252FT0%252Fsynthetic012345",
+            "synthetic",
+        ),
+        (r"discord.com\/api\/webhooks\/123456789012345678\/synthetic_synthetic-1234", "synthetic"),
+        ("a.webhook.office.com%252Fwebhookb2%252F8b799edf-6f98%25402862fb4e", "8b799edf"),
         (
             "https://discord.com/api/webhooks/123456789012345678/synthetic_synthetic-1234",
             "synthetic",

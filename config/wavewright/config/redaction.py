@@ -412,6 +412,7 @@ def _unescape_text(text: str) -> str:
     """
     if not _has_escape(text):
         return text
+    text = _ESCAPED_SLASH.sub("/", _ESCAPED_PERCENT.sub("%", text))
     plain: list[str] = []  # characters, the last one first
     end = len(text)
     for mark in reversed(list(_ESCAPE_MARK.finditer(text))):
@@ -431,6 +432,10 @@ def _has_escape(text: str) -> bool:
     return "\\" in text or "%" in text or "&#" in text
 
 
+_ESCAPED_SLASH = re.compile(r"(?<!\\)\\++/")
+"""A slash as JSON may write it, in JSON within JSON as well."""
+_ESCAPED_PERCENT = re.compile(r"%(?:25)+(?=[2-7][0-9A-Fa-f])")
+"""The mark of an escape in an address that was escaped again, however often: `%252F` is `%2F`."""
 _ESCAPE_MARK = re.compile(r"(?<!\\)\\++(?=[%&uUx])|%(?=[%&\\2-7])|&\#(?=[%&\\xX0-9])")
 """What begins an escape, if what follows it does not rule that out, as a digit that is escaped
 would not.

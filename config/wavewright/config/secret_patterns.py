@@ -125,14 +125,14 @@ _SECRET_PATTERNS = (
     # With one slash, too, as in an address normalised like a path. `USER:PASSWORD@` is a
     # placeholder.
     _secret_pattern(
-        ":/ :\\/",
-        r"(?P<kept>:(?:\\?/){1,2}[^\s/@:?#'\"<>\\]{0,200}:)(?!PASSWORD@)[^\s/?#'\"<>\\]{1,400}(?=@)",
+        ":/",
+        r"(?P<kept>:/{1,2}[^\s/@:?#'\"<>\\]{0,200}:)(?!PASSWORD@)[^\s/?#'\"<>\\]{1,400}(?=@)",
     ),
     # A broker or a database is not reached by a path with an `@` in it: the password may hold
     # anything.
     _secret_pattern(
-        ":// :\\/\\/",
-        r"(?P<kept>(?<![a-z])(?:amqps?|mongodb(?:\+srv)?|mysql|postgres(?:ql)?|rediss?)(?:\+[a-z]{1,20})?:(?:\\?/){2}"
+        "://",
+        r"(?P<kept>(?<![a-z])(?:amqps?|mongodb(?:\+srv)?|mysql|postgres(?:ql)?|rediss?)(?:\+[a-z]{1,20})?://"
         r"[^\s/@:?#'\"<>\\]{0,200}:)(?!PASSWORD@)[^\s'\"<>\\]{1,400}(?=@)",
     ),
     _secret_pattern(
@@ -153,9 +153,7 @@ _SECRET_PATTERNS = (
         r"(?=[0-9]{0,200}[A-Za-z])(?=[A-Za-z]{0,200}[0-9])[A-Za-z0-9._~+/=-]{8,}+",
     ),
     _secret_pattern("pwd=", r"(?i)(?P<kept>;\s{0,2}pwd=)[^;\s\"'\\]++"),
-    _secret_pattern(
-        ":// :\\/\\/", rf"(?P<kept>:(?:\\?/){{2}}){_HAS_DIGIT}[A-Za-z0-9_-]{{20,200}}+(?=@)"
-    ),
+    _secret_pattern("://", rf"(?P<kept>://){_HAS_DIGIT}[A-Za-z0-9_-]{{20,200}}+(?=@)"),
     _secret_pattern(
         "key= code= sig= signature= auth=",
         r"(?P<kept>[?&](?i:key|code|sig|signature|auth|x-amz-signature)=)[^\s\"'&<>\[\]\\]{8,}+",
