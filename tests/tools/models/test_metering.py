@@ -274,7 +274,12 @@ async def test_an_attempt_that_would_go_over_the_budget_is_not_made(
 
 @pytest.mark.parametrize(
     ("run", "said"),
-    [({"tokens": 100}, "token"), ({"usd": 0.0001}, "$"), ({"calls": 1}, "call")],
+    [
+        # The least that an answer is worth asking for: 500 tokens beside the question.
+        ({"tokens": 100}, "the call may take 5"),
+        ({"usd": 0.0001}, "the call may take $0.00"),
+        ({"calls": 1}, "call"),
+    ],
     ids=["tokens", "usd", "calls"],
 )
 async def test_what_may_cost_more_than_is_left_is_not_asked(
@@ -285,7 +290,7 @@ async def test_what_may_cost_more_than_is_left_is_not_asked(
         if "calls" in run:
             await asking.models.ask(question(max_tokens=5))
         with pytest.raises(ModelError) as caught:
-            await asking.models.ask(question(max_tokens=500), on_use=asking.uses.append)
+            await asking.models.ask(question(max_tokens=16_000), on_use=asking.uses.append)
 
     assert caught.value.kind == "over_budget"
     assert said in str(caught.value)

@@ -255,38 +255,41 @@ class UsageTracker:
         usd = math.inf if usage.usd is None else usage.usd
         return Spend(1, usage.input_tokens + self.max_tokens, usd, _RESERVED_SECONDS)
 
-    def _affordable_tokens(self, usage: RequestCharge, error: BudgetExceeded) -> int:
-        """Return the tokens of an answer that a budget has room for.
-
-        Raises:
-            RequestFailed: there is no room for one that is worth having.
-        """
-        room = 0
-        if error.measure == "tokens":
-            room = int(error.left) - usage.input_tokens
-        elif error.measure == "usd" and usage.usd is not None:
-            whole, usage.output_tokens = usage.usd, 0
-            self._price(usage)
-            per_answer = whole - (usage.usd or 0.0)
-            share = (error.left - (usage.usd or 0.0)) / per_answer if per_answer > 0 else 0.0
-            room = int(self.max_tokens * share)
-        if not _MIN_ANSWER_TOKENS <= room < self.max_tokens:
-            raise _over_budget(error) from error
-        return room
-
     async def _reserve(self, usage: RequestCharge) -> Reservation:
         """Reserve the most that a request can cost, with a lower ceiling of the answer where a
         budget has no room for the whole.
 
         Raises:
-            RequestFailed: a budget has no room for an answer that is worth having.
+            RequestFailed: a budget has no room for an answer that is worth having; it names what
+                such an answer would take.
         """
+        ceiling = self.max_tokens
+        least = min(_MIN_ANSWER_TOKENS, ceiling)
         while True:
             try:
                 return await self._reserve_amount(usage.model, self._amount(usage))
             except BudgetExceeded as error:
                 # Each turn lowers the ceiling to what one more of the budgets has room for.
-                self.max_tokens = self._affordable_tokens(usage, error)
+                room = max(self._affordable_tokens(usage, error), least)
+                if room >= self.max_tokens:
+                    # What is asked next, as in another form, may have room for more.
+                    self.max_tokens = ceiling
+                    raise _over_budget(error) from error
+                self.max_tokens = room
+
+    def _affordable_tokens(self, usage: RequestCharge, error: BudgetExceeded) -> int:
+        """Return the tokens of an answer that a budget has room for; the whole ceiling where a
+        shorter answer would not help.
+        """
+        if error.measure == "tokens":
+            return int(error.left) - usage.input_tokens
+        if error.measure == "usd" and usage.usd is not None:
+            whole, usage.output_tokens = usage.usd, 0
+            self._price(usage)
+            per_answer = whole - (usage.usd or 0.0)
+            share = (error.left - (usage.usd or 0.0)) / per_answer if per_answer > 0 else 1.0
+            return int(self.max_tokens * share)
+        return self.max_tokens
 
     async def _reserve_amount(self, model: str, amount: Spend) -> Reservation:
         """Reserve an amount for a request to a model.
