@@ -360,7 +360,8 @@ class Timings(Record):
     finished: str | None = None
     seconds: float = 0.0
     """Wall-clock time from the run's beginning to the end of its last step, review or recovery,
-    also of one that gave no patch; without set-up and report.
+    also of one that gave no patch; without set-up and report, and without the time in which a run
+    that was resumed had stopped.
     """
     step_seconds: float = 0.0
     """Sum of the steps' times: their sequential time."""

@@ -137,6 +137,26 @@ def test_what_a_recovery_took_that_gave_no_patch_is_in_the_time_of_the_run() -> 
     assert after.seconds - before.seconds == pytest.approx(40.0)
 
 
+@pytest.mark.parametrize(
+    ("stopped", "gap"),
+    [({"worked_until": 0.0}, 30.0), ({"worked_until": 20.0}, 10.0), ({}, 0.0)],
+    ids=["at once", "after a while", "unknown"],
+)
+def test_the_time_before_a_resume_is_not_in_the_time_of_the_run(
+    stopped: dict[str, float], gap: float
+) -> None:
+    run = run_plan(plan_of({"id": "a"}), {"a": 1})
+    last = run.events[-1].at
+    until = {name: last + since for name, since in stopped.items()}
+    resumed = Noted(last + 30.0, "resumed", {**until})
+    noted = Noted(last + 40.0, "no_recovery", {"reason": "the model could not be asked"})
+    state = fold([*run.events, resumed, noted])
+
+    took = build_package(run.plan, run.goal, state, None, run.tools).timings.seconds
+    assert state.started is not None
+    assert took == pytest.approx(noted.at - state.started.at - gap)
+
+
 def test_the_reviews_of_earlier_rounds_are_kept() -> None:
     run = run_plan(plan_of({"id": "a"}), {"a": 1})
     last = review_by_code(run.plan, run.goal, run.state, run.tools).model_copy(update={"round": 1})

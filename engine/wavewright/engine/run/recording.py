@@ -15,7 +15,7 @@ from wavewright.config.identities import Identity
 from wavewright.engine.run.context import RunContext
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.run.ports import Attempt
-from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.state import RunState, fold, last_instant
 from wavewright.executor.events.types import Event, Noted
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.plan import Plan
@@ -61,7 +61,10 @@ async def record_resumed(attempt: Attempt, context: C) -> C:
 
 
 async def record_attempt(attempt: Attempt, context: C, body: JsonObject) -> C:
-    """Journal that another attempt begins, with what observers need of earlier ones."""
+    """Journal that another attempt begins, with what observers need of earlier ones, and until when
+    the run has worked.
+    """
+    body = {**body, "worked_until": last_instant(context.state)}
     if attempt.announces_calls:
         body = {"announced": True, **body}
     if context.request.by is not None:

@@ -235,6 +235,22 @@ def written_data(state: RunState, step: StepId) -> Iterator[dict[str, JsonObject
             yield call.data
 
 
+def last_instant(state: RunState) -> float:
+    """Return the time of the last thing that is known to have happened in a run; 0 where nothing is."""
+    if state.finished is not None:
+        return state.finished.at
+    begun = () if state.started is None else (state.started.at,)
+    items = (item.at for known in state.items.values() for item in known.values())
+    known = (
+        state.plans,
+        state.steps.values(),
+        state.under_way.values(),
+        state.rung_records.values(),
+        state.notes,
+    )
+    return max(*begun, *items, *(event.at for events in known for event in events), 0.0)
+
+
 def blocking_gate(gates: tuple[GateRecord, ...]) -> GateRecord | None:
     """Return the first failed gate with severity `block`; None where there is none."""
     for record in gates:

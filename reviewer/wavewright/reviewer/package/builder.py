@@ -570,8 +570,19 @@ def _timings(plan: Plan, state: RunState, now: RunNow | None) -> Timings:
     return Timings(
         started=iso_of_epoch(state.started.at),
         finished=iso_of_epoch(last) if now is None else None,
-        seconds=max(0.0, last - state.started.at),
+        seconds=max(0.0, last - state.started.at - _seconds_between_attempts(state)),
         step_seconds=sum(end.seconds for end in state.steps.values()),
         waves=len(PlanGraph.of(plan).waves),
         rounds=state.round,
     )
+
+
+def _seconds_between_attempts(state: RunState) -> float:
+    """Return how long a run had stopped before it was resumed, each time."""
+    resumed = [note for note in state.notes if note.topic == "resumed"]
+    gaps = [
+        note.at - until
+        for note in resumed
+        if isinstance(until := note.body.get("worked_until"), (int, float))
+    ]
+    return sum(max(0.0, gap) for gap in gaps)
