@@ -6,7 +6,8 @@ wrappers around it are ignored, but its types are strict: a number in quotes is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -18,7 +19,7 @@ from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.ports.asking import AnswerRefused
 from wavewright.planner.ports.model_port import ModelAnswer
 from wavewright.planner.reading.json_extraction import FoundValue, find_json, wrapped_values
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import Json, JsonObject, as_object
 from wavewright.prompts import Prompts
 
 T = TypeVar("T")
@@ -50,21 +51,29 @@ def repair_reply(prompts: Prompts, template: str) -> Callable[[ModelAnswer, Answ
     return lambda _answer, refused: prompts.render(template, faults=refused.faults)
 
 
-def read_answer(text: str, shape: type[M], keys: Collection[str]) -> M:
+def read_answer(
+    text: str,
+    shape: type[M],
+    keys: Collection[str],
+    in_usual_form: Callable[[JsonObject], tuple[JsonObject, Sequence[str]]] | None = None,
+) -> M:
     """Return the object of an answer that has one of the keys, in its shape.
+
+    Args:
+        text: The answer.
+        shape: What it should be; it has `notes` where there is a usual form.
+        keys: One of them is in the object.
+        in_usual_form: Returns the object in the form that was asked for, with a note on each part
+            that was written in another one.
 
     Raises:
         AnswerRefused: there is none, more than one, or it has another shape.
     """
-    return read_as_answer(find_object(text, keys), shape)
-
-
-def read_as_answer(document: Document, shape: type[M]) -> M:
-    """Return the object of an answer in its shape.
-
-    Raises:
-        AnswerRefused: it has another shape.
-    """
+    document = find_object(text, keys)
+    if in_usual_form is not None:
+        fields, notes = in_usual_form(as_object(document.value))
+        told = [*notes_on_dress(text, document.value), *notes]
+        document = Document({**fields, "notes": [*told]}, document.source, keeps_places=False)
     try:
         return read_as_model(document, shape)
     except DocumentError as error:
@@ -101,6 +110,17 @@ def find_object(text: str, keys: Collection[str]) -> Document:
         )
         raise AnswerRefused([fault])
     return Document(value, answer.source, keeps_places=False)
+
+
+def notes_on_dress(text: str, value: Json) -> tuple[str, ...]:
+    """Return how a value was read from an answer that is more than its JSON, in a line."""
+    try:
+        written: Json = json.loads(text)
+    except (ValueError, RecursionError):
+        return ("its JSON was taken out of what stood around it, or was not quite JSON",)
+    if canonical_json(written) == canonical_json(value):
+        return ()
+    return ("it was taken out of a wrapper",)
 
 
 def _with_key(found: FoundValue, keys: Collection[str]) -> Iterator[JsonObject]:

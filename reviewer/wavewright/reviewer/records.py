@@ -351,6 +351,8 @@ class PatchReport(Record):
     """The rung of the ladder `recovery` that made it: `recipe` or `model`; null if it was not
     recorded.
     """
+    notes: tuple[str, ...] = ()
+    """How a model's answer was read, where it was not as it should be."""
 
 
 class Timings(Record):

@@ -167,6 +167,7 @@ async def test_a_verdict_in_another_form_and_one_quote_without_a_list_are_read(
     record = await judge_one({"verdict": verdict, "quotes": QUOTE, "reason": "x"})
 
     assert record.verdict == meant
+    assert f"read as {meant!r}" in record.inspected
     assert QUOTE in record.inspected
 
 

@@ -214,6 +214,39 @@ GATES: Json = no_recipe().plan.model_dump(mode="json", by_alias=True, exclude_de
             "r",
             id="supersede_with_the_step_beside",
         ),
+        pytest.param(
+            {"ops": [{"op": "supersede", "id": "prices_2", "step": SUPERSEDING}], "reason": "r"},
+            "r",
+            id="supersede_with_the_new_id_beside",
+        ),
+        pytest.param(
+            {"ops": [{"op": "add", "id": "prices_2", "step": SUPERSEDING}], "reason": "r"},
+            "r",
+            id="add_with_the_new_id_beside",
+        ),
+        pytest.param(
+            {
+                "ops": [{"op": "add", "supersedes": "prices", "why": "x", "step": ADDED}],
+                "reason": "r",
+            },
+            "r",
+            id="supersedes_beside_the_step",
+        ),
+        pytest.param(
+            {"ops": [{"op": "add", "reason": "late", "step": SUPERSEDING}]},
+            "late",
+            id="reason_in_an_op",
+        ),
+        pytest.param(
+            {"ops": [{"op": "supersede", "reason": "late", **SUPERSEDING}], "reason": "r"},
+            "r",
+            id="reason_in_an_op_with_the_step_beside",
+        ),
+        pytest.param(
+            {"ops": [{"op": "add", "step": {**SUPERSEDING, "reason": "late"}}], "reason": "r"},
+            "r",
+            id="reason_in_a_step",
+        ),
     ],
 )
 async def test_a_patch_in_another_form_is_read_without_a_repair(
@@ -226,6 +259,7 @@ async def test_a_patch_in_another_form_is_read_without_a_repair(
     (op,) = found.patch.ops
     assert isinstance(op, AddStep)
     assert (op.step.id, op.step.supersedes) == ("prices_2", "prices")
+    assert bool(found.notes) == (patch["ops"] != OPS)
 
 
 @pytest.mark.parametrize(
@@ -238,6 +272,8 @@ async def test_a_patch_in_another_form_is_read_without_a_repair(
         pytest.param(
             {"ops": [{"op": "supersede", "id": "b", "step": SUPERSEDING}]}, id="supersedes_two"
         ),
+        pytest.param({"ops": [{"op": "add", "id": "b", "step": SUPERSEDING}]}, id="two_ids"),
+        pytest.param({"ops": [{"op": ["add"], "step": SUPERSEDING}]}, id="several_kinds"),
     ],
 )
 async def test_a_patch_that_means_more_than_it_may_is_refused(patch: JsonObject) -> None:

@@ -165,6 +165,28 @@ async def test_a_figure_in_another_form_is_read_with_a_note(claim: Json, figure:
     assert bool(found.opinion.notes) == (claim != 1)
 
 
+@pytest.mark.parametrize(
+    ("dress", "note"),
+    [
+        ("%s", None),
+        ("\n %s\n", None),
+        ("```json\n%s\n```", "out of what stood around it"),
+        ("Here it is: %s", "out of what stood around it"),
+        ('{"review": %s}', "out of a wrapper"),
+        ("[%s]", "out of a wrapper"),
+    ],
+)
+async def test_an_answer_in_another_dress_is_read_with_a_note(dress: str, note: str | None) -> None:
+    found, _, _ = await review(simple_run(), dress % json.dumps(GOOD))
+
+    assert found.opinion is not None
+    assert found.goal_achieved
+    if note is None:
+        assert found.opinion.notes == ()
+    else:
+        assert note in found.opinion.notes[0]
+
+
 @pytest.mark.parametrize("nothing", ["none", "None.", "n/a", [], ["None"], [None, ""], {}, False])
 @pytest.mark.parametrize("field", ["missing_data", "recovery_actions"])
 async def test_words_for_nothing_in_a_list_contradict_no_approval(

@@ -179,6 +179,8 @@ async def _with_patch(
         }
         if checked.allowed:
             body["allowed"] = [*checked.allowed]
+        if replanned.notes:
+            body["read"] = [*replanned.notes]
         context = await record_note(attempt, context, "recovery", body)
         return replace(
             context, candidate=CandidatePlan(checked.plan, patch, checked.needs_approval)

@@ -17,6 +17,7 @@ file is written by a person: no template, plan or model can replace it.
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, Protocol
 
 import anyio
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from wavewright.executor.events.json_values import is_empty
 from wavewright.executor.events.types import GateRecord
@@ -47,6 +48,7 @@ from wavewright.planner.types import (
     GateId,
     GateSeverity,
     Json,
+    JsonObject,
     JsonSchema,
     RunId,
     StepId,
@@ -192,12 +194,22 @@ class GateJudge(Protocol):
         ...
 
 
-def _listed(quotes: object) -> object:
-    """Return the list that one quote without its brackets means."""
-    return [quotes] if isinstance(quotes, str) else quotes
+def _in_usual_form(answer: JsonObject) -> tuple[JsonObject, list[str]]:
+    """Return an answer with its verdict as `pass` or `fail` and its quotes as a list, and a note on a
+    verdict that was written as another word, or as a truth.
+    """
+    fields, notes = dict(answer), list[str]()
+    verdict = answer["verdict"]
+    fields["verdict"] = plain = _plain_verdict(verdict)
+    if plain != verdict:
+        notes.append(f"'verdict' was written {json.dumps(verdict)} and read as {plain!r}")
+    quote = answer.get("quotes")
+    if isinstance(quote, str):
+        fields["quotes"] = [quote]
+    return fields, notes
 
 
-def _plain_verdict(verdict: object) -> object:
+def _plain_verdict(verdict: Json) -> Json:
     """Return the verdict that another form of its word, or a truth, can only mean."""
     if isinstance(verdict, bool):
         return "pass" if verdict else "fail"
@@ -211,8 +223,10 @@ class _JudgeAnswer(AnswerModel):
     """An answer of a judge."""
 
     reason: str
-    quotes: Annotated[tuple[str, ...], Field(strict=False), BeforeValidator(_listed)]
-    verdict: Annotated[Literal["pass", "fail"], BeforeValidator(_plain_verdict)]
+    quotes: Annotated[tuple[str, ...], Field(strict=False)]
+    verdict: Literal["pass", "fail"]
+    notes: Annotated[tuple[str, ...], Field(strict=False)]
+    """How it was read, where it was not as it should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +341,10 @@ class ModelJudge:
         evidence = f", quoting {quoted}" if quoted else ""
         stood_in = f" in place of {pinned}" if answer.model != pinned else ""
         warning = self._warning_reason(gate, answer.model)
-        inspected = f"{_rubric(gate)}, judged by {answer.model}{stood_in}{evidence}{warning}"
+        how_read = f" (of its answer, {'; '.join(said.notes)})" if said.notes else ""
+        inspected = (
+            f"{_rubric(gate)}, judged by {answer.model}{stood_in}{evidence}{how_read}{warning}"
+        )
         message = shorten(said.reason, 400) if said.verdict == "fail" else ""
         severity = self._severity(gate, answer.model)
         return GateRecord(
@@ -392,7 +409,7 @@ def _verdict_reader(output: Json) -> Callable[[str], _JudgeAnswer]:
     quotable = QuoteSource(output)
 
     def read(text: str) -> _JudgeAnswer:
-        answer = read_answer(text, _JudgeAnswer, ("verdict",))
+        answer = read_answer(text, _JudgeAnswer, ("verdict",), _in_usual_form)
         quotes = tuple(quote for quote in answer.quotes if quote.strip())[:_MAX_QUOTES]
         missing = quotable.missing(quotes)
         if missing:

@@ -31,7 +31,7 @@ from wavewright.planner.language.hashing import canonical_json, plan_hash
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.graph import PlanGraph, last_steps
-from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.planner.types import Json, JsonObject, StepId, as_list
 from wavewright.reviewer.package.artifacts import RedactedRun, collect_artifacts
 from wavewright.reviewer.package.call_reports import (
     list_calls,
@@ -406,6 +406,11 @@ def _note_message(body: JsonObject) -> str:
 
 def _patches(state: RunState, tools: Mapping[str, ToolSignature]) -> list[PatchReport]:
     reports: list[PatchReport] = []
+    how_read = {
+        note.body.get("round"): as_list(note.body.get("read"))
+        for note in state.notes
+        if note.topic == "recovery"
+    }
     for (before, accepted), record in zip(pairwise(state.plans), patch_rungs(state), strict=True):
         if accepted.patch is None:
             continue
@@ -418,6 +423,7 @@ def _patches(state: RunState, tools: Mapping[str, ToolSignature]) -> list[PatchR
                 diff=_diff(before, accepted, tools),
                 plan_hash=accepted.plan_hash,
                 rung=record.rung if record is not None else None,
+                notes=tuple(map(str, how_read.get(accepted.round, ()))),
             )
         )
     return reports

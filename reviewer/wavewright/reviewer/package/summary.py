@@ -254,11 +254,18 @@ def _review(package: Package, review: ReviewResult, width: int) -> Iterator[str]
     written = filter(_is_worth_telling, review.provenance)
     yield from _section("Written, not read", map(provenance_text, written), width)
     yield from _section("Rounds", map(_round_line, package.rounds), width)
-    if review.opinion is not None:
-        yield from _section("How the review was read", review.opinion.notes, width)
+    yield from _section("How answers were read", _how_read(package, review), width)
     yield from _section("Missing", review.missing_data, width)
     hints = dict.fromkeys(action.hint for action in review.recovery_actions)
     yield from _section("What would fix it", hints, width)
+
+
+def _how_read(package: Package, review: ReviewResult) -> Iterator[str]:
+    """Yield how the answers of models were read that were not as they should be."""
+    if review.opinion is not None:
+        yield from (f"the review: {note}" for note in review.opinion.notes)
+    for patch in package.patches:
+        yield from (f"the patch of round {patch.round}: {note}" for note in patch.notes)
 
 
 def _is_worth_telling(provenance: FieldProvenance) -> bool:

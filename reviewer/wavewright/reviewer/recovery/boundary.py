@@ -50,6 +50,7 @@ from wavewright.planner.types import (
     Json,
     JsonObject,
     StepId,
+    as_object,
 )
 from wavewright.reviewer.records import Action, DemandKind, ReviewResult
 from wavewright.reviewer.review.findings import FailedGate, failed_gates
@@ -295,7 +296,7 @@ def _requested_actions(
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MAX_REASON = 500
 _NO_REASON = "the model gave no reason"
-_WITH_STEP = frozenset({"add", "replace"})
+_WITH_STEP = ("add", "replace", "supersede")
 
 
 class PatchedStep(DocumentModel):
@@ -311,6 +312,7 @@ class PatchedStep(DocumentModel):
     optional: bool = False
     supersedes: StepId | None = None
     only: Literal["failed"] | None = None
+    needs_approval: bool = False
 
 
 class _NewStep(PatchedStep):
@@ -344,22 +346,27 @@ class EmittedPatch(DocumentModel):
     expect: Annotated[tuple[GateId, ...], Field(strict=False)] = ()
 
 
-def bind_patch(document: Document, plan: Plan) -> PlanPatch:
-    """Return the patch that an answer holds, bound to the plan.
+def bind_patch(document: Document, plan: Plan) -> tuple[PlanPatch, tuple[str, ...]]:
+    """Return the patch that an answer holds, bound to the plan, and how it was read where it was
+    written in another form.
 
     A step that replaces another keeps its policy; a new one has its tool's.
 
     Raises:
         PlanError: the answer has another shape; it lists every fault.
     """
-    normalized = Document(_normalized(document.value, plan), document.source, keeps_places=False)
-    emitted = read_model(normalized, EmittedPatch)
-    return PlanPatch(
+    normalized = _normalized(document.value, plan)
+    emitted = read_model(Document(normalized, document.source, keeps_places=False), EmittedPatch)
+    patch = PlanPatch(
         base=plan_hash(plan),
         reason=shorten(emitted.reason.strip(), _MAX_REASON),
         ops=tuple(_patch_op(op, plan) for op in emitted.ops),
         expect=emitted.expect,
     )
+    as_written, as_read = as_object(document.value).get("ops"), as_object(normalized).get("ops")
+    if as_written == as_read:
+        return patch, ()
+    return patch, ("its operations were written in another form",)
 
 
 def _patch_op(op: _EmittedOp, plan: Plan) -> PatchOp:
@@ -371,25 +378,32 @@ def _patch_op(op: _EmittedOp, plan: Plan) -> PatchOp:
 
 
 def _added_step(step: PatchedStep, plan: Plan) -> Step:
-    """Return a step that needs approval where the one that it supersedes does."""
+    """Return a step that needs approval also where the one that it supersedes does."""
     old = next((known for known in plan.steps if known.id == step.supersedes), None)
     fields = step.model_dump()
-    if step.only is not None and step.for_each is None and old is not None:
-        fields["for_each"] = old.for_each
-    return Step(**fields, needs_approval=old is not None and old.needs_approval)
+    if old is not None:
+        fields["needs_approval"] = step.needs_approval or old.needs_approval
+        if step.only is not None and step.for_each is None:
+            fields["for_each"] = old.for_each
+    return Step(**fields)
 
 
 def _replacement_step(step: PatchedStep, plan: Plan) -> Step:
-    """Return a step with the policy of the one that it replaces; a model sets none."""
+    """Return a step with the policy of the one that it replaces; a model can only ask for more
+    approvals.
+    """
     new = Step(**step.model_dump())
     old = next((known for known in plan.steps if known.id == step.id), None)
     if old is None:
         return new
-    return new.model_copy(update={name: getattr(old, name) for name in _POLICY})
+    policy = {name: getattr(old, name) for name in _POLICY}
+    return new.model_copy(
+        update={**policy, "needs_approval": new.needs_approval or old.needs_approval}
+    )
 
 
-_POLICY = ("retry", "timeout", "max_items", "concurrency", "min_ok", "budget", "needs_approval")
-"""Fields of a step that a model may not write: how often, how long and by whose leave it runs."""
+_POLICY = ("retry", "timeout", "max_items", "concurrency", "min_ok", "budget")
+"""Fields of a step that a model may not write: how often and how long it runs."""
 
 
 def _normalized(value: Json, plan: Plan) -> Json:
@@ -423,47 +437,54 @@ def _is_as_planned(name: str, entry: Json, shown: JsonObject) -> bool:
 
 
 def _other_reason(patch: JsonObject) -> str:
-    """Return why a patch without a `reason` is made: its thoughts, else what its steps are for."""
+    """Return why a patch without a `reason` is made: its thoughts, else the reason of one of its
+    operations, else what its steps are for.
+    """
     thoughts = [entry for name, entry in patch.items() if name.lower() in THOUGHT_FIELDS]
     ops = patch.get("ops")
-    listed = ops if isinstance(ops, list) else [ops]
-    steps = [op.get("step", op) for op in listed if isinstance(op, dict)]
+    listed = [op for op in (ops if isinstance(ops, list) else [ops]) if isinstance(op, dict)]
+    reasons = [op.get("reason") for op in listed]
+    steps = [op.get("step", op) for op in listed]
     purposes = [step.get("why") for step in steps if isinstance(step, dict)]
-    texts = [text for text in (*thoughts, *purposes) if isinstance(text, str) and text.strip()]
+    said = (*thoughts, *reasons, *purposes)
+    texts = [text for text in said if isinstance(text, str) and text.strip()]
     return texts[0] if texts else _NO_REASON
 
 
 def _normalized_op(op: Json) -> Json:
+    """Return an operation with all that it says of its step in the step, and `supersede` as the `add`
+    that it means.
+    """
     if not isinstance(op, dict):
         return op
-    kept = _without_thoughts(op)
-    if kept.get("op") == "supersede":
-        kept = _as_added(kept)
-    if kept.get("op") not in _WITH_STEP:
-        return kept
-    step = kept.get("step")
-    if step is None and "tool" in kept:
-        # The fields of the step stand beside its `op`.
-        step = {name: entry for name, entry in kept.items() if name != "op"}
-        kept = {"op": kept["op"]}
-    if not isinstance(step, dict):
-        return kept
-    named = _canonical_names(_without_empty_fields(step))
-    return {**kept, "step": _with_plain_supersedes(named)}
+    # The reason is that of the patch, which has one for all of them.
+    kept = {name: entry for name, entry in _without_thoughts(op).items() if name != "reason"}
+    kind, step = kept.pop("op", None), kept.pop("step", None)
+    if step is None and kind in _WITH_STEP and "tool" in kept:
+        step, kept = kept, {}
+    if kind not in _WITH_STEP or not isinstance(step, dict):
+        return {**_without_empty_fields({"op": kind, "step": step}), **kept}
+    beside, step = _said_of_step(kept), _said_of_step(step)
+    if kind == "supersede" and beside.get("id") != step.get("id"):
+        # The `id` beside the new step is that of the old one.
+        beside = {"supersedes" if name == "id" else name: entry for name, entry in beside.items()}
+    step = {"why": beside.pop("why", None), **step}
+    # What contradicts the step stays beside it, and the reader refuses it.
+    contradicting = {
+        name: entry for name, entry in beside.items() if step.get(name, entry) != entry
+    }
+    step = {**beside, **step}
+    if kind == "supersede" and "supersedes" in step:
+        kind = "add"
+    return {"op": kind, **contradicting, "step": step}
 
 
-def _as_added(op: JsonObject) -> JsonObject:
-    """Return `supersede` as the `add` that it means, where it says which step is superseded: in the
-    new step, or by the `id` beside it. Another stays, and the reader refuses it.
-    """
-    step = op.get("step")
-    if not isinstance(step, dict):
-        return {**op, "op": "add"} if "supersedes" in op else op
-    if "id" in op and step.get("supersedes", op["id"]) == op["id"] != step.get("id"):
-        named: JsonObject = {**step, "supersedes": op["id"]}
-        kept = {name: entry for name, entry in op.items() if name != "id"}
-        return {**kept, "op": "add", "step": named}
-    return {**op, "op": "add"} if "supersedes" in step else op
+def _said_of_step(fields: JsonObject) -> JsonObject:
+    """Return what an object says of a step, in the fields of a step."""
+    said = _without_empty_fields(fields)
+    reason = said.pop("reason", None)
+    named = _canonical_names(_with_plain_supersedes(said))
+    return named if reason is None else {"why": reason, **named}
 
 
 def _with_plain_supersedes(step: JsonObject) -> JsonObject:
@@ -491,8 +512,8 @@ def _without_empty_fields(fields: JsonObject) -> JsonObject:
 
 
 def _canonical_names(step: JsonObject) -> JsonObject:
-    """Return a step with aliases of fields replaced; if two name one field, unchanged, and the
-    reader refuses it.
+    """Return what is said of a step with aliases of fields replaced; if two name one field,
+    unchanged, and the reader refuses it.
     """
     names = {name: ALIASES.get(name, name) for name in step}
     if len(set(names.values())) < len(names):

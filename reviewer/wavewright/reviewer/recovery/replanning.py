@@ -16,7 +16,7 @@ from typing import Final
 from wavewright.config.sources import Source
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.planner.checks.checker import errors_in
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, for_model
 from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import ASK_MODEL, AddStep, Plan, PlanPatch, ReplaceStep
@@ -45,6 +45,7 @@ from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.prompts import PromptError, Prompts
 from wavewright.reviewer.asking_models import (
     find_object,
+    notes_on_dress,
     read_whole,
     repair_reply,
 )
@@ -78,6 +79,8 @@ class CheckedPatch:
 
     patch: PlanPatch
     checked: PatchCheck
+    notes: tuple[str, ...] = ()
+    """How a model's answer was read, where it was not as it should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,8 @@ class ReplanResult:
     diagnostics: tuple[Diagnostic, ...]
     """The faults of the last refused patch; empty if a patch was accepted."""
     rungs: tuple[RungRecord, ...]
+    notes: tuple[str, ...] = ()
+    """How the answer with the patch was read, where it was not as it should be."""
 
     @property
     def rung(self) -> str | None:
@@ -198,9 +203,10 @@ async def replan(
     assert asking.ladder is not None
     result = await run_ladder(asking.ladder, ways, on_rung=asking.on_rung)
     reasons = tuple(record.reason for record in result.records if record.outcome == "fallen")
-    if result.value is None:
+    made = result.value
+    if made is None:
         return ReplanResult(None, None, reasons, tuple(refused), result.records)
-    return ReplanResult(result.value.patch, result.value.checked, reasons, (), result.records)
+    return ReplanResult(made.patch, made.checked, reasons, (), result.records, made.notes)
 
 
 def recovery_call(
@@ -379,9 +385,10 @@ class _PatchChecker:
             reason = shorten(str(value["cannot_plan"]), 300)
             raise AnswerRefused([f"it says: {reason}"], then="end")
         try:
-            patch = self._without_absent_arguments(bind_patch(document, self.run.plan))
+            bound, on_form = bind_patch(document, self.run.plan)
         except PlanError as error:
             raise self._misfit(error.diagnostics, "the patch") from error
+        patch = self._without_absent_arguments(bound)
         checked, faults = self.check(patch, written_by_model=True)
         if faults:
             # Without a plan the faults are places in the patch, else in what it has made.
@@ -390,12 +397,13 @@ class _PatchChecker:
         assert checked.plan is not None
         known = {gate.id for gate in checked.plan.gates}
         kept = tuple(gate for gate in patch.expect if gate in known)
-        return CheckedPatch(patch.model_copy(update={"expect": kept}), checked)
+        notes = (*notes_on_dress(text, value), *on_form)
+        return CheckedPatch(patch.model_copy(update={"expect": kept}), checked, notes)
 
     def _misfit(self, diagnostics: Collection[Diagnostic], name: str) -> AnswerRefused:
         self.refused[:] = diagnostics
         source = Source(name, "")
-        shown = [replace(diagnostic, span=None) for diagnostic in diagnostics]
+        shown = [replace(diagnostic, span=None) for diagnostic in for_model(diagnostics)]
         return AnswerRefused(
             [render_text([diagnostic], source) for diagnostic in shown[:_MAX_DIAGNOSTICS]]
         )

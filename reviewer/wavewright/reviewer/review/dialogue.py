@@ -22,7 +22,6 @@ from typing import Annotated, Final, get_args
 
 from pydantic import Field
 
-from wavewright.config.documents import Document
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import GateRecord, StepFinished
 from wavewright.planner.language.goals import Goal
@@ -35,8 +34,7 @@ from wavewright.planner.ports.truncation import allot_chars, prompt_size, trunca
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 from wavewright.reviewer.asking_models import (
     AnswerModel,
-    find_object,
-    read_as_answer,
+    read_answer,
 )
 from wavewright.reviewer.records import (
     Action,
@@ -354,9 +352,7 @@ def read_review(text: str) -> ReviewAnswer:
     Raises:
         AnswerRefused: it holds none, or one that cannot be read.
     """
-    document = find_object(text, _KEYS)
-    usual = Document(_in_usual_form(document.value), document.source, keeps_places=False)
-    return read_as_answer(usual, ReviewAnswer)
+    return read_answer(text, ReviewAnswer, _KEYS, _in_usual_form)
 
 
 def contradictions(answer: ReviewAnswer) -> tuple[str, ...]:
@@ -496,13 +492,11 @@ _NO_ENTRIES = frozenset(
 """Texts by which a list has no entry."""
 
 
-def _in_usual_form(value: Json) -> Json:
+def _in_usual_form(answer: JsonObject) -> tuple[JsonObject, list[str]]:
     """Return an answer with figures, truth values and lists in the form that was asked for, and a
     note on each that was not.
     """
-    if not isinstance(value, dict):
-        return value
-    fields, notes = dict(value), list[Json]()
+    fields, notes = dict(answer), list[str]()
     for name, read in (("confidence", _figure), ("goal_achieved", _truth)):
         written = fields.get(name)
         usual = read(written)
@@ -529,8 +523,7 @@ def _in_usual_form(value: Json) -> Json:
     if not fields.get("summary"):
         fields["summary"] = "It gives no summary."
         notes.append("'summary' is missing")
-    fields["notes"] = notes
-    return fields
+    return fields, notes
 
 
 def _is_nothing(entry: Json) -> bool:
