@@ -39,7 +39,7 @@ SHIPPED: Final = [
 OF_THE_ENGINE: Final = {"version", "goal", "inputs", "caps"}
 POLICY: Final = {
     *("retry", "timeout", "max_items", "concurrency"),
-    *("min_ok", "budget", "needs_approval", "cache_for", "only"),
+    *("min_ok", "budget", "cache_for", "only"),
 }
 
 

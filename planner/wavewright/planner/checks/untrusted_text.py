@@ -125,9 +125,9 @@ def _refused(
             "E601",
             reading.pointer,
             f"untrusted text reaches {_what(signature, name)} of {step.tool!r}: {shown} → {name!r} of {step.id!r}",
-            f"have a person approve the values (`needs_approval: true` on step {step.id!r}), or "
-            f"{_declaring(signature, name)}",
+            f"{_approving(step)}, or {_declaring(signature, name)}",
             mend=_APPROVAL,
+            hint_for_model=f"{_approving(step)}, or {_passing(signature, name)}",
         )
 
 
@@ -138,7 +138,7 @@ def _too_much(
     signature: ToolSignature,
     readings: Sequence[Reading],
 ) -> Iterator[Diagnostic]:
-    """Yield the call whose numbers and dates, taken together, could spell a text."""
+    """Yield the call whose numbers, dates or choices, taken together, could spell a text."""
     small = [
         reading
         for reading in readings
@@ -151,9 +151,9 @@ def _too_much(
         yield make_diagnostic(
             "E601",
             f"{pointer}/params",
-            f"untrusted text reaches {step.tool!r} as several numbers, which can spell anything: {way} → "
+            f"untrusted text reaches {step.tool!r} as several numbers or choices, which can spell anything: {way} → "
             f"{' and '.join(names)} of {step.id!r}",
-            f"have a person approve the values (`needs_approval: true` on step {step.id!r}), or pass one number",
+            f"{_approving(step)}, or pass one number, or fewer choices",
             mend=_APPROVAL,
         )
 
@@ -224,13 +224,24 @@ def _what(signature: ToolSignature, name: str) -> str:
     return f"{name!r}, which is sent," if "egress" in signature.effects else repr(name)
 
 
-def _declaring(signature: ToolSignature, name: str) -> str:
-    """Return what can be declared, so that a parameter takes untrusted text."""
+def _approving(step: Step) -> str:
+    return f"have a person approve the values (`needs_approval: true` on step {step.id!r})"
+
+
+def _passing(signature: ToolSignature, name: str) -> str:
+    """Return what the author of a plan can pass instead, who declares nothing of a tool."""
     if dispatched_tools(signature.name):
         return "leave tools that write or send out of its `tools`"
     if signature.name in INSTRUCTIONS:
         data = "context" if signature.name == AGENT else "of"
         return f"pass it as `{data}`, which the model reads as data"
+    return f"pass a constant, an input of the job or one of several trusted values as {name!r}"
+
+
+def _declaring(signature: ToolSignature, name: str) -> str:
+    """Return what can be declared, so that a parameter takes untrusted text, or passed instead."""
+    if dispatched_tools(signature.name) or signature.name in INSTRUCTIONS:
+        return _passing(signature, name)
     if name in signature.destination:
         return (
             f"declare that {signature.name!r} takes it as data, in place of `destination` "

@@ -151,6 +151,8 @@ class Diagnostic:
     """The one change that the hint speaks of, where that is no name."""
     related: tuple[RelatedPlace, ...] = ()
     """Other places that have to do with it, such as the other definition."""
+    hint_for_model: str | None = None
+    """What a model can do that wrote the plan, where it cannot do what `hint` tells a person."""
 
     @property
     def mend(self) -> Mend | None:
@@ -194,6 +196,14 @@ def diagnostic_from_fault(fault: DocumentFault) -> Diagnostic:
 def error_diagnostics(found: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Return the diagnostics that keep a plan from running."""
     return [one for one in found if one.severity == "error"]
+
+
+def for_model(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Return diagnostics with the hints that a model can follow: it writes plans, and no tools."""
+    return [
+        replace(diagnostic, hint=diagnostic.hint_for_model or diagnostic.hint)
+        for diagnostic in diagnostics
+    ]
 
 
 def locate_diagnostics(diagnostics: Iterable[Diagnostic], document: Document) -> list[Diagnostic]:
@@ -256,13 +266,21 @@ def make_diagnostic(
     within: Span | None = None,
     mend: Mend | None = None,
     related: tuple[RelatedPlace, ...] = (),
+    hint_for_model: str | None = None,
 ) -> Diagnostic:
     """Return a diagnostic as grave as the catalogue says; `within` is the part of the node's text
     that is meant, `mend` the one change that the hint speaks of.
     """
-    severity = severity_of(code)
     return Diagnostic(
-        code, message, pointer, hint, None, severity, within, given_mend=mend, related=related
+        code,
+        message,
+        pointer,
+        hint,
+        severity=severity_of(code),
+        within=within,
+        given_mend=mend,
+        related=related,
+        hint_for_model=hint_for_model,
     )
 
 

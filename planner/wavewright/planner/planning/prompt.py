@@ -20,7 +20,7 @@ from typing import Final, get_args
 from wavewright.config.sources import Source
 from wavewright.planner.cel.functions.catalogue import FUNCTIONS
 from wavewright.planner.checks.types import PlanTypes
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, error_diagnostics
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, error_diagnostics, for_model
 from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import Goal, Rules
 from wavewright.planner.language.plan import ASK_MODEL, SUB_PLAN, Gate, Plan, Step
@@ -195,6 +195,10 @@ def _step_fields(tools: Sequence[str]) -> JsonObject:
         "optional": {
             "type": "boolean",
             "description": "Whether the plan may go on if the step fails.",
+        },
+        "needs_approval": {
+            "type": "boolean",
+            "description": "Whether a person is shown the values first and must allow them.",
         },
     }
 
@@ -379,7 +383,7 @@ def repair_reply(
     Raises:
         PromptError: the template is faulty.
     """
-    errors = error_diagnostics(diagnostics)
+    errors = for_model(error_diagnostics(diagnostics))
     return prompts.render(
         "planner/repair",
         diagnostics=render_text(errors[:MAX_DIAGNOSTICS_SHOWN], source),

@@ -63,6 +63,7 @@ STEP_FIELDS = (
     "when",
     "depends_on",
     "optional",
+    "needs_approval",
     "plan",
     "repeat",
     "ask",
