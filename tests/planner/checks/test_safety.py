@@ -106,6 +106,9 @@ TOOLS = {
             {"pages": {"type": "array", "items": {"type": "string", "format": "uri"}}},
             effects={"egress", "read"},
         ),
+        tool("spell", {f"c{n}": {} for n in range(25)}, effects={"write"}),
+        tool("join", {f"c{n}": TEXT for n in range(25)}, output_schema=TEXT),
+        tool("customer", {"id": TEXT}, output_schema={"type": "array", "items": MESSAGE}),
         tool("raw", {}, untrusted_output=True),
         tool(
             "notes",
@@ -156,6 +159,8 @@ ONE_OF_16_LETTERS = (
     "".join(f"steps.page.text.charAt(i) == '{c}' ? '{c}' : " for c in "abcdefghijklmno") + "' '"
 )
 LETTER_OF_16 = "'abcdefghijklmnop'.charAt(steps.page.text.split('')[i].size())"
+LETTERS = [LETTER_OF_16.replace("[i]", f"[{n}]") for n in range(17)]
+FIELDS_OF_LETTERS = ", ".join(f"'c{n}': {letter}" for n, letter in enumerate(LETTERS))
 SINKS = {
     "a written text": posting("${steps.page.text}"),
     "a part of a written text": posting("It says: ${steps.page.text}"),
@@ -228,6 +233,18 @@ SINKS = {
     ),
     "letters, each by a condition within others": posting(
         f"${{lists.range(20).map(i, {ONE_OF_16_LETTERS}).join('')}}"
+    ),
+    "letters side by side in an object": step(
+        "send", "ask", params={"payload": f"${{{{{FIELDS_OF_LETTERS}}}}}"}
+    ),
+    "letters in several fields of a parameter": step(
+        "send", "ask", params={"payload": {f"c{n}": f"${{{c}}}" for n, c in enumerate(LETTERS)}}
+    ),
+    "letters in several parameters": step(
+        "send", "spell", params={f"c{n}": f"${{{c}}}" for n, c in enumerate(LETTERS)}
+    ),
+    "digits in several parameters": step(
+        "send", "spell", params={f"c{n}": "${steps.page.stars}" for n in range(25)}
     ),
     "letters side by side in a list": step(
         "send", "ask", params={"payload": f"${{{{'n': lists.range(20).map(i, {LETTER_OF_16})}}}}"}
@@ -533,6 +550,75 @@ def test_a_step_may_send_what_its_condition_has_found_among_trusted_values() -> 
     ]
     assert codes({**sent, "when": "steps.page.text == 'a' || steps.page.text == 'b'"}) == ["W809"]
     assert codes({**sent, "when": "steps.page.kind in ['news']"}) == ["E601"]
+
+
+ITEMS = {
+    "an item": ("${steps.page.links}", "steps.page.links.all(l, l in ['a'])", "${item}"),
+    "an item of which no other is there": (
+        "${steps.page.links}",
+        "!steps.page.links.exists(l, !(l in ['a', 'b']))",
+        "${item}",
+    ),
+    "a field of an item": (
+        "${steps.inbox}",
+        "steps.inbox.all(m, m.body in ['a', 'b'])",
+        "${item.body}",
+    ),
+    "an item of a list of two": (
+        ["${steps.page.text}", "b"],
+        "steps.page.text in ['a'] && steps.page.status > 0",
+        "${item}",
+    ),
+}
+
+
+@pytest.mark.parametrize(("items", "when", "sent"), ITEMS.values(), ids=ITEMS)
+def test_a_step_may_send_what_its_condition_has_found_of_all_items(
+    items: Json, when: str, sent: str
+) -> None:
+    inbox = step("inbox", "inbox")
+
+    assert codes(inbox, posting(sent, for_each=items, when=when)) == ["W809"]
+    assert "E601" in codes(inbox, posting(sent, for_each=items))
+
+
+def test_letters_that_a_tool_has_joined_are_text() -> None:
+    params: JsonObject = {f"c{n}": f"${{{letter}}}" for n, letter in enumerate(LETTERS)}
+
+    assert codes(step("word", "join", params=params), posting("${steps.word}")) == ["E601"]
+    few: JsonObject = {name: params[name] for name in ("c0", "c1", "c2")}
+    assert codes(step("word", "join", params=few), posting("${steps.word}")) == ["W809"]
+
+
+READ_OF_ONE_RECORD = {
+    "a record that a tool has found": (
+        step("row", "customer", params={"id": "${steps.own[steps.page.status]}"}),
+        "${steps.row[0].sender}",
+        {},
+    ),
+    "an item among chosen ones": (
+        step("own", "own"),
+        "${item}",
+        {"for_each": "${steps.own.filter(o, steps.page.text.contains(o))}"},
+    ),
+    "a record of a step that a page has let run": (
+        step("row", "customer", params={"id": "x"}, when="steps.page.text == 'x'"),
+        "${steps.row[0].sender}",
+        {"when": "has(steps.row)"},
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("row", "read", "fields"), READ_OF_ONE_RECORD.values(), ids=READ_OF_ONE_RECORD
+)
+def test_what_is_read_of_one_choice_counts_once(
+    row: JsonObject, read: str, fields: JsonObject
+) -> None:
+    params: JsonObject = {f"c{n}": read for n in range(25)}
+    others = () if row["id"] == "own" else (step("own", "own"),)
+
+    assert codes(*others, row, step("send", "spell", params=params, **fields)) == ["W809"]
 
 
 def test_a_warning_names_all_that_is_decided_of_a_step() -> None:

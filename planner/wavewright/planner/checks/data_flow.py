@@ -32,6 +32,7 @@ from wavewright.planner.checks.influence import (
     selection,
     stronger,
     text,
+    together,
 )
 from wavewright.planner.checks.influenced_expressions import (
     RootReader,
@@ -210,7 +211,7 @@ class DataFlow:
                 influence = text(influence.origin)
             if influence:
                 found[name] = stronger(
-                    influence._replace(origin=PREVIOUS_RESULT), found.get(name, NOTHING)
+                    influence._replace(origin=PREVIOUS_RESULT, by=""), found.get(name, NOTHING)
                 )
         return found
 
@@ -234,7 +235,7 @@ class DataFlow:
         number = self._subject.numbers[step.id]
         pointer = f"/steps/{number}"
         listed = self._value(step.for_each, step, TRUSTED) if step.for_each is not None else TRUSTED
-        item = listed.key()
+        item = self._item(step, listed)
         count = listed.count() if step.for_each is not None else NOTHING
         if count:
             yield self._reading(step, signature, "for_each", f"{pointer}/for_each", count)
@@ -245,6 +246,9 @@ class DataFlow:
                 condition = self._evaluated(holds, self._reader(step, item)).total()
             if condition:
                 yield self._reading(step, signature, "when", f"{pointer}/when", condition)
+        if step.for_each is not None and holds is not None:
+            # An item is of the list as it is where the step is called.
+            item = self._item(step, self._value(step.for_each, step, TRUSTED, holds))
         parameters = list[Influence]()
         for name, value in step.params.items():
             place = field_schema(view_schema(scoped_schema(signature.input_schema)), name)
@@ -264,6 +268,11 @@ class DataFlow:
                 yield Reading(step, signature, "params", where, names, influence, leaf)
         output = self._output(step, signature, parameters, item)
         self._outputs[step.id] = self._kept(step, output, listed, count, condition)
+
+    @staticmethod
+    def _item(step: Step, listed: Value) -> Value:
+        """Return what is known of the item of one call of a step."""
+        return listed.key().following(f"item of {step.id}")
 
     def _reading(
         self,
@@ -321,12 +330,13 @@ class DataFlow:
             self._hold(step.id, whole)
             return _from(result, step.id)
         written = self._data_origin(step.id, signature)
-        read = stronger(*parameters, NOTHING if written is None else text(written))
+        read = together([*parameters, NOTHING if written is None else text(written)])
         self._hold(step.id, read)
         if read.level > Level.RANGE:
             # A tool can make a text of a number or a date.
             return Value(text(step.id), place)
-        return Value(read._replace(origin=step.id) if read else NOTHING, place)
+        # All of the output follows from what it was asked with.
+        return Value(read._replace(origin=step.id, by=step.id) if read else NOTHING, place)
 
     def _kept(
         self, step: Step, output: Value, listed: Value, count: Influence, condition: Influence
@@ -338,7 +348,8 @@ class DataFlow:
             output = Value(elements=output, shape=compounded(count, called), size=size)
             self._hold(step.id, output.shape)
         elif condition:
-            output = output.raised(choice(condition.origin))
+            is_there = choice(condition.origin, 2)._replace(by=f"whether {step.id}")
+            output = output.raised(is_there)
             self._hold(step.id, condition)
         if step.id in self._before:
             signature = self._subject.signature(step)
@@ -364,13 +375,17 @@ class DataFlow:
 
     # -- values
 
-    def _value(self, value: Json, step: Step | None, item: Value) -> Value:
+    def _value(
+        self, value: Json, step: Step | None, item: Value, holds: ExpressionNode | None = None
+    ) -> Value:
+        """Return what is known of a value with its references replaced, where a condition holds."""
         if isinstance(value, str):
-            return self._text_value(value, step, item)
+            return self._text_value(value, step, item, holds)
         if isinstance(value, list):
-            return list_of([self._value(part, step, item) for part in value])
+            return list_of([self._value(part, step, item, holds) for part in value])
         if isinstance(value, dict):
-            return object_of({name: self._value(part, step, item) for name, part in value.items()})
+            parts = {name: self._value(part, step, item, holds) for name, part in value.items()}
+            return object_of(parts)
         return TRUSTED
 
     def _text_value(

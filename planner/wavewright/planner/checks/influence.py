@@ -84,6 +84,10 @@ class Influence(NamedTuple):
     """How many bits it chooses, of what is less than text."""
     origin: str = ""
     """The step whose output brings it, or the input (`inputs.NAME`)."""
+    by: str = ""
+    """Which choice it is, where several values follow from one as they are: the fields of a record
+    that was chosen. Empty where it is not known to be another's.
+    """
 
     def __bool__(self) -> bool:
         """Whether it decides anything."""
@@ -131,32 +135,25 @@ def stronger(*influences: Influence) -> Influence:
 
 
 def together(influences: Iterable[Influence]) -> Influence:
-    """Return the influence on values that one call gets side by side.
+    """Return the influence on values that stand side by side, in one call or one list.
 
-    Which of some trusted values each one is adds nothing that somebody outside has made up; numbers
-    and dates add up.
+    Numbers and dates add up, and so do choices, which spell a text where they have the bits for it,
+    as letters do. What follows from one choice counts once.
     """
     parts = [influence for influence in influences if influence]
     strongest = stronger(*parts)
-    if strongest.level <= Level.RANGE or strongest.level is Level.TEXT:
-        return strongest
-    bits = sum(part.bits for part in parts if part.level > Level.RANGE)
-    return _spelt(strongest._replace(bits=bits))
-
-
-def listed(influences: Iterable[Influence]) -> Influence:
-    """Return the influence on a list of values: choices side by side spell a text where they have
-    the bits for it, as letters do.
-    """
-    parts = [influence for influence in influences if influence]
-    if stronger(*parts).level > Level.RANGE:
-        return together(parts)
-    return _spelt(compounded(*parts))
-
-
-def _spelt(influence: Influence) -> Influence:
-    """Return an influence, of text where it has the bits to spell one."""
-    return text(influence.origin) if influence.bits > MAX_BITS else influence
+    choices = dict[object, float]()
+    for number, part in enumerate(parts):
+        if part.level <= Level.RANGE:
+            key = part.by or number
+            choices[key] = max(part.bits, choices.get(key, 0.0))
+    of_choices = sum(choices.values())
+    of_others = sum(part.bits for part in parts if part.level > Level.RANGE)
+    if strongest.level is Level.TEXT or max(of_choices, of_others) > MAX_BITS:
+        return text(strongest.origin)
+    has_one_origin = len(choices) == 1 and not of_others
+    by = strongest.by if has_one_origin else ""
+    return strongest._replace(bits=of_others or of_choices, by=by)
 
 
 def compounded(*influences: Influence) -> Influence:
@@ -166,7 +163,9 @@ def compounded(*influences: Influence) -> Influence:
     strongest = stronger(*influences)
     if strongest.level > Level.RANGE:
         return strongest
-    return strongest._replace(bits=sum(influence.bits for influence in influences))
+    parts = [influence for influence in influences if influence]
+    by = "; ".join(part.by for part in parts) if all(part.by for part in parts) else ""
+    return strongest._replace(bits=sum(part.bits for part in parts), by=by)
 
 
 _DATE_MARKS: Final = re.compile(r"(?:[-T:Z .,/]|:?00|[+-]\d\d:\d\d)*")
@@ -194,7 +193,7 @@ def joined(parts: Sequence[Influence | str]) -> Influence:
         is_bounded = is_bounded and is_date and not any(map(_are_dates, pairwise(parts)))
     if not is_bounded:
         return text(strongest.origin)
-    return strongest._replace(bits=sum(part.bits for part in dynamic))
+    return strongest._replace(bits=sum(part.bits for part in dynamic), by="")
 
 
 def _are_dates(neighbours: tuple[Influence | str, Influence | str]) -> bool:
@@ -207,6 +206,7 @@ def limited(influence: Influence, most: Influence) -> Influence:
         return influence
     level = min(influence.level, most.level)
     bits = most.bits if level < influence.level else min(influence.bits, most.bits)
+    # Less of a choice is not the same as another part of it.
     return Influence(level, bits, influence.origin)
 
 
@@ -371,7 +371,7 @@ class Value:
                 return self._part(self.items[number])
             return self._part(either(self.items))
         if self.elements is not None:
-            return self._part(self.elements)
+            return self._part(self.elements.following(""))
         view = None if self.place is None else view_schema(self.place)
         place = None if view is None else self._element_place(view, number)
         # A key that is computed may be that of a field which holds untrusted text.
@@ -442,7 +442,7 @@ class Value:
         if self.fields is not None:
             parts = together([*(part.total() for part in self.fields.values()), self.shape])
         elif self.items is not None:
-            parts = listed([*(part.total() for part in self.items), self.shape])
+            parts = together([*(part.total() for part in self.items), self.shape])
         elif self.elements is not None:
             parts = self._all_elements(self.elements.total())
         else:
@@ -455,7 +455,9 @@ class Value:
         if self.size is None:
             # However little each element says, many of them say anything.
             return text(of_element.origin)
-        return listed([*[of_element] * min(self.size, MAX_BITS + 1), self.shape])
+        # Each element is chosen apart from the others.
+        apart = of_element._replace(by="")
+        return together([*[apart] * min(self.size, MAX_BITS + 1), self.shape])
 
     def as_text(self) -> Influence:
         """Return the influence on what the value is as text."""
@@ -464,9 +466,9 @@ class Value:
             # Trusted parts: which of them there are and in which order, or only how many.
             if whole.level > Level.RANGE:
                 return choice(whole.origin)
-            return _spelt(whole)
+            return text(whole.origin) if whole.bits > MAX_BITS else whole
         if self.fields is not None and whole.level <= Level.RANGE:
-            parts = listed([*(part.as_text() for part in self.fields.values()), self.shape])
+            parts = together([*(part.as_text() for part in self.fields.values()), self.shape])
             return compounded(parts, self.floor)
         has_parts = self.has_elements or self.fields is not None
         if has_parts and whole.level in {Level.DATE, Level.NUMBER}:
@@ -476,9 +478,18 @@ class Value:
 
     def raised(self, influence: Influence) -> Value:
         """Return the value as a part of one that was chosen among several."""
-        if not influence:
+        if not influence or influence == self.floor:
             return self
-        return replace(self, floor=stronger(self.floor, influence))
+        floor = stronger(self.floor, influence)
+        return replace(self, floor=floor._replace(by="") if self.floor else floor)
+
+    def following(self, by: str) -> Value:
+        """Return the value as one that follows from one choice, with all that is read of it."""
+        return replace(
+            self,
+            influence=self.influence._replace(by=by),
+            floor=self.floor._replace(by=by),
+        )
 
     def chosen(self, by: Influence) -> Value:
         """Return the value as one that was chosen among several, each of which may be a choice."""
