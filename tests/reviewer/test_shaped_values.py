@@ -27,7 +27,8 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.package.builder import build_package
-from wavewright.reviewer.package.summary import proof_of, render_summary
+from wavewright.reviewer.package.confidence_proof import proof_of
+from wavewright.reviewer.package.summary import render_summary
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.reviewer.review.by_code import review_by_code
 from wavewright.reviewer.review.rounds import provenance_text

@@ -9,7 +9,7 @@ import pytest
 from tests.reviewer.scripted_runs import Fails, ScriptedRun, goal_for, plan_of, run_plan, signature
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.package.builder import build_package
-from wavewright.reviewer.package.summary import proof_of, reviewed_fields
+from wavewright.reviewer.package.confidence_proof import proof_of, reviewed_fields
 from wavewright.reviewer.records import Confidence, ReviewResult
 from wavewright.reviewer.review.by_code import review_by_code
 

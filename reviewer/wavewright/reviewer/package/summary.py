@@ -1,12 +1,8 @@
-"""A package as plain text, for a terminal, a pipe or a mail, and a closer look at one step or one
-confidence.
+"""A package as plain text, for a terminal, a pipe or a mail.
 
 The text has no colour and lines of at most 100 characters; characters that could control a terminal
 are escaped. A result that is a text, or a document with text, is shown as that text with aligned
 tables; any other as JSON. Long results are truncated.
-
-The record of a step has its calls with their resolved parameters, its attempts and its models. The
-proof of a confidence has its raw figure, and each cap with the steps by which it reaches the field.
 """
 
 from __future__ import annotations
@@ -15,19 +11,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Final, TypeAlias
+from typing import Final
 
-from wavewright.executor.events.state import SUCCESSES, RunState
-from wavewright.executor.events.types import (
-    AnswerKept,
-    AttemptLogged,
-    Event,
-    ItemFinished,
-    ModelCalled,
-    StepFinished,
-)
+from wavewright.executor.events.state import SUCCESSES
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import (
     cut_line,
@@ -35,26 +22,19 @@ from wavewright.planner.diagnostics.rendering import (
     wrap_line,
     wrap_paragraph,
 )
-from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.ports.model_port import ModelQuestion, ModelUse
-from wavewright.planner.types import JsonObject, StepId
-from wavewright.reviewer.package.call_reports import cost_lines, frame_line, params_renderer
-from wavewright.reviewer.package.log_lines import LogLine, log_lines
+from wavewright.planner.types import StepId
+from wavewright.reviewer.package.call_reports import cost_lines, frame_line
 from wavewright.reviewer.records import (
     GOING,
-    CapRecord,
-    Confidence,
     FieldProvenance,
     Package,
     ReviewResult,
     RoundSummary,
 )
-from wavewright.reviewer.review.caps import confidence_in, is_cap_on, is_written
-from wavewright.reviewer.review.results import run_instant
+from wavewright.reviewer.review.caps import is_written
 from wavewright.reviewer.review.rounds import provenance_text
 from wavewright.reviewer.values import duration_text, has_value, shorten, visible
 
-_Asker: TypeAlias = tuple[str, StepId | None, int | None]
 _MAX_LINES = 30
 _MAX_TEXT_LINES = 200
 _MAX_TEXT_CHARS = _MAX_TEXT_LINES * 100
@@ -387,225 +367,3 @@ def _source_line(name: str, as_of: str | None) -> str:
 def _wrapped(text: str, width: int, first: str = "", rest: str | None = None) -> list[str]:
     rest = first if rest is None else rest
     return wrap_paragraph(visible(text), indent=first, rest=rest, width=width, breaks_words=True)
-
-
-@dataclass(frozen=True, slots=True)
-class StepAtWork:
-    """What is known of a step that runs."""
-
-    since: float
-    """Seconds since the epoch."""
-    params: JsonObject | None
-    """What it was handed; None of a `for_each` step."""
-    last_line: LogLine | None
-    """The last that it has printed or logged."""
-
-
-@dataclass(slots=True)
-class StepRecord:
-    """The journal's records of one step."""
-
-    step: Step
-    ending: StepFinished | None
-    calls: list[tuple[int | None, JsonObject | None, StepFinished | ItemFinished]]
-    """Each call: its item, its resolved parameters, its end."""
-    attempts: list[AttemptLogged] = field(default_factory=list[AttemptLogged])
-    uses: list[ModelCalled] = field(default_factory=list[ModelCalled])
-    questions: list[tuple[ModelQuestion, str]] = field(
-        default_factory=list[tuple[ModelQuestion, str]]
-    )
-    """To models, with their answers."""
-    now: StepAtWork | None = None
-    """None unless it runs."""
-
-
-def step_record(plan: Plan, step: Step, state: RunState, events: Sequence[Event]) -> StepRecord:
-    """Return what the events of a run tell of a step of its plan."""
-    end, items = state.steps.get(step.id), state.items.get(step.id)
-    calls: list[StepFinished | ItemFinished] = []
-    if items:
-        calls += [items[index] for index in sorted(items)]
-    elif end is not None:
-        calls.append(end)
-    began = state.under_way.get(step.id)
-    record = StepRecord(step, end, [])
-    is_called = bool(calls) or began is not None
-    renderer = params_renderer(plan, state, step, run_instant(state)) if is_called else None
-    for call in calls:
-        index = call.index if isinstance(call, ItemFinished) else None
-        params = None if renderer is None else renderer.params_of(index)
-        record.calls.append((index, params, call))
-    if began is not None:
-        is_one_call = renderer is not None and step.for_each is None
-        lines = [line for line in log_lines(events)[0] if line.step == step.id]
-        record.now = StepAtWork(
-            since=began.at,
-            params=renderer.params_of(None) if renderer is not None and is_one_call else None,
-            last_line=lines[-1] if lines else None,
-        )
-    for event in events:
-        match event:
-            case AttemptLogged() if event.step == step.id:
-                record.attempts.append(event)
-            case ModelCalled() if event.use.step == step.id:
-                record.uses.append(event)
-            case _:
-                pass
-    record.questions += [
-        (asked, answer) for asked, answer in model_messages(events) if asked.step == step.id
-    ]
-    return record
-
-
-def model_messages(events: Iterable[Event]) -> list[tuple[ModelQuestion, str]]:
-    """Return what models were asked in a run, in order, each with its answer: a text, or parts and
-    calls as JSON.
-    """
-    return [
-        (event.question, _answer_text(event.answer))
-        for event in events
-        if isinstance(event, AnswerKept) and event.question is not None
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelMessage:
-    """A question to a model with its answer."""
-
-    at: float
-    """When it was answered, in seconds since the epoch."""
-    question: ModelQuestion
-    answer: str
-    use: ModelUse | None
-    """The call of the model; None where the answer was kept from an earlier one."""
-
-
-def timed_messages(events: Iterable[Event]) -> list[ModelMessage]:
-    """Return what models were asked in a run, in order, each with its answer, time and call."""
-    uses: dict[_Asker, list[ModelUse]] = {}
-    answered: list[AnswerKept] = []
-    for event in events:
-        if isinstance(event, ModelCalled) and event.use.outcome == "answered":
-            use = event.use
-            uses.setdefault((use.role, use.step, use.index), []).append(use)
-        elif isinstance(event, AnswerKept) and event.question is not None:
-            answered.append(event)
-    messages: list[ModelMessage] = []
-    for event in answered:
-        assert event.question is not None
-        timed = uses.get((event.question.role, event.question.step, event.question.index))
-        first = timed.pop(0) if timed else None
-        messages.append(ModelMessage(event.at, event.question, _answer_text(event.answer), first))
-    return messages
-
-
-def _answer_text(answer: JsonObject) -> str:
-    text = answer.get("text")
-    if isinstance(text, str) and text:
-        return text
-    content = answer.get("parts") or answer.get("calls") or answer
-    return json.dumps(content, indent=2, ensure_ascii=False)
-
-
-def reviewed_fields(package: Package, review: ReviewResult) -> list[str]:
-    """Return the fields of a result that have a confidence, `overall` first."""
-    result = package.plan.get("result")
-    if not isinstance(result, dict):
-        # The whole result is one value, such as the output of a step: its fields are the result's.
-        result = package.result
-    members = [name for name in result if name != "confidence"] if isinstance(result, dict) else []
-    computed = [confidence.field for confidence in review.confidences]
-    reached = [name for cap in review.caps for name in (*cap.ways, *cap.spares)]
-    return [*dict.fromkeys((*computed, *members, *reached))]
-
-
-@dataclass(frozen=True, slots=True)
-class ConfidenceProof:
-    """Why a confidence is what it is."""
-
-    package: Package
-    review: ReviewResult
-    found: Confidence
-
-    @property
-    def caps(self) -> list[CapRecord]:
-        """The caps that hold on the field, the highest first; of equal ones, those that are about a
-        step last.
-        """
-        field = self.found.field
-        holding = [cap for cap in self.review.applied_caps if is_cap_on(cap, field)]
-        return sorted(holding, key=lambda cap: (-cap.max, bool(cap.ways)))
-
-    def lines(self) -> Iterator[str]:
-        """Yield the proof: the raw figure, the caps that hold, the caps that do not, the
-        conclusion.
-        """
-        confidence = self.found
-        yield f"{confidence.field} {confidence.capped:.2f}"
-        yield from (f"  from {provenance_text(origin)}" for origin in self._origins())
-        yield f"  raw {confidence.raw:.2f}: {confidence.why[0]}"
-        yield from (f"    {line}" for line in confidence.why[1:])
-        for cap in self.caps:
-            yield f"  at most {cap.max:.2f}: {cap.because}"
-            yield from (f"    {line}" for line in self._way_lines(cap))
-            if cap.fault:
-                yield f"    its condition could not be evaluated, so it holds: {cap.fault}"
-        for cap in self.review.caps:
-            is_about_field = cap.field == confidence.field or confidence.field in cap.spares
-            if cap in self.caps or not is_about_field:
-                continue
-            why = f"its condition is false: {cap.when}"
-            if cap.applied:
-                why = "nothing of it leads here"
-            yield f"  not at most {cap.max:.2f}: {cap.because} ({why})"
-        lowest = self.caps[-1] if self.caps else None
-        is_lowered = lowest is not None and lowest.max < confidence.raw
-        why = (
-            f": {lowest.because}" if lowest is not None and is_lowered else ", as no cap lowers it"
-        )
-        yield f"so {confidence.field} is {confidence.capped:.2f}{why}"
-
-    def _origins(self) -> Iterator[FieldProvenance]:
-        """Yield where the field comes from, and what holds it or is inside it."""
-        for origin in self.review.provenance:
-            names = {origin.field, origin.field.partition(".")[0].partition("[")[0]}
-            if self.found.field in names or origin.field == "result":
-                yield origin
-
-    def _way_lines(self, cap: CapRecord) -> Iterator[str]:
-        """Yield a line for each step from the one that a cap is about to the one that the field
-        reads.
-        """
-        log = {entry.id: entry for entry in self.package.execution_log}
-        below = {entry.step: entry for entry in self.review.steps}
-        for name in cap.ways.get(self.found.field, ()):
-            figure = below[name].confidence if name in below else 1.0
-            tool = log[name].tool if name in log else "?"
-            records = [record for record in self.package.gates if record.step == name]
-            verdicts = dict.fromkeys(f"{record.gate} {record.verdict}" for record in records)
-            gates = f"  gates: {', '.join(verdicts)}" if verdicts else ""
-            yield f"{name} ({tool}) {figure:.2f}{gates}"
-
-    def as_json(self) -> JsonObject:
-        """Return the proof for programs."""
-        return {
-            "run": self.package.run,
-            "field": self.found.field,
-            "raw": self.found.raw,
-            "confidence": self.found.capped,
-            "why": [*self.found.why, *self.found.lowered_by],
-            "provenance": [origin.model_dump(mode="json") for origin in self._origins()],
-            "caps": [
-                {
-                    **cap.model_dump(mode="json", include={"max", "because", "origin"}),
-                    "way": [*cap.ways.get(self.found.field, ())],
-                }
-                for cap in self.caps
-            ],
-            "steps": [entry.model_dump(mode="json") for entry in self.review.steps],
-        }
-
-
-def proof_of(package: Package, review: ReviewResult, field: str) -> ConfidenceProof:
-    """Return why the confidence in a field is what it is."""
-    return ConfidenceProof(package, review, confidence_in(field, review))

@@ -58,13 +58,9 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import Json, RunId, RunIdRefused, as_object, read_run_id
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.package.comparison import ComparedRun, compare
+from wavewright.reviewer.package.confidence_proof import proof_of, reviewed_fields
 from wavewright.reviewer.package.log_lines import LEVELS, LogFilter, log_lines
-from wavewright.reviewer.package.summary import (
-    proof_of,
-    reviewed_fields,
-    step_record,
-    timed_messages,
-)
+from wavewright.reviewer.package.step_records import step_record, timed_messages
 from wavewright.reviewer.report.sub_plan_folding import Drawings
 from wavewright.reviewer.values import iso_of_epoch
 

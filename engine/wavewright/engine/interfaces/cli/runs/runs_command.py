@@ -51,7 +51,7 @@ from wavewright.planner.diagnostics.diagnostic import counted, suggest_name
 from wavewright.planner.diagnostics.rendering import printable, printable_json
 from wavewright.planner.types import JsonObject, RunId, as_list
 from wavewright.reviewer.package.builder import RunNow, package_bytes, stored_package
-from wavewright.reviewer.package.summary import proof_of, reviewed_fields
+from wavewright.reviewer.package.confidence_proof import proof_of, reviewed_fields
 from wavewright.reviewer.records import Package
 from wavewright.reviewer.report.page import render_report
 

@@ -41,7 +41,7 @@ from wavewright.reviewer.package.log_lines import (
     LogLine,
     log_lines,
 )
-from wavewright.reviewer.package.summary import StepAtWork, StepRecord, step_record
+from wavewright.reviewer.package.step_records import StepAtWork, StepRecord, step_record
 from wavewright.reviewer.values import duration_text, iso_of_epoch
 
 _MAX_ITEMS = 20
