@@ -96,6 +96,10 @@ def test_a_chunk_within_a_table_knows_the_headings_of_its_columns(sentence_overl
             "NAME\n  tally - counts\nDESCRIPTION\n  Tally reads FILE.",
             {"NAME", "DESCRIPTION", "FILE"},
         ),
+        (
+            '"Work" means it. "Use" means this. “The Site” means that. Show "Legal Notices" in HTML.',
+            {"Work", "Use", "Site", "Legal Notices", "HTML"},
+        ),
         ('The "Kestrel" sank off Kell. Ada ("Red Ada") wrote “Tides”.', set[str]()),
     ],
 )

@@ -152,6 +152,8 @@ def test_the_encoding_is_found(content: bytes, content_type: str) -> None:
         ("<p class=lead>Князь Ярослав, Я</p>", "cp1251"),
         ("<p>Ёлка и Zoë</p>", "utf-8"),
         ("<p>Größe: ÄÖÜ, déjà vu, Æsir, Zoë, señor</p>", "cp1252"),
+        ("<p>Ææþðu and Éáóû of Þórðr met Ðûþ</p>", "cp1252"),
+        ("<p>Львов, Ёлка, дуб и Rome</p>", "cp1251"),
     ],
 )
 def test_words_beyond_ascii_tell_cyrillic(text: str, encoding: str) -> None:

@@ -253,7 +253,13 @@ _DEFINED: Final = re.compile(
     r"\b(?:The|An?)\s[\"“](?P<headed>[A-Z][\w ]*)[\"”][^.;\"“”]{1,60}\s(?:includes?|refers? to)\b|"
     r"\((?:the|an?|each|together|collectively)\s(?:\w+\s)?[\"“](?P<aside>[A-Z][\w ]*)[\"”]\)"
 )
+_QUOTED: Final = re.compile(r"[\"“]([A-Z][\w -]*)[\"”]")
+_ARTICLE: Final = re.compile(r"^(?:The|An?)\s")
 _CAPITALS: Final = re.compile(r"\b[A-Z]{2,}\b")
+_CONTRACT: Final = 3
+"""Terms that a document defines in so many words, and then all that it quotes and abbreviates are
+terms: it is a contract or a licence.
+"""
 ITEM: Final = re.compile(
     rf"[ \t]*(?:[-*+•]|\d{{1,3}}[.)])[ \t]+(?:{TASK_BOX})?(?P<text>\S.*)", re.DOTALL
 )
@@ -375,16 +381,19 @@ def _listed(text: str) -> Iterator[tuple[str, str]]:
 
 def defined_terms(text: str) -> list[str]:
     """Return the words that a document defines, each once: one of several of a kind ("each
-    Licensee"), what stands in quotation marks before "means" or in a bracket, and what the manual
-    of a command writes in capitals: a placeholder, a protocol.
+    Licensee"), and what stands in quotation marks before "means" or in a bracket.
+
+    The manual of a command and a contract write placeholders, protocols and forms in capitals, and a
+    contract has further terms in quotation marks.
     """
-    found = (
-        match["term"] or match["quoted"] or match["headed"] or match["aside"]
-        for match in _DEFINED.finditer(plain_text(text))
-    )
+    plain = plain_text(text)
+    found = [next(filter(None, match.groups())) for match in _DEFINED.finditer(plain)]
     is_manual = {"NAME", "DESCRIPTION"} <= {*map(str.strip, text.splitlines())}
-    capitals = _CAPITALS.findall(text) if is_manual else []
-    return [*dict.fromkeys((*found, *capitals))]
+    is_contract = len(found) >= _CONTRACT
+    found += _QUOTED.findall(plain) if is_contract else []
+    found += _CAPITALS.findall(text) if is_manual or is_contract else []
+    # "The Program" is called so without its article, too.
+    return [*dict.fromkeys(_ARTICLE.sub("", term) for term in found)]
 
 
 def _type_said(name: str, text: str, prose: ProseReader) -> str:

@@ -21,8 +21,13 @@ _PAGE_ENCODINGS: Final = re.compile(
 """
 _FIRST_CYRILLIC: Final = 0xC0
 """Byte of the first capital in Windows-1251; its letters are from here on."""
-_CYRILLIC_WORD: Final = re.compile(rb"[\xc0-\xff]{3,}")
-"""Latin letters with accents seldom stand together."""
+_CYRILLIC_LETTERS: Final = rb"\xa8\xb8\xc0-\xff"
+_CYRILLIC_WORD: Final = re.compile(
+    rb"(?<![A-Za-z%b])[%b]{3,}(?![A-Za-z%b])" % ((_CYRILLIC_LETTERS,) * 3)
+)
+"""Latin letters with accents stand among others, also in invented names."""
+_CYRILLIC_VOWELS: Final = frozenset("АЕИОаеио".encode("cp1251"))
+"""Of the letters of a Cyrillic text a third, and few of those with accents in a Latin one."""
 _WEB_MEANING: Final = {"ascii": "cp1252", "iso8859-1": "cp1252"}
 
 
@@ -50,8 +55,10 @@ def decode_unlabelled(content: bytes) -> str:
     text = content.decode("utf-8", "replace")
     broken = text.count("\ufffd")
     sound = sum(letter > "\x7f" for letter in text) - broken
-    in_words = sum(map(len, _CYRILLIC_WORD.findall(content)))
-    is_cyrillic = 2 * in_words > sum(byte >= _FIRST_CYRILLIC for byte in content)
+    letters = b"".join(_CYRILLIC_WORD.findall(content))
+    is_most = 2 * len(letters) > sum(byte >= _FIRST_CYRILLIC for byte in content)
+    vowels = sum(letter in _CYRILLIC_VOWELS for letter in letters)
+    is_cyrillic = is_most and 10 * vowels >= len(letters)
     # Words of Latin letters have neither of these bytes, pictures and other data have both.
     is_data = b"\x00" in content or (b"\xff" in content and not is_cyrillic)
     if broken <= sound or is_data:
