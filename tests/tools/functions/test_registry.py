@@ -9,11 +9,11 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import anyio
 import pytest
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
 from tests.tools.calling import MARCH_2010, call, request
 from wavewright.planner.language.plan import Retry
@@ -313,6 +313,43 @@ def test_default_values_are_the_functions_own() -> None:
         return value is None and rest is marker and most == math.inf and text == "\ud800"
 
     assert call(make_tool(with_default)) is True
+
+
+TAGS: Any = Field(default_factory=list, max_length=2)
+
+
+def order(
+    count: int = Field(ge=1),
+    size: int = Field(3, le=9, description="Of a box."),
+    tags: list[str] = TAGS,
+    copies: Annotated[int, Field(ge=0, description="Of the bill.")] = 4,
+    *,
+    pages: Annotated[int, Field(default=5, ge=1)],
+) -> JsonValue:
+    return [count, size, *tags, copies, pages]
+
+
+def test_a_field_as_default_bounds_its_parameter() -> None:
+    tool = make_tool(order)
+
+    assert tool.signature.input_schema == {
+        "type": "object",
+        "properties": {
+            "count": {"type": "integer", "minimum": 1},
+            "size": {"type": "integer", "maximum": 9, "default": 3, "description": "Of a box."},
+            "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 2},
+            "copies": {
+                "type": "integer",
+                "minimum": 0,
+                "default": 4,
+                "description": "Of the bill.",
+            },
+            "pages": {"type": "integer", "minimum": 1, "default": 5},
+        },
+        "required": ["count"],
+        "additionalProperties": False,
+    }
+    assert call(tool, count=2) == [2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(

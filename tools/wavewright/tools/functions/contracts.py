@@ -11,13 +11,15 @@ import inspect
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Annotated, Any, cast
 from weakref import WeakKeyDictionary
 
 import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaMode
+from pydantic_core import PydanticUndefined
 
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.errors import ResultRefused, ToolDefinitionError, ToolError
@@ -49,6 +51,8 @@ class Contract:
     arguments: type[BaseModel]
     fields: dict[str, str]
     """Parameter name by field name of `arguments`."""
+    passed: frozenset[str]
+    """Fields of `arguments` that the function has no default for, but perhaps their type."""
     result: TypeAdapter[object] | None
     place: str
 
@@ -63,7 +67,8 @@ class Contract:
             bound = self.arguments.model_validate(params)
         except ValidationError as error:
             raise ToolError(f"the parameters do not fit: {_validation_messages(error)}") from error
-        return {self.fields[name]: getattr(bound, name) for name in bound.model_fields_set}
+        passed = bound.model_fields_set | self.passed
+        return {self.fields[name]: getattr(bound, name) for name in passed}
 
     def to_json(self, result: object) -> Json:
         """Return a result as a JSON value: models, dataclasses and dates become what JSON has for
@@ -112,12 +117,20 @@ def _read_contract(function: UserFunction, name: str) -> Contract:
     meanings = {item.arg_name: item.description for item in docs.params if item.description}
     open_parameters = [item for item in parameters if not _is_reserved(item)]
     fields: dict[str, Any] = {}
+    passed = set[str]()
     for position, parameter in enumerate(open_parameters):
         _check_parameter(parameter, hints, name, place)
-        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
-        meaning = meanings.get(parameter.name)
-        described = Field(default, alias=parameter.name, description=_one_paragraph(meaning))
-        fields[f"p{position}"] = (hints[parameter.name], described)
+        annotation, default = hints[parameter.name], parameter.default
+        if isinstance(default, FieldInfo):
+            # `n: int = Field(3, ge=1)` is `n: Annotated[int, Field(3, ge=1)]`.
+            annotation, default = Annotated[annotation, default], inspect.Parameter.empty
+        if default is inspect.Parameter.empty:
+            default = PydanticUndefined
+            passed.add(f"p{position}")
+        described: dict[str, Any] = {"alias": parameter.name}
+        if parameter.name in meanings:
+            described["description"] = _one_paragraph(meanings[parameter.name])
+        fields[f"p{position}"] = (annotation, Field(default, **described))
     try:
         arguments = create_model(
             f"{name}_arguments", __config__=ConfigDict(extra="forbid", defer_build=False), **fields
@@ -141,6 +154,7 @@ def _read_contract(function: UserFunction, name: str) -> Contract:
         reserved=frozenset(item.name for item in parameters if _is_reserved(item)),
         arguments=arguments,
         fields={f"p{position}": item.name for position, item in enumerate(open_parameters)},
+        passed=frozenset(passed),
         result=result,
         place=place,
     )
