@@ -178,6 +178,17 @@ async def test_calls_that_a_model_makes_instead_of_a_plan_become_the_plan() -> N
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("name", ["final_result", "plan", "read_sensor"])
+async def test_a_plan_that_a_model_calls_a_tool_with_is_its_plan(name: str) -> None:
+    models = ScriptedModels([said("", calls=[NamedCall(name, GOOD_TEXT)])])
+
+    done = await planned(models)
+
+    assert done.rung == "llm"
+    assert "tool_call" in {repair.kind for repair in done.attempts[-1].repairs}
+
+
+@pytest.mark.anyio
 async def test_the_latest_answer_that_suggests_calls_counts() -> None:
     models = ScriptedModels(
         [

@@ -43,6 +43,7 @@ from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.sub_plan_call import ExpandedPlan, SubPlan
 from wavewright.planner.plans.sub_plans import expand_plan, needs_expansion
 from wavewright.planner.ports.budgets import Allowance
+from wavewright.planner.ports.conversation import words_of
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.ports.model_port import ModelAnswer
 from wavewright.planner.reading.reader import (
@@ -198,7 +199,7 @@ class PlanValidator:
         """Return the valid plan that an answer holds, or the attempt with its faults; either is
         recorded.
         """
-        text = self._without_absent_arguments(read_model_answer(answer.text))
+        text = self._without_absent_arguments(read_model_answer(words_of(answer)))
         document = text.document
         expanded = None
         if answer.is_truncated:

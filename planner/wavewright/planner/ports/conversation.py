@@ -124,7 +124,7 @@ class Conversation(Generic[T]):
         return self._after_reply(answer, self.reply(answer, refused))
 
     def _after_reply(self, answer: ModelAnswer, reply: str) -> ModelCall:
-        turn = Turn(_words(answer) or _EMPTY_ANSWER, reply)
+        turn = Turn(words_of(answer) or _EMPTY_ANSWER, reply)
         return replace(self.call, turns=(*self.call.turns, turn))
 
     async def _ask_until(
@@ -205,7 +205,7 @@ class Conversation(Generic[T]):
             call = self.call
             self.asking.on_refused(
                 RefusedAnswer(
-                    call.role, call.rung, answer.use.model, _words(answer), refused.faults
+                    call.role, call.rung, answer.use.model, words_of(answer), refused.faults
                 )
             )
 
@@ -251,7 +251,7 @@ def _seconds_left(until: float | None) -> float | None:
     return None if until is None else max(0.0, until - time.monotonic())
 
 
-def _words(answer: ModelAnswer) -> str:
+def words_of(answer: ModelAnswer) -> str:
     """Return what a model said: its text, or else the calls that it made instead of answering."""
     calls = [{"name": call.name, "arguments": call.arguments} for call in answer.calls]
     return answer.text.strip() or (json.dumps(calls) if calls else "")
