@@ -47,7 +47,7 @@ from wavewright.executor.run.scheduled_calls import ScheduledCall
 from wavewright.planner.diagnostics.rendering import printable_lines
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
-from wavewright.planner.types import JsonObject, StepId
+from wavewright.planner.types import JsonObject, StepId, as_object
 from wavewright.tools.functions.injected import LogEvent, TextChunk
 from wavewright.tools.functions.tool import (
     AgentToolCall,
@@ -86,11 +86,9 @@ class _TailBuffer:
     def text(self, redactor: Redactor) -> str:
         text = valid_text(redactor.redact("".join(self._parts)))
         dropped = self._dropped + max(0, len(text) - MAX_CHARS)
-        return (
-            f"… {dropped:,} characters before this were left out\n{text[-MAX_CHARS:]}"
-            if dropped
-            else text
-        )
+        if dropped == 0:
+            return text
+        return f"… {dropped:,} characters before this were left out\n{text[-MAX_CHARS:]}"
 
 
 _CAPTURE_LOCK = threading.Lock()
@@ -384,9 +382,6 @@ class Emissions:
         """Return the capture of an attempt that begins, whose lines are recorded as they come."""
         attempt = call.attempt
 
-        def record_later() -> None:
-            self._clock.call_later(OUTPUT_SECONDS, record)
-
         def record() -> None:
             if not call.is_under_way or call.attempt != attempt:
                 return
@@ -396,7 +391,7 @@ class Emissions:
         def told() -> None:
             # The run may have ended meanwhile, and its loop is closed.
             with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(record_later)
+                self._loop.call_soon_threadsafe(self._clock.call_later, OUTPUT_SECONDS, record)
 
         capture = OutputCapture(told)
         return capture
@@ -493,25 +488,20 @@ def taken_emissions(state: RunState) -> dict[str, int]:
 
 def _with_step(use: ModelUse, step: StepId, index: int | None) -> ModelUse:
     """Return a use with its step and index, and with finite numbers."""
-    has_price = use.usd is not None and math.isfinite(use.usd)
-    return replace(
-        use,
-        # A use that names its step keeps it.
-        step=step if use.step is None else use.step,
-        index=index if use.index is None else use.index,
-        usd=use.usd if has_price else None,
-        seconds=use.seconds if math.isfinite(use.seconds) else 0.0,
-    )
+    if use.usd is not None and not math.isfinite(use.usd):
+        use = replace(use, usd=None)
+    if not math.isfinite(use.seconds):
+        use = replace(use, seconds=0.0)
+    # A use that names its step keeps it.
+    if use.step is None:
+        use = replace(use, step=step)
+    return use if use.index is not None else replace(use, index=index)
 
 
 def _clean_loop_call(call: AgentToolCall) -> AgentToolCall:
     """Return an agent's tool call with parameters that are JSON, since a model wrote them."""
-    params: JsonObject = {}
     try:
-        cleaned = clean_json(call.params)
+        return replace(call, params=as_object(clean_json(call.params)))
     except NotJsonError:
-        message = f"{call.message}; " if call.message else ""
-        return replace(
-            call, params=params, message=f"{message}its parameters are not JSON and left out"
-        )
-    return replace(call, params=cleaned if isinstance(cleaned, dict) else params)
+        words = [call.message, "its parameters are not JSON and left out"]
+        return replace(call, params={}, message="; ".join(filter(None, words)))

@@ -49,8 +49,6 @@ class CompiledTool:
     """Of the output; None without an output schema."""
     config: JsonObject | None
     worker_type: str | None
-    only_reads: bool
-    """Whether equal calls are made once."""
     limit: int | None
     """Maximum of concurrent calls."""
     items_limit: int
@@ -75,7 +73,7 @@ class CompiledTool:
     @property
     def is_repeatable(self) -> bool:
         """Whether a call may be made again without another effect."""
-        return self.only_reads or self.signature.idempotent
+        return self.signature.only_reads or self.signature.idempotent
 
 
 @dataclass(slots=True)
@@ -192,9 +190,8 @@ class CompiledPlan:
         return sharing
 
     def _asks_of(self, step: Step, tool: CompiledTool) -> PersonAsk | None:
-        return self._asked_before(step, tool) if self._asks_people else None
-
-    def _asked_before(self, step: Step, tool: CompiledTool) -> PersonAsk | None:
+        if not self._asks_people:
+            return None
         if tool.asks_person:
             return "question"
         return "approval" if asks_approval(step, tool.signature) else None
@@ -241,11 +238,7 @@ def _compile_tool(
     tool: Tool, available: AvailableTool | None, config: JsonObject | None, limits: Limits
 ) -> CompiledTool:
     signature = tool.signature
-    ceilings = [
-        limit
-        for limit in (signature.concurrency, limits.tool_concurrency.get(signature.name))
-        if limit is not None
-    ]
+    ceilings = (signature.concurrency, limits.tool_concurrency.get(signature.name))
     return CompiledTool(
         signature=signature,
         call=tool.call,
@@ -253,8 +246,7 @@ def _compile_tool(
         returns=validator_of(signature.output_schema) if signature.output_schema else None,
         config=config,
         worker_type=available.worker_type if available else None,
-        only_reads=signature.only_reads,
-        limit=min(ceilings, default=None),
+        limit=min((limit for limit in ceilings if limit is not None), default=None),
         items_limit=limits.max_items,
         asks_person=tool.asks_person,
         is_under_way=tool.is_under_way,

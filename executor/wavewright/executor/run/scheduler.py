@@ -18,6 +18,7 @@ import asyncio
 import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
@@ -312,16 +313,14 @@ class Scheduler:
                 continue
             if step_id in written or not self._rules.has_ended_before(step_id):
                 error = _UNCERTAIN_WRITE if step_id in written else None
-                now, began = self._clock.wall(), under_way.get(step_id)
+                now = self._clock.wall()
                 ending = StepFinished(
-                    at=now,
-                    step=step_id,
-                    status="cancelled",
-                    error=error,
-                    started=None if began is None else began.at,
-                    seconds=0.0 if began is None else max(0.0, now - began.at),
-                    reason=reason,
+                    at=now, step=step_id, status="cancelled", error=error, reason=reason
                 )
+                began = under_way.get(step_id)
+                if began is not None:
+                    seconds = max(0.0, now - began.at)
+                    ending = replace(ending, started=began.at, seconds=seconds)
                 self._recorder.record(ending)
             self._readiness.mark_finished(step_id, "cancelled")
 
