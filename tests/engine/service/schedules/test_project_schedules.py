@@ -166,6 +166,7 @@ def test_the_schedule_of_a_job_is_found_however_it_is_written(
         ("news.yaml", "goal: Read the news\nschedule: {each: 1h}\n", True),
         ("news.job.yaml", "schedule: daily\n", True),
         ("jobs/news.yaml", "name: news\nschedule: daily\n", True),
+        ("jobs/daily/news.yaml", "name: news\nschedule: daily\n", True),
         ("jobs/news.json", '{"name": "news", "schedule": ["daily"]}', True),
         ("jobs/news.toml", "name = 'news'\nschedule = 'daily'\n", True),
         ("jobs/news.yaml", "name: news\nschedule: {every: 1h}\n", True),
@@ -178,7 +179,7 @@ def test_a_faulty_file_is_a_faulty_schedule_where_it_is_meant_as_a_job(
     name: str, text: str, *, is_told: bool, tmp_path: Path
 ) -> None:
     file = tmp_path / name
-    file.parent.mkdir(exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
 
     assert list(faults(tmp_path)) == [name] * is_told

@@ -246,18 +246,14 @@ def is_job(document: Document) -> bool:
     )
 
 
-def is_path_of(path: PurePath, kind: str) -> bool:
-    """Whether a file's name or its folder says that it is a document of a kind.
-
-    >>> is_path_of(PurePath("jobs/digest.yaml"), "job"), is_path_of(PurePath("digest.yaml"), "job")
-    (True, False)
-    """
-    return f".{kind}" in path.suffixes or path.parent.name == f"{kind}s"
-
-
 def _is_called(document: Document, kind: str) -> bool:
     """Whether a document's file, its folder or the schema that it names says what it is."""
-    return is_path_of(PurePath(document.source.name), kind) or _named_schema(document) == kind
+    path = PurePath(document.source.name)
+    return (
+        f".{kind}" in path.suffixes
+        or path.parent.name == f"{kind}s"
+        or _named_schema(document) == kind
+    )
 
 
 def is_saved_plan(document: Document) -> bool:

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from wavewright.config import exit_codes
@@ -17,7 +17,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.schedules import ScheduleTerms
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError
-from wavewright.engine.run.jobs.documents import is_job, is_path_of
+from wavewright.engine.run.jobs.documents import is_job
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.resolving import DraftChecker, draft_checker, resolve_job
 from wavewright.engine.run.permanent_errors import PERMANENT_ERRORS, permanent_error_text
@@ -130,10 +130,10 @@ def _of_files(settings: Settings) -> Iterator[ProjectSchedule]:
         try:
             document = read_document_file(file)
         except DocumentError as error:
-            if _is_meant_as_job(file, text):
+            if _is_meant_as_job(path, text):
                 yield ProjectSchedule(path, path, None, _first_fault(error))
             continue
-        if not is_job(document) or not _has_own_schedule(document, file):
+        if not is_job(document) or not _has_own_schedule(document, path):
             continue
         try:
             terms = read_model(document, Job).schedule
@@ -155,7 +155,7 @@ def _judged(
     return replace(schedule, fault=fault_of_job(terms, document, file, settings, judge))
 
 
-def _has_own_schedule(document: Document, file: Path) -> bool:
+def _has_own_schedule(document: Document, path: str) -> bool:
     """Whether a document with a job's fields has a schedule, and is not a file of another program: that
     has a `name` and a `schedule`, too, but has neither a plan nor a goal, nor says when in our words.
     """
@@ -164,13 +164,19 @@ def _has_own_schedule(document: Document, file: Path) -> bool:
         return False
     has_plan_or_goal = not fields.keys().isdisjoint({"plan", "goal_template", "goal"})
     says_when = not as_object(fields["schedule"]).keys().isdisjoint({"cron", "every"})
-    return has_plan_or_goal or says_when or is_path_of(file, "job")
+    return has_plan_or_goal or says_when or _is_called_job(path)
 
 
-def _is_meant_as_job(file: Path, text: str) -> bool:
+def _is_meant_as_job(path: str, text: str) -> bool:
     """Whether a file with a fault has a schedule of its own, and is not a file of another program."""
-    is_named_so = is_path_of(file, "job") or file.suffix == ".json"
+    is_named_so = _is_called_job(path) or path.endswith(".json")
     return is_named_so or _OUTERMOST_FIELD.search(text) is not None
+
+
+def _is_called_job(path: str) -> bool:
+    """Whether a file's name says that it is a job, or a folder of the project that it lies in."""
+    *folders, name = PurePosixPath(path).parts
+    return "jobs" in folders or ".job" in PurePosixPath(name).suffixes
 
 
 def fault_of_job(
