@@ -69,11 +69,9 @@ def _lines(entry: DiagnosticEntry, folder: Path) -> Iterator[str]:
     yield ""
     yield from _sentences(entry.meaning)
     yield ""
-    yield "## Fix"
-    yield ""
-    yield from _sentences(entry.fix)
-    yield ""
-    yield "## Example"
+    first, *others = _sentences(entry.fix)
+    yield f"**Fix:** {first}"
+    yield from others
     for file in sorted(
         folder.iterdir(),
         key=lambda file: (file.suffix == ".json" and file.stem == "case", file.name),
@@ -81,13 +79,10 @@ def _lines(entry: DiagnosticEntry, folder: Path) -> Iterator[str]:
         if file.name in ("expected.txt", "case.json"):
             continue
         yield ""
-        yield f"`{file.name}`"
-        yield ""
         text = file.read_text(encoding="utf-8", errors="replace")
-        yield from _fenced(_without_usual_fields(text) if file.name == "goal.yaml" else text)
+        shown = _without_usual_fields(text) if file.name == "goal.yaml" else text
+        yield from _fenced(shown, title=file.name)
     yield from _circumstances(folder)
-    yield ""
-    yield "gives"
     yield ""
     yield from _fenced(_messages((folder / "expected.txt").read_text(encoding="utf-8")))
 
@@ -146,8 +141,8 @@ def _index_lines() -> Iterator[str]:
                 yield f"| [{entry.code}]({entry.code}.md) | {_marked(entry.title)} |"
 
 
-def _fenced(text: str) -> Iterator[str]:
-    yield "```text"
+def _fenced(text: str, title: str = "") -> Iterator[str]:
+    yield f'```text title="{title}"' if title else "```text"
     for line in text.splitlines():
         yield line if len(line) <= _SHOWN_WIDTH + 20 else line[:_SHOWN_WIDTH] + "…"
     yield "```"
