@@ -34,5 +34,6 @@ from .sources import (
     Span as Span,
 )
 from .value_types import (
+    ReadPath as ReadPath,
     Seconds as Seconds,
 )

@@ -56,6 +56,8 @@ Seconds = Annotated[
 """A duration in seconds, greater than zero; read from a number or from text with units."""
 
 
+ReadPath: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "path"})]
+"""A file or a folder that is read."""
 MAX_PERSON_NAME_LENGTH: Final = 100
 PROVEN_BY: Final = " (proven by "
 """What follows the name of a person who is known, in the text of an identity."""

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from wavewright.config import ReadPath
 from wavewright.packs.equities.documents import (
     AnnouncementsDocument,
     IndexDocument,
@@ -54,16 +55,16 @@ class BasketSettings(DocumentModel):
 class EquitiesSettings(DocumentModel):
     """All settings of the pack; each part is optional until a tool needs it."""
 
-    prices: str | PriceServiceSettings | None = None
+    prices: Literal["vega_datasets"] | ReadPath | PriceServiceSettings | None = None
     """`vega_datasets`, a folder, a file, or a provider."""
     currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] | None = None
     exchange: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{0,11}$")] = "local"
     """First part of document ids, such as `asx` in `asx:GNP:stock_collector`."""
-    indices: dict[str, str | BasketSettings] = {}
+    indices: dict[str, ReadPath | BasketSettings] = {}
     """Benchmark code → a price file, or a basket. `EQUAL_WEIGHT`, the basket of all codes, is
     always there.
     """
-    announcements: str | None = None
+    announcements: ReadPath | None = None
     """A folder of Markdown or HTML files with dates."""
     search: SearchSettings | None = None
     """Provider of `search_web`."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from wavewright.config import McpServerSection
+from wavewright.config import McpServerSection, ReadPath
 from wavewright.packs.extraction.prose import ProseSettings
 from wavewright.packs.web.settings import WebSettings
 from wavewright.planner import DocumentModel
@@ -26,7 +26,7 @@ class GraphSettings(DocumentModel):
 class KnowledgeSettings(DocumentModel):
     """All settings of the pack."""
 
-    documents: str = "."
+    documents: ReadPath = "."
     """Folder that documents are read from; no other file is read."""
     chunk_chars: Annotated[int, Field(ge=500, le=20_000)] = 3000
     """Characters of a chunk at most."""

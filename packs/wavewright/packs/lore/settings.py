@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from wavewright.config import ReadPath
 from wavewright.packs.extraction.prose import ProseSettings
 from wavewright.packs.lore.models import Category, PageReference, Tier
 from wavewright.packs.web.settings import WebSettings
@@ -163,11 +164,11 @@ class LoreSettings(DocumentModel):
 
     store: StoreSettings = StoreSettings()
     """Where validated lore and checkpoints are."""
-    sources: str | None = None
+    sources: ReadPath | None = None
     """File with the tiers of sources, in place of the pack's own `sources.yml`."""
     web: WebSettings = WebSettings()
     """How pages are searched and fetched, as for the pack `web`."""
-    topics: str | None = None
+    topics: ReadPath | None = None
     """File with the topics of research, in place of the pack's own `research_topics.yml`."""
     extraction: ProseSettings = ProseSettings()
     """How prose is read where no language model does it."""

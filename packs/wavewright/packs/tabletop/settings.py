@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from wavewright.config import LogLevel
+from wavewright.config import LogLevel, ReadPath
 from wavewright.engine import TwinSettings
 from wavewright.packs.tabletop.game.rules import AUTO_RUN_CAP, GAME_TOOLS, tool_signatures
 from wavewright.packs.tabletop.game.world import SHIPPED_WORLD, World, read_world
@@ -23,7 +23,7 @@ class TabletopSettings(DocumentModel):
 
     games: str = ".wavewright/games.sqlite"
     """File with the journal of the games."""
-    world: str | None = None
+    world: ReadPath | None = None
     """File with the world of new games, in place of the pack's own."""
     seed: str | None = None
     """Of the dice of new games; a random one for each where absent."""

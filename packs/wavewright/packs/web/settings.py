@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
-from wavewright.config import Seconds
+from wavewright.config import ReadPath, Seconds
 from wavewright.packs.web.addresses import AddressRefused, read_place
 from wavewright.planner import DocumentModel
 
@@ -18,7 +18,7 @@ class LocalSearch(DocumentModel):
     """A folder of HTML, Markdown and text files, or a site that is crawled."""
 
     provider: Literal["local"]
-    folder: str | None = None
+    folder: ReadPath | None = None
     base_url: str = ""
     """Put before the relative path of a file to make its `url`; such as
     `https://docs.example.org/`.

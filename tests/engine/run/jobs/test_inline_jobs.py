@@ -16,7 +16,12 @@ from wavewright.config.settings import Settings, load_settings
 from wavewright.config.sources import DocumentError
 from wavewright.engine.run.context import RunContext, RunRequest
 from wavewright.engine.run.decisions.approvals import matches_binding
-from wavewright.engine.run.jobs.inline import leaves_folder, portable_job, resolve_inline_job
+from wavewright.engine.run.jobs.inline import (
+    absent_paths,
+    leaves_folder,
+    portable_job,
+    resolve_inline_job,
+)
 from wavewright.engine.run.pipeline.phase import PipelineRun
 from wavewright.engine.run.ports import ApprovalRequest, withhold_package
 from wavewright.executor.events.types import Noted, RunFinished
@@ -270,3 +275,37 @@ def test_what_stands_beside_a_job_and_not_in_the_project_is_named_before_it_is_s
             portable_job(given, beside / "one.job.yaml", settings)
     else:
         assert portable_job(given, beside / "one.job.yaml", settings).value == given.value
+
+
+@pytest.mark.parametrize(
+    ("tools", "absent"),
+    [
+        pytest.param({"web": {"search": {"folder": "nowhere/ä"}}}, ["nowhere/ä"], id="a folder"),
+        pytest.param({"knowledge": {"documents": "~/no notes"}}, ["~/no notes"], id="at home"),
+        pytest.param(
+            {
+                "equities": {
+                    "prices": "/gone",
+                    "indices": {"MKT": "i.csv", "X": {"codes": ["i.csv"]}},
+                }
+            },
+            ["/gone", "i.csv"],
+            id="two, one of them in a table",
+        ),
+        pytest.param({"equities": {"prices": "vega_datasets"}}, [], id="no path"),
+        pytest.param({"lore": {"sources": "in.yml", "topics": "beside.yml"}}, [], id="there"),
+        pytest.param({"web": {"search": {"site": "https://a.example/"}}}, [], id="an address"),
+        pytest.param({"no_such_pack": {"folder": "nowhere"}}, [], id="no pack"),
+        pytest.param({}, [], id="no tools"),
+    ],
+)
+def test_what_a_job_reads_and_nobody_has_is_told(
+    settings: Settings, tmp_path: Path, tools: JsonObject, absent: list[str]
+) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "in.yml").touch()
+    (tmp_path / "jobs" / "beside.yml").touch()
+
+    found = absent_paths(job(tools=tools), tmp_path / "jobs" / "one.job.yaml", settings)
+
+    assert [*found] == absent

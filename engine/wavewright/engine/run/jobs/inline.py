@@ -14,13 +14,20 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from wavewright.config.documents import Document, read_document_file
 from wavewright.config.sections import MaxLimitsSection
 from wavewright.config.settings import Settings
-from wavewright.config.sources import DocumentError, DocumentFault, pointer_token
+from wavewright.config.sources import (
+    DocumentError,
+    DocumentFault,
+    pointer_keys,
+    pointer_token,
+)
 from wavewright.engine.run.jobs.documents import is_job, is_saved_plan
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.plan_drafts import AUTO_PLAN
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job
 from wavewright.planner.language.json_values import map_texts
-from wavewright.planner.types import Json, as_object
+from wavewright.planner.schemas.views import schema_below
+from wavewright.planner.types import Json, JsonSchema, as_list, as_object
+from wavewright.tools.packs import PackError, pack_settings_schema
 
 _NO_OVERRIDES = InputOverrides()
 _NAMES_FILES = ("plan", "goal_template", "tools")
@@ -174,6 +181,34 @@ def portable_job(document: Document, file: Path, settings: Settings) -> Document
                 value[name], partial(_path_from_root, folder=file.parent, root=settings.root)
             )
     return Document(value, document.source, root=document.root)
+
+
+def absent_paths(document: Document, file: Path, settings: Settings) -> Iterator[str]:
+    """Yield the files and folders that the tools of a job read and that stand neither beside it nor
+    in the project.
+    """
+    tools = as_object(as_object(document.value).get("tools")) if is_job(document) else {}
+    for pack, given in tools.items():
+        schema = _settings_of(pack)
+        for pointer, text in _strings(given, ""):
+            field = None if schema is None else schema_below(schema, pointer_keys(pointer))
+            places = (folder / Path(text).expanduser() for folder in (file.parent, settings.root))
+            if field is not None and _is_path(text, field) and not any(map(Path.exists, places)):
+                yield text
+
+
+def _settings_of(pack: str) -> JsonSchema | None:
+    try:
+        return pack_settings_schema(pack)
+    except PackError:  # told where the job is checked
+        return None
+
+
+def _is_path(text: str, field: JsonSchema) -> bool:
+    """Whether a text is a path by the schema of its field, and no word that stands in its place."""
+    members = [field, *map(as_object, as_list(field.get("anyOf")))]
+    is_word = any(member.get("const") == text for member in members)
+    return not is_word and any(member.get("format") == "path" for member in members)
 
 
 def _only_beside(document: Document, folder: Path, root: Path) -> Iterator[DocumentFault]:

@@ -35,7 +35,7 @@ from wavewright.engine.interfaces.cli.common.output import (
 from wavewright.engine.interfaces.cli.planning.plan_check import CheckOptions, check_plan
 from wavewright.engine.interfaces.cli.service.daemon_command import check_broker_configured
 from wavewright.engine.run.jobs.documents import is_template
-from wavewright.engine.run.jobs.inline import portable_job, resolve_inline_job
+from wavewright.engine.run.jobs.inline import absent_paths, portable_job, resolve_inline_job
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.resolving import resolve_job
 from wavewright.engine.service.bus.bus import Bus, Subscription
@@ -114,6 +114,11 @@ def submit(
         raise CommandError(f"{job_id!r} is no UUID", hint="leave out --id to have one generated")
     if _print_faults(CheckOptions(job, inputs=inputs)):
         return exit_codes.NEGATIVE
+    for path in absent_paths(read_document_file(job), job, settings):
+        print_aside(
+            f"{path!r} stands neither beside the job nor in the project {settings.root}: "
+            "the daemon reads it where its project is"
+        )
     document = portable_job(read_document_file(job), job, settings)
     # The daemon would refuse such a job; its author is told here.
     resolve_inline_job(document, settings)
