@@ -359,12 +359,27 @@ async def test_words_in_place_of_the_form_are_asked_for_again_and_then_taken(
         ('{"title": "root"}', TREE, 1),
         ('```json\n{"title": "root", "parts": [{"title": "Blätter"}]}\n```', TREE, 1),
         ('{"town": "Bern", "river": null}', PLACE, 1),
+        ('<think>{"title": "x"}?</think>\n```json\n{"title": "root",}\n```', TREE, 1),
+        ('{"answer": {"title": "root"}}', TREE, 1),
+        ('{"name": "tree", "arguments": {"title": "root"}}', TREE, 1),
+        ('{"reasoning": "So be it.", "town": "Bern"}', PLACE, 1),
+        ('It is:\n{"title": "root"}', TREE, 3),
         ('{"name": "root"}', TREE, 3),
         ('[{"title": "root"}]', TREE, 3),
         ('{"title": "a", "parts": [' * 450 + '{"title": "a"}' + "]}" * 450, TREE, 3),
         ('{"title": ' * 5_000 + "}" * 5_000, TREE, 3),
     ],
-    ids=["bare", "fenced", "null", "another form", "a list", "a deep tree", "a deep text"],
+    ids=[
+        *("bare", "fenced", "null", "behind thoughts", "wrapped", "a call in words"),
+        *(
+            "beside thoughts",
+            "in a sentence",
+            "another form",
+            "a list",
+            "a deep tree",
+            "a deep text",
+        ),
+    ],
 )
 async def test_a_form_that_fits_is_taken_from_words_that_are_nothing_else(
     text: str, schema: JsonSchema, asked: int, model_server: FakeModelServer, tmp_path: Path

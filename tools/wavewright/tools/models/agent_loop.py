@@ -8,10 +8,9 @@ request that the limits allow tools are disabled, so the model has to answer.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import anyio
 import pydantic_ai
@@ -43,9 +42,8 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
-from wavewright.config.documents import DEFAULT_LIMITS, is_deeper
 from wavewright.planner.language.json_values import map_texts
-from wavewright.planner.planning.goal_schema import without_absent_members
+from wavewright.planner.planning.typed_answers import fitting, read_text
 from wavewright.planner.ports.model_port import (
     LoopLimits,
     LoopTool,
@@ -61,9 +59,7 @@ from wavewright.planner.ports.model_port import (
     OnUse,
     model_question,
 )
-from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json
-from wavewright.tools.models.cassette.answers import json_object
 from wavewright.tools.models.errors import outcome_of
 from wavewright.tools.models.messages import (
     StreamRedactor,
@@ -328,24 +324,21 @@ def _with_form_called(response: ModelResponse, call: ModelCall) -> ModelResponse
     """Return an answer whose words are nothing but an object of the form that was asked for as a
     call of the answer's tool; any other as it is.
 
-    Not every model calls a tool to answer. What fits is not asked for again.
+    Not every model calls a tool to answer. What fits is not asked for again; it is read like the
+    answer of a worker.
     """
     is_call = any(isinstance(part, ToolCallPart) for part in response.parts)
     if is_call or call.schema is None or not is_object(call.schema):
         return response
-    text = visible_text(response).strip()
-    fenced = _FENCED.fullmatch(text)
-    value = json_object(text if fenced is None else fenced[1])
-    if value is None or is_deeper(value, DEFAULT_LIMITS.max_depth):
+    reading = read_text(visible_text(response))
+    if not reading.is_whole or not isinstance(reading.values[0], dict):
         return response
-    if validator_of(call.schema).violations(without_absent_members(value, call.schema)):
+    held = fitting(reading.values[0], call.schema)
+    if held.faults:
         return response
     others = [part for part in response.parts if not isinstance(part, TextPart)]
-    answer = ToolCallPart(call.schema_name, value, tool_call_id="answer")
+    answer = ToolCallPart(call.schema_name, cast("Arguments", held.value), tool_call_id="answer")
     return replace(response, parts=[*others, answer])
-
-
-_FENCED: Final = re.compile(r"```\w*\s*(\{.*\})\s*```", re.DOTALL)
 
 
 @dataclass(eq=False)

@@ -14,6 +14,7 @@ import anyio
 from wavewright.planner.language.goals import ThinkingLevel
 from wavewright.planner.language.signatures import AGENT
 from wavewright.planner.planning.non_plan_answers import SuggestedCall, read_suggested_calls
+from wavewright.planner.planning.typed_answers import fitting, read_answer, read_text
 from wavewright.planner.ports.asking import AnswerRefused
 from wavewright.planner.ports.fallback_ladder import (
     FallbackFailure,
@@ -41,10 +42,7 @@ from wavewright.tools.workers.agent_tools import AgentCalls
 from wavewright.tools.workers.conversation import (
     Deadline,
     ask_worker,
-    fitting,
     is_short_refusal,
-    read_answer,
-    read_text,
     usable_value,
 )
 from wavewright.tools.workers.services import WORKER_LADDER, Services

@@ -26,6 +26,7 @@ from wavewright.planner.language.hashing import step_key
 from wavewright.planner.language.plan import DocumentModel, Limits
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.goal_schema import without_absent_members
+from wavewright.planner.planning.typed_answers import misfit_texts
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import LoopTool, LoopToolError
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
@@ -35,7 +36,6 @@ from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, StepK
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import AgentToolCall, Emission, Tool, ToolCall
-from wavewright.tools.workers.conversation import misfit_texts
 
 _HANDLE = re.compile(r"@(call_[0-9]+)((?:/[^/]*)*)")
 _HANDLE_PATTERN = r"^@call_[0-9]+(/.*)?$"

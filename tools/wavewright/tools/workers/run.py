@@ -16,6 +16,7 @@ import anyio
 import anyio.to_thread
 
 from wavewright.planner.planning.non_plan_answers import read_whole_calls
+from wavewright.planner.planning.typed_answers import fitting, misfit_texts, read_answer
 from wavewright.planner.ports.conversation import rung_seconds
 from wavewright.planner.ports.fallback_ladder import (
     FallbackFailure,
@@ -35,9 +36,6 @@ from wavewright.tools.workers import services as faults
 from wavewright.tools.workers.conversation import (
     Deadline,
     ask_worker,
-    fitting,
-    misfit_texts,
-    read_answer,
 )
 from wavewright.tools.workers.long_inputs import (
     SUMMARIZER_SPEC,
