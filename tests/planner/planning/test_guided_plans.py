@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from tests.planner.planning_case import ScriptedModels, goal_of, ladder, planned, said
 from wavewright.planner.planning.plan_stream import PlanStream
-from wavewright.planner.planning.records import PlanningResult
+from wavewright.planner.planning.records import AnsweredQuestion, PlanningResult
 from wavewright.planner.ports.asking import RefusedAnswer
 from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelError, OnText, OnUse
 from wavewright.planner.schemas.validation import validator_of
@@ -67,13 +68,16 @@ async def test_a_model_that_is_held_to_the_schema_always_has_a_valid_plan() -> N
     assert {"read_sensor", "write_report"} <= {step.tool for step in result.plan.steps}
 
 
-async def test_each_question_begins_as_the_one_before() -> None:
+async def test_each_question_begins_as_the_one_before_with_all_that_is_known() -> None:
     models = HeldModels([])
 
-    await guided(models)
+    said_before = [AnsweredQuestion("Which zone?", "Westfall")]
+    await guided(models, answers=said_before, today=dt.date(2026, 3, 1))
 
     first, *others = models.asked
     assert others
+    assert "Today is 2026-03-01" in first.prompt
+    assert '"answer": "Westfall"' in first.prompt
     for earlier, later in zip([first, *others], others, strict=False):
         assert (later.instructions, later.prompt) == (first.instructions, first.prompt)
         assert later.turns[: len(earlier.turns)] == earlier.turns

@@ -24,8 +24,7 @@ from wavewright.planner.language.plan import (
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.goal_schema import closed_object
 from wavewright.planner.planning.guided_choices import Choice, GuidedPlan
-from wavewright.planner.planning.prompt import dispatchable_tools, request_values
-from wavewright.planner.planning.tool_descriptions import tool_entries
+from wavewright.planner.planning.prompt import dispatchable_tools
 from wavewright.planner.ports.asking import AnswerRefused, Asking
 from wavewright.planner.ports.conversation import Conversation, FittingAnswer
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
@@ -53,24 +52,20 @@ async def plan_by_choices(
         goal: What is asked for; its limit of steps ends the plan.
         tools: Signatures of the tools that are installed.
         asking: Who is asked; its `on_text` receives the plan as it grows, as if one answer held it.
-        question: What every question has in common: role, preference, timeout.
+        question: What every question has in common: what is asked for, role, preference, timeout.
         tries: How often one step is asked for.
 
     Raises:
         ModelError: there is no answer to one of the questions.
         PromptError: a template is faulty.
     """
-    prompts, on_text = asking.prompts, asking.on_text
-    entries = tool_entries(goal, tools)
+    on_text = asking.on_text
     question = replace(
         question,
-        instructions=prompts.render(
+        instructions=asking.prompts.render(
             "planner/guided",
             asks_models=ASK_MODEL in goal.tool_names,
             dispatched=dispatchable_tools(goal, tools),
-        ),
-        prompt=prompts.render(
-            "planner/request", today="", **request_values(goal, tools, entries, ())
         ),
         turns=(),
         schema_name="next_step",
