@@ -242,7 +242,7 @@ HYPHENS = """{"steps": [
   {"id": "step-2", "tool": "read", "for_each": "${steps.fetch-page.links}", "when": "steps.fetch-page.size - 1 > 0",
    "params": {"id": "fetch-page", "of": ["${steps['fetch-page'].text} or steps.fetch-page", "${'steps.fetch-page'}"]}},
   {"id": "last", "tool": "write", "depends_on": ["step-2"], "repeat": {"until": "size(steps.step-2) > 1", "max": 2}}],
- "gates": [{"id": "full", "on": "step-2", "check": "steps[\\"fetch-page\\"] != output"}],
+ "gates": [{"id": "is-full", "on": "step-2", "check": "steps[\\"fetch-page\\"] != output"}],
  "stop": {"when": "${!has(steps.fetch-page)}", "result": "${steps . fetch-page}"},
  "let": {"pages": "${joined(steps.step-2)}"}, "result": "${steps.step-2.size()-1}"}"""
 
@@ -266,7 +266,8 @@ def test_ids_with_hyphens_become_words_wherever_a_step_is_named() -> None:
         ("step_2",),
         "size(steps.step_2) > 1",
     )
-    assert (plan.gates[0].on, plan.gates[0].check) == ("step_2", "steps.fetch_page != output")
+    [gate] = plan.gates
+    assert (gate.id, gate.on, gate.check) == ("is_full", "step_2", "steps.fetch_page != output")
     assert plan.stop is not None
     assert (plan.stop.when, plan.stop.result) == (
         "${!has(steps.fetch_page)}",

@@ -1,4 +1,4 @@
-"""Read ids of steps that a model writes with hyphens as words: `fetch-page` as `fetch_page`.
+"""Read ids that a model writes with hyphens as words: `fetch-page` as `fetch_page`.
 
 To an expression a hyphen is a minus, so no id has one. An id is read as a word where it can be
 nothing else, together with everything that names the step; elsewhere it stays, and is told.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from wavewright.config.sources import ListNode, Node, ObjectNode, ScalarNode, iterate_nodes
 from wavewright.planner.plans.expressions import map_condition, map_references
@@ -19,18 +19,19 @@ def read_ids_as_words(plan: ObjectNode) -> int:
     """Put words in the place of ids with hyphens, wherever a plan names the steps; return how many
     ids there were.
     """
-    ids = [*_ids_of_steps(plan)]
-    words = {written: word for written in ids if (word := _word_of(written, ids)) is not None}
-    if words:
-        _StepWords(words).put_into(plan)
-    return len(words)
+    steps, gates = _words_of_ids(plan, "steps"), _words_of_ids(plan, "gates")
+    if steps:
+        _StepWords(steps).put_into(plan)
+    for gate in _objects_in(plan, "gates"):
+        # Nothing in a plan reads a gate.
+        _rename(gate, "id", gates)
+    return len(steps) + len(gates)
 
 
-def _ids_of_steps(plan: ObjectNode) -> Iterator[str]:
-    for step in _objects_in(plan, "steps"):
-        written = _text_of(step, "id")
-        if written is not None:
-            yield written
+def _words_of_ids(plan: ObjectNode, field: str) -> dict[str, str]:
+    """Return the words that ids with hyphens are read as, where they can be nothing else."""
+    ids = [written for part in _objects_in(plan, field) for written in _texts_of(part, "id")]
+    return {written: word for written in ids if (word := _word_of(written, ids)) is not None}
 
 
 def _word_of(written: str, ids: Sequence[str]) -> str | None:
@@ -66,21 +67,16 @@ class _StepWords:
             if isinstance(node, ScalarNode) and isinstance(node.value, str) and "${" in node.value:
                 node.value = str(map_references(node.value, self._expression))
         for step in _objects_in(plan, "steps"):
-            self._rename(step, "id")
-            self._rename(step, "depends_on")
+            _rename(step, "id", self._words)
+            _rename(step, "depends_on", self._words)
             self._put_into_condition(step, "when")
             for loop in _objects_in(step, "repeat"):
                 self._put_into_condition(loop, "until")
         for gate in _objects_in(plan, "gates"):
-            self._rename(gate, "on")
+            _rename(gate, "on", self._words)
             self._put_into_condition(gate, "check")
         for stop in _objects_in(plan, "stop"):
             self._put_into_condition(stop, "when")
-
-    def _rename(self, owner: ObjectNode, field: str) -> None:
-        for node in _values_of(owner, field):
-            if isinstance(node, ScalarNode) and isinstance(node.value, str):
-                node.value = self._words.get(node.value, node.value)
 
     def _put_into_condition(self, owner: ObjectNode, field: str) -> None:
         for node in _values_of(owner, field):
@@ -95,6 +91,12 @@ class _StepWords:
         return match[0] if name is None else f"steps.{self._words[name]}"
 
 
+def _rename(owner: ObjectNode, field: str, words: Mapping[str, str]) -> None:
+    for node in _values_of(owner, field):
+        if isinstance(node, ScalarNode) and isinstance(node.value, str):
+            node.value = words.get(node.value, node.value)
+
+
 def _values_of(owner: ObjectNode, field: str) -> list[Node]:
     """Return what a field holds: the items of a list, or else the one value."""
     member = owner.members.get(field)
@@ -107,8 +109,7 @@ def _objects_in(owner: ObjectNode, field: str) -> list[ObjectNode]:
     return [node for node in _values_of(owner, field) if isinstance(node, ObjectNode)]
 
 
-def _text_of(owner: ObjectNode, field: str) -> str | None:
-    member = owner.members.get(field)
-    if member is None or not isinstance(member.node, ScalarNode):
-        return None
-    return member.node.value if isinstance(member.node.value, str) else None
+def _texts_of(owner: ObjectNode, field: str) -> Iterator[str]:
+    for node in _values_of(owner, field):
+        if isinstance(node, ScalarNode) and isinstance(node.value, str):
+            yield node.value
