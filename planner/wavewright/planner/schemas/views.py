@@ -9,7 +9,7 @@ that of `type`, `enum` or `const`. What a schema leaves open, and what is not un
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import combinations
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
@@ -206,21 +206,12 @@ def _listed_values(view: SchemaView, name: str) -> set[str] | None:
 
 
 def _kind_of_value(value: Json) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
+    return _KINDS_OF_VALUES.get(type(value), "object")
+
+
+_KINDS_OF_VALUES: Final[Mapping[type, str]] = {
+    type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string", list: "array",
+}  # fmt: skip
 
 
 def _union(views: Sequence[SchemaView]) -> SchemaView:
