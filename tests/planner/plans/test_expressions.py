@@ -930,3 +930,32 @@ def test_strings_are_read_as_the_library_reads_them(opening: str, pieces: list[s
         expected = expected.replace("¶", "\n")
     assert evaluate(f"{{'a': {text}\n}}.a", {}, NOON) == expected
     assert TypedEnvironment(inputs={}, steps={}).result_schema(text)["const"] == expected
+
+
+DATED: JsonSchema = {
+    "type": "object",
+    "properties": {"due-date": {"type": "string"}, "größe (m)": {"type": "number"}},
+    "required": ["due-date", "größe (m)"],
+}
+
+
+@pytest.mark.parametrize(
+    ("expression", "hint"),
+    [
+        ("inputs.due-date", 'write inputs["due-date"]: only words stand behind a dot'),
+        ("steps.a[0].due-date", 'write steps.a[0]["due-date"]: only words stand behind a dot'),
+        ("steps.a.map(x, x.due-date)", 'write x["due-date"]: only words stand behind a dot'),
+        ("inputs.due-dat", "there are: due-date, größe (m)"),
+        ("inputs.due - 1", "there are: due-date, größe (m)"),
+    ],
+)
+def test_a_field_of_which_only_the_beginning_is_read_is_told_in_brackets(
+    expression: str, hint: str
+) -> None:
+    rows: JsonSchema = {"type": "array", "items": DATED}
+    environment = TypedEnvironment(inputs=DATED, steps={"a": rows})
+
+    with pytest.raises(ExpressionError) as caught:
+        environment.result_schema(expression)
+
+    assert str(caught.value.hint) == hint

@@ -11,7 +11,8 @@ types.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import NoReturn, cast
@@ -134,21 +135,22 @@ class TypeInference:
                 return s.BOOLEAN
             case Conditional():
                 self._condition(node.condition, scope, "'?' follows a condition")
-                yes, no = self._infer(node.yes, scope), self._infer(node.no, scope)
-                conditions = Conditions(self._text)
-                if is_known(
-                    conditions.source(node.yes), conditions.facts(node.condition, holds=True)
-                ):
-                    yes = s.without_null(yes)
-                if is_known(
-                    conditions.source(node.no), conditions.facts(node.condition, holds=False)
-                ):
-                    no = s.without_null(no)
+                yes = self._chosen(node.yes, node.condition, scope, holds=True)
+                no = self._chosen(node.no, node.condition, scope, holds=False)
                 return s.union_schema(yes, no)
             case ListLiteral():
                 return self._list(node, scope)
             case MapLiteral():
                 return self._map(node, scope)
+
+    def _chosen(
+        self, node: ExpressionNode, condition: ExpressionNode, scope: _Locals, *, holds: bool
+    ) -> ScopedSchema:
+        """Return the type of what is chosen where a condition holds, or where it does not."""
+        place = self._infer(node, scope)
+        conditions = Conditions(self._text)
+        is_there = is_known(conditions.source(node), conditions.facts(condition, holds=holds))
+        return s.without_null(place) if is_there else place
 
     def _name(self, node: Identifier, scope: _Locals) -> ScopedSchema:
         if node.name in scope:
@@ -204,7 +206,14 @@ class TypeInference:
             others = f"there are: {join_names(known)}" if known else "there are no inputs"
             message = f"no input is called '{name}'"
             return ExpressionError(
-                "unknown_input", message, offset, lambda: did_you_mean(name, known) or others
+                "unknown_input",
+                message,
+                offset,
+                lambda: (
+                    self._in_brackets(operand, known, name, offset)
+                    or did_you_mean(name, known)
+                    or others
+                ),
             )
         called = self._called(operand, scope)
         if asked.kind in ("object", "union") and known:
@@ -220,7 +229,11 @@ class TypeInference:
                 "unknown_name_or_field",
                 message,
                 offset,
-                lambda: did_you_mean(name, known) or length,
+                lambda: (
+                    self._in_brackets(operand, known, name, offset)
+                    or did_you_mean(name, known)
+                    or length
+                ),
             )
         written = self._snippet(operand)
         lists = f"take one element, {written}[0].{name}, or all: {written}.map(x, x.{name})"
@@ -229,6 +242,16 @@ class TypeInference:
             hint = f"its length: {written}.size()"
         message = f"{called} is {kind_with_article(asked)} and has no field '{name}'"
         return ExpressionError("unknown_name_or_field", message, offset, hint)
+
+    def _in_brackets(
+        self, operand: ExpressionNode, known: Iterable[str], name: str, offset: int
+    ) -> str | None:
+        """Return how a field is read of whose name an expression takes only the beginning."""
+        for field in known:
+            if field.startswith(name) and self._text.startswith(field, offset):
+                key = json.dumps(field, ensure_ascii=False)
+                return f"write {self._snippet(operand)}[{key}]: only words stand behind a dot"
+        return None
 
     def _called(self, node: ExpressionNode, scope: _Locals) -> str:
         """Return what an author would call the value of a node."""
@@ -248,10 +271,8 @@ class TypeInference:
             return self._field(node, key.value, key.start, scope)
         if self._is_steps(node.operand, scope):
             return self._infer(node.operand, scope)
-        asked, by = (
-            view_schema(self._infer(node.operand, scope)),
-            view_schema(self._infer(node.key, scope)),
-        )
+        asked = view_schema(self._infer(node.operand, scope))
+        by = view_schema(self._infer(node.key, scope))
         place = key.value if isinstance(key, LiteralValue) and isinstance(key.value, int) else None
         if place is not None and place < 0:
             raise ExpressionError(
@@ -265,19 +286,14 @@ class TypeInference:
         if "open" in kinds or ("open" in keys and kinds & {"array", "object"}):
             return s.OPEN if kinds != {"array"} else s.element_schema(asked) or s.OPEN
         if "array" in kinds and keys & NUMERIC:
-            element = s.element_schema(asked, place)
-            if element is not None:
-                return element
-            raise ExpressionError(
-                "no_overload",
+            return s.element_schema(asked, place) or self._refuse(
                 f"{self._called(node.operand, scope)} never has an element [{place}]",
                 node.key.start,
                 "the first element is [0]",
             )
         if "object" in kinds and "string" in keys:
             return self._any_field(asked)
-        raise ExpressionError(
-            "no_overload",
+        return self._refuse(
             f"{self._called(node.operand, scope)} is {kind_with_article(asked)} and has no element "
             f"[{self._snippet(node.key)}]",
             node.key.start,
@@ -295,8 +311,7 @@ class TypeInference:
     def _condition(self, node: ExpressionNode, scope: _Locals, rule: str) -> None:
         asked = view_schema(self._infer(node, scope))
         if not asked.kinds & {"boolean", "open"}:
-            raise ExpressionError(
-                "no_overload",
+            self._refuse(
                 f"{rule}, and '{self._snippet(node)}' is {kind_with_article(asked)}",
                 node.start,
                 "compare it with something: == != < <= > >= in",
@@ -314,10 +329,8 @@ class TypeInference:
         )
 
     def _binary(self, node: Binary, scope: _Locals) -> ScopedSchema:
-        left, right = (
-            view_schema(self._infer(node.left, scope)),
-            view_schema(self._infer(node.right, scope)),
-        )
+        left = view_schema(self._infer(node.left, scope))
+        right = view_schema(self._infer(node.right, scope))
         match node.operator:
             case "==" | "!=":
                 result = s.BOOLEAN if are_comparable(left, right) else None
@@ -340,9 +353,9 @@ class TypeInference:
             return s.TIMESTAMP
         self._check_clauses(node, scope)
         if node.function == "zip" and target is None:
-            lists = [s.element_schema(argument) for argument in arguments]
-            if len(lists) in (2, 3) and all(place is not None for place in lists):
-                return s.tuples_schema([place for place in lists if place is not None])
+            elements = [place for place in map(s.element_schema, arguments) if place is not None]
+            if len(elements) == len(arguments) and len(arguments) in (2, 3):
+                return s.tuples_schema(elements)
         result = call_result(node.function, target, arguments)
         if result is not None:
             self._check_elements(node, scope)
@@ -486,10 +499,8 @@ class TypeInference:
     def _list(self, node: ListLiteral, scope: _Locals) -> ScopedSchema:
         if not node.items:
             return s.scoped_schema({"type": "array", "maxItems": 0})
-        joined = self._infer(node.items[0], scope)
-        for item in node.items[1:]:
-            joined = s.union_schema(joined, self._infer(item, scope))
-        return s.array_schema(joined)
+        items = [self._infer(item, scope) for item in node.items]
+        return s.array_schema(reduce(s.union_schema, items))
 
     def _map(self, node: MapLiteral, scope: _Locals) -> ScopedSchema:
         places: dict[str, ScopedSchema] = {}
