@@ -19,6 +19,7 @@ from wavewright.executor.events.types import (
     StepFinished,
 )
 from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.ports.model_port import ModelQuestion, ModelUse
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.reviewer.package.call_reports import params_renderer
@@ -58,8 +59,12 @@ class StepRecord:
     """None unless it runs."""
 
 
-def step_record(plan: Plan, step: Step, state: RunState, events: Sequence[Event]) -> StepRecord:
-    """Return what the events of a run tell of a step of its plan."""
+def step_record(name: str, state: RunState, events: Sequence[Event]) -> StepRecord | None:
+    """Return what the events of a run tell of a step; None where its plan has no such step."""
+    plan = None if state.plan is None else Plan.model_validate(state.plan)
+    step = None if plan is None else PlanGraph.of(plan).steps.get(StepId(name))
+    if plan is None or step is None:
+        return None
     end, items = state.steps.get(step.id), state.items.get(step.id)
     calls: list[StepFinished | ItemFinished] = []
     if items:

@@ -54,7 +54,6 @@ from wavewright.executor.events.types import Event
 from wavewright.executor.run.redacted_events import redacted_events
 from wavewright.executor.store.errors import RunNotFound
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import Json, RunId, RunIdRefused, as_object, read_run_id
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.package.comparison import ComparedRun, compare
@@ -450,27 +449,21 @@ class StepPages:
         run, name = _run_of(request), request.path_params["step"]
         events = await self._events(run)
         state = fold(events)
-        plan = (
-            Plan.model_construct(steps=())
-            if state.plan is None
-            else Plan.model_validate(state.plan)
-        )
-        found = next((step for step in plan.steps if step.id == name), None)
-        if found is None:
+        record = step_record(name, state, events)
+        if record is None:
             raise HTTPException(404, f"run {run!r} has no step {name!r}")
-        record = step_record(plan, found, state, events)
         wanted = request.query_params.get("status", "")
         calls = [call for call in record.calls if wanted in {"", call[2].status}]
         # Failed items first, whatever their place in the list.
         calls.sort(key=lambda call: call[2].status != "failed")
-        faults = {place[1]: fault for place, fault in state.faults.items() if place[0] == found.id}
+        faults = {place[1]: fault for place, fault in state.faults.items() if place[0] == name}
         values = {
             "run": run,
             "record": record,
             "calls": calls[:_MAX_CALLS],
             "left_out": max(0, len(calls) - _MAX_CALLS),
             "faults": faults,
-            "gates": [gate for gate in state.gates if gate.step == found.id],
+            "gates": [gate for gate in state.gates if gate.step == name],
             "redact": known_secrets_redactor(self.project.settings).redact_json,
         }
         return page(request, "step.html.j2", title=f"{name} of {run}", **values)

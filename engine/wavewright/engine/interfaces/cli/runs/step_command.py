@@ -26,13 +26,12 @@ from wavewright.engine.interfaces.cli.common.output import (
 )
 from wavewright.engine.interfaces.cli.common.run_text import use_line
 from wavewright.executor.events.codec import to_json
-from wavewright.executor.events.state import SUCCESSES, RunState, fold
+from wavewright.executor.events.state import SUCCESSES, RunState, fold, step_ids
 from wavewright.executor.events.types import AttemptLogged, Event, OutputLogged, StepFinished
 from wavewright.executor.run.redacted_events import redacted_events
 from wavewright.executor.store import run_queries
 from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.diagnostics.rendering import cut_middle, printable, printable_json
-from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.types import Json, JsonObject, RunId, StepId
 from wavewright.reviewer.package.call_reports import frame_line
 from wavewright.reviewer.package.log_lines import (
@@ -73,8 +72,9 @@ def show_step(run: str | None, step: str, *, output_format: str) -> int:
     found, journaled = anyio.run(load_run, settings, run)
     events = redacted_events(journaled)
     state = fold(events)
-    plan = _plan_of(state)
-    view = step_record(plan, _step_of(plan, step, found), state, events)
+    view = step_record(step, state, events)
+    if view is None:
+        raise _no_such_step(step, found, state)
     if output_format == "json":
         body = known_secrets_redactor(settings).redact_json(_step_json(found, view))
         print_json(body)
@@ -108,8 +108,9 @@ def show_logs(run: str | None, request: LogRequest, *, output_format: str) -> in
         return anyio.run(_follow_logs, settings, run, request.lines, output_format)
     found, events = anyio.run(load_run, settings, run)
     shown, step = redacted_events(events), request.lines.step
-    if step:
-        _step_of(_plan_of(fold(shown)), step, found)
+    state = fold(shown)
+    if step and step not in step_ids(state.plan):
+        raise _no_such_step(step, found, state)
     if request.is_by_line:
         lines, _ = log_lines(shown)
         _print_lines([line for line in lines if request.lines.matches(line)], output_format)
@@ -171,24 +172,10 @@ def _print_lines(lines: Iterable[LogLine], output_format: str) -> None:
             print_line(printable(f"{at} {line.place:<16} {line.level:<7} {line.text}"))
 
 
-def _plan_of(state: RunState) -> Plan:
-    """Return the plan of a run; one without steps where it has none yet."""
-    if state.plan is None:
-        return Plan.model_construct(steps=())
-    return Plan.model_validate(state.plan)
-
-
-def _step_of(plan: Plan, step: str, run: RunId) -> Step:
-    """Return a step of a run's plan.
-
-    Raises:
-        CommandError: it has no such step.
-    """
-    for candidate in plan.steps:
-        if candidate.id == step:
-            return candidate
-    hint = suggest_name(step, [candidate.id for candidate in plan.steps], what="its steps")
-    raise CommandError(f"run {run!r} has no step {step!r}", hint=hint)
+def _no_such_step(step: str, run: RunId, state: RunState) -> CommandError:
+    """Return the error of a step that a run's plan does not have, to be raised."""
+    hint = suggest_name(step, step_ids(state.plan), what="its steps")
+    return CommandError(f"run {run!r} has no step {step!r}", hint=hint)
 
 
 def _step_json(run: RunId, view: StepRecord) -> JsonObject:
