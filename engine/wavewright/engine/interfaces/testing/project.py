@@ -37,7 +37,6 @@ from wavewright.engine.interfaces.cli.common.error_text import error_text
 from wavewright.engine.rehearsal.dry_run.forecast import forecast
 from wavewright.engine.rehearsal.dry_run.records import DryRun
 from wavewright.engine.run.context import RunRequest
-from wavewright.engine.run.jobs.documents import no_plan_error
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.run.ports import utc_now
 from wavewright.engine.run.project.tools import signatures_to_check, tools_of_goal
@@ -244,12 +243,11 @@ class PlanLoader:
         __tracebackhide__ = True
         with self.project.as_working_folder():
             order, tools = read_tested_plan(self.project, file, plan)
-            if order.draft is None:
-                raise no_plan_error(order.goal, order.source)
-            bound = bind_plan(order.draft.plan, order.goal)
-            found = order.draft.origin.place(check(bound, order.goal, tools))
+            draft = order.require_draft()
+            bound = bind_plan(draft.plan, order.goal)
+            found = draft.origin.place(check(bound, order.goal, tools))
             if error_diagnostics(found):
-                raise PlanError(found, order.draft.origin.document.source)
+                raise PlanError(found, draft.origin.document.source)
         return PlanView(bound, order.goal, tools, found)
 
 

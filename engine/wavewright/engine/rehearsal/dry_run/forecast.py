@@ -26,7 +26,6 @@ from wavewright.engine.rehearsal.dry_run.estimates import (
 from wavewright.engine.rehearsal.dry_run.kept_results import known_values
 from wavewright.engine.rehearsal.dry_run.records import DryRun, PlanForecast, StepForecast
 from wavewright.engine.rehearsal.dry_run.trust import judge_trust
-from wavewright.engine.run.jobs.documents import no_plan_error
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.context import CheckContext
@@ -76,9 +75,7 @@ def forecast(
         PlanError: there is no plan, or it is not valid.
     """
     outlook = outlook or ForecastInputs()
-    goal, draft = order.goal, order.draft
-    if draft is None:
-        raise no_plan_error(goal, order.source)
+    goal, draft = order.goal, order.require_draft()
     plan = bind_plan(draft.plan, goal)
     rerun = outlook.rerun
     checked = check(

@@ -27,7 +27,6 @@ from wavewright.engine.rehearsal.dry_run.kept_results import (
 )
 from wavewright.engine.rehearsal.dry_run.records import DryRun
 from wavewright.engine.run.found_targets import require_valid_expansion
-from wavewright.engine.run.jobs.documents import no_plan_error
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.previous_run import PreviousRun, find_previous
 from wavewright.engine.run.project.tools import find_obstacles, signatures_to_check
@@ -158,9 +157,7 @@ def forecast_job(
         PlanError: the job has no plan, or the plan is not valid, also with the names of targets
             that it would find.
     """
-    if order.draft is None:
-        raise no_plan_error(order.goal, order.source)
-    plan = order.draft.plan
+    plan = order.require_draft().plan
     tools = signatures_to_check(plan, order.goal, settings)
     now = order.goal.as_of or dt.datetime.now(dt.UTC)
     order = _with_previous(order, plan, tools, settings, now)

@@ -47,7 +47,6 @@ from wavewright.engine.rehearsal.simulation.scenarios import (
     sources_of_branch,
 )
 from wavewright.engine.rehearsal.simulation.stub_outputs import StubOutputSource, read_fixtures
-from wavewright.engine.run.jobs.documents import no_plan_error
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.project.tools import (
     find_obstacles,
@@ -104,9 +103,7 @@ def simulate(
 def _simulated_plan(
     order: ResolvedJob, settings: Settings, now: dt.datetime | None
 ) -> SimulatedPlan:
-    goal, draft = order.goal, order.draft
-    if draft is None:
-        raise no_plan_error(goal, order.source)
+    goal, draft = order.goal, order.require_draft()
     # No model is asked; the schedule is the job's.
     unmodelled = replace(settings, model=None, schedule=None)
     tools = tools_of_goal(goal, unmodelled)

@@ -26,6 +26,7 @@ from wavewright.engine.run.jobs.documents import (
     is_saved_plan,
     is_template,
     misuse_error,
+    no_plan_error,
     refuse_unknown_preference,
     without_unknown_packs,
 )
@@ -94,6 +95,16 @@ class ResolvedJob:
     """The file that it was read from, or that of the plan which replaced its own; permits lie
     beside it.
     """
+
+    def require_draft(self) -> PlanDraft:
+        """Return the plan for it.
+
+        Raises:
+            PlanError: there is none.
+        """
+        if self.draft is None:
+            raise no_plan_error(self.goal, self.source)
+        return self.draft
 
     def with_schedule(self, schedule: Schedule) -> ResolvedJob:
         """Return the same job with another schedule."""

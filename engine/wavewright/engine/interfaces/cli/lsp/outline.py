@@ -15,7 +15,6 @@ from wavewright.config.sources import ScalarNode, Span, find_node, iterate_nodes
 from wavewright.engine.interfaces.cli.planning.broken_texts import kept_of
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
 from wavewright.engine.rehearsal.dry_run.text import dry_run_text
-from wavewright.engine.run.jobs.documents import no_plan_error
 from wavewright.engine.run.jobs.resolving import resolve_job
 from wavewright.planner.diagnostics.diagnostic import type_name
 
@@ -158,7 +157,5 @@ def dry_run_markdown(document: OpenDocument, settings: Settings) -> str:
     """
     written = read_document(document.text, str(document.path))
     order = resolve_job(written, document.path, None, settings)
-    if order.draft is None:
-        raise no_plan_error(order.goal, order.source)
     _, record = forecast_job(order, settings)
     return f"# Dry run of {document.path.name}\n\n```text\n{dry_run_text(record)}```\n"

@@ -39,7 +39,7 @@ from wavewright.engine.rehearsal.dry_run.text import dry_run_text
 from wavewright.engine.run.approve import approval_reasons, steps_needing_approval
 from wavewright.engine.run.context import CandidatePlan, goal_with_feedback
 from wavewright.engine.run.decisions.approvals import asking_step, open_question, recorded_answer
-from wavewright.engine.run.jobs.documents import is_saved_plan, no_plan_error
+from wavewright.engine.run.jobs.documents import is_saved_plan
 from wavewright.engine.run.jobs.inputs import TARGET, InputOverrides
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
@@ -131,14 +131,11 @@ def _resolve_scheduled_job(options: DryRunOptions, settings: Settings) -> Resolv
 
     Raises:
         CommandError: the command line names no job.
-        PlanError: the job has no plan.
     """
     if options.job is None:
         hint = "name a job, a plan or a saved plan; or a run that has begun with --run RUN"
         raise CommandError("no job is named", hint=hint)
     order = resolve_job_file(options.job, options.plan, settings, options.inputs)
-    if order.draft is None:
-        raise no_plan_error(order.goal, order.source)
     return _scheduled(order, options, settings)
 
 
@@ -182,9 +179,13 @@ def _dry_run_of_begun_run(options: DryRunOptions, run: str, settings: Settings) 
         )
     begun = read_begun_run(run, options.patch, settings)
     order = _scheduled(begun.resolved_job, options, settings)
-    assert order.draft is not None
     outlook = gather_forecast_inputs(
-        order.draft.plan, order.goal, begun.tools, settings, now=begun.now, rerun=begun.rerun
+        order.require_draft().plan,
+        order.goal,
+        begun.tools,
+        settings,
+        now=begun.now,
+        rerun=begun.rerun,
     )
     record = forecast(order, begun.tools, now=begun.now, outlook=outlook, can_ask=options.can_ask)
     return _DryRunResult(order, begun.tools, record, settings)
@@ -197,8 +198,7 @@ def _scheduled(order: ResolvedJob, options: DryRunOptions, settings: Settings) -
 
 def _save_plan(result: _DryRunResult, file: Path, *, is_quiet: bool) -> None:
     """Write the saved plan, and print where it is unless standard output is for a program."""
-    record, draft = result.record, result.resolved_job.draft
-    own = record.plan if draft is None else draft.plan
+    record, own = result.record, result.resolved_job.require_draft().plan
     called = dict.fromkeys(step.tool for step in record.steps)
     saved = save_plan(
         # A saved plan reads the run that is the last one when it is run.
