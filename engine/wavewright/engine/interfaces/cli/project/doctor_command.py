@@ -34,7 +34,6 @@ from wavewright.engine.interfaces.cli.common.run_text import amount_words, one_l
 from wavewright.engine.interfaces.cli.project.project_checks import (
     DoctorFinding,
     calibration_findings,
-    finding_of_faulty_file,
     ladder_findings,
     prompt_findings,
     schedule_findings,
@@ -140,10 +139,8 @@ def _model_examination() -> Iterator[DoctorFinding]:
         check_models(settings)
         choose_model(settings, "auto", "planner", os.environ)
         yield from anyio.run(examine_model, replace(settings, cassette=None))
-    except (DocumentError, PlanError) as error:
-        yield finding_of_faulty_file("settings", error, "fix the file")
-    except PackError as error:
-        yield DoctorFinding.of_error("settings", error)
+    except (DocumentError, PlanError, PackError) as error:
+        yield DoctorFinding.of_error("settings", error, "fix the file")
     except ModelConfigError as error:
         yield DoctorFinding.of_error("model", error)
 
@@ -159,13 +156,9 @@ def _findings(*, is_offline: bool) -> Iterator[DoctorFinding]:
     )
     try:
         settings = project_settings()
-    except (DocumentError, PlanError) as error:
-        yield finding_of_faulty_file(
-            "settings", error, "fix the file; `wavewright schema settings` prints its schema"
-        )
-        return
-    except PackError as error:
-        yield DoctorFinding.of_error("settings", error)
+    except (DocumentError, PlanError, PackError) as error:
+        mend = "fix the file; `wavewright schema settings` prints its schema"
+        yield DoctorFinding.of_error("settings", error, mend)
         return
     origin = (
         str(settings.file)
@@ -330,9 +323,8 @@ def _templates(settings: Settings, packs: PackUse) -> Iterator[DoctorFinding]:
             read_model(read_document_file(path), GoalTemplate)
         except (DocumentError, PlanError) as error:
             faulty.add(path.stem)
-            yield finding_of_faulty_file(
-                "templates", error, "fix the file; `wavewright schema goal` prints its schema"
-            )
+            mend = "fix the file; `wavewright schema goal` prints its schema"
+            yield DoctorFinding.of_error("templates", error, mend)
     left_out = faulty | packs.templates_of_unused()
     if valid := [name for name in template_names(settings) if name not in left_out]:
         yield DoctorFinding("templates", "ok", ", ".join(valid))

@@ -70,30 +70,19 @@ class DoctorFinding:
     """How to fix it, where there is something to fix."""
 
     @classmethod
-    def of_error(cls, subject: str, error: WavewrightError) -> DoctorFinding:
-        """Return the finding of an error, with its place and its hint."""
-        place = f"{error.place}: " if error.place else ""
-        return cls(subject, "fault", f"{place}{error.message}", error.hint or "")
-
-
-def finding_of_faulty_file(
-    subject: str, error: DocumentError | PlanError, hint: str
-) -> DoctorFinding:
-    """Return the first fault of a file with its place; `hint` is used if the fault has no hint of
-    its own.
-    """
-    found = error.diagnostics if isinstance(error, PlanError) else error.faults
-    first = found[0]
-    has_place = first.span is not None and bool(error.source.text)
-    line = (
-        f":{error.source.position(first.span.start)[0]}"
-        if has_place and first.span is not None
-        else ""
-    )
-    more = "" if len(found) == 1 else f" (and {len(found) - 1} more)"
-    return DoctorFinding(
-        subject, "fault", f"{error.source.name}{line}: {first.message}{more}", first.hint or hint
-    )
+    def of_error(cls, subject: str, error: WavewrightError, mend: str = "") -> DoctorFinding:
+        """Return the finding of an error with its place and its hint: of a faulty file its first
+        fault, or `mend` where that has no hint.
+        """
+        if not isinstance(error, DocumentError | PlanError):
+            place = f"{error.place}: " if error.place else ""
+            return cls(subject, "fault", f"{place}{error.message}", error.hint or "")
+        found = error.diagnostics if isinstance(error, PlanError) else error.faults
+        first, place = found[0], error.source.name
+        if first.span is not None and error.source.text:
+            place += f":{error.source.position(first.span.start)[0]}"
+        more = "" if len(found) == 1 else f" (and {len(found) - 1} more)"
+        return cls(subject, "fault", f"{place}: {first.message}{more}", first.hint or mend)
 
 
 def check_settings(document: Document, load: Callable[[], Settings]) -> tuple[Diagnostic, ...]:
@@ -186,14 +175,14 @@ def _daemon_diagnostics(error: DocumentError, settings: Settings) -> Iterator[Di
     if document is not None and error.source.name == document.source.name:
         yield from (diagnostic_from_fault(fault) for fault in error.faults)
         return
-    first = finding_of_faulty_file("daemon", error, "fix the file")
+    first = DoctorFinding.of_error("daemon", error, "fix the file")
     yield Diagnostic("E107", first.detail, "/daemon/goal_template", first.hint)
 
 
 def _daemon_findings(settings: Settings) -> Iterator[DoctorFinding]:
     try:
         for error in _daemon_errors(settings):
-            yield finding_of_faulty_file("daemon", error, "fix `daemon` in wavewright.yaml")
+            yield DoctorFinding.of_error("daemon", error, "fix `daemon` in wavewright.yaml")
     except PackError as error:
         yield DoctorFinding.of_error("daemon", error)
 
@@ -469,7 +458,7 @@ def ladder_findings(settings: Settings) -> Iterator[DoctorFinding]:
     try:
         read_ladders(settings.ladders, settings.document)
     except DocumentError as error:
-        yield finding_of_faulty_file("ladders", error, "fix `ladders` in wavewright.yaml")
+        yield DoctorFinding.of_error("ladders", error, "fix `ladders` in wavewright.yaml")
         return
     if settings.ladders:
         yield DoctorFinding(
@@ -485,7 +474,7 @@ def calibration_findings(settings: Settings) -> Iterator[DoctorFinding]:
         calibration = read_calibration(settings.calibration)
     except (DocumentError, PlanError) as error:
         hint = "fix the file, or remove models.calibration from the settings; judge gates then only warn"
-        yield finding_of_faulty_file("calibration", error, hint)
+        yield DoctorFinding.of_error("calibration", error, hint)
         return
     detail = f"{settings.calibration} ({counted(len(calibration.gates), 'measurement')})"
     yield DoctorFinding("calibration", "ok", detail)
