@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,9 +11,10 @@ from wavewright.config.settings import Settings
 from wavewright.engine.rehearsal.dry_run.outlook import read_remaining_allowance
 from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.jobs.goal_in_words import find_kept_plan
-from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
+from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.ports import Asker, ignore_event
 from wavewright.engine.run.project.tools import signatures_to_check, tools_of_goal
+from wavewright.engine.run.read_job import as_requested, requested_job
 from wavewright.engine.run.services import open_services, remaining_allowance
 from wavewright.executor.store.journal import new_run_id
 from wavewright.planner.checks.checker import check, refuse_faulty_goal
@@ -60,11 +62,8 @@ async def make_plan_for_request(
         DocumentError, PlanError: the job or its template is faulty.
         ModelConfigError: the configured model cannot be asked at all.
     """
-    if request.resolved_job is not None:
-        order = request.resolved_job
-    else:
-        assert request.job_file is not None
-        order = resolve_job_file(request.job_file, request.plan_file, settings, request.inputs)
+    order = requested_job(request, settings)
+    order = replace(order, goal=as_requested(order.goal, request, settings))
     if order.draft is not None and (order.draft.is_saved or order.draft.rung == "given"):
         return _user_supplied_plan_report(order, settings)
     uses: list[ModelUse] = []
@@ -123,6 +122,7 @@ async def _planned(
     allowance = await remaining_allowance(
         services, settings, order.goal, run=run, plan=template_plan
     )
+    now = order.goal.as_of or dt.datetime.now(dt.UTC)
     answers: list[AnsweredQuestion] = []
     while True:
         planned = await make_plan(
@@ -133,6 +133,7 @@ async def _planned(
                 kept_plan=None if kept is None else kept.plan,
                 run=run,
                 answers=answers,
+                today=now.astimezone(dt.UTC).date(),
                 allowance=allowance,
             ),
             replace(services.asking("planner"), on_use=on_use, on_rung=on_rung),

@@ -54,8 +54,8 @@ async def _read_context(request: RunRequest, attempt: Attempt, settings: Setting
             return await _resumed(request, state, state.started, attempt, settings)
     if request.retry is not None:
         return await _retried(request, request.retry, attempt, settings)
-    job = _resolved_job(request, settings)
-    goal = _as_requested(job.goal, request, settings)
+    job = requested_job(request, settings)
+    goal = as_requested(job.goal, request, settings)
     if job.targets is not None:
         waves = TargetWaves(job.targets, goal.written or goal.text)
         return TargetsContext(request, goal, draft=job.draft, waves=waves, new_job=job)
@@ -78,7 +78,7 @@ async def _resumed(
     goal = goal_with_feedback(Goal.model_validate(started.goal), state)
     context = RunContext(
         request,
-        _as_requested(goal, request, settings),
+        as_requested(goal, request, settings),
         state=state,
         donor=donor,
         donors_before=await runs_repeated_by(donor, attempt.journal),
@@ -123,7 +123,7 @@ async def _retried(
     )
     return RunContext(
         request,
-        _as_requested(goal, request, settings),
+        as_requested(goal, request, settings),
         draft=draft,
         donor=donor,
         donors_before=await runs_repeated_by(donor, attempt.journal),
@@ -190,7 +190,12 @@ def _steps_of(plan: Plan, name: StepId) -> set[StepId]:
     return named | {step for step, older in lines.items() if not named.isdisjoint(older)}
 
 
-def _resolved_job(request: RunRequest, settings: Settings) -> ResolvedJob:
+def requested_job(request: RunRequest, settings: Settings) -> ResolvedJob:
+    """Return the job of a new run, without the overrides of its request.
+
+    Raises:
+        DocumentError, PlanError: the job or its template is faulty.
+    """
     if request.resolved_job is not None:
         return request.resolved_job
     if request.job is not None:
@@ -203,7 +208,7 @@ def _resolved_job(request: RunRequest, settings: Settings) -> ResolvedJob:
     raise PipelineError("a request for a new run names no job; give it `job_file` or `job`")
 
 
-def _as_requested(goal: Goal, request: RunRequest, settings: Settings) -> Goal:
+def as_requested(goal: Goal, request: RunRequest, settings: Settings) -> Goal:
     """Return the goal with the overrides of the request, or else of the settings."""
     limits = goal.limits
     if concurrency := request.concurrency or settings.concurrency:

@@ -182,6 +182,27 @@ def test_an_answer_of_the_command_line_goes_to_the_planner(
     assert told in planning.requests[1].text
 
 
+@pytest.mark.parametrize(
+    ("options", "day"),
+    [
+        pytest.param([], "2026-05-06", id="of the job"),
+        pytest.param(["--as-of", "2010-03-01"], "2010-03-01", id="of the command line"),
+        pytest.param(["--as-of", "2010-02-28T23:30:00-05:00"], "2010-03-01", id="in UTC"),
+    ],
+)
+def test_the_planner_is_told_the_day_that_a_run_takes_for_now(
+    wavewright: CommandLine, planning: FakeModelServer, project: Path, options: list[str], day: str
+) -> None:
+    with (project / "plans/ranking.job.yaml").open("a") as job:
+        job.write("as_of: 2026-05-06\n")
+    planning.answer(PLAN, when=asked_for("plan"))
+
+    code, _ = planned(wavewright, *options)
+
+    assert code == 0
+    assert f"Today is {day};" in planning.requests[0].text
+
+
 def test_answers_are_taken_in_their_order(
     wavewright: CommandLine, planning: FakeModelServer
 ) -> None:
