@@ -26,10 +26,12 @@ from wavewright.engine.rehearsal.dry_run.kept_results import (
     known_values,
 )
 from wavewright.engine.rehearsal.dry_run.records import DryRun
+from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.found_targets import require_valid_expansion
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.previous_run import PreviousRun, find_previous
 from wavewright.engine.run.project.tools import find_obstacles, signatures_to_check
+from wavewright.engine.run.read_job import as_requested
 from wavewright.engine.run.session import run_to_end
 from wavewright.executor.budgets.limits import NO_AMOUNT, BudgetLimits, budget_day
 from wavewright.executor.budgets.tables import budget_left
@@ -149,14 +151,21 @@ def gather_forecast_inputs(
 
 
 def forecast_job(
-    order: ResolvedJob, settings: Settings, *, can_ask: bool = True, can_answer: bool | None = None
+    order: ResolvedJob,
+    settings: Settings,
+    request: RunRequest | None = None,
+    *,
+    can_ask: bool = True,
+    can_answer: bool | None = None,
 ) -> tuple[Mapping[str, ToolSignature], DryRun]:
-    """Return the tools of a job that has not begun, and the dry run of its plan.
+    """Return the tools of a job that has not begun, and the dry run of its plan with the overrides
+    of the request and of the settings.
 
     Raises:
         PlanError: the job has no plan, or the plan is not valid, also with the names of targets
             that it would find.
     """
+    order = replace(order, goal=as_requested(order.goal, request or RunRequest(), settings))
     plan = order.require_draft().plan
     tools = signatures_to_check(plan, order.goal, settings)
     now = order.goal.as_of or dt.datetime.now(dt.UTC)

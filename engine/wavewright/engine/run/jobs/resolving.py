@@ -61,7 +61,7 @@ from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.goal_resolution import resolve_goal, unknown_names, unknown_tools
 from wavewright.planner.plans.sub_plan_call import SubPlan
 from wavewright.planner.reading.reader import read_model
-from wavewright.planner.types import JsonObject, Schedule
+from wavewright.planner.types import JsonObject
 
 _NO_OVERRIDES = InputOverrides()
 
@@ -105,10 +105,6 @@ class ResolvedJob:
         if self.draft is None:
             raise no_plan_error(self.goal, self.source)
         return self.draft
-
-    def with_schedule(self, schedule: Schedule) -> ResolvedJob:
-        """Return the same job with another schedule."""
-        return replace(self, goal=self.goal.model_copy(update={"schedule": schedule}))
 
 
 def resolve_job_file(

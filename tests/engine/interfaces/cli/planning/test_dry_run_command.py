@@ -141,6 +141,18 @@ def test_the_schedule_of_the_option_is_in_the_record(
     )
 
 
+def test_a_forecast_is_of_a_run_with_the_concurrency_of_the_settings(
+    wavewright: CommandLine, touching_project: Path
+) -> None:
+    settings = touching_project / "wavewright.yaml"
+    settings.write_text(f"concurrency: 1\n{settings.read_text()}")
+
+    told = record(wavewright, touching_project / "touch.yaml")
+
+    assert told["concurrency"] == 1
+    assert told["critical_path"] == {"steps": ["each", "echoes"], "seconds": 360.0}
+
+
 @pytest.mark.parametrize("output_format", FORMATS)
 def test_an_unsound_plan_gives_its_faults_and_exits_1(
     wavewright: CommandLine, project: Path, output_format: str

@@ -37,7 +37,7 @@ from wavewright.engine.rehearsal.dry_run.outlook import forecast_job, gather_for
 from wavewright.engine.rehearsal.dry_run.records import DryRun
 from wavewright.engine.rehearsal.dry_run.text import dry_run_text
 from wavewright.engine.run.approve import approval_reasons, steps_needing_approval
-from wavewright.engine.run.context import CandidatePlan, goal_with_feedback
+from wavewright.engine.run.context import CandidatePlan, RunRequest, goal_with_feedback
 from wavewright.engine.run.decisions.approvals import asking_step, open_question, recorded_answer
 from wavewright.engine.run.jobs.documents import is_saved_plan
 from wavewright.engine.run.jobs.inputs import TARGET, InputOverrides
@@ -45,6 +45,7 @@ from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.run.jobs.saved_plan import save_plan
 from wavewright.engine.run.project.tools import signatures_to_check
+from wavewright.engine.run.read_job import as_requested
 from wavewright.engine.run.target_waves import no_plan_reason
 from wavewright.executor.events.state import RunState, fold
 from wavewright.planner.diagnostics.diagnostic import PlanError, counted, locate_diagnostics
@@ -78,6 +79,11 @@ class DryRunOptions:
     """Outputs of a simulation, by step or tool."""
     approve: str | None = None
     """What the run would be given with `--approve`."""
+
+    @property
+    def request(self) -> RunRequest:
+        """What is asked of the run."""
+        return RunRequest(schedule=self.schedule)
 
     @property
     def can_ask(self) -> bool:
@@ -126,8 +132,8 @@ def _print_or_write(text: str, output: Path | None) -> None:
         sys.stdout.write(f"wrote {output}\n")
 
 
-def _resolve_scheduled_job(options: DryRunOptions, settings: Settings) -> ResolvedJob:
-    """Return the job with the schedule that it would run with.
+def _named_job(options: DryRunOptions, settings: Settings) -> ResolvedJob:
+    """Return the job with the schedule and the limits that it would run with.
 
     Raises:
         CommandError: the command line names no job.
@@ -136,7 +142,7 @@ def _resolve_scheduled_job(options: DryRunOptions, settings: Settings) -> Resolv
         hint = "name a job, a plan or a saved plan; or a run that has begun with --run RUN"
         raise CommandError("no job is named", hint=hint)
     order = resolve_job_file(options.job, options.plan, settings, options.inputs)
-    return _scheduled(order, options, settings)
+    return replace(order, goal=as_requested(order.goal, options.request, settings))
 
 
 def _dry_run_job(options: DryRunOptions) -> _DryRunResult:
@@ -147,8 +153,8 @@ def _dry_run_job(options: DryRunOptions) -> _DryRunResult:
         return _dry_run_of_begun_run(options, options.run, settings)
     if options.patch is not None:
         raise CommandError("--patch is a patch of a run's plan", hint="name the run with --run RUN")
-    order = _resolve_scheduled_job(options, settings)
-    tools, record = forecast_job(order, settings, can_ask=options.can_ask)
+    order = _named_job(options, settings)
+    tools, record = forecast_job(order, settings, options.request, can_ask=options.can_ask)
     if order.targets is not None:
         record = _with_target_notes(order, order.targets, record, options)
     return _DryRunResult(order, tools, record, settings)
@@ -178,22 +184,13 @@ def _dry_run_of_begun_run(options: DryRunOptions, run: str, settings: Settings) 
             message, hint="leave JOB, --plan, --set, --inputs and --out away, or --run"
         )
     begun = read_begun_run(run, options.patch, settings)
-    order = _scheduled(begun.resolved_job, options, settings)
+    goal = as_requested(begun.resolved_job.goal, options.request, settings)
+    order = replace(begun.resolved_job, goal=goal)
     outlook = gather_forecast_inputs(
-        order.require_draft().plan,
-        order.goal,
-        begun.tools,
-        settings,
-        now=begun.now,
-        rerun=begun.rerun,
+        order.require_draft().plan, goal, begun.tools, settings, now=begun.now, rerun=begun.rerun
     )
     record = forecast(order, begun.tools, now=begun.now, outlook=outlook, can_ask=options.can_ask)
     return _DryRunResult(order, begun.tools, record, settings)
-
-
-def _scheduled(order: ResolvedJob, options: DryRunOptions, settings: Settings) -> ResolvedJob:
-    schedule = options.schedule or settings.schedule
-    return order if schedule is None else order.with_schedule(schedule)
 
 
 def _save_plan(result: _DryRunResult, file: Path, *, is_quiet: bool) -> None:
@@ -300,7 +297,7 @@ def simulate(options: DryRunOptions, *, output_format: str, output: Path | None)
     if options.job is not None:
         warn_of_foreign_job(options.job)
     settings = project_settings(options.job)
-    order = _resolve_scheduled_job(options, settings)
+    order = _named_job(options, settings)
     report = simulate_job(order, settings, seed=options.seed or 0, fixtures=options.fixtures)
     text = (
         printable_json(as_json(report), indent=2) + "\n"
