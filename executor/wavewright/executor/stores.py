@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import closing
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from wavewright.config.settings import Settings
 
 if TYPE_CHECKING:
     from wavewright.executor.budgets.stores import StoredBudgetStore
     from wavewright.executor.store.stored_journal import StoredJournal
-    from wavewright.executor.store.transaction import Statements
-
-_T = TypeVar("_T")
 
 
 def place_of_journal(settings: Settings) -> str:
@@ -70,35 +65,3 @@ def budget_store_of(
     from wavewright.executor.sqlite.journal import SqliteBudgetStore
 
     return SqliteBudgetStore(settings.journal, settings.budgets, clock)
-
-
-async def read_journal(place: Path | str, ask: Callable[[Statements], Awaitable[_T]]) -> _T | None:
-    """Return an answer from the tables of a file, or of a database given by its address; None where
-    there is no file. A file is neither made nor written.
-
-    Raises:
-        JournalError: it cannot be read.
-    """
-    if isinstance(place, str):
-        from wavewright.executor.postgres.journal import PostgresJournal
-
-        async with PostgresJournal(place) as journal:
-            return await journal.read(ask)
-    return _read_file(place, ask)
-
-
-def _read_file(file: Path, ask: Callable[[Statements], Awaitable[_T]]) -> _T | None:
-    if not file.exists():
-        return None
-    from wavewright.executor.sqlite.database import open_journal_file
-    from wavewright.executor.sqlite.errors import explained
-    from wavewright.executor.sqlite.transaction import SqliteStatements
-    from wavewright.executor.store.writer import run_inline
-
-    connection = open_journal_file(file, patience=_READ_PATIENCE, is_read_only=True)
-    with closing(connection), explained(file, connection):
-        return run_inline(ask(SqliteStatements(connection)))
-
-
-_READ_PATIENCE: Final = 2.0
-"""Seconds for which a file that another program has locked is waited for."""

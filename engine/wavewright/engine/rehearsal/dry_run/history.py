@@ -8,22 +8,28 @@ where the journal is, so outputs are never transferred.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from wavewright.engine.rehearsal.dry_run.kept_results import StoredCall
 from wavewright.engine.run.session import run_to_end
 from wavewright.executor.events.codec import decode
 from wavewright.executor.events.types import Event, ModelCalled, PlanAccepted
-from wavewright.executor.stores import read_journal
+from wavewright.executor.sqlite.database import open_journal_file
+from wavewright.executor.sqlite.errors import explained
+from wavewright.executor.sqlite.transaction import SqliteStatements
+from wavewright.executor.store.writer import run_inline
 from wavewright.planner.types import RunId, StepKey, as_list, as_object
 
 if TYPE_CHECKING:
     from wavewright.executor.store.transaction import Statements
+
+_T = TypeVar("_T")
 
 HISTORY_WINDOW: Final = 20_000
 """Maximum of latest events that are searched."""
@@ -259,3 +265,31 @@ async def _find_in_database(
         list(keys),
     )
     return {StepKey(key): StoredCall(RunId(run), at) for key, run, at in rows}
+
+
+async def read_journal(place: Path | str, ask: Callable[[Statements], Awaitable[_T]]) -> _T | None:
+    """Return an answer from the tables of a file, or of a database given by its address; None where
+    there is no file. A file is neither made nor written.
+
+    Raises:
+        JournalError: it cannot be read.
+    """
+    if isinstance(place, str):
+        # The driver of a database is an extra.
+        from wavewright.executor.postgres.journal import PostgresJournal
+
+        async with PostgresJournal(place) as journal:
+            return await journal.read(ask)
+    return _read_file(place, ask)
+
+
+def _read_file(file: Path, ask: Callable[[Statements], Awaitable[_T]]) -> _T | None:
+    if not file.exists():
+        return None
+    connection = open_journal_file(file, patience=_READ_PATIENCE, is_read_only=True)
+    with closing(connection), explained(file, connection):
+        return run_inline(ask(SqliteStatements(connection)))
+
+
+_READ_PATIENCE: Final = 2.0
+"""Seconds for which a file that another program has locked is waited for."""

@@ -19,7 +19,7 @@ from wavewright.config.sections import BudgetsSection
 from wavewright.config.settings import Settings
 from wavewright.engine.rehearsal.dry_run.estimates import ForecastInputs, ModelPrice
 from wavewright.engine.rehearsal.dry_run.forecast import forecast
-from wavewright.engine.rehearsal.dry_run.history import find_stored, read_history
+from wavewright.engine.rehearsal.dry_run.history import find_stored, read_history, read_journal
 from wavewright.engine.rehearsal.dry_run.kept_results import (
     BegunRunForecast,
     find_saved_calls,
@@ -35,7 +35,7 @@ from wavewright.engine.run.read_job import as_requested
 from wavewright.engine.run.session import run_to_end
 from wavewright.executor.budgets.limits import NO_AMOUNT, BudgetLimits, budget_day
 from wavewright.executor.budgets.tables import budget_left
-from wavewright.executor.stores import journal_of, read_journal
+from wavewright.executor.stores import journal_of
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Budget, Plan
 from wavewright.planner.language.signatures import AGENT, ToolSignature
