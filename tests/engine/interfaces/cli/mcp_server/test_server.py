@@ -324,6 +324,9 @@ async def test_allowing_runs_gives_no_approval_that_a_step_needs(connect: Connec
         answer = await called(client, "run_plan", plan=NEEDS_APPROVAL)
         assert answer["status"] == "waiting_for_approval"
         assert f"wavewright decisions {answer['run']}" in answer["hint"]
+        package = json.loads(await read(client, answer["package"]))
+        assert [step["status"] for step in answer["steps"]] == ["asking"]
+        assert package["status"] == "waiting_for_approval"
 
 
 async def test_a_run_whose_plan_was_refused_is_shown_with_its_faults(

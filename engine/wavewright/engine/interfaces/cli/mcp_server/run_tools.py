@@ -289,7 +289,7 @@ async def _run_answer(prefix: str | None, settings: Settings) -> RunAnswer:
                 "targets": tuple(TargetAnswer.model_validate(row) for row in rows),
             }
         )
-    package = package_of(row.run, state)
+    package = package_of(row, state)
     return answer.model_copy(
         update={
             "reason": package.reason,

@@ -47,7 +47,6 @@ from wavewright.engine.interfaces.cli.common.arguments import (
 )
 from wavewright.engine.interfaces.cli.common.error_text import error_text
 from wavewright.engine.interfaces.cli.common.http_serving import listener_address, listener_at
-from wavewright.engine.interfaces.cli.common.named_runs import load_run
 from wavewright.engine.interfaces.cli.common.output import (
     CommandError,
     print_line,
@@ -57,7 +56,7 @@ from wavewright.engine.interfaces.cli.mcp_server import plan_tools, run_tools
 from wavewright.engine.interfaces.cli.mcp_server.plan_tools import Project
 from wavewright.engine.interfaces.cli.mcp_server.run_tools import RUN_URI
 from wavewright.engine.interfaces.cli.project.init_command import AUTHORED_SCHEMAS, schema_text
-from wavewright.engine.interfaces.cli.runs.runs_command import package_of, row_json
+from wavewright.engine.interfaces.cli.runs.runs_command import load_listed_run, package_of, row_json
 from wavewright.engine.interfaces.view.people import (
     LOOPBACK,
     PageAccess,
@@ -147,8 +146,8 @@ def add_resources(server: MCPServer[Project], settings: Settings) -> None:
         f"{RUN_URI}/package", name="package", description="A run's package.", mime_type=_JSON
     )
     async def package(run: str) -> str:
-        run_id, events = await load_run(settings, run)
-        return package_bytes(package_of(run_id, fold(events))).decode()
+        row, events = await load_listed_run(settings, run)
+        return package_bytes(package_of(row, fold(events))).decode()
 
     @server.prompt(
         name="write_plan", description="Write a plan that reaches a goal with this project's tools."

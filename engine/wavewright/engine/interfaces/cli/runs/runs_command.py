@@ -49,8 +49,8 @@ from wavewright.executor.store.journal import RunRow
 from wavewright.executor.store.retention import RunRemoval, find_groups, remove_groups
 from wavewright.planner.diagnostics.diagnostic import counted, suggest_name
 from wavewright.planner.diagnostics.rendering import printable, printable_json
-from wavewright.planner.types import JsonObject, RunId, as_list
-from wavewright.reviewer.package.builder import RunNow, package_bytes, stored_package
+from wavewright.planner.types import JsonObject, as_list
+from wavewright.reviewer.package.builder import package_bytes, stored_package
 from wavewright.reviewer.package.confidence_proof import proof_of, reviewed_fields
 from wavewright.reviewer.records import Package
 from wavewright.reviewer.report.page import render_report
@@ -103,7 +103,7 @@ def show_run(run: str | None, *, output_format: str) -> int:
     state = fold(events)
     if (waves := target_waves(state)) is not None:
         return _show_targets(state, waves, output_format)
-    package = package_of(row.run, state, run_now(state, row.status, time.time()))
+    package = package_of(row, state)
     if output_format == "json":
         sys.stdout.write(package_bytes(package).decode() + "\n")
     elif output_format == "html":
@@ -190,15 +190,14 @@ async def load_listed_run(settings: Settings, prefix: str | None) -> tuple[RunRo
         return row, await journal.load(run)
 
 
-def package_of(run: RunId, state: RunState, now: RunNow | None = None) -> Package:
+def package_of(row: RunRow, state: RunState) -> Package:
     """Return the package of a run, as far as it has come.
-
-    The id is given beside the state: a run that could not begin has none in its events.
 
     Raises:
         CommandError: the run has no plan yet.
     """
-    package = stored_package(state, now)
+    # A run that could not begin has no id in its events.
+    run, package = row.run, stored_package(state, run_now(state, row.status, time.time()))
     if package is None:
         reason = "" if state.finished is None else state.finished.reason
         when = "ended before it had a plan" if state.has_ended else "has no plan yet"
@@ -340,8 +339,8 @@ def show_reasons(run: str | None, field: str, *, output_format: str) -> int:
     Raises:
         CommandError: the run was not reviewed, or its result has no such field.
     """
-    run_id, events = anyio.run(load_run, project_settings(), run)
-    package = package_of(run_id, fold(events))
+    row, events = anyio.run(load_listed_run, project_settings(), run)
+    package = package_of(row, fold(events))
     if package.review is None:
         raise CommandError(
             f"run {package.run!r} was not reviewed",
