@@ -14,7 +14,7 @@ from wavewright.engine.run.jobs.goal_in_words import find_kept_plan
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.ports import Asker, ignore_event
 from wavewright.engine.run.project.tools import signatures_to_check, tools_of_goal
-from wavewright.engine.run.read_job import as_requested, requested_job
+from wavewright.engine.run.read_job import requested_job
 from wavewright.engine.run.services import open_services, remaining_allowance
 from wavewright.executor.store.journal import new_run_id
 from wavewright.planner.checks.checker import check, refuse_faulty_goal
@@ -63,7 +63,6 @@ async def make_plan_for_request(
         ModelConfigError: the configured model cannot be asked at all.
     """
     order = requested_job(request, settings)
-    order = replace(order, goal=as_requested(order.goal, request, settings))
     if order.draft is not None and (order.draft.is_saved or order.draft.rung == "given"):
         return _user_supplied_plan_report(order, settings)
     uses: list[ModelUse] = []

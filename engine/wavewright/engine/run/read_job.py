@@ -54,7 +54,7 @@ async def _read_context(request: RunRequest, attempt: Attempt, settings: Setting
             return await _resumed(request, state, state.started, attempt, settings)
     if request.retry is not None:
         return await _retried(request, request.retry, attempt, settings)
-    job = requested_job(request, settings)
+    job = _resolved_job(request, settings)
     goal = as_requested(job.goal, request, settings)
     if job.targets is not None:
         waves = TargetWaves(job.targets, goal.written or goal.text)
@@ -191,11 +191,16 @@ def _steps_of(plan: Plan, name: StepId) -> set[StepId]:
 
 
 def requested_job(request: RunRequest, settings: Settings) -> ResolvedJob:
-    """Return the job of a new run, without the overrides of its request.
+    """Return the job of a new run with the overrides of its request, or else of the settings.
 
     Raises:
         DocumentError, PlanError: the job or its template is faulty.
     """
+    job = _resolved_job(request, settings)
+    return replace(job, goal=as_requested(job.goal, request, settings))
+
+
+def _resolved_job(request: RunRequest, settings: Settings) -> ResolvedJob:
     if request.resolved_job is not None:
         return request.resolved_job
     if request.job is not None:

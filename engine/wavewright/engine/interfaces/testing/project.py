@@ -37,9 +37,10 @@ from wavewright.engine.interfaces.cli.common.error_text import error_text
 from wavewright.engine.rehearsal.dry_run.forecast import forecast
 from wavewright.engine.rehearsal.dry_run.records import DryRun
 from wavewright.engine.run.context import RunRequest
-from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
+from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.ports import utc_now
 from wavewright.engine.run.project.tools import signatures_to_check, tools_of_goal
+from wavewright.engine.run.read_job import requested_job
 from wavewright.planner.checks.checker import check
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
@@ -291,13 +292,8 @@ def read_tested_plan(
 ) -> tuple[ResolvedJob, dict[str, ToolSignature]]:
     """Return what a file comes to, and the tools that its plan is checked against."""
     __tracebackhide__ = True
-    if isinstance(file, LoadedPlan):
-        settings, order = file.settings, file.job
-    else:
-        settings = project.settings()
-        order = resolve_job_file(
-            project.file(file), None if plan is None else project.file(plan), settings
-        )
+    settings = file.settings if isinstance(file, LoadedPlan) else project.settings()
+    order = requested_job(project.run_request(file, plan, None), settings)
     if order.draft is None:
         return order, tools_of_goal(order.goal, settings).signatures
     return order, signatures_to_check(order.draft.plan, order.goal, settings)

@@ -42,10 +42,10 @@ from wavewright.engine.run.decisions.approvals import asking_step, open_question
 from wavewright.engine.run.jobs.documents import is_saved_plan
 from wavewright.engine.run.jobs.inputs import TARGET, InputOverrides
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
-from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
+from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.jobs.saved_plan import save_plan
 from wavewright.engine.run.project.tools import signatures_to_check
-from wavewright.engine.run.read_job import as_requested
+from wavewright.engine.run.read_job import as_requested, requested_job
 from wavewright.engine.run.target_waves import no_plan_reason
 from wavewright.executor.events.state import RunState, fold
 from wavewright.planner.diagnostics.diagnostic import PlanError, counted, locate_diagnostics
@@ -83,7 +83,9 @@ class DryRunOptions:
     @property
     def request(self) -> RunRequest:
         """What is asked of the run."""
-        return RunRequest(schedule=self.schedule)
+        return RunRequest(
+            job_file=self.job, plan_file=self.plan, schedule=self.schedule, inputs=self.inputs
+        )
 
     @property
     def can_ask(self) -> bool:
@@ -141,8 +143,7 @@ def _named_job(options: DryRunOptions, settings: Settings) -> ResolvedJob:
     if options.job is None:
         hint = "name a job, a plan or a saved plan; or a run that has begun with --run RUN"
         raise CommandError("no job is named", hint=hint)
-    order = resolve_job_file(options.job, options.plan, settings, options.inputs)
-    return replace(order, goal=as_requested(order.goal, options.request, settings))
+    return requested_job(options.request, settings)
 
 
 def _dry_run_job(options: DryRunOptions) -> _DryRunResult:
