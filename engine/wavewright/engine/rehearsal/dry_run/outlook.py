@@ -28,6 +28,7 @@ from wavewright.engine.rehearsal.dry_run.kept_results import (
 from wavewright.engine.rehearsal.dry_run.records import DryRun
 from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.found_targets import require_valid_expansion
+from wavewright.engine.run.jobs.goal_in_words import with_kept_plan
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.previous_run import PreviousRun, find_previous
 from wavewright.engine.run.project.tools import find_obstacles, signatures_to_check
@@ -166,6 +167,7 @@ def forecast_job(
             that it would find.
     """
     order = replace(order, goal=as_requested(order.goal, request or RunRequest(), settings))
+    order = with_kept_plan(order, settings)
     plan = order.require_draft().plan
     tools = signatures_to_check(plan, order.goal, settings)
     now = order.goal.as_of or dt.datetime.now(dt.UTC)

@@ -14,7 +14,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -31,7 +31,7 @@ from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job
 from wavewright.engine.run.jobs.saved_plan import signature_json
 from wavewright.engine.run.project.templates import template_files
 from wavewright.engine.run.project.tool_sources import full_name
-from wavewright.engine.run.project.tools import all_tools
+from wavewright.engine.run.project.tools import all_tools, tools_of_goal
 from wavewright.engine.run.project.used_packs import project_tools
 from wavewright.planner.checks.checker import errors_in
 from wavewright.planner.diagnostics.diagnostic import PlanError, suggest_name
@@ -408,6 +408,19 @@ def find_kept_plan(
             return plan
     # Templates come with the most similar first.
     return plans[0] if plans else None
+
+
+def with_kept_plan(job: ResolvedJob, settings: Settings) -> ResolvedJob:
+    """Return a job without a plan with the one that was kept for its goal, if there is one: a run
+    follows that without asking a planner.
+    """
+    # Before the tools of all packs are loaded.
+    if job.draft is not None or not find_templates(job.goal.text, settings, is_kept=True):
+        return job
+    kept = find_kept_plan(job.goal, settings, tools_of_goal(job.goal, settings).signatures)
+    if kept is None or not kept.is_exact:
+        return job
+    return replace(job, draft=replace(kept.draft, is_saved=True))
 
 
 def _kept_plan(

@@ -66,6 +66,24 @@ def newest_package(project: Path) -> JsonObject:
     return found
 
 
+@pytest.mark.parametrize("command", [("check",), ("dry-run",), ("dry-run", "--simulate"), ("run",)])
+def test_a_job_without_a_plan_that_a_run_finds_kept_is_no_fault(
+    kept: FakeModelServer,
+    project: Path,
+    wavewright: CommandLine,
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
+) -> None:
+    monkeypatch.delenv("WAVEWRIGHT_MODEL")
+    job = project / "again.job.yaml"
+    job.write_text("goal: Rank the words in pages\ninputs: {folder: pages, top: 7}\n")
+    asked = len(kept.requests)
+
+    answer = wavewright(*command, job)
+
+    assert (answer.code, len(kept.requests)) == (0, asked), answer.out + answer.err
+
+
 def test_a_kept_plan_is_a_template_with_inputs_in_the_place_of_literals(
     kept: FakeModelServer, project: Path
 ) -> None:

@@ -40,6 +40,7 @@ from wavewright.engine.run.approve import approval_reasons, steps_needing_approv
 from wavewright.engine.run.context import CandidatePlan, RunRequest, goal_with_feedback
 from wavewright.engine.run.decisions.approvals import asking_step, open_question, recorded_answer
 from wavewright.engine.run.jobs.documents import is_saved_plan
+from wavewright.engine.run.jobs.goal_in_words import with_kept_plan
 from wavewright.engine.run.jobs.inputs import TARGET, InputOverrides
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.run.jobs.resolving import ResolvedJob
@@ -143,7 +144,7 @@ def _named_job(options: DryRunOptions, settings: Settings) -> ResolvedJob:
     if options.job is None:
         hint = "name a job, a plan or a saved plan; or a run that has begun with --run RUN"
         raise CommandError("no job is named", hint=hint)
-    return requested_job(options.request, settings)
+    return with_kept_plan(requested_job(options.request, settings), settings)
 
 
 def _dry_run_job(options: DryRunOptions) -> _DryRunResult:

@@ -153,8 +153,6 @@ class CheckBasis:
     """What a run of it may still spend; None without a project or a configured model."""
     document: Document | None = None
     """Its document; None if a model's answer was repaired."""
-    pointer: str = ""
-    """Pointer to the plan in that document."""
     obstacles: Mapping[str, Obstacle] = field(default_factory=dict[str, "Obstacle"])
     """Why tools cannot work in the project, by tool name."""
     can_ask: bool = True
@@ -323,6 +321,11 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
         )
         if is_template(document) and order.draft is None:
             return _check_template(document, options, order.goal)
+        if order.draft is None:
+            # Most jobs bring their plan.
+            from wavewright.engine.run.jobs.goal_in_words import with_kept_plan
+
+            order = with_kept_plan(order, settings)
         if order.draft is None and settings.model is None:
             raise no_plan_error(order.goal, order.source)
         if order.draft is None:
@@ -339,7 +342,7 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
     text = PlanText(draft.plan, origin.document.source, origin.document)
     basis = _run_basis(options, draft.plan, order.goal)
     goal, unfound = _check_expansion(order, basis.tools)
-    basis = replace(basis, goal=goal, document=origin.document, pointer=origin.pointer)
+    basis = replace(basis, goal=goal, document=origin.document)
     plan, found = basis.check(draft.plan)
     own = (
         _check_template(document, options, order.goal).diagnostics if is_template(document) else ()

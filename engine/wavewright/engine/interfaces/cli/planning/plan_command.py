@@ -54,14 +54,13 @@ from wavewright.engine.run.cancellation import signals_wake_loop
 from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.jobs.goal_in_words import (
     FoundTemplate,
-    find_kept_plan,
     find_templates,
     job_in_words,
+    with_kept_plan,
 )
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.run.jobs.resolving import ResolvedJob
-from wavewright.engine.run.project.tools import tools_of_goal
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
@@ -214,7 +213,7 @@ def request_to_run(options: DoOptions) -> RunRequest | int:
         # Before the tools of all packs are loaded.
         raise _no_model(options.goal, settings)
     job = job_in_words(options.goal, settings, options.inputs, options.tools)
-    if settings.model is None and not _has_kept_plan(job, settings):
+    if settings.model is None and with_kept_plan(job, settings).draft is None:
         raise _no_model(options.goal, settings)
     if not (options.is_dry_run or options.is_confirmed or is_attended()):
         raise CommandError(
@@ -238,12 +237,6 @@ def request_to_run(options: DoOptions) -> RunRequest | int:
         # A kept plan is found again by the run, which counts it.
         job = job if planned.draft is not None and planned.draft.rung == "template" else planned
     return RunRequest(resolved_job=job, output_dir=options.output)
-
-
-def _has_kept_plan(job: ResolvedJob, settings: Settings) -> bool:
-    """Whether the run needs no planner."""
-    kept = find_kept_plan(job.goal, settings, tools_of_goal(job.goal, settings).signatures)
-    return kept is not None and kept.is_exact
 
 
 def _planned_job(job: ResolvedJob, options: DoOptions, settings: Settings) -> ResolvedJob | None:
