@@ -56,7 +56,7 @@ class AnsweredBetween(FleetDatabase):
     async def fetch(self, query: str, *values: object) -> list[Record]:
         rows = await super().fetch(query, *values)
         if query in {TAKE_EMISSIONS, READ_ANSWERS}:
-            async with self.transaction() as connection:
+            async with self.pool.acquire() as connection, connection.transaction():
                 if await connection.fetch(BEGIN, values[0], WORKER):
                     await connection.execute(EMIT, *emissions(TextChunk("so far")))
                     await connection.execute(ANSWER, *answer())

@@ -6,7 +6,6 @@ journal. Both are listed and answered in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from wavewright.engine.run.decisions.questions import (
@@ -19,10 +18,10 @@ from wavewright.engine.run.decisions.questions import (
     stale_answer,
 )
 from wavewright.engine.run.find_run import find_run
-from wavewright.engine.service.job_store.records import Decision, JobRow, JobState
+from wavewright.engine.service.job_store.records import Decision, JobRow
 from wavewright.engine.service.job_store.rules import FINAL_STATES, OPEN_STATES
 from wavewright.engine.service.job_store.store import JobStore
-from wavewright.engine.service.requested_jobs import job_name, job_of_run
+from wavewright.engine.service.requested_jobs import job_name, job_of_run, named_job
 from wavewright.executor.store.errors import JournalError, RunNotFound
 from wavewright.executor.store.journal import Journal
 from wavewright.planner.types import RunId
@@ -107,14 +106,14 @@ async def find_questions(
     decision = await jobs.find_decision(name)
     if decision is not None:
         return [await _asked_of_job(jobs, decision)]
-    if (job := await _named_job(jobs, name, OPEN_STATES)) is not None:
+    if (job := await named_job(jobs, name, OPEN_STATES)) is not None:
         return await _questions_of_job(jobs, job, job.run)
     prefix, _, rest = name.partition(":")
     try:
         run = await find_run(journal, prefix)
     except RunNotFound:
         # Whoever names a job that has ended is told that it has, not that there is no such run.
-        if (ended := await _named_job(jobs, name, [*FINAL_STATES])) is not None:
+        if (ended := await named_job(jobs, name, [*FINAL_STATES])) is not None:
             raise _no_question(ended) from None
         raise
     row = await job_of_run(journal, jobs, run)
@@ -127,14 +126,6 @@ async def find_questions(
     if not named:
         raise stale_answer(f"question {name}", questions[0])
     return named
-
-
-async def _named_job(jobs: JobStore, name: str, states: Sequence[JobState]) -> JobRow | None:
-    """Return the one job in these states whose id begins with a name; None where there is none, or
-    several.
-    """
-    named = [row for row in await jobs.list_jobs(states) if name and row.job.startswith(name)]
-    return named[0] if len(named) == 1 else None
 
 
 async def _questions_of_job(jobs: JobStore, row: JobRow, run: RunId) -> list[OpenQuestion]:

@@ -8,6 +8,7 @@ that template finds further targets (`targets.expand`), the target is the first 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Final
 
 from wavewright.config.documents import Document, read_document
@@ -16,7 +17,7 @@ from wavewright.engine.run.context import Feedback, RunRequest
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.project.templates import read_template
 from wavewright.engine.run.target_waves import target_runs
-from wavewright.engine.service.job_store.records import JobId, JobRow
+from wavewright.engine.service.job_store.records import JobId, JobRow, JobState
 from wavewright.engine.service.job_store.rules import OPEN_STATES
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.executor.events.state import fold
@@ -113,13 +114,13 @@ async def job_of_run(journal: Journal, jobs: JobStore, run: RunId) -> JobRow | N
     return None
 
 
-async def named_job(jobs: JobStore, prefix: str) -> JobRow | None:
-    """Return the one job whose id begins so, whatever has become of it; None where there is none, or
-    several.
+async def named_job(jobs: JobStore, prefix: str, states: Sequence[JobState] = ()) -> JobRow | None:
+    """Return the one job in these states, by default in any, whose id begins so; None where there is
+    none, or several.
     """
     if not prefix:
         return None
-    named = [row for row in await jobs.list_jobs() if row.job.startswith(prefix)]
+    named = [row for row in await jobs.list_jobs(states) if row.job.startswith(prefix)]
     return named[0] if len(named) == 1 else None
 
 

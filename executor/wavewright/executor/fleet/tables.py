@@ -295,13 +295,6 @@ class FleetDatabase:
         """Return the rows of a statement, in a transaction of its own."""
         return await _to_its_end(self.pool.fetch(query, *values))
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[AnyConnection]:
-        """Open a transaction for a block."""
-        with anyio.CancelScope(shield=True):
-            async with self.pool.acquire() as connection, connection.transaction():
-                yield connection
-
 
 def queue_on(connection: AnyConnection) -> Queries:
     """Return the queue's operations over a connection."""

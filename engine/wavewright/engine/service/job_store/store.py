@@ -314,7 +314,7 @@ class JobStore:
 
     async def count_states(self) -> dict[JobState, int]:
         """Return the number of jobs in each state."""
-        return await self._journal.read(transactions.count_states)
+        return await self._journal.read(lambda transaction: JobTables(transaction).count_states())
 
     # The outbox
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast, get_args
 
 from wavewright.engine.service.job_store.message_retention import (
     FORGET_PAGE_SIZE,
@@ -240,9 +240,9 @@ class JobTables:
         return WaitingJob(job.queue_rank, row[-1], job.job, job.run), job
 
     async def count_states(self) -> dict[JobState, int]:
-        """Return how many jobs are in each state that has any."""
+        """Return how many jobs are in each state."""
         rows = await self._transaction.fetch("SELECT state, count(*) FROM job GROUP BY state")
-        return dict(map(tuple, rows))
+        return dict.fromkeys(get_args(JobState), 0) | dict(map(tuple, rows))
 
     async def count_queued(self) -> int:
         """Return how many jobs wait to be started."""

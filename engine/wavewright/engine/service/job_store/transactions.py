@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import get_args
 
 from wavewright.engine.service.job_store.records import (
     Decision,
@@ -335,12 +334,6 @@ async def list_jobs(
     """Return jobs in the order of arrival, or so many newest, these first."""
     rows = await JobTables(transaction).list_jobs(states, newest)
     return [await _with_owner(transaction, job) for job in rows]
-
-
-async def count_states(transaction: StoreTransaction) -> dict[JobState, int]:
-    """Return the number of jobs in each state, including states without jobs."""
-    known = await JobTables(transaction).count_states()
-    return {state: known.get(state, 0) for state in get_args(JobState)}
 
 
 async def _with_owner(transaction: StoreTransaction, job: JobRow) -> JobRow:

@@ -34,6 +34,10 @@ _PUT: Final = """
     INSERT INTO notice (rule, event, kind, said, at, run) VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT (rule, event) DO NOTHING"""
 
+_MARK: Final = """
+    UPDATE notice SET leased = NULL, sent = $3, refused = $4 WHERE rule = $1 AND message = $2"""
+_REST: Final = "UPDATE notice_rule SET sent = $2, tries = 0, retry = NULL WHERE name = $1"
+
 
 @dataclass(frozen=True, slots=True)
 class NoticeBatch:
@@ -111,49 +115,27 @@ class NoticeStore:
 
     async def mark_sent(self, batch: NoticeBatch, now: float) -> None:
         """Note that a message was taken."""
-
-        async def mark(transaction: StoreTransaction) -> None:
-            await transaction.execute(
-                "UPDATE notice SET sent = $3 WHERE rule = $1 AND message = $2",
-                batch.rule,
-                batch.message,
-                now,
-            )
-            await transaction.execute(
-                "UPDATE notice_rule SET sent = $2, tries = 0, retry = NULL WHERE name = $1",
-                batch.rule,
-                now,
-            )
-
-        await self._journal.transact(mark, order=SEPARATE)
+        await self._mark(batch, now, sent=now)
 
     async def mark_failed(self, batch: NoticeBatch, now: float) -> None:
         """Note that a message was not taken; it is sent again after a pause that grows."""
-
-        async def mark(transaction: StoreTransaction) -> None:
-            await _pause(transaction, batch.rule, now)
-            await transaction.execute(
-                "UPDATE notice SET leased = NULL WHERE rule = $1 AND message = $2",
-                batch.rule,
-                batch.message,
-            )
-
-        await self._journal.transact(mark, order=SEPARATE)
+        await self._mark(batch, now, sent=None)
 
     async def mark_refused(self, batch: NoticeBatch, reason: str, now: float) -> None:
         """Note that a message was refused for good: it is not sent again, so that what comes later
         passes. That waits as after a failure, since it may be refused as well.
         """
+        await self._mark(batch, now, sent=now, refused=reason)
 
+    async def _mark(
+        self, batch: NoticeBatch, now: float, *, sent: float | None, refused: str | None = None
+    ) -> None:
         async def mark(transaction: StoreTransaction) -> None:
-            await _pause(transaction, batch.rule, now)
-            await transaction.execute(
-                "UPDATE notice SET sent = $3, refused = $4 WHERE rule = $1 AND message = $2",
-                batch.rule,
-                batch.message,
-                now,
-                reason,
-            )
+            await transaction.execute(_MARK, batch.rule, batch.message, sent, refused)
+            if sent is None or refused is not None:
+                await _pause(transaction, batch.rule, now)
+            else:
+                await transaction.execute(_REST, batch.rule, now)
 
         await self._journal.transact(mark, order=SEPARATE)
 
