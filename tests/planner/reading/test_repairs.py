@@ -133,6 +133,18 @@ REPAIRED = [
         {"null_field"},
         id="empty fields of a step",
     ),
+    pytest.param(
+        TEXT.replace('"params": {', '"when": "", "for_each": "", "plan": "", "dispatch": "", "params": {', 1),
+        {"null_field"},
+        id="empty texts of a step",
+    ),
+    pytest.param(
+        TEXT.replace('"params": {', '"repeat": {"until": "", "max": null, "params": null}, "params": {', 1).replace(
+            '"steps"', '"stop": {"when": "", "result": null}, "steps"'
+        ),
+        {"null_field"},
+        id="objects of empty fields",
+    ),
     pytest.param(TEXT.replace('"steps"', '"version": "1.0", "steps"'), {"version"}, id="version in words"),
     pytest.param(
         TEXT.replace(
@@ -379,6 +391,7 @@ REFUSED = [
     pytest.param(step('"depends_on": {"sky": 1}'), "wrong_type", id="depends_on as an object"),
     pytest.param(step('"depends_on": true'), "wrong_type", id="depends_on as a truth value"),
     pytest.param(step('"params": "wind"'), "wrong_type", id="params as a word"),
+    pytest.param(step('"for_each": {"in": null}'), "wrong_type", id="a list as an object of nothing"),
     pytest.param(step('"optional": "yes"'), "wrong_type", id="a word for a truth value"),
     pytest.param('{"steps": [{"tool": "b"}]}', "missing_field", id="a step without an id"),
     pytest.param('{"steps": [{"id": "b"}]}', "missing_field", id="a step without a tool"),

@@ -82,6 +82,10 @@ _REFUSAL_FIELDS = ("error", "cannot_plan", "ask")
 _OPTIONAL_PLAN_FIELDS = frozenset(
     {"version", "goal", "reasoning", "let", "gates", "stop", "result", *_REFUSAL_FIELDS}
 )
+_NEVER_EMPTY: Final = frozenset({"when", "for_each", "plan", "dispatch"})
+"""Fields of which an empty text says nothing."""
+_OBJECTS: Final = frozenset({"stop", "repeat"})
+"""Fields that say nothing where all of their members are left empty."""
 _MAX_WRAPPERS = 2
 _MIN_STEP_BYTES = 100
 """Minimum size of a step in bytes; an answer with more steps than fit is not read step by step."""
@@ -439,7 +443,18 @@ def _is_null(node: Node) -> bool:
 
 
 def _is_absent(key: str, node: Node) -> bool:
-    return _is_blank(node) if key in _REFUSAL_FIELDS else _is_null(node)
+    """Whether an optional field is left empty, as a schema that wants all fields makes models write
+    it.
+    """
+    if key in _REFUSAL_FIELDS:
+        return _is_blank(node)
+    if key in _OBJECTS and isinstance(node, ObjectNode):
+        return all(_says_nothing(member.node) for member in node.members.values())
+    return _says_nothing(node) if key in _NEVER_EMPTY else _is_null(node)
+
+
+def _says_nothing(node: Node) -> bool:
+    return _is_null(node) or (isinstance(node, ScalarNode) and node.value == "")
 
 
 def _replaced_fields(step: ObjectNode) -> frozenset[str]:
