@@ -10,7 +10,7 @@ import pytest
 from wavewright.config.sources import ReadLimits
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.reading.reader import PlanText, read_model_answer, read_plan
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import Json, JsonObject
 
 PLAN = {
     "steps": [
@@ -289,6 +289,47 @@ def test_ids_with_hyphens_become_words_wherever_a_step_is_named() -> None:
         {"pages": "${joined(steps.step_2)}"},
         "${steps.step_2.size()-1}",
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        pytest.param(
+            '{"n": "${steps.a}", "m": [1]}', {"n": "${steps.a}", "m": [1]}, id="an object"
+        ),
+        pytest.param("{}", {}, id="an empty object"),
+        pytest.param("${{'n': steps.a}}", "${{'n': steps.a}}", id="an expression"),
+        pytest.param("{n: ${steps.a}}", "{n: ${steps.a}}", id="no JSON"),
+        pytest.param('{"n": ${steps.a}}', '{"n": ${steps.a}}', id="JSON once it is filled in"),
+        pytest.param("[1] ${steps.a}", "[1] ${steps.a}", id="words"),
+        pytest.param("[1]", "[1]", id="a list"),
+    ],
+)
+def test_a_result_that_is_an_object_in_a_text_is_that_object(written: str, meant: Json) -> None:
+    stop = {"when": "steps.a == 0", "result": written}
+    answer = {"steps": [{"id": "a", "tool": "b"}], "result": written, "stop": stop}
+    text = read_model_answer(json.dumps(answer))
+
+    assert text.plan is not None, text.diagnostics
+    assert text.plan.stop is not None
+    assert (text.plan.result, text.plan.stop.result) == (meant, meant)
+    assert repairs(text) == (set() if written == meant else {"json_text"})
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        pytest.param('["Oslo", "Rome"]', ["Oslo", "Rome"], id="texts"),
+        pytest.param('[{"n": "${inputs.n}"}]', [{"n": "${inputs.n}"}], id="objects"),
+        pytest.param('{"a": 1}', '{"a": 1}', id="an object"),
+        pytest.param("[${inputs.n}]", "[${inputs.n}]", id="no JSON"),
+    ],
+)
+def test_a_list_in_a_text_is_what_a_step_runs_for(written: str, meant: Json) -> None:
+    text = read_model_answer(step(f'"for_each": {json.dumps(written)}'))
+
+    assert text.plan is not None, text.diagnostics
+    assert text.plan.steps[0].for_each == meant
 
 
 @pytest.mark.parametrize(

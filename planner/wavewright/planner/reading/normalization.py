@@ -8,6 +8,7 @@ for one field are a duplicate key.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -303,6 +304,8 @@ class _PlanNormalizer:
             )
         self._change(plan, "version", self._version)
         self._change(plan, "gates", self._gates)
+        self._change(plan, "result", self._object_in_text)
+        self._change(plan, "stop", self._stop)
         self._change(plan, "steps", self._steps)
         hyphenated = read_ids_as_words(plan)
         self._notes.extend([JsonDeparture("hyphen_id", plan.start)] * hyphenated)
@@ -395,19 +398,34 @@ class _PlanNormalizer:
                 self._notes.append(JsonDeparture("null_field", members[name].node.start))
                 del members[name]
         step = ObjectNode(node.start, node.end, members)
-        self._change(step, "params", self._params)
+        self._change(step, "params", lambda one: self._in_text(one, ObjectNode, "params_string"))
+        self._change(step, "for_each", self._list_in_text)
         return step
 
-    def _params(self, node: Node) -> Node:
-        if not isinstance(node, ScalarNode) or not isinstance(node.value, str):
+    def _stop(self, node: Node) -> Node:
+        if isinstance(node, ObjectNode):
+            self._change(node, "result", self._object_in_text)
+        return node
+
+    def _object_in_text(self, node: Node) -> Node:
+        return self._in_text(node, ObjectNode, "json_text") if _is_json(node) else node
+
+    def _list_in_text(self, node: Node) -> Node:
+        return self._in_text(node, ListNode, "json_text") if _is_json(node) else node
+
+    def _in_text(self, node: Node, kind: type[ObjectNode | ListNode], note: str) -> Node:
+        """Return the object or the list that a text holds as JSON; a provider that takes no open
+        object makes a model write it so.
+        """
+        if not isinstance(node, ScalarNode):
             return node
         faults: list[DocumentFault] = []
         inner = _json_in(node, self._source, self._max_depth, self._notes, faults)
         if faults:
             raise DocumentError(self._source, tuple(faults))
-        if not isinstance(inner, ObjectNode):
+        if not isinstance(inner, kind):
             return node
-        self._notes.append(JsonDeparture("params_string", node.start))
+        self._notes.append(JsonDeparture(note, node.start))
         return inner
 
     def _dependencies(self, node: Node, numbers: set[int]) -> Node:
@@ -436,6 +454,17 @@ class _PlanNormalizer:
             return node
         self._notes.append(JsonDeparture("integer_id", node.start))
         return ScalarNode(f"s{node.value}", node.start, node.end)
+
+
+def _is_json(node: Node) -> bool:
+    """Whether a value is a text that is nothing but JSON."""
+    if not isinstance(node, ScalarNode) or not isinstance(node.value, str):
+        return False
+    try:
+        json.loads(node.value)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _is_null(node: Node) -> bool:

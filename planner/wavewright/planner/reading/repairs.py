@@ -43,6 +43,7 @@ _MESSAGES = {
     "ignored_value": "{n} other JSON value(s) left out",
     "integer_id": "{n} integer id(s) turned into words: 1 became 's1'",
     "invisible_character": "{n} run(s) of invisible characters left out",
+    "json_text": "{n} object(s) or list(s) written as JSON in a text were read",
     "key_alias": "{n} key(s) read by their usual names, such as dependsOn for depends_on",
     "missing_closer": "{n} closing bracket(s) added at the very end",
     "missing_comma": "{n} comma(s) added between objects of a list",
