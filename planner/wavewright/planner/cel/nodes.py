@@ -7,8 +7,8 @@ are made in a fifth of the time that dataclasses take, which every start pays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from wavewright.planner.cel.errors import ExpressionError
 
@@ -237,6 +237,27 @@ def children(node: ExpressionNode) -> tuple[ExpressionNode, ...]:  # noqa: C901,
             return (node.range, *node.arguments)
         case LiteralValue() | Identifier():
             return ()
+
+
+def with_parts(
+    node: ExpressionNode, change: Callable[[ExpressionNode], ExpressionNode]
+) -> ExpressionNode:
+    """Return a node with each of the nodes right below it changed; it keeps its place."""
+
+    def changed(field: object) -> object:
+        if isinstance(field, _NODES):
+            return change(cast("ExpressionNode", field))
+        if isinstance(field, tuple):
+            # Arguments, items, or the entries of an object, which are pairs of nodes.
+            return tuple(map(changed, cast("tuple[object, ...]", field)))
+        return field
+
+    fields = zip(node._fields, node, strict=True)
+    parts: dict[str, Any] = {name: changed(field) for name, field in fields}
+    return node._replace(**parts)
+
+
+_NODES = get_args(ExpressionNode)
 
 
 def parent_depth(*nodes: ExpressionNode) -> int:

@@ -8,10 +8,9 @@ an entry and its neighbour only meet in a difference, a ratio, a comparison or a
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from wavewright.planner.cel.nodes import (
     Binary,
@@ -19,165 +18,186 @@ from wavewright.planner.cel.nodes import (
     FunctionCall,
     Identifier,
     Index,
+    LiteralValue,
     Macro,
     MapLiteral,
     Select,
     all_nodes,
     children,
     summed_terms,
-    without_parens,
+    with_parts,
 )
+from wavewright.planner.cel.plain_form import without_places
+from wavewright.planner.plans.formulas import constant, list_of_size
 
 
-def list_of_neighbours(node: Macro, text: str) -> ExpressionNode | None:
-    """Return the list whose entries a macro only compares with their neighbours.
+def list_of_neighbours(node: Macro) -> ExpressionNode | None:
+    """Return the list whose entries a macro only compares with their neighbours, of a tree in which
+    entries are read by their places.
 
     None where it does anything else: then what it runs over may leave entries out.
     """
-    over = without_parens(node.range)
-    if not isinstance(over, FunctionCall) or over.target is not None or len(node.variables) != 1:
+    match node.range:
+        case FunctionCall(function="lists.range", arguments=(count,)):
+            of, distance = list_of_size(count)
+        case _:
+            return None
+    if of is None or not 0 < distance < _MOST_NEIGHBOURS:
         return None
-    reader = _Reader(node, text)
-    if over.function == "zip":
-        of = reader.list_of_pairs(over.arguments)
-        place, neighbours = "0", ["1"]
-        read = node.variables[0]
-    elif over.function == "lists.range":
-        of, distance = reader.list_of_places(over.arguments[0])
-        place = node.variables[0]
-        neighbours = [f"{place}+{number}" for number in range(1, distance + 1)]
-        read = "" if of is None else reader.source(of)
-    else:
-        return None
-    if of is None:
-        return None
-    entries = reader.spans_of(read, place)
-    spans = [reader.spans_of(read, name) for name in neighbours]
+    neighbours = _Neighbours(without_places(of), node.variables)
     # Where one between them is not read, two are compared that are no neighbours.
-    others = frozenset[_Span]().union(*spans) if all(spans) else frozenset[_Span]()
-    bodies = node.arguments
-    is_compared = all(reader.only_compares(body, entries, others) for body in bodies)
-    return of if is_compared and entries and others else None
+    are_all_read = neighbours.read_in(*node.arguments) == {*range(int(distance) + 1)}
+    return of if are_all_read and all(map(neighbours.only_compares, node.arguments)) else None
 
 
-_Span: TypeAlias = tuple[int, int]
-"""Where a part of an expression begins and ends."""
+def read_by_place(tree: ExpressionNode) -> ExpressionNode:
+    """Return a plain tree in which an entry of `zip(x, y)` is what stands at its place in each list:
+    `zip(x, y).map(p, p[1])` reads `y[place]`, and `x.slice(1, 9)[place]` is `x[place + 1]`.
+    """
+    node = with_parts(tree, read_by_place)
+    if not isinstance(node, Macro) or node.function == "bind":
+        return node
+    lists, entry = _zipped(node.range), node.variables[-1]
+    if not lists:
+        return node
+    place = node.variables[0] if len(node.variables) > 1 else f"place of {entry}"
+    arguments = tuple(_at_place(part, entry, lists, place) for part in node.arguments)
+    return node._replace(
+        range=_as_places(node.range), variables=(place, entry), arguments=arguments
+    )
+
+
+def _zipped(node: ExpressionNode) -> Sequence[ExpressionNode]:
+    """Return the lists of which `zip` made the entries of a list, all or some and in any order."""
+    match node:
+        case FunctionCall(function="zip", arguments=lists):
+            return lists
+        case Macro(function="filter" | "sortBy", range=over):
+            return _zipped(over)
+        case FunctionCall(function="slice" | "sort" | "reverse", target=over) if over is not None:
+            return _zipped(over)
+        case _:
+            return ()
+
+
+def _at_place(
+    node: ExpressionNode, entry: str, lists: Sequence[ExpressionNode], place: str
+) -> ExpressionNode:
+    match node:
+        case Index(
+            operand=Identifier(name=name), key=LiteralValue(kind="int", value=int() as which)
+        ):
+            if name != entry or not 0 <= which < len(lists):
+                return node
+        case _:
+            return with_parts(node, lambda part: _at_place(part, entry, lists, place))
+    key: ExpressionNode = Identifier(node.key.start, node.key.end, 1, place)
+    match lists[which]:
+        case FunctionCall(function="slice", target=whole, arguments=(begin, _)) if (
+            whole is not None
+        ):
+            if constant(begin) != 0:
+                key = Binary(key.start, key.end, 2, "+", key, begin, key.start)
+            return node._replace(operand=whole, key=key)
+        case other:
+            return node._replace(operand=other, key=key)
+
+
+def _as_places(node: ExpressionNode) -> ExpressionNode:
+    """Return `lists.range(x.size() - 1)` for `zip(x.slice(1, x.size()), x.slice(0, x.size() - 1))`,
+    which has an entry for each of these places; another list as it is.
+    """
+    if not isinstance(node, FunctionCall) or node.function != "zip":
+        return node
+    sizes = [_size_of_part(part) for part in node.arguments]
+    if None in sizes or len({*sizes}) > 1:
+        return node
+    size = next(size for size in sizes if size is not None)
+    return node._replace(function="lists.range", arguments=(size,))
+
+
+def _size_of_part(node: ExpressionNode) -> ExpressionNode | None:
+    """Return the size of a part of a list that lacks entries at its ends, without its place."""
+    match node:
+        case FunctionCall(function="slice", target=whole, arguments=(begin, end)):
+            first, (of, less) = constant(begin), list_of_size(end)
+        case _:
+            return None
+    if first is None or of is None or whole is None or without_places(of) != without_places(whole):
+        return None
+    size = FunctionCall(0, 0, 2, "size", without_places(whole), (), 0)
+    return Binary(0, 0, 3, "-", size, LiteralValue(0, 0, 1, "double", first + less), 0)
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
-    """Reads one macro."""
+class _Neighbours:
+    """The entries of a list that a macro reads from a place on."""
 
-    node: Macro
-    text: str
+    of: ExpressionNode
+    variables: tuple[str, ...]
+    """The names that the macro gives, of which the first is the place."""
 
-    def source(self, node: ExpressionNode) -> str:
-        """Return the text of a node without spaces, so that equal parts have equal texts."""
-        bare = without_parens(node)
-        return _SPACES.sub("", self.text[bare.start : bare.end])
+    def read_in(self, *nodes: ExpressionNode) -> set[int]:
+        """Return how far from their place the entries are that are read in nodes."""
+        offsets = {self._offset(part) for node in nodes for part in all_nodes(node)}
+        return {offset for offset in offsets if offset is not None}
 
-    def list_of_pairs(self, sides: Collection[ExpressionNode]) -> ExpressionNode | None:
-        """Return the list of which one side lacks the first entry, and the other one the last."""
-        parts = [self._slice(side) for side in sides]
-        lists = {self.source(part[0]) for part in parts if part is not None}
-        begins = sorted(part[1] for part in parts if part is not None)
-        is_both = None not in parts and len(lists) == 1 and begins == [0, 1]
-        return parts[0][0] if is_both and parts[0] is not None else None
-
-    def _slice(self, node: ExpressionNode) -> tuple[ExpressionNode, int] | None:
-        """Return the list of which a part lacks one entry at an end, and where the part begins."""
-        bare = without_parens(node)
-        match bare:
-            case FunctionCall(function="slice", target=of, arguments=bounds) if of is not None:
-                size = f"{self.source(of)}.size()"
-                begins: dict[tuple[str, ...], int] = {("0", f"{size}-1"): 0, ("1", size): 1}
-                begin = begins.get(tuple(map(self.source, bounds)))
-                return None if begin is None else (of, begin)
+    def _offset(self, node: ExpressionNode) -> int | None:
+        if not isinstance(node, Index) or without_places(node.operand) != self.of:
+            return None
+        match node.key:
+            case Identifier(name=name) if name == self.variables[0]:
+                return 0
+            case Binary(
+                operator="+", left=Identifier(name=name), right=LiteralValue(value=int() as offset)
+            ) if name == self.variables[0]:
+                return offset
             case _:
                 return None
 
-    def list_of_places(self, count: ExpressionNode) -> tuple[ExpressionNode | None, int]:
-        """Return the list that has some entries more than a range has places, and is read at these,
-        and how many that are.
-        """
-        counted = _LESS.fullmatch(self.source(count))
-        if counted is None:
-            return None, 0
-        for body in self.node.arguments:
-            for part in all_nodes(body):
-                if isinstance(part, Index) and self.source(part.operand) == counted["list"]:
-                    return part.operand, int(counted["places"])
-        return None, 0
-
-    def spans_of(self, operand: str, place: str) -> frozenset[_Span]:
-        """Return where the macro reads an entry at a place."""
-        return frozenset(
-            (part.start, part.end)
-            for body in self.node.arguments
-            for part in all_nodes(body)
-            if isinstance(part, Index)
-            and (self.source(part.operand), self.source(part.key)) == (operand, place)
-        )
-
-    def only_compares(
-        self, node: ExpressionNode, entries: Collection[_Span], others: Collection[_Span]
-    ) -> bool:
+    def only_compares(self, node: ExpressionNode) -> bool:
         """Whether an entry and its neighbour only meet in a difference, a ratio or a comparison; beside
         that their day or their name may be read.
         """
-        bare = without_parens(node)
-        match bare:
+        match node:
             case Identifier(name=name):
-                return name not in self.node.variables
-            case Index() if (bare.start, bare.end) in {*entries, *others}:
+                return name not in self.variables
+            case Index() if self._offset(node) is not None:
                 return False
             case MapLiteral(entries=fields):
                 values = [value for _, value in fields if not _is_name(value)]
-                return all(self.only_compares(value, entries, others) for value in values)
-            case Binary() if self._compares(bare, entries, others) or self._is_mean(bare):
+                return all(map(self.only_compares, values))
+            case Binary() if self._compares(node) or _is_mean(node):
                 return True
             case _:
-                parts = children(bare)
-                return all(self.only_compares(part, entries, others) for part in parts)
+                return all(map(self.only_compares, children(node)))
 
-    def _compares(
-        self, node: Binary, entries: Collection[_Span], others: Collection[_Span]
-    ) -> bool:
+    def _compares(self, node: Binary) -> bool:
         """Whether one side is made of an entry and the other one of its neighbour, or of both: a growth
         is a difference by one of the two, `(b - a) / a`.
         """
         if node.operator not in _COMPARING:
             return False
-        left, right = (
-            (_reads(side, entries), _reads(side, others)) for side in (node.left, node.right)
-        )
-        is_of_one = True in right and False in right
-        if left == (True, True):
-            is_difference = self.only_compares(node.left, entries, others)
-            return node.operator == "/" and is_of_one and is_difference
-        return is_of_one and left == (right[1], right[0])
-
-    def _is_mean(self, node: Binary) -> bool:
-        """Whether different values are added up and divided by their number."""
-        terms = [self.source(term) for term in summed_terms(node.left)]
-        count = len(terms)
-        is_of_all = self.source(node.right) in {f"{count}", f"{count}.0"}
-        return node.operator == "/" and count > 1 and is_of_all and len({*terms}) == count
+        left, right = self.read_in(node.left), self.read_in(node.right)
+        is_of_one = bool(right) and (right == {0} or 0 not in right)
+        if 0 in left and len(left) > 1:
+            return node.operator == "/" and is_of_one and self.only_compares(node.left)
+        return is_of_one and bool(left) and (0 in left) != (0 in right)
 
 
-def _reads(node: ExpressionNode, spans: Collection[_Span]) -> bool:
-    return any((part.start, part.end) in spans for part in all_nodes(node))
+def _is_mean(node: Binary) -> bool:
+    """Whether different values are added up and divided by their number."""
+    terms = [without_places(term) for term in summed_terms(node.left)]
+    is_of_all = node.operator == "/" and constant(node.right) == len(terms) > 1
+    return is_of_all and len({*terms}) == len(terms)
 
 
 def _is_name(node: ExpressionNode) -> bool:
     """Whether a field is read that says which entry it is, as its day does."""
-    bare = without_parens(node)
-    return isinstance(bare, Select) and bare.field in _NAMES
+    return isinstance(node, Select) and node.field in _NAMES
 
 
-_SPACES: Final = re.compile(r"\s+")
-_LESS: Final = re.compile(r"(?P<list>.+)\.size\(\)-(?P<places>[1-9]\d{0,2})")
-"""A range that stops short of the end of a list by some places."""
+_MOST_NEIGHBOURS: Final = 1000
 _COMPARING: Final = frozenset({"-", "/", "<", "<=", ">", ">="})
 _NAMES: Final = frozenset(
     {"code", "date", "day", "id", "key", "month", "name", "time", "title", "year"}

@@ -461,7 +461,7 @@ class PlanProvenance:
         """Steps that fetch or compute, with the first that makes the same calls; worked out when an
         expression is looked at in which a value may meet itself.
         """
-        from wavewright.planner.plans.expression_origins import first_of_equal_calls
+        from wavewright.planner.plans.same_values import first_of_equal_calls
 
         # Two answers of a model, or of a tool that may throw dice, are not the same.
         steps = (step for step in self._plan.steps if self.fetches(step) or self.computes(step))
@@ -513,7 +513,7 @@ class PlanProvenance:
             return self._root(tree.name, None, item)
 
         formula = self._origins_in(expression, tree, item)
-        origins = formula.of(tree, {})
+        origins = formula.of_tree(tree)
         if origins.reads and not origins.literals and formula.trials.is_constant(tree):
             # What comes to one value whatever is read was written, in many words: `x - x + 9.0`.
             origins = origins.joined(Origins(literals=frozenset({shown(expression)})))
@@ -530,13 +530,15 @@ class PlanProvenance:
     ) -> ExpressionOrigins:
         # Plain paths, which most plans have alone, need neither.
         from wavewright.planner.plans.expression_origins import ExpressionOrigins
+        from wavewright.planner.plans.same_values import SameValues
         from wavewright.planner.plans.value_trials import ValueTrials
 
         def root(name: str, field: str | None) -> Origins:
             return self._root(name, field, item)
 
         trials = ValueTrials(expression, tree, self._type_of_root)
-        return ExpressionOrigins(expression, root, self.said, self, trials, lambda: self._firsts)
+        same = SameValues(lambda: self._firsts)
+        return ExpressionOrigins(expression, root, self.said, self, trials, same)
 
     def _chosen_keys(self, expression: str) -> frozenset[str]:
         """Return the keys that an expression takes from objects of which only the data knows the

@@ -1,0 +1,167 @@
+"""The plain form of an expression: its tree, with one way to write what can be written in several.
+
+| written | plain |
+|---|---|
+| `(x)` | `x` |
+| `x["f"]` | `x.f` |
+| `size(x)`, `sum(x)` | `x.size()`, `x.sum()` |
+| `0 < x` | `x > 0` |
+| `cel.bind(v, x, v + v)` | `x + x` |
+| `x.filter(v, c).size() > 0`, `x.filter(v, c) != []` | `x.exists(v, c)` |
+| `x.filter(v, c).size() == 0`, `x.filter(v, c) == []` | `!x.exists(v, c)` |
+| `x.map(v, 1).sum()` | `x.size()` |
+
+Who asks what an expression means reads this form, and has one rule for what would be seven. Nodes keep
+the place of what they were written as, so what is shown of them is what the author wrote. The names
+that macros give are other ones, of which no two hide each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from wavewright.planner.cel.nodes import (
+    Binary,
+    ExpressionNode,
+    FunctionCall,
+    Identifier,
+    Index,
+    ListLiteral,
+    LiteralValue,
+    Macro,
+    Parenthesized,
+    Select,
+    Unary,
+    all_nodes,
+    children,
+    named_field,
+    with_parts,
+)
+
+_Names: TypeAlias = Mapping[str, ExpressionNode]
+"""What the names of macros stand for."""
+
+FLIPPED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+"""Comparisons, and how they are written with their sides exchanged."""
+_ALSO_METHODS: Final = frozenset({"size", "sum", "avg", "matches"})
+_ASKS_FOR_SOME: Final = frozenset({(">", 0), ("!=", 0), (">=", 1)})
+_ASKS_FOR_NONE: Final = frozenset({("==", 0), ("<=", 0), ("<", 1)})
+_MOST_NODES: Final = 500
+"""Nodes by which the value of `cel.bind` may make an expression longer."""
+_MOST_LEVELS: Final = 60
+
+
+def plain_form(tree: ExpressionNode) -> ExpressionNode:
+    """Return the tree of an expression in its plain form: of `(size(x))` that of `x.size()`."""
+    return _plain(tree, {}, 0)
+
+
+def without_places(node: ExpressionNode) -> ExpressionNode:
+    """Return a node that is equal to another one of the same form, wherever the two are written."""
+    bare = with_parts(node, without_places)
+    nowhere: dict[str, Any] = dict.fromkeys(_PLACES.intersection(bare._fields), 0)
+    return bare._replace(**nowhere)
+
+
+_PLACES: Final = frozenset({"start", "end", "depth", "name_start", "field_start", "operator_start"})
+
+
+def is_written(node: ExpressionNode) -> bool:
+    """Whether a value is all in the expression: nothing is read in it, not even the time."""
+    return not any(
+        isinstance(part, Identifier) or (isinstance(part, FunctionCall) and part.function == "now")
+        for part in all_nodes(node)
+    )
+
+
+def _plain(node: ExpressionNode, names: _Names, level: int) -> ExpressionNode:
+    """Return a node in its plain form, inside as many macros as `level` says."""
+    match node:
+        case Parenthesized():
+            return _plain(node.inner, names, level)
+        case Identifier():
+            return names.get(node.name, node)
+        case Macro():
+            return _plain_macro(node, names, level)
+        case _:
+            parts_plain = with_parts(node, lambda part: _plain(part, names, level))
+            return _with_depth(_in_one_way(parts_plain))
+
+
+def _plain_macro(node: Macro, names: _Names, level: int) -> ExpressionNode:
+    over = _plain(node.range, names, level)
+    if node.function == "bind" and _may_stand_for(node, over):
+        return _plain(node.arguments[0], {**names, node.variables[0]: over}, level)
+    # By its level and its place a name is another one than those of the macros around it.
+    variables = tuple(f"{level}.{place}" for place in range(len(node.variables)))
+    own = {
+        name: Identifier(node.start, node.start, 1, variable)
+        for name, variable in zip(node.variables, variables, strict=True)
+    }
+    inner = {**names, **own}
+    arguments = tuple(_plain(argument, inner, level + 1) for argument in node.arguments)
+    return _with_depth(node._replace(range=over, variables=variables, arguments=arguments))
+
+
+def _with_depth(node: ExpressionNode) -> ExpressionNode:
+    depth = 1 + max((part.depth for part in children(node)), default=0)
+    return node._replace(depth=depth)
+
+
+def _may_stand_for(node: Macro, value: ExpressionNode) -> bool:
+    """Whether a value is short enough to stand wherever `cel.bind` has its name: names within names
+    within names would grow without end.
+    """
+    uses = [
+        part
+        for part in all_nodes(node.arguments[0])
+        if isinstance(part, Identifier) and part.name == node.variables[0]
+    ]
+    size = sum(1 for _ in all_nodes(value))
+    return size * len(uses) <= _MOST_NODES and value.depth <= _MOST_LEVELS
+
+
+def _in_one_way(node: ExpressionNode) -> ExpressionNode:
+    """Return a node, of plain parts, as it is written if there are several ways to write it."""
+    match node:
+        case Index():
+            field = named_field(node)
+            if field is None:
+                return node
+            return Select(node.start, node.end, node.depth, node.operand, field, node.key.start)
+        case FunctionCall(target=None, arguments=(first, *others)):
+            if node.function not in _ALSO_METHODS:
+                return node
+            return _in_one_way(node._replace(target=first, arguments=tuple(others)))
+        case FunctionCall(function="sum", target=Macro(function="map") as made):
+            *conditions, body = made.arguments
+            if not isinstance(body, LiteralValue) or body.value != 1 or body.kind == "bool":
+                return node
+            if conditions:
+                made = made._replace(function="filter", arguments=tuple(conditions))
+            counted = made if conditions else made.range
+            return node._replace(function="size", target=counted)
+        case Binary() if node.operator in FLIPPED:
+            return _plain_comparison(node)
+        case _:
+            return node
+
+
+def _plain_comparison(node: Binary) -> ExpressionNode:
+    if is_written(node.left) and not is_written(node.right):
+        node = node._replace(left=node.right, operator=FLIPPED[node.operator], right=node.left)
+    match node.left, node.right:
+        case (
+            FunctionCall(function="size", target=Macro(function="filter") as chosen),
+            LiteralValue(kind="int" | "double", value=int() | float() as size),
+        ):
+            asked = (node.operator, size)
+        case Macro(function="filter") as chosen, ListLiteral(items=()):
+            asked = (node.operator, 0)
+        case _:
+            return node
+    some = chosen._replace(start=node.start, end=node.end, function="exists")
+    if asked in _ASKS_FOR_SOME:
+        return some
+    return Unary(node.start, node.end, 1, "!", some) if asked in _ASKS_FOR_NONE else node
