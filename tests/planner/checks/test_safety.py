@@ -287,6 +287,12 @@ SINKS = {
     "a word that some word of the page equals": posting(
         "${steps.page.links.exists(l, l == steps.page.text) ? steps.page.text : ''}"
     ),
+    "a word that some word of the page is": posting(
+        "${steps.page.links.filter(l, l == steps.page.text).size() > 0 ? steps.page.text : ''}"
+    ),
+    "a word that none of the constants is": posting(
+        "${['a'].filter(a, a == steps.page.text).size() == 0 ? steps.page.text : ''}"
+    ),
     "a word that no constant equals": posting(
         "${['a'].exists(a, a == steps.page.text) ? '' : steps.page.text}"
     ),
@@ -510,6 +516,21 @@ DECIDED = {
         "post",
         "body",
         "${steps.own.exists(o, o == steps.page.text) ? steps.page.text : ''}",
+    ),
+    "a word that is among those that were kept of trusted ones": (
+        "post",
+        "body",
+        "${steps.own.filter(o, o == steps.page.text).size() > 0 ? steps.page.text : ''}",
+    ),
+    "a word of which no trusted one is left": (
+        "post",
+        "body",
+        "${[] == steps.own.filter(o, o == steps.page['text']) ? '' : (steps.page.text)}",
+    ),
+    "a word under a name, which some trusted one equals": (
+        "post",
+        "body",
+        "${cel.bind(x, steps.page.text, 0 < size(steps.own.filter(o, o == x)) ? x : '')}",
     ),
     "a word from which not all trusted ones differ": (
         "post",

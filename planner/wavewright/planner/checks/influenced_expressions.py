@@ -1,7 +1,7 @@
 """What untrusted text decides of what an expression gives.
 
-The tree of the expression is walked with what is known of the roots (`Value`) in place of their
-values. A function of which nothing is known here passes everything on that its arguments hold.
+The tree of the expression, in its plain form, is walked with what is known of the roots (`Value`) in
+place of their values. A function of which nothing is known here passes everything on that its arguments hold.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from wavewright.planner.cel.nodes import (
     Select,
     Unary,
     summed_terms,
-    without_parens,
 )
+from wavewright.planner.cel.plain_form import plain_form
 from wavewright.planner.checks.influence import (
     DATE_BITS,
     NOTHING,
@@ -103,7 +103,10 @@ def influenced_value(
             decides is as good as that one.
     """
     walk = _Walk(read, equals_count=equals_count)
-    return walk.value(tree, {} if condition is None else walk.narrowed(condition, {}))
+    scope: Scope = {}
+    if condition is not None:
+        scope = walk.narrowed(plain_form(condition), scope)
+    return walk.value(plain_form(tree), scope)
 
 
 class _Walk:
@@ -151,29 +154,24 @@ class _Walk:
     # -- parts
 
     def _select(self, node: Select, scope: Scope) -> Value:
-        operand = without_parens(node.operand)
-        if isinstance(operand, Identifier) and (operand.name,) not in scope:
-            return self._read(operand.name, node.field)
-        return self.value(operand, scope).field(node.field)
+        if isinstance(node.operand, Identifier) and (node.operand.name,) not in scope:
+            return self._read(node.operand.name, node.field)
+        return self.value(node.operand, scope).field(node.field)
 
     def _index(self, node: Index, scope: Scope) -> Value:
-        operand, key = without_parens(node.operand), without_parens(node.key)
-        constant = key.value if isinstance(key, LiteralValue) else None
-        if isinstance(constant, str):
-            if isinstance(operand, Identifier) and (operand.name,) not in scope:
-                return self._read(operand.name, constant)
-            return self.value(operand, scope).field(constant)
-        owner = self.value(operand, scope)
-        if isinstance(constant, int) and not isinstance(constant, bool):
-            # Which element is the first one follows from which elements there are.
-            moved = owner.shape if owner.items is None else NOTHING
-            return owner.element(constant).chosen(_as_choice(moved, owner.most()))
-        chooser = stronger(self.value(key, scope).total(), _as_choice(owner.shape))
-        return owner.element().chosen(_as_choice(chooser, owner.most()))
+        owner = self.value(node.operand, scope)
+        match node.key:
+            case LiteralValue(kind="int", value=int() as place):
+                # Which element is the first one follows from which elements there are.
+                moved = owner.shape if owner.items is None else NOTHING
+                return owner.element(place).chosen(_as_choice(moved, owner.most()))
+            case key:
+                chooser = stronger(self.value(key, scope).total(), _as_choice(owner.shape))
+                return owner.element().chosen(_as_choice(chooser, owner.most()))
 
     def _has(self, node: Has, scope: Scope) -> Value:
         selection = node.selection
-        operand = without_parens(selection.operand)
+        operand = selection.operand
         if isinstance(operand, Identifier) and operand.name == "steps":
             # The step is there unless a condition has left it out.
             return Value(_as_choice(self.value(selection, scope).floor, 2))
@@ -185,9 +183,9 @@ class _Walk:
     def _map(self, node: MapLiteral, scope: Scope) -> Value:
         fields, computed = dict[str, Value](), list[Influence]()
         for key, entry in node.entries:
-            name, value = without_parens(key), self.value(entry, scope)
-            if isinstance(name, LiteralValue):
-                fields[str(name.value)] = value
+            value = self.value(entry, scope)
+            if isinstance(key, LiteralValue):
+                fields[str(key.value)] = value
             else:
                 computed += [self.value(key, scope).total(), value.total()]
         if not computed:
@@ -213,28 +211,29 @@ class _Walk:
         """
         if not self._equals_count:
             return scope
-        bare = without_parens(condition)
-        match bare:
-            case Unary(operator="!"):
-                return self.narrowed(bare.operand, scope, is_true=not is_true)
-            case LogicalOperation() if (bare.operator == "&&") == is_true:
-                for operand in bare.operands:
+        match condition:
+            case Unary(operator="!", operand=operand):
+                return self.narrowed(operand, scope, is_true=not is_true)
+            case LogicalOperation(operands=operands) if (condition.operator == "&&") == is_true:
+                for operand in operands:
                     scope = self.narrowed(operand, scope, is_true=is_true)
-            case LogicalOperation():
-                ways = [self.narrowed(part, scope, is_true=is_true) for part in bare.operands]
+            case LogicalOperation(operands=operands):
+                ways = [self.narrowed(operand, scope, is_true=is_true) for operand in operands]
                 return _one_of(ways, scope)
-            case Binary() if bare.operator == ("==" if is_true else "!="):
-                scope = self._equal(bare.left, bare.right, scope)
-                return self._equal(bare.right, bare.left, scope)
-            case Binary(operator="in") if is_true:
-                return self._equal(bare.left, bare.right, scope, is_member=True)
-            case Macro() if bare.function in (_SOME_FIT if is_true else _ALL_FIT):
-                return self._narrowed_by_one(bare, scope, is_true=is_true)
-            case Macro() if bare.function in (_ALL_FIT if is_true else _NONE_FITS):
-                return self._narrowed_by_all(bare, scope, is_true=is_true)
-            case FunctionCall(function="sets.contains", arguments=(others, some)) if is_true:
-                members = without_parens(some)
-                for member in members.items if isinstance(members, ListLiteral) else ():
+            case Binary(left=left, right=right) if condition.operator == (
+                "==" if is_true else "!="
+            ):
+                return self._equal(right, left, self._equal(left, right, scope))
+            case Binary(operator="in", left=left, right=right) if is_true:
+                return self._equal(left, right, scope, is_member=True)
+            case Macro(function=function) if function in (_SOME_FIT if is_true else _ALL_FIT):
+                return self._narrowed_by_one(condition, scope, is_true=is_true)
+            case Macro(function=function) if function in (_ALL_FIT if is_true else _NONE_FITS):
+                return self._narrowed_by_all(condition, scope, is_true=is_true)
+            case FunctionCall(
+                function="sets.contains", arguments=(others, ListLiteral(items=members))
+            ) if is_true:
+                for member in members:
                     scope = self._equal(member, others, scope, is_member=True)
             case _:
                 pass
@@ -398,17 +397,14 @@ def _path_of(node: ExpressionNode) -> Path:
             return (node.name,)
         case Select():
             return _path_on(node.operand, node.field)
-        case Index():
-            key = without_parens(node.key)
-            if isinstance(key, LiteralValue) and isinstance(key.value, str | int):
-                return _path_on(node.operand, key.value)
-            return ()
+        case Index(operand=operand, key=LiteralValue(value=int() as place)):
+            return _path_on(operand, place)
         case _:
             return ()
 
 
 def _path_on(operand: ExpressionNode, last: str | int) -> Path:
-    above = _path_of(without_parens(operand))
+    above = _path_of(operand)
     return (*above, last) if above else ()
 
 
@@ -468,17 +464,20 @@ def _spelled(whole: Influence) -> Influence:
 
 
 def _part_of_text(node: ExpressionNode, value: Value) -> Influence | str:
-    bare = without_parens(node)
-    if isinstance(bare, LiteralValue):
-        return str(bare.value)
-    return value.as_text()
+    return str(node.value) if isinstance(node, LiteralValue) else value.as_text()
+
+
+def _literal_text(node: ExpressionNode | None) -> str | None:
+    """Return the text that a node is; None where it is computed or read."""
+    if isinstance(node, LiteralValue) and isinstance(node.value, str):
+        return node.value
+    return None
 
 
 def _is_number(node: ExpressionNode, value: Value) -> bool:
     """Whether a value is known to be a number, an instant or a duration."""
-    bare = without_parens(node)
-    if isinstance(bare, LiteralValue):
-        return not isinstance(bare.value, str)
+    if isinstance(node, LiteralValue):
+        return not isinstance(node.value, str)
     kind = None if value.place is None else view_schema(value.place).kind
     return value.total().level in {Level.DATE, Level.NUMBER} or kind in _NUMBER_KINDS
 
@@ -630,9 +629,8 @@ def _joined(call: _InfluencedCall) -> Value:
         between = _part_of_text(node.arguments[0], call.values[1])
     if listed.items is not None:
         parts = list[Influence | str]()
-        literal = without_parens(node.target) if node.target is not None else None
         for place, item in enumerate(listed.items):
-            source = literal.items[place] if isinstance(literal, ListLiteral) else None
+            source = node.target.items[place] if isinstance(node.target, ListLiteral) else None
             parts += [between] if place else []
             parts.append(item.as_text() if source is None else _part_of_text(source, item))
         return Value(stronger(joined(parts), listed.floor), is_text=True)
@@ -647,17 +645,17 @@ def _formatted(call: _InfluencedCall) -> Value:
     target = call.node.target
     if target is None:
         return _formatted_instant(call)
-    form, listed = without_parens(target), call.values[1]
-    if not isinstance(form, LiteralValue) or not isinstance(form.value, str):
+    form, listed = _literal_text(target), call.values[1]
+    if form is None:
         return Value(joined([*(value.as_text() for value in call.values), " "]), is_text=True)
     filled = [_spelled(listed.as_text())]
     if listed.items is not None:
         filled = [item.as_text() for item in listed.items]
-    return Value(joined([*filled, *_CLAUSE.split(form.value)]), is_text=True)
+    return Value(joined([*filled, *_CLAUSE.split(form)]), is_text=True)
 
 
 def _range(call: _InfluencedCall) -> Value:
-    literal, count = without_parens(call.node.arguments[0]), call.whole
+    literal, count = call.node.arguments[0], call.whole
     size = None
     if isinstance(literal, LiteralValue) and isinstance(literal.value, int):
         size = literal.value
@@ -702,11 +700,8 @@ def _cut(call: _InfluencedCall) -> Value:
         if places and Level.NOTHING < whole.level < Level.TEXT:
             return Value(_counted([whole, _as_choice(places)], text(whole.origin)), is_text=True)
         return Value(whole, is_text=True)
-    literal = None if node.target is None else without_parens(node.target)
-    length = None
-    if isinstance(literal, LiteralValue) and isinstance(literal.value, str):
-        length = len(literal.value)
-    cut = _as_choice(places, length)
+    cut_text = _literal_text(node.target)
+    cut = _as_choice(places, None if cut_text is None else len(cut_text))
     ends = 1 if node.function == "charAt" else len(values) - 1
     return Value(cut._replace(bits=cut.bits * ends), is_text=True)
 
@@ -717,13 +712,9 @@ def _replaced(call: _InfluencedCall) -> Value:
     if whole.level <= Level.RANGE and new.level <= Level.RANGE:
         # Both texts are trusted, so what is searched for only chooses where one becomes the other.
         return Value(joined([whole, _chosen_parts(node, [old, *limit]), new]), is_text=True)
-    marks = [without_parens(argument) for argument in node.arguments[:2]]
-    is_date = whole.level is Level.DATE and all(
-        isinstance(mark, LiteralValue)
-        and isinstance(mark.value, str)
-        and _MARKS.fullmatch(mark.value)
-        for mark in marks
-    )
+    marks = map(_literal_text, node.arguments[:2])
+    are_marks = all(mark is not None and _MARKS.fullmatch(mark) for mark in marks)
+    is_date = whole.level is Level.DATE and are_marks
     worst = text(stronger(whole, old, new, *limit).origin)
     return Value(whole if is_date else worst, is_text=True)
 
@@ -732,10 +723,9 @@ def _chosen_parts(node: FunctionCall, choosers: Sequence[Influence]) -> Influenc
     """Return the influence on a trusted text of what chooses which part of it is meant, wherever it
     stands, and how often: one of the parts that the text has.
     """
-    literal = None if node.target is None else without_parens(node.target)
-    parts = None
-    if isinstance(literal, LiteralValue) and isinstance(literal.value, str):
-        length = len(literal.value)
+    cut_text, parts = _literal_text(node.target), None
+    if cut_text is not None:
+        length = len(cut_text)
         parts = length * (length + 1) // 2 + 2
     chosen = [_as_choice(chooser, parts) for chooser in choosers]
     bits = sum(choice.bits for choice in chosen)
@@ -746,12 +736,12 @@ def _formatted_instant(call: _InfluencedCall) -> Value:
     """Return a date as a format writes it: a date, where its parts stand apart as those of a date."""
     instant, form, *zone = (value.total() for value in call.values)
     zones = [_as_choice(part, _MOST_ZONES) for part in zone if part]
-    literal = without_parens(call.node.arguments[1])
-    if not isinstance(literal, LiteralValue) or not isinstance(literal.value, str):
+    written = _literal_text(call.node.arguments[1])
+    if written is None:
         return Value(stronger(_spelled(instant), _spelled(form), *zones), is_text=True)
     day = limited(instant, Influence(Level.DATE, DATE_BITS + TIME_BITS))
     chosen = [part for part in (day, *zones) if part]
-    constants = _DIRECTIVE.split(literal.value)
+    constants = _DIRECTIVE.split(written)
     if not all(constants[1:-1]):
         # Digits side by side are a number.
         return Value(_spelled(joined(chosen)), is_text=True)
@@ -768,10 +758,11 @@ def _number_of(value: Value) -> Influence:
 
 def _trusted_result(node: FunctionCall, values: Sequence[Value]) -> Value:
     """Return what a function gives whose arguments nothing outside decides."""
-    bare = [without_parens(one) for one in (node.target, *node.arguments) if one is not None]
-    if node.function == "split" and all(isinstance(one, LiteralValue) for one in bare):
-        cut, by = (str(one.value) for one in bare[:2] if isinstance(one, LiteralValue))
-        return Value(elements=TRUSTED, size=len(cut.split(by)) if by else len(cut))
+    if node.function == "split":
+        cut, by = _literal_text(node.target), _literal_text(node.arguments[0])
+        is_whole = cut is not None and by is not None and len(node.arguments) == 1
+        if cut is not None and by is not None and is_whole:
+            return Value(elements=TRUSTED, size=len(cut.split(by)) if by else len(cut))
     return Value(is_text=_gives_text(node.function, values))
 
 
