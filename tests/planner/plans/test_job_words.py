@@ -67,3 +67,43 @@ def test_a_figure_that_is_not_round_is_an_amount_of_things_that_are_counted(
     text: str, *, is_amount: bool
 ) -> None:
     assert JobWords([text]).names_figure(2050.0) is is_amount
+
+
+@pytest.mark.parametrize(
+    ("text", "days", "hours", "period"),
+    [
+        ("the last two weeks", 14.0, 336.0, "14d"),
+        ("a 30-day window", 30.0, 720.0, "720h"),
+        ("last week", 7.0, 168.0, "7d"),
+        ("over a fortnight", 14.0, 336.0, "336h"),
+        ("the past 3 months", 90.0, 2160.0, "90d"),
+    ],
+)
+def test_a_period_names_as_many_days_and_hours_as_it_has(
+    text: str, days: float, hours: float, period: str
+) -> None:
+    words = JobWords([text])
+
+    assert words.names_figure(days)
+    assert words.names_figure(hours)
+    assert words.names_period(period)
+    assert not words.names_figure(days + 1)
+    assert not words.asks_for((("*", days),)) or f"{days:g}" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "time", "is_named"),
+    [
+        ("from 9:00 on", "09:00", True),
+        ("from 09:00 on", "9:00", True),
+        ("until 5 pm", "17:00", True),
+        ("until 5:30 p.m.", "17:30", True),
+        ("until 12 am", "00:00", True),
+        ("until 5 pm", "05:30", False),
+        ("until 9:00", "09:15", False),
+    ],
+)
+def test_a_time_of_day_is_named_in_whatever_way_it_is_written(
+    text: str, time: str, *, is_named: bool
+) -> None:
+    assert JobWords([text]).names(time) is is_named

@@ -48,7 +48,8 @@ class JobWords:
             if word in _ORDINALS and before not in _PER  # a time: `per second`
         }
         self._neighbours = {*pairwise(map(_stem, _TOKENS.findall(said)))}
-        self._clock_times = {*_CLOCK_TIME.findall(said)}
+        self._clock_times = {*map(_clock_time, _CLOCK_TIME.finditer(said))}
+        self._lengths = {*map(_length, _LENGTH.finditer(said))}
         self._stems = {_stem(word) for word in words} | {*_SIGNS.findall(said)}
         for names in (*_UNIT_NAMES, *(names for names, _ in _CONVERSIONS)):
             # A letter alone may be anything; a unit that is written out has its signs.
@@ -67,8 +68,12 @@ class JobWords:
         }
 
     def names_figure(self, figure: float) -> bool:
-        """Whether a figure is among them; nothing has to name 0."""
-        return figure == 0 or figure in self._figures
+        """Whether a figure is among them, or is as many days or hours as a period that is named: 14 of
+        `two weeks`. Nothing has to name 0.
+        """
+        if figure == 0 or figure in self._figures:
+            return True
+        return any(figure * unit in self._lengths for unit in _PERIODS_OF_TIME)
 
     def names_place(self, index: Json) -> bool:
         """Whether an ordinal, as in `the second largest`, is the one of an index."""
@@ -129,9 +134,7 @@ class JobWords:
             return False
         for unit, words in _PERIODS_OF_TIME.items():
             count = seconds / unit
-            if count == 1 and not words.isdisjoint(self._stems):
-                return True
-            if self.names_figure(count):
+            if count in self._figures or (count == 1 and not words.isdisjoint(self._stems)):
                 return True
         return False
 
@@ -140,13 +143,15 @@ class JobWords:
         time of day anywhere: what says of which data a value is.
         """
         folded = text.casefold()
-        rest = _PERIOD.sub(lambda match: "" if self._names_day(match[0]) else match[0], folded)
+        rest = _LENGTH.sub(
+            lambda match: "" if _length(match) in self._lengths else match[0], folded
+        )
+        rest = _PERIOD.sub(lambda match: "" if self._names_day(match[0]) else match[0], rest)
+        rest = _CLOCK_TIME.sub(lambda match: "" if self._names_time(match) else match[0], rest)
         tokens = [_stem(token) for token in _TOKENS.findall(rest)]
         pairs = [*pairwise(("", *tokens, ""))]
         for before, after in pairwise(pairs):
-            token = before[1]
-            is_said = token in self._clock_times or not self._neighbours.isdisjoint((before, after))
-            if _DIGIT.search(token) and not is_said:
+            if _DIGIT.search(before[1]) and self._neighbours.isdisjoint((before, after)):
                 return False
         return True
 
@@ -154,6 +159,10 @@ class JobWords:
         """Whether all days and months of a text are named; it has one at least."""
         days, _ = _periods(text)
         return bool(days) and days <= self._periods
+
+    def _names_time(self, time: re.Match[str]) -> bool:
+        """Whether a time of day is named, in whatever way it is written."""
+        return _clock_time(time) in self._clock_times
 
     def names_bound(self, operator: str, text: str) -> bool:
         """Whether a day or a month that is compared with (`value operator text`) is named, or bounds a
@@ -170,6 +179,9 @@ class JobWords:
         day = folded.removesuffix("t00:00:00z")
         if _DAY.fullmatch(day) or day in self._periods:
             return day in self._periods
+        time = _CLOCK_TIME.fullmatch(folded)
+        if time is not None and self._names_time(time):
+            return True
         figures = {*figures_in(text)}
         words = {*_SIGNS.findall(folded)}
         for word in _WORDS.findall(folded):
@@ -216,6 +228,22 @@ def _number(text: str) -> float:
 def _stem(word: str) -> str:
     """Return the part of a word that its plural has as well."""
     return word.removesuffix("s")
+
+
+def _clock_time(time: re.Match[str]) -> tuple[int, str]:
+    """Return the hour and the minutes of a time of day: those of `9:00`, `09:00:00` and `9 am`."""
+    hour, half = int(time["hour"]), time["half"] or time["half_day"]
+    if half is not None:
+        hour = hour % 12 + (12 if half.startswith("p") else 0)
+    return hour, time["minute"] or "00"
+
+
+def _length(period: re.Match[str]) -> float:
+    """Return the seconds of a period: of `two weeks`, `14 days` and `a 14-day window` the same."""
+    figure, word = period["figure"], period["word"]
+    count = _number(figure) if figure is not None else _NUMBERS.get(word, 1.0)
+    unit = next(unit for unit, words in _PERIODS_OF_TIME.items() if period["unit"] in words)
+    return count * unit
 
 
 def _units_asked(words: Sequence[str]) -> Iterator[str]:
@@ -284,9 +312,13 @@ def _bounds_of(first: dt.date, after: dt.date) -> set[tuple[str, str]]:
 
 _DIGIT: Final = re.compile(r"\d")
 _WORDS: Final = re.compile(r"[^\W_]+(?:\.\d+)?")
-_TOKENS: Final = re.compile(r"[^\W_]+(?:[.,:/-][^\W_]+)*")
-"""Words and figures, each figure with its point and its colon."""
-_CLOCK_TIME: Final = re.compile(r"(?<![\w:])\d{1,2}:\d\d(?![\w:])")
+_TOKENS: Final = re.compile(r"[^\W_]+(?:[.,:/][^\W_]+|-\d+)*")
+"""Words and figures, each figure with its point and its colon; of `30-day` both."""
+_CLOCK_TIME: Final = re.compile(
+    r"(?<![\w:.,])(?P<hour>\d{1,2})"
+    r"(?::(?P<minute>\d\d)(?::00)?(?:\s?(?P<half>[ap])\.?m\b\.?)?|\s?(?P<half_day>[ap])\.?m\b\.?)"
+    r"(?![\w:])"
+)
 _SIGNS: Final = re.compile("[%‰±<>≈~€$£¥]")
 _YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
@@ -355,10 +387,16 @@ _PERIODS_OF_TIME: Final = {
     3600.0: frozenset({"hour", "hourly"}),
     86400.0: frozenset({"day", "daily", "today", "tomorrow", "yesterday"}),
     604800.0: frozenset({"week", "weekly"}),
+    1209600.0: frozenset({"fortnight", "fortnightly"}),
     2592000.0: frozenset({"month", "monthly"}),
     31536000.0: frozenset({"year", "yearly"}),
 }
 """The seconds of units of time, and the words that name one of them."""
+_LENGTH: Final = re.compile(
+    rf"(?:(?P<figure>{_FIGURE})|\b(?P<word>an?|one|last|past|previous|next|{'|'.join(_NUMBERS)}))"
+    r"[\s-](?P<unit>second|minute|hour|day|week|fortnight|month|year)s?\b"
+)
+"""A period of so many units of time: `two weeks`, `30-day`, `last week`."""
 
 # Units: their signs, the words before them, and how values in usual other units come into them.
 _UNIT_NAMES: Final = (
