@@ -31,6 +31,7 @@ def form(expression: str) -> ExpressionNode:
         ("[] == a.filter(x, x > 1)", "!a.exists(x, x > 1)"),
         ("a.map(x, 1).sum()", "a.size()"),
         ("a.map(x, x > 2, 1.0).sum()", "a.filter(x, x > 2).size()"),
+        ("a.map(x, x > 2, x.n).size() > 0", "a.exists(x, x > 2)"),
     ],
 )
 def test_what_is_written_in_two_ways_has_one_form(written: str, plain: str) -> None:

@@ -182,16 +182,27 @@ READ = "steps.items.map(i, "
         ("['09:00'] + steps.items.map(i, i.end)", []),
         ("zip(['09:00'] + steps.items.map(i, i.end), steps.items.map(i, i.start) + ['17:00'])", []),
         ("['09:15'] + steps.items.map(i, i.end)", ["E507"]),
+        ("['9:00', '09:00:00'] + steps.items.map(i, i.end)", []),
         ("['09:00']", ["E507"]),
         ("(['09:00'] + steps.items.map(i, i.end))[0]", ["E507"]),
         ("cel.bind(x, ['09:00'] + steps.items.map(i, i.end), x[0])", ["E507"]),
         # Words in which the job says a figure, and answers of which one comes twice.
         ("'Over 30 days, before 1 December 2026: ' + string(steps.total.n)", []),
         ("'Before 2026-12-02: ' + string(steps.total.n)", ["E507"]),
+        ("'In the 14 days before, or 30-day: ' + string(steps.total.n)", []),
+        ("'In the 13 days before: ' + string(steps.total.n)", ["E507"]),
         ("'The total is 30 of ' + string(steps.total.n)", ["E507"]),
         (f"'{'All of them, ' * 6}1234.5: ' + string(steps.total.n)", ["E507"]),
         ("steps.total.n > 9 ? 'Oslo' : steps.total.n > 3 ? 'Bergen' : 'Oslo'", []),
         ("steps.total.n > 9 ? 'Oslo' : 'Oslo'", ["E507"]),
+        (READ + "'Oslo').join(', ')", ["E507"]),
+        (READ + "1).sum()", []),
+        (READ + "'Oslo').size()", []),
+        ("lists.range(steps.total.n).map(i, '#').join()", []),
+        ("steps.items.filter(i, i.price > 0.0).map(i, 1).sum()", []),
+        (READ + "i.price > 0.0, 1).sum()", []),
+        (READ + "1000).sum()", ["E507"]),
+        (READ + "1)", ["E507"]),
         ("steps.items.size() == 0 ? 'No shifts found' : steps.items.map(i, i.name).join()", []),
         (
             "steps.items.size() == 0 ? 'There are no shifts.' : steps.items.map(i, i.name).join()",
@@ -347,12 +358,15 @@ def test_what_is_written_stands_in_the_result_of_the_plan_or_of_its_stop(
 
 IS_EMPTY = "steps.ids.size() == 0"
 NOTHING: list[Json] = [[], {}, None, False, "", "${[]}", "${''}", "${false}", {"ids": []}]
+NOTHING += ["${1 > 2}", "${[1].filter(i, i > 2)}"]
 STOPS: list[tuple[str, Json, list[str]]] = [
     *((IS_EMPTY, nothing, []) for nothing in NOTHING),
     (IS_EMPTY, {"ids": [], "sent": False, "note": None}, []),
     (IS_EMPTY, {"ids": [], "total": 0}, ["E507"]),
     (IS_EMPTY, {"ids": [[], 7]}, ["E507"]),
     (IS_EMPTY, True, ["E507"]),
+    (IS_EMPTY, "${1 < 2}", ["E507"]),
+    (IS_EMPTY, "${2 - 2}", ["E507"]),
     ("true", {"ids": []}, ["E507"]),
     ("1 > 2", [], ["E507"]),
 ]

@@ -9,7 +9,7 @@
 | `cel.bind(v, x, v + v)` | `x + x` |
 | `x.filter(v, c).size() > 0`, `x.filter(v, c) != []` | `x.exists(v, c)` |
 | `x.filter(v, c).size() == 0`, `x.filter(v, c) == []` | `!x.exists(v, c)` |
-| `x.map(v, 1).sum()` | `x.size()` |
+| `x.map(v, 1).sum()`, `x.map(v, v.n).size()` | `x.size()` |
 
 Who asks what an expression means reads this form, and has one rule for what would be seven. Nodes keep
 the place of what they were written as, so what is shown of them is what the author wrote. The names
@@ -134,18 +134,24 @@ def _in_one_way(node: ExpressionNode) -> ExpressionNode:
             if node.function not in _ALSO_METHODS:
                 return node
             return _in_one_way(node._replace(target=first, arguments=tuple(others)))
-        case FunctionCall(function="sum", target=Macro(function="map") as made):
+        case FunctionCall(
+            function="sum" | "size" as function, target=Macro(function="map") as made
+        ):
             *conditions, body = made.arguments
-            if not isinstance(body, LiteralValue) or body.value != 1 or body.kind == "bool":
+            if function == "sum" and not (isinstance(body, LiteralValue) and _is_one(body)):
                 return node
-            if conditions:
-                made = made._replace(function="filter", arguments=tuple(conditions))
-            counted = made if conditions else made.range
-            return node._replace(function="size", target=counted)
+            if not conditions:
+                return node._replace(function="size", target=made.range)
+            kept = made._replace(function="filter", arguments=tuple(conditions))
+            return node._replace(function="size", target=kept)
         case Binary() if node.operator in FLIPPED:
             return _plain_comparison(node)
         case _:
             return node
+
+
+def _is_one(node: LiteralValue) -> bool:
+    return node.kind in {"int", "double"} and node.value == 1
 
 
 def _plain_comparison(node: Binary) -> ExpressionNode:

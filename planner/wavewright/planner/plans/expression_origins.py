@@ -649,6 +649,9 @@ class ExpressionOrigins:
         if node.function == "sortBy":
             return ordered.joined(self._ordered(node.arguments, asked))
         value = self._of_body(node, {**places_read, entry: ordered})
+        if any(map(_WORD.search, value.labels)):
+            # A word for each entry reads nothing of it: `map(x, 'Oslo')`. Marks only count: `'#'`.
+            value = value.settled()
         if node.function in _CONDITIONS:
             decision = over.joined(value).deciding(self.said)
             # So has a condition: `exists(x, false)`.

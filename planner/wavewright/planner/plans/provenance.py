@@ -18,6 +18,7 @@ The rules, which `docs/explanation/confidence.md` tells with examples:
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,6 +37,7 @@ from wavewright.planner.language.plan import ASK_MODEL, SUB_PLAN, Gate, Plan, St
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature
 from wavewright.planner.plans.answer_types import only_answers
 from wavewright.planner.plans.binding import terminal_params
+from wavewright.planner.plans.expressions import evaluate
 from wavewright.planner.plans.figures import numbers_in
 from wavewright.planner.plans.graph import PlanGraph, last_steps
 from wavewright.planner.plans.origins import (
@@ -113,10 +115,9 @@ class PlanProvenance:
         stop = self._plan.stop
         by_field: dict[str, Origins] = {}
         if stop is not None and has_stopped is not False:
-            by_field = self._of_leaves(stop.result)
-            if not self._is_strict and self._condition(stop.when, NOTHING).reads:
-                # A plan that data stops may say that there is nothing: `{"ordered": []}`.
-                by_field = {name: _without_nothing(origins) for name, origins in by_field.items()}
+            # A plan that data stops may say that there is nothing: `{"ordered": []}`.
+            may_say_nothing = not self._is_strict and self._condition(stop.when, NOTHING).reads
+            by_field = self._of_leaves(stop.result, may_say_nothing=may_say_nothing)
         if has_stopped:
             return by_field
         if self._plan.result is not None:
@@ -127,11 +128,14 @@ class PlanProvenance:
             by_field[name] = by_field.get(name, NOTHING).joined(origins)
         return by_field
 
-    def _of_leaves(self, result: Json) -> dict[str, Origins]:
-        return {
-            path_text(path) or "result": self._of_leaf(path, leaf)
-            for path, leaf in _leaves(result, ())
-        }
+    def _of_leaves(self, result: Json, *, may_say_nothing: bool = False) -> dict[str, Origins]:
+        by_field: dict[str, Origins] = {}
+        for path, leaf in _leaves(result, ()):
+            is_nothing = may_say_nothing and _comes_to_nothing(leaf)
+            by_field[path_text(path) or "result"] = (
+                NOTHING if is_nothing else self._of_leaf(path, leaf)
+            )
+        return by_field
 
     def words(self, origins: Origins) -> frozenset[str]:
         """Return the words and signs around a value that neither the goal nor an input names."""
@@ -683,15 +687,16 @@ def field_name(field: str) -> str:
 _POSITION: Final = re.compile(r"\[\d+\]")
 
 
-def _without_nothing(origins: Origins) -> Origins:
-    """Return the origins of a value without the literals that say that there is nothing."""
-    if origins.reads or not origins.literals <= _NOTHING_TEXTS:
-        return origins
-    return replace(origins, literals=NO_TEXTS)
-
-
-_NOTHING_TEXTS: Final = EMPTY_VALUES - {"0", "0.0"} | {""}
-"""What says that there is nothing; a figure says how much there is."""
+def _comes_to_nothing(leaf: Json) -> bool:
+    """Whether a value reads nothing and says that there is nothing: `[]`, `${1 > 2}`; a figure says how
+    much there is.
+    """
+    if isinstance(leaf, str) and _WHOLE.fullmatch(leaf):
+        try:
+            leaf = evaluate(leaf[2:-1], {}, dt.datetime.min.replace(tzinfo=dt.UTC))
+        except ExpressionError:
+            return False
+    return leaf is None or leaf is False or leaf in ("", [], {})
 
 
 def _holds_records(value: Json, *, figures_too: bool) -> bool:
