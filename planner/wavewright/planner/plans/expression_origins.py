@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Protocol
 
 from wavewright.planner.cel.nodes import (
     Binary,
@@ -27,7 +27,6 @@ from wavewright.planner.cel.nodes import (
     LogicalOperation,
     Macro,
     MapLiteral,
-    Parenthesized,
     Select,
     Unary,
     all_nodes,
@@ -80,10 +79,6 @@ class StepOutputs(Protocol):
         ...
 
 
-_Names: TypeAlias = Mapping[str, Origins]
-"""The origins of what the names stand for that macros gave."""
-
-
 @dataclass(frozen=True, slots=True)
 class ExpressionOrigins:
     """The origins of the values in one expression."""
@@ -95,17 +90,24 @@ class ExpressionOrigins:
     outputs: StepOutputs
     trials: ValueTrials
     same: SameValues
+    names: Mapping[str, Origins] = field(default_factory=dict[str, Origins])
+    """The origins of what the names stand for that the macros around a part give."""
 
     def of_tree(self, tree: ExpressionNode) -> Origins:
         """Return the origins of the value of the whole expression."""
-        return self._of(read_by_place(plain_form(tree)), {})
+        plain = read_by_place(plain_form(tree))
+        origins = self.of(plain)
+        if origins.reads and not origins.literals and self.trials.is_constant(plain):
+            # What comes to one value whatever is read was written, in many words: `x - x + 9.0`.
+            return origins.joined(self._written(plain))
+        return origins
 
     def repeats(self, tree: ExpressionNode) -> bool:
         """Whether a list has the entries of one value more than once: `x + x`, `[x, x].flatten()`."""
         return self.same.is_repeated(read_by_place(plain_form(tree)))
 
-    def _of(self, node: ExpressionNode, names: _Names) -> Origins:  # noqa: C901, PLR0912 - one case a kind
-        """Return the origins of the value that a node gives, with the names that macros gave."""
+    def of(self, node: ExpressionNode) -> Origins:  # noqa: C901, PLR0912 - one case a kind
+        """Return the origins of the value that a node gives."""
         match node:
             case LiteralValue(value=None):
                 return NOTHING
@@ -114,31 +116,29 @@ class ExpressionOrigins:
             case LiteralValue():
                 return self._written(node)
             case Identifier(name=name):
-                return names[name] if name in names else self.root(name, None)
-            case Select(operand=Identifier(name=root), field=field) if root not in names:
-                return self.root(root, field)
+                return self.names[name] if name in self.names else self.root(name, None)
+            case Select(operand=Identifier(name=root), field=name) if root not in self.names:
+                return self.root(root, name)
             case Select() | Index():
-                return self._selection(node, names)
+                return self._selection(node)
             case Unary(operator="-"):
-                value = self._of(node.operand, names)
+                value = self.of(node.operand)
                 return value.joined(self._factor(node)) if value.reads else value
             case Binary() if node.operator in _ARITHMETIC:
-                return self._arithmetic(node, names)
+                return self._arithmetic(node)
             case Conditional():
-                return self._conditional(node, names)
+                return self._conditional(node)
             case ListLiteral() | MapLiteral():
-                return self._composite(node, names)
+                return self._composite(node)
             case FunctionCall():
-                return self._call(node, names)
+                return self._call(node)
             case Macro():
-                return self._macro(node, names)
+                return self._macro(node)
             case Unary() | Binary() | LogicalOperation() | Has():
-                return self._decision(node, names)
-            case Parenthesized():
-                return self._of(node.inner, names)
+                return self._decision(node)
 
-    def _all(self, nodes: Iterable[ExpressionNode], names: _Names) -> Origins:
-        return NOTHING.joined(*(self._of(node, names) for node in nodes))
+    def _all(self, nodes: Iterable[ExpressionNode]) -> Origins:
+        return NOTHING.joined(*(self.of(node) for node in nodes))
 
     def _source(self, node: ExpressionNode) -> str:
         return self.text[node.start : node.end]
@@ -165,45 +165,45 @@ class ExpressionOrigins:
 
     # What is read
 
-    def _selection(self, node: Select | Index, names: _Names) -> Origins:
+    def _selection(self, node: Select | Index) -> Origins:
         if isinstance(node.operand, ListLiteral | MapLiteral):
             entries = _entries(node.operand)
-            value = NOTHING.joined(*(self._of(entry, names).settled() for entry in entries))
+            value = NOTHING.joined(*(self.of(entry).settled() for entry in entries))
             is_fixed = isinstance(node, Select) or isinstance(node.key, LiteralValue)
             return value.joined(self._choice(node)) if is_fixed and len(entries) > 1 else value
-        value = self._of(node.operand, names)
+        value = self.of(node.operand)
         entry = replace(value, is_of_items=False)
-        is_chosen = isinstance(node, Index) and value.reads and self._takes_one(node, value, names)
+        is_chosen = isinstance(node, Index) and value.reads and self._takes_one(node, value)
         return entry.joined(self._choice(node)) if is_chosen else entry
 
-    def _takes_one(self, node: Index, value: Origins, names: _Names) -> bool:
+    def _takes_one(self, node: Index, value: Origins) -> bool:
         """Whether a place that the author wrote leaves out other entries; the first of what one call
         gives is its best.
         """
         if not isinstance(node.key, LiteralValue):
-            return not self._of(node.key, names).reads
+            return not self.of(node.key).reads
         is_of_parts = _is_call(node.operand, {"split"})  # whose first one is no better
         is_first = node.key.value == 0 and not value.is_of_items and not is_of_parts
         return not (is_first or self.said.names_place(node.key.value))
 
     # Decisions
 
-    def _decision(self, node: Unary | Binary | LogicalOperation | Has, names: _Names) -> Origins:
+    def _decision(self, node: Unary | Binary | LogicalOperation | Has) -> Origins:
         """Return the origins of a decision; one that is taken beforehand is a literal."""
         if self.trials.is_constant(node):
             return self._written(node)
         if isinstance(node, Binary) and node.operator in FLIPPED:
-            return self._comparison(node, names)
-        sides = [self._of(side, names) for side in children(node)]
+            return self._comparison(node)
+        sides = [self.of(side) for side in children(node)]
         if not isinstance(node, LogicalOperation):
             return NOTHING.joined(*sides).deciding(self.said)
         both = NOTHING.joined(*(side.deciding(self.said) for side in sides))
         # A side that reads nothing has decided: `… || true`, `… && false`.
         return both.joined(Origins(choices=both.literals)) if both.reads else both
 
-    def _comparison(self, node: Binary, names: _Names) -> Origins:
+    def _comparison(self, node: Binary) -> Origins:
         """Return the origins of a comparison; a period that the job names has days for its bounds."""
-        value, other = self._of(node.left, names), self._of(node.right, names)
+        value, other = self.of(node.left), self.of(node.right)
         bound = _text_of(node.right, within={"timestamp", "duration"})
         if value.reads and bound:
             is_named = self.said.names_bound(node.operator, bound)
@@ -217,21 +217,21 @@ class ExpressionOrigins:
         # The whole comparison says more to a reader than its bound.
         return replace(decision, choices=decision.choices - unsaid | self._shown(node))
 
-    def _conditional(self, node: Conditional, names: _Names) -> Origins:
-        in_words = self._in_words(node, names)
+    def _conditional(self, node: Conditional) -> Origins:
+        in_words = self._in_words(node)
         if in_words is not None:
             return in_words.joined(self._computed(node))
         value = self._defaulted(node)
         if value is not None:
             # What the condition reads is read by the value as well.
-            origins = self._of(value, names)
+            origins = self.of(value)
             if not any(_is_null(branch) for branch in (node.yes, node.no)):
                 origins = origins.joined(self._computed(node))
             return origins.settled()
         if self._is_bounded(node):
-            return self._bounded(node, (node.yes, node.no), names)
-        decision = self._of(node.condition, names).deciding(self.said)
-        yes, no = self._of(node.yes, names).settled(), self._of(node.no, names).settled()
+            return self._bounded(node, (node.yes, node.no))
+        decision = self.of(node.condition).deciding(self.said)
+        yes, no = self.of(node.yes).settled(), self.of(node.no).settled()
         return yes.joined(no, Origins(choices=decision.choices)).settled()
 
     def _is_bounded(self, node: Conditional) -> bool:
@@ -244,7 +244,7 @@ class ExpressionOrigins:
             case _:
                 return False
 
-    def _in_words(self, node: Conditional, names: _Names) -> Origins | None:
+    def _in_words(self, node: Conditional) -> Origins | None:
         """Return the origins of a decision that is given in words: `yes` and `no`, or words of the job,
         which has asked which of them it is. None where it is no such decision.
         """
@@ -259,7 +259,7 @@ class ExpressionOrigins:
         is_between = len(texts) > 2 and all(_is_neither(text, bounds) for text in unasked)
         if unasked and not is_between and texts not in _ANSWERS:
             return None
-        decisions = [self._of(condition, names).deciding(self.said) for condition in conditions]
+        decisions = [self.of(condition).deciding(self.said) for condition in conditions]
         if any(decision.literals or not decision.reads for decision in decisions):
             return None
         return NOTHING.joined(*decisions)
@@ -308,13 +308,13 @@ class ExpressionOrigins:
 
     # Formulas
 
-    def _arithmetic(self, node: Binary, names: _Names) -> Origins:
+    def _arithmetic(self, node: Binary) -> Origins:
         formula = formula_of(node)
         if formula.figures or formula.is_rounded:
-            return self._converted(node, formula, names).joined(self._computed(node))
+            return self._converted(node, formula).joined(self._computed(node))
         if formula.base is not node:
-            return self._of(formula.base, names)
-        left, right = self._of(node.left, names), self._of(node.right, names)
+            return self.of(formula.base)
+        left, right = self.of(node.left), self.of(node.right)
         for value, other, period in ((left, node.left, node.right), (right, node.right, node.left)):
             if value.reads and self._is_named_period(period):
                 # A period counts once, as a unit does.
@@ -322,7 +322,7 @@ class ExpressionOrigins:
                 return value.joined(self._factor(node) if is_again else self._computed(node))
         terms = [*summed_terms(node)]
         if any(_text_of(term) is not None for term in terms):
-            return self._text_of_terms(terms, names)
+            return self._text_of_terms(terms)
         both = left.joined(right)
         if node.operator != "+":
             # Of `x - x`, `x / x` and `x % x` it is known beforehand what comes out.
@@ -341,19 +341,19 @@ class ExpressionOrigins:
         text = _text_of(node, within={"duration"}) if _is_call(node, {"duration"}) else None
         return text is not None and self.said.names_period(text)
 
-    def _converted(self, node: Binary, formula: Formula, names: _Names) -> Origins:
+    def _converted(self, node: Binary, formula: Formula) -> Origins:
         """Return the origins of a value to which figures are applied: they are no part of it where the
         job asks for them or everybody writes it so, a factor where they are usual ones or named, and
         literals otherwise.
         """
-        value, figures = self._of(formula.base, names), formula.figures
+        value, figures = self.of(formula.base), formula.figures
         if not value.reads or formula.is_lost:
             # What is read does not decide the value any more.
             return value.joined(self._written(node))
         if formula.unit is not None and not self.said.names_rounding(formula.unit):
             is_usual = formula.unit in SCALES
             value = value.joined(self._factor(node) if is_usual else self._written(node))
-        if self._is_usual_form(formula, value, names):
+        if self._is_usual_form(formula, value):
             return value
         is_count = _is_call(formula.base, {"size"})
         here = frozenset((*before, *figures) for before in value.applied or {()})
@@ -372,7 +372,7 @@ class ExpressionOrigins:
             return applied.joined(self._factor(node))
         return applied.joined(self._written(node))
 
-    def _is_usual_form(self, formula: Formula, value: Origins, names: _Names) -> bool:
+    def _is_usual_form(self, formula: Formula, value: Origins) -> bool:
         """Whether figures only write a value in another way: they count, round, or make of a share a
         percentage, the rest or the growth.
         """
@@ -384,31 +384,31 @@ class ExpressionOrigins:
             return True
         if figures == _NEXT and _is_call(formula.base, _COUNTED_FROM_ZERO):
             return True
-        if figures in OF_SHARES and self._is_share(formula.base, names):
+        if figures in OF_SHARES and self._is_share(formula.base):
             return True
         terms = [*summands(formula.base)]
         is_mean = len(terms) > 1 and figures == (("/", float(len(terms))),)
         return is_mean and not self.same.counted_twice(terms)
 
-    def _is_share(self, node: ExpressionNode, names: _Names) -> bool:
+    def _is_share(self, node: ExpressionNode) -> bool:
         """Whether a value is a share of another one, as a percentage and a growth are made of."""
         match node:
             case Binary(operator="/", left=left, right=right):
-                return self._of(left, names).reads and self._of(right, names).reads
+                return self.of(left).reads and self.of(right).reads
             case Binary(operator="+" | "-" | "*" | "%", left=left, right=right):
-                return self._is_share(left, names) or self._is_share(right, names)
+                return self._is_share(left) or self._is_share(right)
             case _:
                 return False
 
     # Words
 
-    def _text_of_terms(self, terms: Sequence[ExpressionNode], names: _Names) -> Origins:
+    def _text_of_terms(self, terms: Sequence[ExpressionNode]) -> Origins:
         """Return the origins of texts that are joined; what only introduces the next one is none."""
         origins: list[Origins] = []
         for term, following in zip(terms, (*terms[1:], None), strict=True):
             words = _text_of(term)
             if words is None or following is None or not self._introduces(words, following):
-                origins.append(self._of(term, names))
+                origins.append(self.of(term))
         return NOTHING.joined(*origins)
 
     def _introduces(self, words: str, following: ExpressionNode) -> bool:
@@ -425,15 +425,15 @@ class ExpressionOrigins:
                 pass
         return _PATH.fullmatch(source) is not None and not without_name(words, source)
 
-    def _formatted(self, node: FunctionCall, names: _Names) -> Origins:
+    def _formatted(self, node: FunctionCall) -> Origins:
         """Return the origins of `'…'.format([…])` or `format(time, '…')`; a form into which nothing
         is filled is the value itself.
         """
         if node.target is not None:
-            form, filled = node.target, self._all(node.arguments, names)
+            form, filled = node.target, self._all(node.arguments)
         else:
-            form, filled = node.arguments[1], self._of(node.arguments[0], names)
-        shape = self._of(form, names)
+            form, filled = node.arguments[1], self.of(node.arguments[0])
+        shape = self.of(form)
         if not shape.reads and not _FORMAT_SPECIFIER.search(self._source(form)):
             return filled.joined(shape.settled())
         words = {_FORMAT_SPECIFIER.sub("", text) for text in shape.labels}
@@ -442,14 +442,14 @@ class ExpressionOrigins:
             words = {text for text in words if any(map(str.isalnum, text))}
         return filled.joined(replace(shape, labels=frozenset(words))).settled()
 
-    def _replaced(self, node: FunctionCall, names: _Names) -> Origins:
+    def _replaced(self, node: FunctionCall) -> Origins:
         """Return the origins of `text.replace(sought, other)`: marks in the place of others are no part
         of it, words are, and without its digits or its point a figure is another one.
         """
         assert node.target is not None
         sought, other = node.arguments
-        origins = self._of(node.target, names)
-        value, words = self._of(other, names), self._source(other)
+        origins = self.of(node.target)
+        value, words = self.of(other), self._source(other)
         if not value.reads and _WORD.search(words):
             origins = origins.joined(value.settled())
         is_lost = _is_call(node.target, {"string"}) and not words.strip("'\"")
@@ -457,10 +457,10 @@ class ExpressionOrigins:
             origins = origins.joined(self._factor(node))
         return origins.joined(replace(value, literals=NO_TEXTS, labels=NO_TEXTS))
 
-    def _joined(self, node: FunctionCall, names: _Names) -> Origins:
+    def _joined(self, node: FunctionCall) -> Origins:
         """Return the origins of `texts.join(words)`; bullets between texts are none."""
         assert node.target is not None
-        texts, written = self._of(node.target, names).settled(), self._all(node.arguments, names)
+        texts, written = self.of(node.target).settled(), self._all(node.arguments)
         words = _text_of(node.arguments[0]) if node.arguments else None
         # Before a figure that was made a text, a dash would be a sign.
         is_of_texts = "string(" not in self._source(node.target)
@@ -468,17 +468,17 @@ class ExpressionOrigins:
             return texts
         return texts.joined(Origins(labels=written.labels))
 
-    def _read_as(self, node: FunctionCall, names: _Names) -> Origins:
+    def _read_as(self, node: FunctionCall) -> Origins:
         """Return the origins of what is read as a time, a duration or a figure: what only completes its
         text, as midnight does a day and a unit a figure, is no part of it.
         """
-        whole = self._all(node.arguments, names).settled()
+        whole = self._all(node.arguments).settled()
         terms = [*summed_terms(node.arguments[0])]
         if not whole.reads or all(_text_of(term) is None for term in terms):
             return whole
         origins: list[Origins] = []
         for term in terms:
-            value, words = self._of(term, names), _text_of(term)
+            value, words = self.of(term), _text_of(term)
             is_after = any(before.reads for before in origins)
             if words is not None and self._completes(node.function, words, is_after=is_after):
                 continue
@@ -500,11 +500,11 @@ class ExpressionOrigins:
 
     # Lists, objects and calls
 
-    def _composite(self, node: ListLiteral | MapLiteral, names: _Names) -> Origins:
+    def _composite(self, node: ListLiteral | MapLiteral) -> Origins:
         entries = _entries(node)
         if not entries:
             return self._written(node)
-        parts = [self._of(entry, names) for entry in entries]
+        parts = [self.of(entry) for entry in entries]
         renamed = NOTHING
         if isinstance(node, MapLiteral):
             if any(part.reads for part in parts):
@@ -530,76 +530,74 @@ class ExpressionOrigins:
             else:
                 yield part
 
-    def _call(self, node: FunctionCall, names: _Names) -> Origins:
+    def _call(self, node: FunctionCall) -> Origins:
         """Return the origins of what a function gives, by what it does with its arguments."""
         match node.function:
             case "now":
                 return Origins(inputs=frozenset({"now()"}))
             case function if function in _QUESTIONS:
-                return self._question(node, names)
+                return self._question(node)
             case function if function in _SHAPERS and node.target is not None:
-                return self._part_of(node, names)
+                return self._part_of(node)
             case function if function in _COMPLETIONS:
-                return self._read_as(node, names)
+                return self._read_as(node)
             case function if function in _EXTREMES and len(node.arguments) == 2:
-                return self._bounded(node, node.arguments, names)
+                return self._bounded(node, node.arguments)
             case "join" if node.target is not None:
-                return self._joined(node, names)
+                return self._joined(node)
             case "format":
-                return self._formatted(node, names)
+                return self._formatted(node)
             case "replace" if len(node.arguments) == 2:
-                return self._replaced(node, names)
+                return self._replaced(node)
             case "zip":
                 # Joined by place, a literal list is data.
-                lists = [self._of(part, names).settled() for part in node.arguments]
+                lists = [self.of(part).settled() for part in node.arguments]
                 return NOTHING.joined(*lists, self._twice(node.arguments))
             case "lists.range":
-                return self._range(node, names)
+                return self._range(node)
             case _:
-                return self._passed_on(node, names)
+                return self._passed_on(node)
 
-    def _passed_on(self, node: FunctionCall, names: _Names) -> Origins:
+    def _passed_on(self, node: FunctionCall) -> Origins:
         """Return the origins of what is made of all arguments, of which none counts twice."""
-        origins = self._all(children(node), names).settled()
+        origins = self._all(children(node)).settled()
         is_of_all = node.function in _JOINING and node.target is not None
         if is_of_all and node.target is not None and self.same.is_repeated(node.target):
             origins = origins.joined(self._factor(node))
         calculates = node.function.startswith("math.") and node.function not in _EXTREMES
         return origins.joined(self._computed(node)) if calculates and origins.reads else origins
 
-    def _question(self, node: FunctionCall, names: _Names) -> Origins:
+    def _question(self, node: FunctionCall) -> Origins:
         """Return the origins of what is asked of a text; a pattern says what its words say."""
         if self.trials.is_constant(node):
             return self._written(node)  # every text contains the empty one
-        asked = self._all(children(node), names)
+        asked = self._all(children(node))
         if node.function == "matches":
             asked = replace(asked, labels=frozenset(map(_words_of_pattern, asked.labels)))
         return asked.deciding(self.said)
 
-    def _range(self, node: FunctionCall, names: _Names) -> Origins:
+    def _range(self, node: FunctionCall) -> Origins:
         """Return the origins of places, of which those are left out before which a range stops."""
         of, less = list_of_size(node.arguments[0])
         if of is None:
-            return self._passed_on(node, names)
-        places = self._of(of, names).settled()
+            return self._passed_on(node)
+        places = self.of(of).settled()
         return places.joined(self._choice(node)) if less else places
 
-    def _bounded(
-        self, node: ExpressionNode, values: Sequence[ExpressionNode], names: _Names
-    ) -> Origins:
+    def _bounded(self, node: ExpressionNode, values: Sequence[ExpressionNode]) -> Origins:
         """Return the origins of the greater or the lesser of two values: a figure that the job names
         is a bound that makes of the other another value.
         """
         bounds = [figure for figure in map(constant, values) if figure is not None]
         if len(bounds) != 1 or not self.said.names_figure(bounds[0]):
-            return self._all(values, names).settled()
+            return self._all(values).settled()
         other = next(value for value in values if constant(value) is None)
-        return self._of(other, names).settled().joined(self._factor(node))
+        return self.of(other).settled().joined(self._factor(node))
 
-    def _part_of(self, node: FunctionCall, names: _Names) -> Origins:
+    def _part_of(self, node: FunctionCall) -> Origins:
         """Return the origins of the part of a value that figures take, or that has a name."""
         assert node.target is not None
-        whole, figures = self._of(node.target, names), self._all(node.arguments, names).literals
+        whole, figures = self.of(node.target), self._all(node.arguments).literals
         value, cut = whole.settled(), tuple(map(constant, node.arguments))
         if node.function in {"slice", "substring"} and cut[1:] and cut[0] == cut[1] is not None:
             # Nothing is left, whatever is read.
@@ -629,26 +627,24 @@ class ExpressionOrigins:
 
     # Macros
 
-    def _macro(self, node: Macro, names: _Names) -> Origins:
+    def _macro(self, node: Macro) -> Origins:
         if node.function in _CONDITIONS and self.trials.is_constant(node):
             return self._written(node)
         # Neighbours that are only compared, as day by day, leave nothing of their list out, though one
         # of them begins at its second entry: then it is the list.
         compared = list_of_neighbours(node)
-        over = self._of(node.range if compared is None else compared, names)
+        over = self.of(node.range if compared is None else compared)
         body, conditions = node.arguments[-1], node.arguments[:-1]
         if node.function == "bind":
-            return self._of(body, {**names, node.variables[0]: over})
-        *places, entry = node.variables
-        read = Origins(is_read=True)
-        places_read = {**names, **dict.fromkeys(places, read)}
-        asked = {**places_read, entry: read}
+            return self._with({node.variables[0]: over}).of(body)
+        entry = node.variables[-1]
+        inside = self._with(dict.fromkeys(node.variables, Origins(is_read=True)))
         ordered = replace(over, is_of_items=False)
         if node.function == "filter":
-            return ordered.joined(self._chosen([body], asked))
+            return ordered.joined(_chosen([inside.of(body)]))
         if node.function == "sortBy":
-            return ordered.joined(self._ordered(node.arguments, asked))
-        value = self._of_body(node, {**places_read, entry: ordered})
+            return ordered.joined(self._ordered(map(inside.of, node.arguments)))
+        value = self._of_body(node, replace(inside, names={**inside.names, entry: ordered}))
         if any(map(_WORD.search, value.labels)):
             # A word for each entry reads nothing of it: `map(x, 'Oslo')`. Marks only count: `'#'`.
             value = value.settled()
@@ -659,30 +655,22 @@ class ExpressionOrigins:
         if not only_selects(body, node.variables):
             value = value.joined(self._computed(body))
         # How many there are follows from the range, so a range of literals is in the value as well.
-        return value.joined(
-            self._chosen(conditions, asked), replace(over, labels=NO_TEXTS)
-        ).settled()
+        counted = replace(over, labels=NO_TEXTS)
+        return value.joined(_chosen(map(inside.of, conditions)), counted).settled()
 
-    def _chosen(self, conditions: Sequence[ExpressionNode], names: _Names) -> Origins:
-        """Return what conditions choose entries by that the job has not said: `filter(x, c)`,
-        `map(x, c, x.n)`.
-        """
-        bounds = [self._of(condition, names) for condition in conditions]
-        # A condition that reads nothing has chosen beforehand: `filter(x, false)`.
-        chosen = (bound.choices if bound.reads else bound.literals for bound in bounds)
-        return Origins(choices=NO_TEXTS.union(*chosen))
+    def _with(self, names: Mapping[str, Origins]) -> ExpressionOrigins:
+        return replace(self, names={**self.names, **names})
 
-    def _ordered(self, keys: Sequence[ExpressionNode], names: _Names) -> Origins:
+    def _ordered(self, keys: Iterable[Origins]) -> Origins:
         """Return what an order chooses by: a name, a place or what is the same for all chooses what
         comes first, and a sign only turns the order.
         """
-        bounds = [replace(self._of(key, names), factors=NO_TEXTS) for key in keys]
-        orders = [bound.deciding(self.said) for bound in bounds]
+        orders = [replace(key, factors=NO_TEXTS).deciding(self.said) for key in keys]
         return Origins(
             choices=NO_TEXTS.union(*(order.choices | order.literals for order in orders))
         )
 
-    def _of_body(self, node: Macro, names: _Names) -> Origins:
+    def _of_body(self, node: Macro, inside: ExpressionOrigins) -> Origins:
         """Return the origins of what a macro makes of an entry; of one that counts entries, or leaves
         some out, those of its condition: `map(x, c ? 1 : 0)`, `map(x, c ? x.n : 0)`.
         """
@@ -690,15 +678,24 @@ class ExpressionOrigins:
         if not (
             node.function in _MAPS and isinstance(body, Conditional) and constant(body.no) == 0
         ):
-            return self._of(body, names)
-        decision = self._of(body.condition, names).deciding(self.said)
-        value = self._of(body.yes, names)
+            return inside.of(body)
+        decision = inside.of(body.condition).deciding(self.said)
+        value = inside.of(body.yes)
         if decision.reads and not decision.literals:
             if constant(body.yes) == 1:
                 return decision
             if value.reads:
                 return value.joined(Origins(choices=decision.choices))
-        return self._of(body, names)
+        return inside.of(body)
+
+
+def _chosen(conditions: Iterable[Origins]) -> Origins:
+    """Return what conditions choose entries by that the job has not said: `filter(x, c)`,
+    `map(x, c, x.n)`.
+    """
+    # A condition that reads nothing has chosen beforehand: `filter(x, false)`.
+    chosen = (bound.choices if bound.reads else bound.literals for bound in conditions)
+    return Origins(choices=NO_TEXTS.union(*chosen))
 
 
 def _is_null(node: ExpressionNode) -> bool:

@@ -516,12 +516,7 @@ class PlanProvenance:
         if isinstance(tree, Identifier):
             return self._root(tree.name, None, item)
 
-        formula = self._origins_in(expression, tree, item)
-        origins = formula.of_tree(tree)
-        if origins.reads and not origins.literals and formula.trials.is_constant(tree):
-            # What comes to one value whatever is read was written, in many words: `x - x + 9.0`.
-            origins = origins.joined(Origins(literals=frozenset({shown(expression)})))
-        origins = origins.joined(keys)
+        origins = self._origins_in(expression, tree, item).of_tree(tree).joined(keys)
         if not self._is_strict:
             return origins
         # Who writes a patch knows which values would pass, so all that he adds counts as data.
