@@ -45,7 +45,6 @@ from wavewright.planner.cel.nodes import (
     Unary,
     children,
     named_field,
-    without_parens,
 )
 from wavewright.planner.cel.operators import (
     OPERATORS,
@@ -223,7 +222,6 @@ def compile_node(node: ExpressionNode, local_names: Locals = frozenset()) -> Eva
     Raises:
         ExpressionError: the tree calls a function that does not exist.
     """
-    node = without_parens(node)
     path = plain_path(node, {})
     if path is not None:
         return lambda scope: evaluate_path(path, scope.variables)
@@ -330,7 +328,7 @@ def _compile_has(node: Has, local_names: Locals) -> Evaluation:
 
 def _is_present(selection: Select | Index, local_names: Locals) -> Evaluation:
     """Return what asks for a field after asking for everything on the way to it."""
-    operand = without_parens(selection.operand)
+    operand = selection.operand
     on_the_way = None
     if isinstance(operand, Select) or (
         isinstance(operand, Index) and named_field(operand) is not None

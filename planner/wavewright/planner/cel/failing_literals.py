@@ -24,7 +24,6 @@ from wavewright.planner.cel.nodes import (
     LiteralValue,
     Macro,
     children,
-    without_parens,
 )
 from wavewright.planner.cel.operators import MembershipIndex
 from wavewright.planner.cel.paths import EvaluationScope
@@ -126,7 +125,7 @@ class _Search:
         )
 
     def _fault_of_function(self, node: FunctionCall) -> ExpressionError | None:
-        operands = _operands(node)
+        operands = children(node)
         values: dict[int, object] = {
             place: _value(operand)
             for place, operand in enumerate(operands)
@@ -143,19 +142,19 @@ class _Search:
         return _fault_of_call(node, [values[place] for place in range(len(operands))])
 
     def _length(self, node: ExpressionNode) -> int | None:
-        match bare := without_parens(node):
+        match node:
             case ListLiteral():
-                return len(bare.items)
+                return len(node.items)
             case Macro(function="map" | "transformList" | "sortBy"):
-                has_condition = bare.function != "sortBy" and len(bare.arguments) > 1
-                return None if has_condition else self._length(bare.range)
+                has_condition = node.function != "sortBy" and len(node.arguments) > 1
+                return None if has_condition else self._length(node.range)
             case FunctionCall(function="reverse" | "sort", target=target) if target is not None:
                 return self._length(target)
             case Binary(operator="+"):
-                left, right = self._length(bare.left), self._length(bare.right)
+                left, right = self._length(node.left), self._length(node.right)
                 return None if left is None or right is None else left + right
             case _:
-                value = _value(bare) if self.is_written_out(bare) else None
+                value = _value(node) if self.is_written_out(node) else None
                 return len(cast("list[object]", value)) if isinstance(value, list) else None
 
 
@@ -165,10 +164,6 @@ def _is_list(value: object) -> bool:
 
 def _list_of(length: int) -> list[object]:
     return [None] * length
-
-
-def _operands(node: FunctionCall) -> tuple[ExpressionNode, ...]:
-    return node.arguments if node.target is None else (node.target, *node.arguments)
 
 
 def _fills_in(node: FunctionCall) -> bool:

@@ -24,8 +24,8 @@ from wavewright.planner.cel.nodes import (
     Macro,
     Select,
     Unary,
+    named_field,
     parent_depth,
-    without_parens,
 )
 from wavewright.planner.cel.operators import evaluation_error
 from wavewright.planner.cel.paths import Evaluation, EvaluationScope, kind_name
@@ -47,12 +47,9 @@ def parse_has(start: int, arguments: tuple[ExpressionNode, ...], end: int) -> Ex
         ExpressionError: the arguments are not those of the macro.
     """
     if len(arguments) == 1:
-        selection = without_parens(arguments[0])
-        if isinstance(selection, Select) or (
-            isinstance(selection, Index)
-            and isinstance(selection.key, LiteralValue)
-            and isinstance(selection.key.value, str)
-        ):
+        selection = arguments[0]
+        is_named = isinstance(selection, Index) and named_field(selection) is not None
+        if isinstance(selection, Select) or (isinstance(selection, Index) and is_named):
             return Has(start, end, parent_depth(selection), selection)
     raise ExpressionError(
         "bad_expression",
@@ -63,7 +60,11 @@ def parse_has(start: int, arguments: tuple[ExpressionNode, ...], end: int) -> Ex
 
 
 def parse_macro(
-    target: ExpressionNode, name: Token, arguments: tuple[ExpressionNode, ...], end: int
+    start: int,
+    target: ExpressionNode,
+    name: Token,
+    arguments: tuple[ExpressionNode, ...],
+    end: int,
 ) -> ExpressionNode:
     """Return the node of `target.name(…)`.
 
@@ -89,12 +90,12 @@ def parse_macro(
             f"write list.{function}({example}, …) with x in place of each element",
         )
     body = arguments[named:]
-    place = (target.start, end, parent_depth(target, *body))
+    place = (start, end, parent_depth(target, *body))
     if function in _EXTREMES:
         is_falling = _EXTREMES[function]
         ordered = Macro(*place, "sortBy", target, variables, body, name_start, (is_falling,))
         first = LiteralValue(name_start, name_start, 1, "int", 0)
-        return Index(target.start, end, parent_depth(ordered, first), ordered, first)
+        return Index(start, end, parent_depth(ordered, first), ordered, first)
     if function == "sortBy":
         keys = tuple(_sort_key(key) for key in body)
         falling = tuple(is_falling for _, is_falling in keys)

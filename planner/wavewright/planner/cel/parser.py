@@ -26,7 +26,6 @@ from wavewright.planner.cel.nodes import (
     LiteralValue,
     LogicalOperation,
     MapLiteral,
-    Parenthesized,
     Select,
     Unary,
     parent_depth,
@@ -152,49 +151,52 @@ class _ExpressionParser:
         self._nesting += 1
         if self._nesting > MAX_EXPRESSION_DEPTH:
             raise too_deep_error(self._tokens[self._at][2])
+        start = self._start()
         condition = self._binary(1)
         if self._takes("?"):
             yes = self._binary(1)
             self._expect(":")
             no = self._expression()
             depth = parent_depth(condition, yes, no)
-            condition = Conditional(condition.start, no.end, depth, condition, yes, no)
+            condition = Conditional(start, self._end(), depth, condition, yes, no)
         self._nesting -= 1
         return condition
 
     def _binary(self, floor: int) -> ExpressionNode:
+        start = self._start()
         left = self._unary()
         while True:
-            _, operator, start, _ = self._tokens[self._at]
+            _, operator, operator_start, _ = self._tokens[self._at]
             binding = _PRECEDENCE.get(operator, 0)
             if binding < floor:
                 return left
             if binding <= _PRECEDENCE["&&"]:
-                left = self._logic(left, operator, binding)
+                left = self._logic(start, left, operator, binding)
                 continue
             self._at += 1
             right = self._binary(binding + 1)
-            left = Binary(
-                left.start, right.end, parent_depth(left, right), operator, left, right, start
-            )
+            depth = parent_depth(left, right)
+            left = Binary(start, self._end(), depth, operator, left, right, operator_start)
 
-    def _logic(self, first: ExpressionNode, operator: str, binding: int) -> ExpressionNode:
+    def _logic(
+        self, start: int, first: ExpressionNode, operator: str, binding: int
+    ) -> ExpressionNode:
         operands = [first]
         while self._takes(operator):
             operands.append(self._binary(binding + 1))
         depth = parent_depth(*operands)
-        return LogicalOperation(first.start, operands[-1].end, depth, operator, tuple(operands))
+        return LogicalOperation(start, self._end(), depth, operator, tuple(operands))
 
     def _unary(self) -> ExpressionNode:
         _, operator, start, _ = self._tokens[self._at]
         if operator not in ("!", "-"):
-            return self._members_of(self._primary())
+            return self._members_of(start, self._primary())
         self._at += 1
         kind, text, _, end = self._tokens[self._at]
         if operator == "-" and kind in ("int", "double"):
             # A sign belongs to its number, or the least integer could not be written.
             self._at += 1
-            return self._members_of(_constant((kind, f"-{text}", start, end)))
+            return self._members_of(start, _constant((kind, f"-{text}", start, end)))
         if text in ("!", "-") and text != operator:
             raise ExpressionError(
                 "bad_expression",
@@ -207,30 +209,30 @@ class _ExpressionParser:
             raise too_deep_error(start)
         operand = self._unary()
         self._nesting -= 1
-        return Unary(start, operand.end, parent_depth(operand), operator, operand)
+        return Unary(start, self._end(), parent_depth(operand), operator, operand)
 
-    def _members_of(self, node: ExpressionNode) -> ExpressionNode:
+    def _members_of(self, start: int, node: ExpressionNode) -> ExpressionNode:
         while True:
-            _, text, start, _ = self._tokens[self._at]
+            _, text, text_start, _ = self._tokens[self._at]
             if text == ".":
                 self._at += 1
-                node = self._selection(node)
+                node = self._selection(start, node)
             elif text == "[":
                 self._at += 1
                 key = self._expression()
-                node = Index(node.start, self._expect("]"), parent_depth(node, key), node, key)
+                node = Index(start, self._expect("]"), parent_depth(node, key), node, key)
             elif text == "{" and isinstance(node, Identifier | Select):
                 raise ExpressionError(
                     "bad_expression",
                     "typed messages cannot be made here",
-                    start,
+                    text_start,
                     'write a map: {"code": item.code}',
                 )
             else:
                 return node
 
-    def _selection(self, operand: ExpressionNode) -> ExpressionNode:
-        token = kind, text, start, end = self._tokens[self._at]
+    def _selection(self, start: int, operand: ExpressionNode) -> ExpressionNode:
+        token = kind, text, field_start, end = self._tokens[self._at]
         if kind == "quoted":
             text = text[1:-1]
         elif kind != "name":
@@ -239,15 +241,15 @@ class _ExpressionParser:
             raise ExpressionError(
                 "bad_expression",
                 f"'{text}' cannot follow a dot",
-                start,
+                field_start,
                 f'write ["{text}"] instead of .{text}',
             )
         self._at += 1
         if kind == "name" and self._takes("("):
-            return self._method(operand, token)
-        return Select(operand.start, end, parent_depth(operand), operand, text, start)
+            return self._method(start, operand, token)
+        return Select(start, end, parent_depth(operand), operand, text, field_start)
 
-    def _method(self, target: ExpressionNode, name: Token) -> ExpressionNode:
+    def _method(self, start: int, target: ExpressionNode, name: Token) -> ExpressionNode:
         arguments, end = self._sequence(")")
         _, function, name_start, _ = name
         if isinstance(target, Identifier) and target.name in NAMESPACES:
@@ -258,9 +260,9 @@ class _ExpressionParser:
                 target.start, end, parent_depth(*arguments), function, None, arguments, target.start
             )
         if function in MACROS:
-            return parse_macro(target, name, arguments, end)
+            return parse_macro(start, target, name, arguments, end)
         depth = parent_depth(target, *arguments)
-        return FunctionCall(target.start, end, depth, function, target, arguments, name_start)
+        return FunctionCall(start, end, depth, function, target, arguments, name_start)
 
     def _sequence(self, closing: str) -> tuple[tuple[ExpressionNode, ...], int]:
         """Return the expressions up to a closing bracket, and where it ends; only a list may end
@@ -291,7 +293,8 @@ class _ExpressionParser:
             )
         if self._takes("("):
             inner = self._expression()
-            return Parenthesized(start, self._expect(")"), parent_depth(inner), inner)
+            self._expect(")")
+            return inner._replace(depth=parent_depth(inner))
         if self._takes("["):
             items, end = self._sequence("]")
             return ListLiteral(start, end, parent_depth(*items), items)
@@ -331,6 +334,14 @@ class _ExpressionParser:
             return parse_has(start, arguments, end)
         return FunctionCall(start, end, parent_depth(*arguments), name, None, arguments, start)
 
+    def _start(self) -> int:
+        """Return where the next token begins, a parenthesis before a node as well."""
+        return self._tokens[self._at][2]
+
+    def _end(self) -> int:
+        """Return where the last token ended, a parenthesis after a node as well."""
+        return self._tokens[self._at - 1][3]
+
     def _takes(self, text: str) -> bool:
         """Go past the next token if it is this one, and return whether it is."""
         if self._tokens[self._at][1] != text:
@@ -342,7 +353,7 @@ class _ExpressionParser:
         """Go past the next token, which must be this one, and return where it ends."""
         if not self._takes(text):
             raise self._unexpected(f"'{text}'")
-        return self._tokens[self._at - 1][3]
+        return self._end()
 
     def _unexpected(self, wanted: str) -> ExpressionError:
         kind, text, start, _ = self._tokens[self._at]

@@ -30,7 +30,6 @@ from wavewright.planner.cel.nodes import (
     Index,
     LiteralValue,
     Select,
-    without_parens,
 )
 from wavewright.planner.cel.operators import (
     KINDS,
@@ -72,7 +71,6 @@ def plain_path(node: ExpressionNode, local_names: Mapping[str, object]) -> Path 
     """
     keys: list[str | int | Path] = []
     offsets: list[int] = []
-    node = without_parens(node)
     while not isinstance(node, Identifier):
         if isinstance(node, Select):
             keys.append(node.field)
@@ -85,14 +83,13 @@ def plain_path(node: ExpressionNode, local_names: Mapping[str, object]) -> Path 
             offsets.append(node.key.start)
         else:
             return None
-        node = without_parens(node.operand)
+        node = node.operand
     if node.name in local_names:
         return None
     return Path(node.name, tuple(reversed(keys)), tuple(reversed(offsets)), node.start)
 
 
 def _key(node: ExpressionNode, local_names: Mapping[str, object]) -> str | int | Path | None:
-    node = without_parens(node)
     if isinstance(node, LiteralValue):
         if isinstance(node.value, str):
             return node.value

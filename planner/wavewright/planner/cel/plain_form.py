@@ -2,7 +2,6 @@
 
 | written | plain |
 |---|---|
-| `(x)` | `x` |
 | `x["f"]` | `x.f` |
 | `size(x)`, `sum(x)` | `x.size()`, `x.sum()` |
 | `0 < x` | `x > 0` |
@@ -30,7 +29,6 @@ from wavewright.planner.cel.nodes import (
     ListLiteral,
     LiteralValue,
     Macro,
-    Parenthesized,
     Select,
     Unary,
     all_nodes,
@@ -53,7 +51,7 @@ _MOST_LEVELS: Final = 60
 
 
 def plain_form(tree: ExpressionNode) -> ExpressionNode:
-    """Return the tree of an expression in its plain form: of `(size(x))` that of `x.size()`."""
+    """Return the tree of an expression in its plain form: of `size(x)` that of `x.size()`."""
     return _plain(tree, {}, 0)
 
 
@@ -78,8 +76,6 @@ def is_written(node: ExpressionNode) -> bool:
 def _plain(node: ExpressionNode, names: _Names, level: int) -> ExpressionNode:
     """Return a node in its plain form, inside as many macros as `level` says."""
     match node:
-        case Parenthesized():
-            return _plain(node.inner, names, level)
         case Identifier():
             return names.get(node.name, node)
         case Macro():

@@ -18,10 +18,9 @@ from wavewright.planner.cel.nodes import (
     LiteralValue,
     LogicalOperation,
     Macro,
-    Parenthesized,
     Select,
     children,
-    without_parens,
+    named_field,
 )
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.plain_paths import Read, previous_part
@@ -121,8 +120,6 @@ def _collect_mentions(
                 _collect_mentions(argument, inner, found)
         case Has():
             _collect_mentions(node.selection, local_names, found, asked=True)
-        case Parenthesized():
-            _collect_mentions(node.inner, local_names, found, asked=asked)
         case _:
             for child in children(node):
                 _collect_mentions(child, local_names, found)
@@ -131,16 +128,16 @@ def _collect_mentions(
 def _collect_selection(
     node: Select | Index, local_names: frozenset[str], found: list[RootMention], *, asked: bool
 ) -> None:
-    operand = without_parens(node.operand)
+    operand = node.operand
     if isinstance(operand, Identifier) and operand.name not in local_names:
         if isinstance(node, Select):
             places = (node.field_start, node.end, operand.start, node.end)
             found.append(RootMention(operand.name, node.field, *places, asked))
             return
-        key = without_parens(node.key)
-        if isinstance(key, LiteralValue) and isinstance(key.value, str):
-            places = (key.start, key.end, operand.start, node.end)
-            found.append(RootMention(operand.name, key.value, *places, asked, quoted=True))
+        name = named_field(node)
+        if name is not None:
+            places = (node.key.start, node.key.end, operand.start, node.end)
+            found.append(RootMention(operand.name, name, *places, asked, quoted=True))
             return
     _collect_mentions(node.operand, local_names, found, asked=asked)
     if isinstance(node, Index):
@@ -167,15 +164,15 @@ def conditions_in_tree(condition: str) -> frozenset[str]:
 
 
 def _joined(node: ExpressionNode, text: str) -> frozenset[str]:
-    match bare := without_parens(node):
+    match node:
         case LogicalOperation(operator="&&", operands=operands):
             return _NOTHING.union(*(_joined(operand, text) for operand in operands))
         case _:
-            return frozenset({text[bare.start : bare.end]})
+            return frozenset({text[node.start : node.end]})
 
 
 def _guarded(node: ExpressionNode) -> frozenset[str]:
-    match without_parens(node):
+    match node:
         case LogicalOperation(operator="&&", operands=operands):
             return _NOTHING.union(*map(_guarded, operands))
         case LogicalOperation(operands=operands):
@@ -190,7 +187,7 @@ def _guarded(node: ExpressionNode) -> frozenset[str]:
 def _step_of(node: ExpressionNode) -> frozenset[str]:
     """Return the step, or the part of the previous run, that a selection names."""
     while isinstance(node, Select):
-        operand = without_parens(node.operand)
+        operand = node.operand
         if isinstance(operand, Identifier):
             if operand.name == "previous":
                 return frozenset({previous_part(node.field)})

@@ -25,9 +25,9 @@ from wavewright.planner.cel.nodes import (
     LogicalOperation,
     Macro,
     MapLiteral,
-    Parenthesized,
     Select,
     Unary,
+    children,
     summed_terms,
 )
 from wavewright.planner.cel.plain_form import plain_form
@@ -123,8 +123,6 @@ class _Walk:
         match node:
             case LiteralValue():
                 return Value(is_text=isinstance(node.value, str))
-            case Parenthesized():
-                return self.value(node.inner, scope)
             case Identifier():
                 return self._read(node.name, None)
             case Select():
@@ -382,8 +380,7 @@ class _Walk:
         return Value(compounded(stronger(worst, keys, owner.count()), kept))
 
     def _call(self, node: FunctionCall, scope: Scope) -> Value:
-        operands = node.arguments if node.target is None else (node.target, *node.arguments)
-        values = [self.value(operand, scope) for operand in operands]
+        values = [self.value(operand, scope) for operand in children(node)]
         whole = stronger(*(value.total() for value in values))
         if not whole and node.function != "lists.range":
             return _trusted_result(node, values)

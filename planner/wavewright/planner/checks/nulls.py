@@ -25,12 +25,10 @@ from wavewright.planner.cel.nodes import (
     LiteralValue,
     LogicalOperation,
     Macro,
-    Parenthesized,
     Select,
     Unary,
     children,
     named_field,
-    without_parens,
 )
 from wavewright.planner.schemas.conditions import (
     NO_FACTS,
@@ -131,8 +129,6 @@ class _Misuses:
         match node:
             case Has():
                 return
-            case Parenthesized():
-                yield from self.of(node.inner, known)
             case LogicalOperation():
                 yield from self._of_logical(node, known)
             case Conditional():
@@ -211,7 +207,7 @@ class _Misuses:
                     lambda views: _takes_operands(node.operator, *views),
                 )
             case FunctionCall():
-                parts = node.arguments if node.target is None else (node.target, *node.arguments)
+                parts = children(node)
                 fault = f"{node.function}() does not take it"
                 yield from self._of_operands(
                     node, parts, fault, known, lambda views: _takes_arguments(node, views)
@@ -252,7 +248,7 @@ class _Misuses:
     def _of_format(self, node: FunctionCall, known: Facts) -> Iterator[Misuse]:
         """Yield the values that a format writes as numbers, which null is none of."""
         clauses = written_clauses(node) or []
-        listed = without_parens(node.arguments[0]) if clauses else None
+        listed = node.arguments[0] if clauses else None
         if isinstance(listed, ListLiteral):
             for clause, item in zip(clauses, listed.items, strict=False):
                 if clause.takes_numbers_only:
@@ -261,7 +257,7 @@ class _Misuses:
 
     def _too_short(self, node: Index, known: Facts) -> Iterator[Misuse]:
         """Yield a list of which an element is read that it may not have."""
-        key, listed = without_parens(node.key), node.operand
+        key, listed = node.key, node.operand
         if not isinstance(key, LiteralValue) or key.kind != "int" or not isinstance(key.value, int):
             return
         fault = f"its element [{key.value}] is read"
@@ -275,17 +271,16 @@ class _Misuses:
     ) -> Iterator[Misuse]:
         view = self._view(listed)
         if view is not None and view.kind == "array" and self.least(listed, known) < needed:
-            part, reader = self._written(without_parens(listed)), self._written(node)
+            part, reader = self._written(listed), self._written(node)
             yield Misuse(part, reader, fault, "too few elements", needed)
 
     def least(self, node: ExpressionNode, known: Facts) -> int:
         """Return how many elements a list has at least."""
-        bare = without_parens(node)
-        source, view = self.source(bare), self._view(bare)
+        source, view = self.source(node), self._view(node)
         asked = max((fact.least for fact in known if fact.part == source), default=0)
         declared = None if view is None else view.schema.get("minItems")
         by_type = declared if isinstance(declared, int) else 0
-        return max(asked, by_type, self._least_made(bare, known))
+        return max(asked, by_type, self._least_made(node, known))
 
     def _least_made(self, node: ExpressionNode, known: Facts) -> int:
         """Return how many elements a list has at least by how it is made."""
@@ -318,7 +313,7 @@ class _Misuses:
     ) -> Iterator[Misuse]:
         view = self._view(part)
         if view is not None and _may_be_null(view) and not self._is_known(part, known):
-            yield Misuse(self._written(without_parens(part)), self._written(reader), fault)
+            yield Misuse(self._written(part), self._written(reader), fault)
 
     def _absent(self, node: Select | Index, field: str, known: Facts) -> Iterator[Misuse]:
         """Yield a field that its owner need not have, and that is read without asking for it."""
@@ -348,24 +343,23 @@ class _Misuses:
         if rule(self.source(part), known):
             return True
         fields = ""
-        bare = without_parens(part)
-        while isinstance(bare, Select):
-            fields = f".{field_name(bare.field)}{fields}"
-            bare = without_parens(bare.operand)
-        return isinstance(bare, Index) and rule(fields, self.element_facts(bare.operand))
+        while isinstance(part, Select):
+            fields = f".{field_name(part.field)}{fields}"
+            part = part.operand
+        return isinstance(part, Index) and rule(fields, self.element_facts(part.operand))
 
     def element_facts(self, node: ExpressionNode) -> Facts:
         """Return what is known of each element of a list: of `` the element, of `.a` a field."""
-        match bare := without_parens(node):
+        match node:
             case Macro(function="filter"):
-                name = bare.variables[-1]
-                asked = self.facts(bare.arguments[0], holds=True)
+                name = node.variables[-1]
+                asked = self.facts(node.arguments[0], holds=True)
                 own = (fact for fact in asked if _is_of(fact.part, name))
                 of_element = (fact._replace(part=fact.part[len(name) :]) for fact in own)
-                return self.element_facts(bare.range).union(of_element)
+                return self.element_facts(node.range).union(of_element)
             case Macro(function="sortBy"):
-                return self.element_facts(bare.range)
-            case FunctionCall(target=target) if bare.function in _KEEP_ELEMENTS and target:
+                return self.element_facts(node.range)
+            case FunctionCall(target=target) if node.function in _KEEP_ELEMENTS and target:
                 return self.element_facts(target)
             case _:
                 return NO_FACTS

@@ -21,7 +21,6 @@ from wavewright.planner.cel.nodes import (
     ListLiteral,
     LiteralValue,
     MapLiteral,
-    without_parens,
 )
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.language.plan import Plan, Step
@@ -96,14 +95,14 @@ def _results(
     if known:
         text = known[0]
         return [Beginning(text, is_whole=True)] if isinstance(text, str) else [_NOTHING_KNOWN]
-    match without_parens(node):
+    match node:
         case Conditional(yes=yes, no=no):
             return [way for part in (yes, no) for way in _results(part, source, variables, roots)]
         case Binary(operator="+", left=left, right=right):
             before = _results(left, source, variables, roots)
             return _continued(before, _results(right, source, variables, roots))
         case Index(operand=operand):
-            return _elements(without_parens(operand), source, variables, roots)
+            return _elements(operand, source, variables, roots)
         case FunctionCall(function="join", target=ListLiteral(items=items), arguments=between):
             separators = [*between[:1]] if between else []
             parts = [part for item in items for part in (*separators, item)][len(separators) :]

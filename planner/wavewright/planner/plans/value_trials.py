@@ -49,7 +49,6 @@ from wavewright.planner.cel.nodes import (
     all_nodes,
     children,
     named_field,
-    without_parens,
 )
 from wavewright.planner.cel.operators import MembershipIndex
 from wavewright.planner.cel.parser import parse_expression
@@ -128,14 +127,13 @@ class ValueTrials:
 
     def is_constant(self, node: ExpressionNode) -> bool:
         """Whether a part of the expression has one value whatever is read, as far as trials tell."""
-        bare = without_parens(node)
-        if not _can_be_tried(bare):
+        if not _can_be_tried(node):
             return False
-        value = _only_value(_Part(self._text, (bare.start, bare.end), self._reads, self._tree))
-        if value == "[]" and isinstance(bare, Macro) and _makes_entries(bare):
+        value = _only_value(_Part(self._text, (node.start, node.end), self._reads, self._tree))
+        if value == "[]" and isinstance(node, Macro) and _makes_entries(node):
             # What is made of an entry may have failed in all trials that had any: what is empty then
             # is the list of the entries, or nothing.
-            return self.is_constant(bare.range)
+            return self.is_constant(node.range)
         return value is not None
 
     @cached_property
@@ -547,11 +545,11 @@ def _compared_values(nodes: list[ExpressionNode]) -> dict[str, list[float | str]
 
 def _without_timestamp(node: ExpressionNode) -> ExpressionNode:
     """Return the text that is made a time, or else the node."""
-    match bare := without_parens(node):
+    match node:
         case FunctionCall(function="timestamp", target=None, arguments=(argument,)):
-            return without_parens(argument)
+            return argument
         case _:
-            return bare
+            return node
 
 
 def _with_near(values: list[float | str]) -> Iterator[float | str]:
@@ -618,8 +616,8 @@ def _kinds_by_use(nodes: list[ExpressionNode]) -> Iterator[tuple[str, str]]:
             case Binary(operator="in"):
                 yield _name_of(node.right), "array"
             case Binary():
-                yield from _kind_of_compared(node.left, without_parens(node.right))
-                yield from _kind_of_compared(node.right, without_parens(node.left))
+                yield from _kind_of_compared(node.left, node.right)
+                yield from _kind_of_compared(node.right, node.left)
             case Macro() if node.function != "bind":
                 name = _name_of(node.range)
                 yield name, "array"
@@ -633,14 +631,14 @@ def _kinds_by_use(nodes: list[ExpressionNode]) -> Iterator[tuple[str, str]]:
 
 def _gives_places(macro: Macro) -> bool:
     """Whether the first name of a macro is that of places in a list."""
-    over = without_parens(macro.range)
+    over = macro.range
     is_range = isinstance(over, FunctionCall) and over.function == "lists.range"
     return is_range or (macro.function == "transformList" and len(macro.variables) > 1)
 
 
 def _is_place(key: ExpressionNode, places: Collection[str]) -> bool:
     """Whether a key is a position in a list, and no name that an object has."""
-    match without_parens(key):
+    match key:
         case LiteralValue(value=value):
             return not isinstance(value, str)
         case Identifier(name=name):
@@ -668,7 +666,7 @@ def _kind_of_compared(part: ExpressionNode, other: ExpressionNode) -> Iterator[t
 
 def _name_of(node: ExpressionNode) -> str:
     """Return the name of the field or root that a part is made of; nothing where it has none."""
-    match without_parens(node):
+    match node:
         case Select(field=field):
             return field
         case Identifier(name=name):
@@ -690,7 +688,7 @@ def _roots(tree: ExpressionNode) -> Iterator[tuple[str, str | None]]:
     below = set[int]()
     for node in all_nodes(tree):
         if isinstance(node, Select | Index):
-            operand = without_parens(node.operand)
+            operand = node.operand
             name = node.field if isinstance(node, Select) else named_field(node)
             if isinstance(operand, Identifier) and name is not None:
                 below.add(operand.start)

@@ -24,7 +24,6 @@ from wavewright.planner.cel.nodes import (
     Select,
     Unary,
     named_field,
-    without_parens,
 )
 
 
@@ -65,39 +64,38 @@ class Conditions:
 
     def source(self, node: ExpressionNode) -> str:
         """Return a part as facts name it: without spaces, and `x["field"]` as `x.field`."""
-        bare = without_parens(node)
-        match bare:
+        match node:
             case Select():
-                return f"{self.source(bare.operand)}.{field_name(bare.field)}"
-            case Index() if (name := named_field(bare)) is not None:
-                return f"{self.source(bare.operand)}.{field_name(name)}"
+                return f"{self.source(node.operand)}.{field_name(node.field)}"
+            case Index() if (name := named_field(node)) is not None:
+                return f"{self.source(node.operand)}.{field_name(name)}"
             case _:
-                return "".join(self._text[bare.start : bare.end].split())
+                return "".join(self._text[node.start : node.end].split())
 
     def facts(self, condition: ExpressionNode, *, holds: bool) -> Facts:
         """Return what is known where a condition holds, or where it does not."""
-        match bare := without_parens(condition):
+        match condition:
             case Unary(operator="!"):
-                return self.facts(bare.operand, holds=not holds)
+                return self.facts(condition.operand, holds=not holds)
             case LogicalOperation():
-                parts = [self.facts(operand, holds=holds) for operand in bare.operands]
+                parts = [self.facts(operand, holds=holds) for operand in condition.operands]
                 # Of `a && b` that does not hold, only what both would have told is known.
-                if (bare.operator == "&&") == holds:
+                if (condition.operator == "&&") == holds:
                     return NO_FACTS.union(*parts)
                 return parts[0].intersection(*parts[1:])
             case Binary(operator="in"):
-                return self._membership(bare) if holds else NO_FACTS
-            case Binary() if bare.operator in _NEGATED:
-                operator = bare.operator if holds else _NEGATED[bare.operator]
-                left, right = without_parens(bare.left), without_parens(bare.right)
+                return self._membership(condition) if holds else NO_FACTS
+            case Binary() if condition.operator in _NEGATED:
+                operator = condition.operator if holds else _NEGATED[condition.operator]
+                left, right = condition.left, condition.right
                 return self._compared(left, operator, right) | self._compared(
                     right, _FLIPPED[operator], left
                 )
-            case Macro() if holds and bare.function in _FINDERS:
-                return self._has_elements(bare.range, 1)
+            case Macro() if holds and condition.function in _FINDERS:
+                return self._has_elements(condition.range, 1)
             case Has() if holds:
-                asked = KnownPart(self.source(bare.selection), may_be_null=True)
-                return self._owners(bare.selection.operand) | {asked}
+                asked = KnownPart(self.source(condition.selection), may_be_null=True)
+                return self._owners(condition.selection.operand) | {asked}
             case _:
                 return NO_FACTS
 
@@ -109,7 +107,7 @@ class Conditions:
         not empty.
         """
         facts = self._has_elements(node.right, 1)
-        key = without_parens(node.left)
+        key = node.left
         if isinstance(key, LiteralValue) and isinstance(key.value, str):
             field = f"{self.source(node.right)}.{field_name(key.value)}"
             facts |= {KnownPart(field, may_be_null=True)}
@@ -146,11 +144,10 @@ class Conditions:
 
     def _owners(self, node: ExpressionNode) -> Facts:
         """Return a part and everything on the way to it."""
-        bare = without_parens(node)
-        facts = {KnownPart(self.source(bare))}
-        while isinstance(bare, Select | Index):
-            bare = without_parens(bare.operand)
-            facts.add(KnownPart(self.source(bare)))
+        facts = {KnownPart(self.source(node))}
+        while isinstance(node, Select | Index):
+            node = node.operand
+            facts.add(KnownPart(self.source(node)))
         return frozenset(facts)
 
 

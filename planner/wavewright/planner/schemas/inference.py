@@ -40,10 +40,9 @@ from wavewright.planner.cel.nodes import (
     LogicalOperation,
     Macro,
     MapLiteral,
-    Parenthesized,
     Select,
     Unary,
-    without_parens,
+    children,
 )
 from wavewright.planner.cel.paths import owner_name, plain_path, unknown_root_error
 from wavewright.planner.schemas import views as s
@@ -116,8 +115,6 @@ class TypeInference:
                 return self._index(node, scope)
             case LiteralValue():
                 return _literal(node)
-            case Parenthesized():
-                return self._infer(node.inner, scope)
             case Binary():
                 return self._binary(node, scope)
             case FunctionCall():
@@ -175,8 +172,7 @@ class TypeInference:
         }
 
     def _is_steps(self, node: ExpressionNode, scope: _Locals) -> bool:
-        bare = without_parens(node)
-        return isinstance(bare, Identifier) and bare.name == "steps" and "steps" not in scope
+        return isinstance(node, Identifier) and node.name == "steps" and "steps" not in scope
 
     def _field(self, node: Select | Index, name: str, offset: int, scope: _Locals) -> ScopedSchema:
         if self._is_steps(node.operand, scope):
@@ -200,9 +196,8 @@ class TypeInference:
     def _no_field(
         self, operand: ExpressionNode, asked: SchemaView, name: str, offset: int, scope: _Locals
     ) -> ExpressionError:
-        bare = without_parens(operand)
         known = s.field_schemas(asked)
-        if isinstance(bare, Identifier) and bare.name == "inputs" and "inputs" not in scope:
+        if isinstance(operand, Identifier) and operand.name == "inputs" and "inputs" not in scope:
             others = f"there are: {join_names(known)}" if known else "there are no inputs"
             message = f"no input is called '{name}'"
             return ExpressionError(
@@ -255,10 +250,9 @@ class TypeInference:
 
     def _called(self, node: ExpressionNode, scope: _Locals) -> str:
         """Return what an author would call the value of a node."""
-        bare = without_parens(node)
-        if isinstance(bare, Identifier) and bare.name in scope:
-            return f"'{bare.name}' ({scope[bare.name].meaning})"
-        path = plain_path(bare, scope)
+        if isinstance(node, Identifier) and node.name in scope:
+            return f"'{node.name}' ({scope[node.name].meaning})"
+        path = plain_path(node, scope)
         return owner_name(path, len(path.keys)) if path is not None else f"'{self._snippet(node)}'"
 
     def _snippet(self, node: ExpressionNode) -> str:
@@ -266,7 +260,7 @@ class TypeInference:
         return text if len(text) <= _MAX_SNIPPET_LENGTH else f"{text[: _MAX_SNIPPET_LENGTH - 1]}…"
 
     def _index(self, node: Index, scope: _Locals) -> ScopedSchema:
-        key = without_parens(node.key)
+        key = node.key
         if isinstance(key, LiteralValue) and isinstance(key.value, str):
             return self._field(node, key.value, key.start, scope)
         if self._is_steps(node.operand, scope):
@@ -377,8 +371,8 @@ class TypeInference:
         """Refuse values that are written out side by side where one is not taken, or where they have
         no order among them: of the type of a list it is known only that some of them may be taken.
         """
-        operands = node.arguments if node.target is None else (node.target, *node.arguments)
-        listed = without_parens(operands[0]) if operands else None
+        operands = children(node)
+        listed = operands[0] if operands else None
         is_list = isinstance(listed, ListLiteral)
         items = listed.items if isinstance(listed, ListLiteral) else node.arguments
         if node.function not in _OF_ONE_KIND or len(items) < 2:
@@ -409,7 +403,7 @@ class TypeInference:
         clauses = written_clauses(node)
         if clauses is None:
             return
-        listed = without_parens(node.arguments[0])
+        listed = node.arguments[0]
         if isinstance(listed, ListLiteral):
             if len(listed.items) != len(clauses):
                 self._refuse(
@@ -504,11 +498,10 @@ class TypeInference:
 
     def _map(self, node: MapLiteral, scope: _Locals) -> ScopedSchema:
         places: dict[str, ScopedSchema] = {}
-        for key_node, value_node in node.entries:
+        for key, value_node in node.entries:
             value = self._infer(value_node, scope)
-            key = without_parens(key_node)
             if not (isinstance(key, LiteralValue) and isinstance(key.value, str)):
-                self._check_key(key_node, scope)
+                self._check_key(key, scope)
             elif key.value in places:
                 self._refuse(f"the key '{key.value}' is given twice", key.start)
             else:
@@ -535,7 +528,7 @@ def written_clauses(node: FunctionCall) -> list[FormatClause] | None:
     Raises:
         ExpressionError: there is no such clause.
     """
-    text = None if node.target is None else without_parens(node.target)
+    text = node.target
     if node.function != "format" or not isinstance(text, LiteralValue) or len(node.arguments) != 1:
         return None
     try:

@@ -33,7 +33,6 @@ from wavewright.planner.cel.nodes import (
     children,
     named_field,
     summed_terms,
-    without_parens,
 )
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.diagnostics.diagnostic import counted
@@ -127,30 +126,29 @@ class _Joins:
                 yield from self._in_node(parse_expression(expression), expression)
 
     def _in_node(self, node: ExpressionNode, text: str) -> Iterator[str]:
-        bare = without_parens(node)
-        value = self._value(bare, text)
+        value = self._value(node, text)
         if isinstance(value, list) and any(map(self._names_itself, value)):
             # What the expression has left out, as a filter does, is no longer there twice.
-            steps = value_reads(f"${{{text[bare.start : bare.end]}}}")
+            steps = value_reads(f"${{{text[node.start : node.end]}}}")
             yield from self._more_often(value, steps, are_calls=False)
             return
         if isinstance(value, str):
             # A text shows its parts side by side.
             return
-        match bare:
+        match node:
             case Select() | Index():
                 # One entry is taken, however often it is there.
                 return
             case FunctionCall(function=name) | Macro(function=name) if name in _COUNTING_ONCE:
                 return
             case Binary(operator="+"):
-                yield from self._added([*summed_terms(bare)], text)
+                yield from self._added([*summed_terms(node)], text)
             case FunctionCall(function="sum" | "flatten", target=target, arguments=arguments):
                 joined = target if target is not None else arguments[0]
                 yield from self._added(_listed(joined), text)
             case _:
                 pass
-        for part in children(bare):
+        for part in children(node):
             yield from self._in_node(part, text)
 
     def _more_often(
@@ -233,12 +231,11 @@ class _Joins:
 
     def _entries_behind(self, node: ExpressionNode, text: str) -> _Entries:
         """Return the entries of which the value of a node is made."""
-        bare = without_parens(node)
-        step = _step_read(bare)
+        step = _step_read(node)
         if step is not None:
             return self._entries_of(step) or self._entries_given(step)
-        entries = self._named_entries(self._value(bare, text))
-        for part in () if entries else children(bare):
+        entries = self._named_entries(self._value(node, text))
+        for part in () if entries else children(node):
             entries = {**entries, **self._entries_behind(part, text)}
         return entries
 
@@ -367,7 +364,7 @@ def _step_read(node: ExpressionNode) -> StepId | None:
     """Return the step whose output a node is."""
     if not isinstance(node, Select | Index):
         return None
-    operand = without_parens(node.operand)
+    operand = node.operand
     name = node.field if isinstance(node, Select) else named_field(node)
     is_step = isinstance(operand, Identifier) and operand.name == "steps" and name is not None
     return StepId(name or "") if is_step else None
@@ -377,10 +374,9 @@ def _listed(node: ExpressionNode) -> Collection[ExpressionNode]:
     """Return the entries of a list that is written out, also where something is made of each of them;
     none of any other list.
     """
-    bare = without_parens(node)
-    while isinstance(bare, Macro) and bare.function == "map" and len(bare.arguments) == 1:
-        bare = without_parens(bare.range)
-    return bare.items if isinstance(bare, ListLiteral) else ()
+    while isinstance(node, Macro) and node.function == "map" and len(node.arguments) == 1:
+        node = node.range
+    return node.items if isinstance(node, ListLiteral) else ()
 
 
 def _records_in(output: Json) -> Iterator[Json]:

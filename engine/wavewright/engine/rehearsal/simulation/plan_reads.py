@@ -32,7 +32,6 @@ from wavewright.planner.cel.nodes import (
     Macro,
     Select,
     children,
-    without_parens,
 )
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.language.plan import Gate, Plan, Step
@@ -246,7 +245,6 @@ def _read(expression: str, scope: _Scope) -> ReadShape | None:
 
 def _place(node: ExpressionNode, scope: _Scope) -> ReadShape | None:
     """Note what a node reads, and return the place that it stands for, if it is one."""
-    node = without_parens(node)
     match node:
         case Identifier():
             return scope.get(node.name)
@@ -261,7 +259,7 @@ def _place(node: ExpressionNode, scope: _Scope) -> ReadShape | None:
             places = [_place(part, scope) for part in children(node)]
     match node, places:
         case Index(), [ReadShape() as owner, _]:
-            key = without_parens(node.key)
+            key = node.key
             if not isinstance(key, LiteralValue):
                 return None
             return owner.member(key.value) if isinstance(key.value, str) else owner.each()
@@ -300,9 +298,8 @@ def _call_place(node: FunctionCall, scope: _Scope) -> ReadShape | None:
 
 def _note_kind(place: ReadShape | None, other: ExpressionNode) -> None:
     """Note that a place has the type of a constant that an operator joins it with."""
-    constant = without_parens(other)
-    if place is not None and isinstance(constant, LiteralValue):
-        place.kind = place.kind or _KINDS.get(constant.kind, "")
+    if place is not None and isinstance(other, LiteralValue):
+        place.kind = place.kind or _KINDS.get(other.kind, "")
 
 
 def presumed_schema(declared: JsonSchema, step: Step, shape: ReadShape) -> tuple[JsonSchema, bool]:
