@@ -19,7 +19,7 @@ from wavewright.tools.functions.tool import ToolCall
 
 ENTITIES = 10_000
 PER_CHUNK = 10
-QUESTIONS = 100
+QUESTIONS = 10
 
 
 def measure_graph() -> None:

@@ -104,12 +104,6 @@ _OUTSIDE_FAMILIES: Final = frozenset(
 )  # fmt: skip
 _FAMILY: Final = frozenset(_KIN_OF_PEOPLE) - _OUTSIDE_FAMILIES
 """Kin that people alone have: a university may have students, and no son."""
-_KIN_BEFORE: Final = re.compile(
-    r"\b(?:his|her|their|my|our|\w+['’]s)\s(?:\w+\s){0,2}"
-    rf"(?:{'|'.join(_KIN_OF_PEOPLE)})s?,?\s$",
-    re.IGNORECASE,
-)
-"""What stands before the name of somebody's kin: `her second husband, `."""
 _PLACE: Final = "place"
 _AWARD: Final = "award"
 _AWARDS: Final = frozenset(
@@ -655,16 +649,15 @@ def _types(sentences: Sequence[_Sentence], known_names: AbstractSet[str]) -> dic
     votes = _votes(sentences)
     said = dict[str, str]()
     for sentence in sentences:
-        for one in sentence.names:
-            if _KIN_BEFORE.search(sentence.text[: one.start]):
-                said.setdefault(one.name.name, PERSON)
         for clause in sentence.prose.clauses:
             # A noun of no known kind says less than what the model takes the name for.
             is_known = kind_of_word(clause.noun) is not None
             for phrase in clause.subjects if clause.noun else ():
+                # "Her second husband, X": a project may be another's sibling.
+                is_kin = clause.noun in _KIN_OF_PEOPLE and clause.phrase.start < phrase.head
                 named = sentence.named(phrase) if phrase.pronoun is None else None
-                if named is not None and (is_known or not votes[named.name]):
-                    said.setdefault(named.name, type_of_noun(clause.noun))
+                if named is not None and (is_kin or is_known or not votes[named.name]):
+                    said.setdefault(named.name, PERSON if is_kin else type_of_noun(clause.noun))
     found = dict[str, str]()
     for one in (one for sentence in sentences for one in sentence.names):
         name, taken = one.name.name, one.name.type
