@@ -29,7 +29,7 @@ from wavewright.engine.run.found_targets import (
 from wavewright.engine.run.package import run_folder
 from wavewright.engine.run.permanent_errors import PERMANENT_ERRORS, permanent_error_text
 from wavewright.engine.run.permits import permits_notes
-from wavewright.engine.run.pipeline.phase import PipelineRun
+from wavewright.engine.run.pipeline.phase import PhaseEvent, PipelineRun
 from wavewright.engine.run.ports import Attempt, PackageVerdict, Ports, ask_asker
 from wavewright.engine.run.project.tools import signatures_to_check
 from wavewright.engine.run.recording import draft_note, record, record_attempt
@@ -59,7 +59,7 @@ from wavewright.executor.store.journal import new_run_id
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.planning.records import UserQuestion
-from wavewright.planner.types import Json, JsonObject, RunId
+from wavewright.planner.types import JsonObject, RunId, as_list
 from wavewright.reviewer.package.builder import build_package, last_review
 from wavewright.reviewer.records import Package
 
@@ -193,22 +193,16 @@ class _RootRun:
         continue.
         """
         while (fork := self.waves.fork()) is not None:
-            about, options = fork
-            if open_question(self.context.state) is None:
-                question = f"{about} leads to {len(options)} others. Which of them is next?"
-                await self.note(
-                    QUESTION, {"target": about, "question": question, "options": [*options]}
-                )
             asked = open_question(self.context.state)
-            answer = None
-            if self.ports.people.asker is not None and asked is not None:
-                options = tuple(map(str, cast("list[Json]", asked.body["options"])))
-                with self.attempt.cancellation.scope():
-                    answer = await ask_asker(
-                        self.ports.people.asker,
-                        UserQuestion(str(asked.body["question"]), options, asked_by="the job"),
-                    )
-            if answer is None or asked is None:
+            if asked is None:
+                about, options = fork
+                question = f"{about} leads to {len(options)} others. Which of them is next?"
+                body: JsonObject = {"target": about, "question": question, "options": [*options]}
+                asked = await self.note(QUESTION, body)
+            answer: str | None = None
+            with self.attempt.cancellation.scope():
+                answer = await ask_asker(self.ports.people.asker, _question_of(asked))
+            if answer is None:
                 return False
             await self.note(ANSWER, {**asked.body, "answer": answer})
         return True
@@ -279,12 +273,10 @@ class _RootRun:
         """Journal that a target has failed; a cancelled one may fail with any error, and is resumed
         with the job.
         """
-        is_cancelled = self.attempt.cancellation.is_cancelled
-        is_cut_short = is_cancelled and not isinstance(fault, _TARGET_ERRORS)
-        await self.note(
-            TARGET_INTERRUPTED if is_cut_short else TARGET_FAILED,
-            {**self._body(target), "reason": _failure_reason(fault)},
-        )
+        topic = TARGET_FAILED
+        if self.attempt.cancellation.is_cancelled and not isinstance(fault, _TARGET_ERRORS):
+            topic = TARGET_INTERRUPTED
+        await self.note(topic, {**self._body(target), "reason": _failure_reason(fault)})
 
     async def _conclude(self, target: Target, state: RunState, package: Package | None) -> None:
         """Journal how a run that has ended leaves its target: failed, with a package that waits for
@@ -337,40 +329,22 @@ class _RootRun:
         if tokens is not None and tokens <= before:
             self.tokens_used[run] = before
             raise TargetBudgetSpent("the tokens of the job are spent")
-        order = job_of_target(self.context, self.waves, target, tokens)
         self.tokens_used[run] = before if tokens is None else tokens
         asked = self.context.request
-        feedback: Feedback | None = None
-        if verdict is not None:
-            feedback = Feedback(
-                verdict.package, verdict.iteration, verdict.texts, self.max_packages
-            )
         request = RunRequest(
-            resolved_job=order,
+            resolved_job=job_of_target(self.context, self.waves, target, tokens),
             run=run,
             schedule=asked.schedule,
             concurrency=asked.concurrency,
             as_of=asked.as_of,
             output_dir=asked.output_dir,
-            feedback=feedback,
+            feedback=self._feedback(verdict),
             permits=self.context.permits,
         )
-        people = self.ports.people
-        if self.ports.targets.people_for_run is not None:
-            approver, asker = self.ports.targets.people_for_run(run)
-            people = replace(people, approver=approver, asker=asker)
         try:
             # Observers of the root run receive events of targets, not those within their runs.
             with self.ports.targets.observe(target.name) as on_event:
-                ports = replace(
-                    self.ports,
-                    attempt=replace(self.attempt, on_event=on_event),
-                    people=people,
-                    on_phase=on_event,
-                    # A request to cancel is made for the root run, which stops its targets.
-                    find_cancel_request=None,
-                )
-                done = await self.run_job(request, ports)
+                done = await self.run_job(request, self._ports_of_target(run, on_event))
         finally:
             if self.ports.means.services.budget_store is not None:
                 self.ports.means.services.budget_store.limit_run(run, None)
@@ -381,6 +355,26 @@ class _RootRun:
                     # Closed also if it cannot be read: otherwise it could not be opened again.
                     await self.attempt.journal.close_run(run)
         return done.context.state, done.context.package
+
+    def _feedback(self, verdict: PackageVerdict | None) -> Feedback | None:
+        if verdict is None:
+            return None
+        return Feedback(verdict.package, verdict.iteration, verdict.texts, self.max_packages)
+
+    def _ports_of_target(self, run: RunId, on_event: Callable[[Event | PhaseEvent], None]) -> Ports:
+        """Return the ports of the root run for the run of a target, with people of its own."""
+        people = self.ports.people
+        if self.ports.targets.people_for_run is not None:
+            approver, asker = self.ports.targets.people_for_run(run)
+            people = replace(people, approver=approver, asker=asker)
+        return replace(
+            self.ports,
+            attempt=replace(self.attempt, on_event=on_event),
+            people=people,
+            on_phase=on_event,
+            # A request to cancel is made for the root run, which stops its targets.
+            find_cancel_request=None,
+        )
 
     def _package(self, state: RunState, run: RunId) -> Package | None:
         """Return the package of a run that had ended before this was journaled, and publish it
@@ -427,10 +421,11 @@ class _RootRun:
     @property
     def max_packages(self) -> int:
         """Packages of one target that are validated."""
-        validation, own = self.ports.targets.validation, self.context.goal.limits.iterations
+        validation = self.ports.targets.validation
         if validation is None:
             return 0
-        return validation.max_packages if own is None else own
+        iterations = self.context.goal.limits.iterations
+        return validation.max_packages if iterations is None else iterations
 
     def verdict_on(self, target: str) -> PackageVerdict | None:
         """Return the verdict on the package that a target has sent last; accepted where it is
@@ -459,18 +454,16 @@ class _RootRun:
         """Begin a cycle of a standing job, or continue the current one; return whether its time has
         come.
         """
-        cycles, last = self.ports.targets.cycles, self.waves.cycle
+        cycles = self.ports.targets.cycles
         if cycles is None:
             return True
-        if (
-            last is not None
-            and last.resumes_at is not None
-            and cycles.is_paused_until(last.resumes_at)
-        ):
+        last = self.waves.cycle
+        pause = None if last is None else last.resumes_at
+        if pause is not None and cycles.is_paused_until(pause):
             return False
         run = self.waves.runs.get(target.name)
         used = 0 if run is None else await self.tokens_of(run)
-        if last is None or last.resumes_at is not None or last.target != target.name:
+        if last is None or pause is not None or last.target != target.name:
             await self.note(CYCLE_STARTED, {"target": target.name, "used": used})
             last = TargetCycle(target.name, used)
         cycles.begin(used - last.used)
@@ -482,8 +475,8 @@ class _RootRun:
         if cycles is not None and (cycles.is_spent or target.name in self.waves.ends):
             await self.note(CYCLE_ENDED, {"target": target.name, "resumes_at": cycles.end()})
 
-    async def note(self, topic: str, body: JsonObject) -> None:
-        """Journal one step of it."""
+    async def note(self, topic: str, body: JsonObject) -> Noted:
+        """Journal one step of it, and return its note."""
         noted = Noted(self.attempt.now(), topic, body)
         await self.attempt.journal.append(self.context.run, [noted])
         self.attempt.on_event(noted)
@@ -491,6 +484,12 @@ class _RootRun:
         # is now.
         self.context = replace(self.context, state=fold([noted], self.context.state))
         self.waves = waves_after(self.waves, noted)
+        return noted
+
+
+def _question_of(asked: Noted) -> UserQuestion:
+    options = tuple(map(str, as_list(asked.body["options"])))
+    return UserQuestion(str(asked.body["question"]), options, asked_by="the job")
 
 
 def _needs_run(state: RunState, events: Sequence[Event], verdict: PackageVerdict | None) -> bool:
@@ -518,11 +517,9 @@ def _raise_journal_error(fault: Exception) -> None:
 
 
 def _failure_reason(fault: Exception) -> str:
-    return (
-        permanent_error_text(fault)
-        if isinstance(fault, _TARGET_ERRORS)
-        else f"{type(fault).__name__}: {fault}"
-    )
+    if isinstance(fault, _TARGET_ERRORS):
+        return permanent_error_text(fault)
+    return f"{type(fault).__name__}: {fault}"
 
 
 def _overall_status(waves: TargetWaves) -> Literal["achieved", "not_achieved", "failed"]:
