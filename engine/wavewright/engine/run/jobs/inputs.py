@@ -284,23 +284,16 @@ def _with_value(value: Json, names: list[str], new: _TypedValue, schema: Json) -
         if not name.isdecimal() or int(name) >= len(value):
             message = f"there is no item {name!r} in a list of {len(value)}"
             raise new.error(message, "items are counted from 0; --inputs FILE sets a whole list")
-        return [
-            _with_value(item, rest, new, _schema_below(schema, "items"))
-            if at == int(name)
-            else item
-            for at, item in enumerate(value)
-        ]
+        items = [*value]
+        items[int(name)] = _with_value(items[int(name)], rest, new, _schema_below(schema, "items"))
+        return items
     if value is not None and not isinstance(value, dict):
         raise new.error(
             f"{name!r} lies in {json.dumps(value)}, which is no object", "shorten the path"
         )
-    held = value or {}
-    return {
-        **held,
-        name: _with_value(
-            held.get(name), rest, new, _schema_below(_schema_below(schema, "properties"), name)
-        ),
-    }
+    members = value or {}
+    below = _schema_below(_schema_below(schema, "properties"), name)
+    return {**members, name: _with_value(members.get(name), rest, new, below)}
 
 
 def _schema_below(schema: Json, name: str) -> Json:
@@ -326,9 +319,9 @@ def _has_type(value: Json, name: str) -> bool:
     # Without the validator: the schema was not checked yet, and a text may hold a lone surrogate.
     if isinstance(value, bool):
         return name == "boolean"
-    return isinstance(value, _TYPES[name]) or (
-        name == "integer" and isinstance(value, float) and value.is_integer()
-    )
+    if name == "integer" and isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, _TYPES[name])
 
 
 def _unknown_input(

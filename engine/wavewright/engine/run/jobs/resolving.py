@@ -7,7 +7,7 @@ at its place in the file that holds it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -184,19 +184,9 @@ def resolve_job(
         goal = _partial_goal(job, template)
     if goal is not None:
         sub_plans = faults.collect(lambda: _sub_plans(parts, settings)) or {}
-        declared = {
-            name: sub_plan.declared_inputs()
-            for name, sub_plan in sub_plans.items()
-            if sub_plan.inputs is not None
-        }
         goal = _with_packs(goal, job, file, settings)
-        goal = goal.model_copy(
-            update={
-                "sub_plans": {name: sub_plan.plan for name, sub_plan in sub_plans.items()},
-                "sub_plan_inputs": declared,
-                "origin": _origin(file, settings),
-            }
-        )
+        goal = _with_sub_plans(goal, sub_plans)
+        goal = goal.model_copy(update={"origin": _origin(file, settings)})
         goal = _with_engine_tools(goal, draft)
         faults.add([*_unknown_overriding_tools(job, goal, settings)], document)
     if faults and goal is not None and draft is not None:
@@ -501,6 +491,16 @@ def _sub_plans(parts: _JobParts, settings: Settings) -> dict[str, SubPlan]:
     return allowed_sub_plans(parts.template, parts.template_document, settings)
 
 
+def _with_sub_plans(goal: Goal, sub_plans: Mapping[str, SubPlan]) -> Goal:
+    plans = {name: sub_plan.plan for name, sub_plan in sub_plans.items()}
+    inputs = {
+        name: sub_plan.declared_inputs()
+        for name, sub_plan in sub_plans.items()
+        if sub_plan.inputs is not None
+    }
+    return goal.model_copy(update={"sub_plans": plans, "sub_plan_inputs": inputs})
+
+
 def _with_engine_tools(goal: Goal, draft: PlanDraft | None) -> Goal:
     """Return the goal with the tools that a plan's sub-plans and dispatched calls need."""
     # A goal lists the tools of its author. Sub-plans and unions call nothing but such tools, and
@@ -510,7 +510,7 @@ def _with_engine_tools(goal: Goal, draft: PlanDraft | None) -> Goal:
     if goal.sub_plans or SUB_PLAN in called:
         needed.add(SUB_PLAN)
     added = [AvailableTool(name=name) for name in sorted(needed - goal.tool_names)]
-    return goal.model_copy(update={"tools": (*goal.tools, *added)}) if added else goal
+    return goal.model_copy(update={"tools": (*goal.tools, *added)})
 
 
 def file_stem(file: Path) -> str:
