@@ -20,7 +20,7 @@ from wavewright.executor.store.journal import ENDED_STATUSES
 from wavewright.executor.store.leases import judge_lease, read_lease
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.store.transaction import LAST_ORDER, Row, StoreTransaction
-from wavewright.planner.types import Json, RunId
+from wavewright.planner.types import Json, RunId, as_object
 
 _HAS_ENDED: Final = f"status IN {ENDED_STATUSES}"
 """Of a run: nothing can follow."""
@@ -181,8 +181,8 @@ def _linked_run(kind: str, body: bytes) -> RunId | None:
         value: Json = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    part = value.get("body" if kind == "noted" else "retry") if isinstance(value, dict) else None
-    run = part.get("run") if isinstance(part, dict) else None
+    link = as_object(value).get("body" if kind == "noted" else "retry")
+    run = as_object(link).get("run")
     return RunId(run) if isinstance(run, str) else None
 
 

@@ -145,12 +145,14 @@ def _last_answer(state: RunState) -> tuple[str, str | None] | None:
     """Return the answer to the last question that a run has journaled, and who gave it, where that
     is known.
     """
-    topics = {QUESTION, APPROVAL_WANTED, ANSWER, APPROVAL_GIVEN}
-    last = next((noted for noted in reversed(state.notes) if noted.topic in topics), None)
-    if last is None or last.topic in {QUESTION, APPROVAL_WANTED}:
-        return None
-    by = last.body.get("by")
-    return str(last.body["answer" if last.topic == ANSWER else "choice"]), str(by) if by else None
+    for noted in reversed(state.notes):
+        if noted.topic in {QUESTION, APPROVAL_WANTED}:
+            return None
+        if noted.topic in {ANSWER, APPROVAL_GIVEN}:
+            answer = noted.body["answer" if noted.topic == ANSWER else "choice"]
+            by = noted.body.get("by")
+            return str(answer), str(by) if by else None
+    return None
 
 
 def pending_question(state: RunState, now: float) -> OpenQuestion | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -169,28 +169,32 @@ _MIN_TEXT: Final = 2
 
 def unbound_plan(plan: Plan, goal: Goal) -> Plan:
     """Return a run's plan without what its goal has added to it and without superseded steps."""
-    set_by_engine, replaced = terminal_params(goal), superseded_by(plan)
-    gates, caps = mandatory_gates(plan, goal), mandatory_caps(plan, goal)
-
-    def own(step: Step) -> Step:
-        added = set_by_engine.get(step.tool, {})
-        params = {name: value for name, value in step.params.items() if name not in added}
-        return step.model_copy(update={"params": params, "supersedes": None, "only": None})
-
+    replaced = superseded_by(plan)
+    set_by_engine = terminal_params(goal)
+    steps = list[Step]()
+    for step in plan.steps:
+        if step.id not in replaced:
+            params = _without(step.params, set_by_engine.get(step.tool, {}))
+            own = {"params": params, "supersedes": None, "only": None}
+            steps.append(step.model_copy(update=own))
+    added = mandatory_gates(plan, goal)
+    gates = [gate for gate in plan.gates if gate not in added and gate.on not in replaced]
+    added_caps = mandatory_caps(plan, goal)
+    caps = [cap for cap in plan.caps if cap not in added_caps]
     return plan.model_copy(
         update={
             "goal": None,
             "previous": {} if goal.previous else plan.previous,
-            "inputs": {
-                name: value for name, value in plan.inputs.items() if name not in goal.inputs
-            },
-            "steps": tuple(own(step) for step in plan.steps if step.id not in replaced),
-            "gates": tuple(
-                gate for gate in plan.gates if gate not in gates and gate.on not in replaced
-            ),
-            "caps": tuple(cap for cap in plan.caps if cap not in caps),
+            "inputs": _without(plan.inputs, goal.inputs),
+            "steps": tuple(steps),
+            "gates": tuple(gates),
+            "caps": tuple(caps),
         }
     )
+
+
+def _without(values: JsonObject, names: Collection[str]) -> JsonObject:
+    return {name: value for name, value in values.items() if name not in names}
 
 
 def generalised(plan: Plan, inputs: JsonObject) -> Plan:
@@ -198,17 +202,11 @@ def generalised(plan: Plan, inputs: JsonObject) -> Plan:
     one does.
     """
     paths = list(_paths(inputs))
-    steps = [
-        step.model_copy(
-            update={
-                "params": {
-                    name: _generalised_value(value, paths) for name, value in step.params.items()
-                },
-                "for_each": _generalised_value(step.for_each, paths),
-            }
-        )
-        for step in plan.steps
-    ]
+    steps = list[Step]()
+    for step in plan.steps:
+        params = {name: _generalised_value(value, paths) for name, value in step.params.items()}
+        items = _generalised_value(step.for_each, paths)
+        steps.append(step.model_copy(update={"params": params, "for_each": items}))
     let = {name: _generalised_value(value, paths) for name, value in plan.let.items()}
     return plan.model_copy(update={"steps": tuple(steps), "let": let})
 
@@ -285,19 +283,16 @@ def kept_template(
     is_in_words = goal.name == "plan"
     # The inputs of a plan that is given have values in it, those of a goal in words do not.
     schema = goal.inputs_schema or _inputs_schema(plan, goal.inputs, are_needed=not is_given)
+    tools = [tool for tool in goal.tools if tool.name in called or not is_in_words]
+    terms = GoalTerms.model_fields.keys() - {"inputs_schema"}
     return GoalTemplate(
         name=name,
         goal=_generalised_text(goal.text, goal.inputs),
         inputs_schema=_with_defaults(schema, goal.inputs),
-        available_tools=tuple(
-            tool for tool in goal.tools if tool.name in called or not is_in_words
-        ),
+        available_tools=tuple(tools),
         plan=plan,
         kept=kept,
-        **{
-            field: getattr(goal, field)
-            for field in GoalTerms.model_fields.keys() - {"inputs_schema"}
-        },
+        **{term: getattr(goal, term) for term in terms},
     )
 
 

@@ -13,6 +13,7 @@ A *known secret* is one in the settings or the environment. In outputs of tools 
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -139,8 +140,9 @@ def agent_tools(step: Step) -> tuple[str, ...]:
     """
     if step.tool == ASK_MODEL:
         return tuple(_tools_of_calls(step.params.get("for")))
-    named = step.params.get("tools") if step.tool == AGENT else None
-    return tuple(name for name in named if isinstance(name, str)) if isinstance(named, list) else ()
+    if step.tool != AGENT:
+        return ()
+    return tuple(name for name in as_list(step.params.get("tools")) if isinstance(name, str))
 
 
 def _tools_of_calls(types: Json) -> Iterator[str]:
@@ -167,17 +169,16 @@ def all_tools(settings: Settings, services: Services | None = None) -> Registry:
     brought = {
         pack: sources.pack_tools(pack) for pack in pack_names() if is_listed(pack, settings.packs)
     }
-    counts = Counter(name for tools in brought.values() for name in tools)
-    names = [
-        name if counts[name] == 1 else full_name(pack, name)
-        for pack, tools in brought.items()
-        for name in tools
-    ]
-    tools = {
-        name: tool
-        for name in [*sources.own, *names, *sources.server_tools()]
-        if (tool := sources.find(name)) is not None
-    }
+    counts = Counter(itertools.chain.from_iterable(brought.values()))
+    names = [*sources.own]
+    for pack, in_pack in brought.items():
+        names += [name if counts[name] == 1 else full_name(pack, name) for name in in_pack]
+    names += sources.server_tools()
+    tools = dict[str, Tool]()
+    for name in names:
+        tool = sources.find(name)
+        if tool is not None:
+            tools[name] = tool
     tools.setdefault(ASK_PERSON, ask_person_tool())
     if ASK_MODEL not in tools:
         tools[ASK_MODEL] = _question_tool(sources, tools)
