@@ -3,8 +3,9 @@
 "Connection refused" and HTTP 4xx are said of one request. A tool that pays and then sends a receipt
 has paid, though the receipt was refused. So the source is read of each function of the tool that the
 exception came through, and what may have written there is counted: all that stands before the
-request, or with it in one statement. The other block of an `if` was not run; all blocks of a `try`
-may have been. What the turns of a loop before have done nobody knows.
+request, or with it in one statement. The other block of an `if` was not run, nor was one that
+leaves the function; all blocks of a `try` may have been. What the turns of a loop before have done
+nobody knows.
 
 What is called is looked up in the frame; functions and classes of the tool's own are read likewise.
 Reads (`get`), builtins, most of the standard library, logging, and what opens a client write
@@ -62,14 +63,20 @@ _WRITERS: Final = frozenset(
     {"dbm", "ftplib", "http", "imaplib", "multiprocessing", "nntplib", "poplib", "shelve", "shutil"}
     | {"smtplib", "socket", "sqlite3", "subprocess", "telnetlib", "xmlrpc"}
 )
-"""Modules of the standard library whose functions may write elsewhere; also with an underscore before
-the name, where C defines a part of one.
+"""Modules of the standard library whose functions may write elsewhere; where C defines a part of one,
+an underscore stands before its name.
 """
 _WRITERS_BY_NAME: Final = frozenset(
-    {"Popen", "create_subprocess_exec", "create_subprocess_shell", "eval", "exec", "popen"}
-    | {"system", "urlopen", "urlretrieve"}
+    {"Popen", "create_connection", "create_datagram_endpoint", "create_subprocess_exec"}
+    | {"create_subprocess_shell", "eval", "exec", "open_connection", "open_unix_connection"}
+    | {"build_opener", "popen", "system", "urlopen", "urlretrieve"}
 )
 """Names of functions and classes of the standard library that may write elsewhere."""
+_GIVING_PLAIN_VALUES: Final = frozenset(
+    {"base64", "datetime", "decimal", "hashlib", "hmac", "json", "logging", "math", "pathlib"}
+    | {"random", "re", "secrets", "time", "uuid", "zoneinfo"}
+)
+"""Modules of the standard library whose functions give nothing that writes."""
 _HARMLESS_PACKAGES: Final = frozenset(
     {"anyio", "numpy", "pydantic", "stamina", "structlog", "tenacity", "wavewright"}
 )
@@ -88,6 +95,8 @@ _MANY: Final = 2
 """More writes than one, or nobody knows how many."""
 _UNKNOWN: Final = object()
 """What only running code of the tool would tell."""
+_PLAIN: Final = object()
+"""What the standard library has made of texts and numbers."""
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _Use: TypeAlias = ast.Call | ast.Name | ast.Attribute
@@ -190,18 +199,21 @@ def _parts_run(block: Sequence[ast.stmt], place: _Place) -> Iterator[ast.AST]:
         if _place_of(statement)[0] > place[0]:
             return
         inner = next((inner for inner in _blocks_of(statement) if _is_in(inner, place)), None)
-        if inner is None:
+        if isinstance(statement, ast.If) and inner is None and _is_left_by(statement.body):
+            # Who has come past it was not in its body.
+            yield statement.test
+            yield from _parts_run(statement.orelse, place)
+        elif inner is None:
             # Which calls of one statement come first is not asked.
             yield statement
-            continue
-        for part in ast.iter_child_nodes(statement):
-            if isinstance(part, ast.expr | ast.withitem):
-                yield part
-        if isinstance(statement, ast.Try | ast.TryStar):
+        else:
+            for part in ast.iter_child_nodes(statement):
+                if isinstance(part, ast.expr | ast.withitem):
+                    yield part
             for other in _blocks_of(statement):
-                if other is not inner:
+                if isinstance(statement, ast.Try | ast.TryStar) and other is not inner:
                     yield from other
-        yield from _parts_run(inner, place)
+            yield from _parts_run(inner, place)
 
 
 def _blocks_of(statement: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
@@ -209,6 +221,10 @@ def _blocks_of(statement: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
         yield getattr(statement, name, [])
     for handler in getattr(statement, "handlers", []):
         yield handler.body
+
+
+def _is_left_by(block: Sequence[ast.stmt]) -> bool:
+    return isinstance(block[-1], ast.Return | ast.Raise)
 
 
 def _is_in(block: Sequence[ast.stmt], place: _Place) -> bool:
@@ -257,6 +273,8 @@ def _writes_of(use: _Use, scope: _Scope) -> int:
     named = use.func if isinstance(use, ast.Call) else use
     owner = _value_of(named.value, scope) if isinstance(named, ast.Attribute) else None
     value = _value_of(named, scope)
+    if value is _PLAIN:
+        return 0
     if callable(value):
         writes = _writes_of_callable(value, name, owner, scope)
         # What is handed over may be called for each entry of a list.
@@ -377,13 +395,19 @@ def _value_of(node: ast.expr, scope: _Scope) -> Any:
             return _attribute_of(_value_of(node.value, scope), node.attr)
         case ast.Call():
             called = _value_of(node.func, scope)
-            return _Made(called) if inspect.isclass(called) else _UNKNOWN
+            if inspect.isclass(called):
+                return _Made(called)
+            package = _package_of(called).removeprefix("_")
+            is_plain = called is _PLAIN or package in _GIVING_PLAIN_VALUES
+            return _PLAIN if is_plain else _UNKNOWN
         case _:
             return _DISPLAYS.get(type(node), _UNKNOWN)
 
 
 def _attribute_of(held: Any, name: str) -> Any:
     """Return an attribute without running code: of what is computed, what computes it."""
+    if held is _PLAIN:
+        return _PLAIN
     kind = held.kind if isinstance(held, _Made) else type(held)
     value = inspect.getattr_static(kind, name, _UNKNOWN)
     # A `cached_property` puts its value in its own place.
