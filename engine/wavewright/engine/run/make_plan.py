@@ -16,6 +16,7 @@ from wavewright.engine.run.recording import (
     record,
     record_note,
 )
+from wavewright.planner.checks.checker import refuse_faulty_goal
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.plans.binding import bind_plan
 
@@ -44,7 +45,6 @@ async def make_plan(
     elif _asks_planner(context, means):
         # Imported here: a run whose plan is given loads no planner.
         from wavewright.engine.run.ask_planner import Planning
-        from wavewright.planner.checks.checker import refuse_faulty_goal
 
         try:
             refuse_faulty_goal(context.goal, context.signatures)

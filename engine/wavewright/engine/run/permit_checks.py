@@ -25,6 +25,8 @@ from wavewright.planner.types import Json, as_list, as_object
 from wavewright.tools.functions.dispatch import part_call
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.tool import Tool, ToolCall
+from wavewright.tools.models.endpoints import choose_model
+from wavewright.tools.workers.specs import load_workers
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
@@ -67,10 +69,6 @@ def _models(name: str, goal: Goal | None, settings: Settings) -> tuple[str, ...]
     """Return the models that a tool may ask, or judges of gates: the chosen one and those that stand
     in for it; `*` where none can be chosen now.
     """
-    # Most plans call nothing that asks a model.
-    from wavewright.tools.models.endpoints import choose_model
-    from wavewright.tools.workers.specs import load_workers
-
     preference = "auto" if goal is None else goal.model_preference
     for worker in load_workers(settings.workers):
         if worker.spec.name == name and worker.spec.model_preference != "auto":
