@@ -857,6 +857,21 @@ def refused_payment_of(path: str) -> httpx.Response:
     return bank().post(path)
 
 
+def have_payment_within_refused() -> None:
+    def pay() -> None:
+        bank().post("/no").raise_for_status()
+
+    pay()
+
+
+RESERVED = Reserved("/closed")
+
+
+async def pay_by_opening_what_is_there() -> None:
+    async with RESERVED:
+        bank().put("/closed")
+
+
 def pay_by_property() -> None:
     shop = Shop()
     if shop.is_paid:
@@ -880,6 +895,7 @@ def run_another_way_and_pay() -> None:
         (pay_in_tasks, True),
         (pay_by_library_that_tries_again, True),
         (pay_by_property, True),
+        (pay_by_opening_what_is_there, True),
         (run_another_way_and_pay, True),
         (wrap_refusal, False),
         (pay_and_have_the_receipt_refused, True),
@@ -924,6 +940,7 @@ def run_another_way_and_pay() -> None:
         (pay_in_time, False),
         (pay_once, False),
         (have_payment_refused, False),
+        (have_payment_within_refused, False),
         (pay_or_leave, False),
     ],
 )

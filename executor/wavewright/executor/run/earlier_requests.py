@@ -123,14 +123,14 @@ def had_sent_before(frames: Sequence[TracebackType], *, is_write_refused: bool) 
             last; of one that was raised from another, those of both.
         is_write_refused: Whether the exception names a request that would have written.
     """
+    functions = [_source_of(traceback.tb_frame.f_code) for traceback in frames]
     # A function that handles an exception and raises another was left at two places.
     run = set[tuple[FrameType, _Use]]()
     left = set[tuple[FrameType, _Use]]()
     refused: _Use | None = None
-    for traceback, inner in zip_longest(frames, frames[1:]):
+    for traceback, inner, function in zip_longest(frames, frames[1:], functions):
         frame = traceback.tb_frame
         place = _place_left(traceback)
-        function = _source_of(frame.f_code)
         if place is None or function is None or _is_repeated(function, place):
             return True
         uses = list(_uses_in(_parts_run(function.body, place)))
@@ -139,6 +139,10 @@ def had_sent_before(frames: Sequence[TracebackType], *, is_write_refused: bool) 
         # What an answer is handed over to would have been called after the request.
         around = [use for use in uses if _contains(use, place) and _place_of(use) != place]
         left.update((frame, use) for use in (*around, refused) if use is not None)
+        # A function within this one that the exception came through counts for itself.
+        for part in ast.walk(function):
+            if part is not function and part in functions and isinstance(part, _Function):
+                left.update((frame, use) for use in _uses_in(part.body))
     scopes = {traceback.tb_frame: _scope_of_frame(traceback.tb_frame) for traceback in frames}
     writes = sum(_writes_of(use, scopes[frame]) for frame, use in run - left)
     if refused is not None and _writes_of(refused, scopes[frames[-1].tb_frame]) > 0:
@@ -282,18 +286,16 @@ def _writes_of(use: _Use, scope: _Scope) -> int:
     if isinstance(use, ast.Call):
         is_part = isinstance(named, ast.Attribute) and _name_of(named.value) in _PARTS
         return 0 if is_part else _writes_by_name(name)
-    # What is only named is data, but for what is called like a request.
-    return _MANY if value is _UNKNOWN and name in _WRITING else 0
+    if value is _UNKNOWN:
+        # What is only named is data, but for what is called like a request.
+        return _MANY if name in _WRITING else 0
+    # An object may be opened, as by `async with shop:`.
+    return 0 if isinstance(value, _Made) else _writes_of_class(type(cast("object", value)), scope)
 
 
 def _writes_of_callable(called: Any, name: str, owner: Any, scope: _Scope) -> int:
     if inspect.isclass(called):
-        if called.__name__ in _WRITERS_BY_NAME:
-            return _MANY
-        methods = (_attribute_of(called, method) for method in _CALLED_BY_PYTHON)
-        # What a dataclass generates has no source, and writes nothing.
-        own = (m for m in methods if _is_own(m, scope) and m.__code__.co_filename != "<string>")
-        return sum(_writes_of_function(method, _Made(called), scope) for method in own)
+        return _MANY if called.__name__ in _WRITERS_BY_NAME else _writes_of_class(called, scope)
     if isinstance(called, partial):
         called = called.func
     if inspect.ismethod(called):
@@ -314,6 +316,13 @@ def _writes_of_callable(called: Any, name: str, owner: Any, scope: _Scope) -> in
     if package in sys.stdlib_module_names and name not in _WRITERS_BY_NAME:
         return _MANY if package.removeprefix("_") in _WRITERS and name not in _HARMLESS else 0
     return 0 if package in _HARMLESS_PACKAGES else _writes_by_name(name)
+
+
+def _writes_of_class(kind: type, scope: _Scope) -> int:
+    methods = (_attribute_of(kind, name) for name in _CALLED_BY_PYTHON)
+    # What a dataclass generates has no source, and writes nothing.
+    own = (m for m in methods if _is_own(m, scope) and m.__code__.co_filename != "<string>")
+    return sum(_writes_of_function(method, _Made(kind), scope) for method in own)
 
 
 def _writes_of_function(function: FunctionType, owner: Any, scope: _Scope) -> int:
