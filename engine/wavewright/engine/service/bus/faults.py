@@ -218,17 +218,15 @@ CLOSE_SECONDS: Final = 3.0
 """How long to wait for the broker to close a channel; after that it ends with its connection."""
 
 
-async def open_channel(
-    connection: AbstractConnection, place: str, *, on_return_raises: bool = False
-) -> AbstractChannel:
-    """Open a channel with confirms.
+async def open_channel(connection: AbstractConnection, place: str) -> AbstractChannel:
+    """Open a channel with confirms, on which a returned message raises an error.
 
     Raises:
         BusDown: the connection is gone.
     """
     # `connection.channel()` may raise before there is anything to await.
     try:
-        return await await_reply(_open_translated(connection, on_return_raises), place=place)
+        return await await_reply(_open(connection), place=place)
     except AMQPChannelError as error:
         raise BusDown(
             f"no channel could be opened: {describe_error(error)}", place=place
@@ -246,8 +244,5 @@ async def close_channel(channel: AbstractChannel, place: str) -> None:
             return
 
 
-async def _open_translated(
-    connection: AbstractConnection,
-    on_return_raises: bool,  # noqa: FBT001
-) -> AbstractChannel:
-    return await connection.channel(on_return_raises=on_return_raises).__aenter__()
+async def _open(connection: AbstractConnection) -> AbstractChannel:
+    return await connection.channel(on_return_raises=True).__aenter__()

@@ -247,7 +247,7 @@ class Publisher:
             return self._channel
         connection = await self._broker.wait_connected()
         await declare_topology(connection, self._topology, place=self._broker.place)
-        self._channel = await open_channel(connection, self._broker.place, on_return_raises=True)
+        self._channel = await open_channel(connection, self._broker.place)
         self._connection = connection
         self._known_exchanges.clear()
         return self._channel

@@ -28,7 +28,6 @@ from wavewright.engine.service.job_store.records import (
     DecisionMade,
     JobChange,
     JobId,
-    JobRequested,
     JobRow,
     JobState,
     MessageId,
@@ -130,8 +129,6 @@ class JobStore:
         self._journal = journal
         self._lease_seconds = outbox_lease
         self._claims = transactions.JobClaims()
-        self._new = 0
-        """Jobs received here and not claimed since: so many claims need no preliminary query."""
 
     # Jobs
 
@@ -153,12 +150,8 @@ class JobStore:
         """
         job = job_of_request(message.request)
         order = SEPARATE if job is None else lock_order_of(job)
-        receipt = await self.transact(
-            partial(transactions.receive, message=message), project, order
-        )
-        if receipt.action == "accept" and isinstance(message.request, JobRequested):
-            self._new += 1
-        return receipt
+        receive = partial(transactions.receive, message=message)
+        return await self.transact(receive, project, order)
 
     async def transact(
         self, work: Callable[..., Awaitable[_T]], project: ProjectJob, order: LockOrder
@@ -197,9 +190,8 @@ class JobStore:
         """
         # The query needs no commit, and most of the time there is nothing to do.
         may_claim = partial(self._claims.may_claim, most_weight=most_weight)
-        if not self._new and not await self._journal.read(may_claim):
+        if not await self._journal.read(may_claim):
             return None
-        self._new = max(0, self._new - 1)
         # Otherwise a cancellation would leave a leased job that no caller knows of.
         claim = partial(self._claims.claim, most_weight=most_weight)
         return await _shielded(self.transact(claim, project, LAST_ORDER))
