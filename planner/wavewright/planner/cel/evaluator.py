@@ -44,7 +44,6 @@ from wavewright.planner.cel.nodes import (
     Select,
     Unary,
     children,
-    named_field,
 )
 from wavewright.planner.cel.operators import (
     OPERATORS,
@@ -326,17 +325,14 @@ def _compile_has(node: Has, local_names: Locals) -> Evaluation:
     return _is_present(node.selection, local_names)
 
 
-def _is_present(selection: Select | Index, local_names: Locals) -> Evaluation:
+def _is_present(selection: Select, local_names: Locals) -> Evaluation:
     """Return what asks for a field after asking for everything on the way to it."""
     operand = selection.operand
     on_the_way = None
-    if isinstance(operand, Select) or (
-        isinstance(operand, Index) and named_field(operand) is not None
-    ):
+    if isinstance(operand, Select):
         on_the_way = _is_present(operand, local_names)
     read = compile_node(operand, local_names)
-    name = selection.field if isinstance(selection, Select) else named_field(selection)
-    assert name is not None
+    name = selection.field
 
     def evaluate(scope: EvaluationScope) -> Json:
         if on_the_way is not None and not on_the_way(scope):

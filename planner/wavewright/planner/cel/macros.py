@@ -24,7 +24,6 @@ from wavewright.planner.cel.nodes import (
     Macro,
     Select,
     Unary,
-    named_field,
     parent_depth,
 )
 from wavewright.planner.cel.operators import evaluation_error
@@ -48,8 +47,7 @@ def parse_has(start: int, arguments: tuple[ExpressionNode, ...], end: int) -> Ex
     """
     if len(arguments) == 1:
         selection = arguments[0]
-        is_named = isinstance(selection, Index) and named_field(selection) is not None
-        if isinstance(selection, Select) or (isinstance(selection, Index) and is_named):
+        if isinstance(selection, Select):
             return Has(start, end, parent_depth(selection), selection)
     raise ExpressionError(
         "bad_expression",

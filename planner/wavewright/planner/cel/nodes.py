@@ -41,7 +41,7 @@ class Identifier(NamedTuple):
 
 
 class Select(NamedTuple):
-    """`operand.field`."""
+    """`operand.field`, or `operand["field"]`."""
 
     start: int
     end: int
@@ -49,10 +49,17 @@ class Select(NamedTuple):
     operand: ExpressionNode
     field: str
     field_start: int
+    field_end: int
+    """Where its name ends, a quotation mark after it as well."""
+
+    @property
+    def is_quoted(self) -> bool:
+        """Whether the name stands in brackets, as a text."""
+        return self.field_end < self.end
 
 
 class Index(NamedTuple):
-    """`operand[key]`."""
+    """`operand[key]`, of which the key is no text that is written."""
 
     start: int
     end: int
@@ -99,7 +106,7 @@ class Has(NamedTuple):
     start: int
     end: int
     depth: int
-    selection: Select | Index
+    selection: Select
 
 
 class Unary(NamedTuple):
@@ -167,12 +174,6 @@ ExpressionNode: TypeAlias = (
     LiteralValue | Identifier | Select | Index | FunctionCall | Macro | Has | Unary | Binary
     | LogicalOperation | Conditional | ListLiteral | MapLiteral
 )  # fmt: skip
-
-
-def named_field(node: Index) -> str | None:
-    """Return the name of the field that `x["field"]` reads; None where an index names none."""
-    key = node.key
-    return key.value if isinstance(key, LiteralValue) and isinstance(key.value, str) else None
 
 
 def summed_terms(node: ExpressionNode) -> Iterator[ExpressionNode]:

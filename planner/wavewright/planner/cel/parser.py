@@ -118,7 +118,7 @@ def _parse_plain_path(expression: str) -> ExpressionNode:
     node: ExpressionNode = Identifier(0, end, 1, root)
     for depth, field in enumerate(fields, 2):
         start, end = end + 1, end + 1 + len(field)
-        node = Select(0, end, depth, node, field, start)
+        node = Select(0, end, depth, node, field, start, end)
     return node
 
 
@@ -220,7 +220,7 @@ class _ExpressionParser:
             elif text == "[":
                 self._at += 1
                 key = self._expression()
-                node = Index(start, self._expect("]"), parent_depth(node, key), node, key)
+                node = _element(start, self._expect("]"), node, key)
             elif text == "{" and isinstance(node, Identifier | Select):
                 raise ExpressionError(
                     "bad_expression",
@@ -247,7 +247,7 @@ class _ExpressionParser:
         self._at += 1
         if kind == "name" and self._takes("("):
             return self._method(start, operand, token)
-        return Select(start, end, parent_depth(operand), operand, text, field_start)
+        return Select(start, end, parent_depth(operand), operand, text, field_start, end)
 
     def _method(self, start: int, target: ExpressionNode, name: Token) -> ExpressionNode:
         arguments, end = self._sequence(")")
@@ -398,6 +398,14 @@ _HINTS_BY_TEXT = {
 """What other languages write, and what CEL has for it."""
 _HINTS_AFTER = {"not": _HINTS_BY_TEXT["not"], "lambda": _HINTS_BY_TEXT["=>"]}
 """The same of words that pass for a name until the next one: `not x`."""
+
+
+def _element(start: int, end: int, owner: ExpressionNode, key: ExpressionNode) -> ExpressionNode:
+    """Return the node of `owner[key]`: a text that is written names a field."""
+    depth = parent_depth(owner, key)
+    if isinstance(key, LiteralValue) and isinstance(key.value, str):
+        return Select(start, end, depth, owner, key.value, key.start, key.end)
+    return Index(start, end, depth, owner, key)
 
 
 def _constant(token: Token) -> LiteralValue:

@@ -2,7 +2,6 @@
 
 | written | plain |
 |---|---|
-| `x["f"]` | `x.f` |
 | `size(x)`, `sum(x)` | `x.size()`, `x.sum()` |
 | `0 < x` | `x > 0` |
 | `cel.bind(v, x, v + v)` | `x + x` |
@@ -25,15 +24,12 @@ from wavewright.planner.cel.nodes import (
     ExpressionNode,
     FunctionCall,
     Identifier,
-    Index,
     ListLiteral,
     LiteralValue,
     Macro,
-    Select,
     Unary,
     all_nodes,
     children,
-    named_field,
     with_parts,
 )
 
@@ -62,7 +58,9 @@ def without_places(node: ExpressionNode) -> ExpressionNode:
     return bare._replace(**nowhere)
 
 
-_PLACES: Final = frozenset({"start", "end", "depth", "name_start", "field_start", "operator_start"})
+_PLACES: Final = frozenset(
+    {"start", "end", "depth", "name_start", "field_start", "field_end", "operator_start"}
+)
 
 
 def is_written(node: ExpressionNode) -> bool:
@@ -121,11 +119,6 @@ def _may_stand_for(node: Macro, value: ExpressionNode) -> bool:
 def _in_one_way(node: ExpressionNode) -> ExpressionNode:
     """Return a node, of plain parts, as it is written if there are several ways to write it."""
     match node:
-        case Index():
-            field = named_field(node)
-            if field is None:
-                return node
-            return Select(node.start, node.end, node.depth, node.operand, field, node.key.start)
         case FunctionCall(target=None, arguments=(first, *others)):
             if node.function not in _ALSO_METHODS:
                 return node

@@ -20,7 +20,6 @@ from wavewright.planner.cel.nodes import (
     Macro,
     Select,
     children,
-    named_field,
 )
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.plain_paths import Read, previous_part
@@ -129,16 +128,11 @@ def _collect_selection(
     node: Select | Index, local_names: frozenset[str], found: list[RootMention], *, asked: bool
 ) -> None:
     operand = node.operand
-    if isinstance(operand, Identifier) and operand.name not in local_names:
-        if isinstance(node, Select):
-            places = (node.field_start, node.end, operand.start, node.end)
-            found.append(RootMention(operand.name, node.field, *places, asked))
-            return
-        name = named_field(node)
-        if name is not None:
-            places = (node.key.start, node.key.end, operand.start, node.end)
-            found.append(RootMention(operand.name, name, *places, asked, quoted=True))
-            return
+    is_of_root = isinstance(operand, Identifier) and operand.name not in local_names
+    if isinstance(node, Select) and isinstance(operand, Identifier) and is_of_root:
+        places = (node.field_start, node.field_end, operand.start, node.end)
+        found.append(RootMention(operand.name, node.field, *places, asked, node.is_quoted))
+        return
     _collect_mentions(node.operand, local_names, found, asked=asked)
     if isinstance(node, Index):
         _collect_mentions(node.key, local_names, found)

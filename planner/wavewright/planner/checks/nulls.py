@@ -28,7 +28,6 @@ from wavewright.planner.cel.nodes import (
     Select,
     Unary,
     children,
-    named_field,
 )
 from wavewright.planner.schemas.conditions import (
     NO_FACTS,
@@ -186,12 +185,9 @@ class _Misuses:
             case Select():
                 fault = f"{node.field!r} is read of it"
                 yield from self._null(node.operand, node, fault, known)
-                yield from self._absent(node, node.field, known)
+                yield from self._absent(node, known)
             case Index():
                 yield from self._null(node.operand, node, "an element is read of it", known)
-                field = named_field(node)
-                if field is not None:
-                    yield from self._absent(node, field, known)
                 yield from self._too_short(node, known)
             case Unary():
                 if node.operator == "!" or negation_result(_NULL) is None:
@@ -315,10 +311,10 @@ class _Misuses:
         if view is not None and _may_be_null(view) and not self._is_known(part, known):
             yield Misuse(self._written(part), self._written(reader), fault)
 
-    def _absent(self, node: Select | Index, field: str, known: Facts) -> Iterator[Misuse]:
+    def _absent(self, node: Select, known: Facts) -> Iterator[Misuse]:
         """Yield a field that its owner need not have, and that is read without asking for it."""
         owner = self._view(node.operand)
-        if owner is None or not _may_lack(owner, field) or self._holds(is_there, node, known):
+        if owner is None or not _may_lack(owner, node.field) or self._holds(is_there, node, known):
             return
         if owner.kind != "union" or not _is_told_apart(self.source(node.operand), known):
             yield Misuse(self._written(node), self._written(node), "it is read", "absent")

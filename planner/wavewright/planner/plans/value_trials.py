@@ -48,7 +48,6 @@ from wavewright.planner.cel.nodes import (
     Select,
     all_nodes,
     children,
-    named_field,
 )
 from wavewright.planner.cel.operators import MembershipIndex
 from wavewright.planner.cel.parser import parse_expression
@@ -585,10 +584,8 @@ _DAY_FIRST: Final = re.compile(r"(\d\d)[./](\d\d)[./](\d{4})")
 def _fields(nodes: list[ExpressionNode]) -> Iterator[str]:
     """Yield the names of fields that are read."""
     for node in nodes:
-        if isinstance(node, Select | Index):
-            name = node.field if isinstance(node, Select) else named_field(node)
-            is_of_root = _name_of(node.operand) in {"steps", "inputs"}
-            yield from () if name is None or is_of_root else (name,)
+        if isinstance(node, Select) and _name_of(node.operand) not in _ROOTS_OF_FIELDS:
+            yield node.field
 
 
 def _kinds_by_use(nodes: list[ExpressionNode]) -> Iterator[tuple[str, str]]:
@@ -687,12 +684,10 @@ def _roots(tree: ExpressionNode) -> Iterator[tuple[str, str | None]]:
     """Yield the roots that an expression reads, each with the name right below it."""
     below = set[int]()
     for node in all_nodes(tree):
-        if isinstance(node, Select | Index):
-            operand = node.operand
-            name = node.field if isinstance(node, Select) else named_field(node)
-            if isinstance(operand, Identifier) and name is not None:
-                below.add(operand.start)
-                yield operand.name, name
+        if isinstance(node, Select):
+            if isinstance(node.operand, Identifier):
+                below.add(node.operand.start)
+                yield node.operand.name, node.field
         elif isinstance(node, Identifier) and node.start not in below:
             yield node.name, None
 

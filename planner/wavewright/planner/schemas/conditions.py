@@ -23,7 +23,6 @@ from wavewright.planner.cel.nodes import (
     Macro,
     Select,
     Unary,
-    named_field,
 )
 
 
@@ -67,8 +66,6 @@ class Conditions:
         match node:
             case Select():
                 return f"{self.source(node.operand)}.{field_name(node.field)}"
-            case Index() if (name := named_field(node)) is not None:
-                return f"{self.source(node.operand)}.{field_name(name)}"
             case _:
                 return "".join(self._text[node.start : node.end].split())
 

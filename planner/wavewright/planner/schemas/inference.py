@@ -110,7 +110,7 @@ class TypeInference:
             case Identifier():
                 return self._name(node, scope)
             case Select():
-                return self._field(node, node.field, node.field_start, scope)
+                return self._field(node, scope)
             case Index():
                 return self._index(node, scope)
             case LiteralValue():
@@ -174,7 +174,8 @@ class TypeInference:
     def _is_steps(self, node: ExpressionNode, scope: _Locals) -> bool:
         return isinstance(node, Identifier) and node.name == "steps" and "steps" not in scope
 
-    def _field(self, node: Select | Index, name: str, offset: int, scope: _Locals) -> ScopedSchema:
+    def _field(self, node: Select, scope: _Locals) -> ScopedSchema:
+        name, offset = node.field, node.field_start
         if self._is_steps(node.operand, scope):
             known = self._steps
             if name in known:
@@ -261,8 +262,6 @@ class TypeInference:
 
     def _index(self, node: Index, scope: _Locals) -> ScopedSchema:
         key = node.key
-        if isinstance(key, LiteralValue) and isinstance(key.value, str):
-            return self._field(node, key.value, key.start, scope)
         if self._is_steps(node.operand, scope):
             return self._infer(node.operand, scope)
         asked = view_schema(self._infer(node.operand, scope))

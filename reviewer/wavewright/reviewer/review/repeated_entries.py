@@ -31,7 +31,6 @@ from wavewright.planner.cel.nodes import (
     Macro,
     Select,
     children,
-    named_field,
     summed_terms,
 )
 from wavewright.planner.cel.parser import parse_expression
@@ -362,12 +361,11 @@ def _is_part(path: str, of: str) -> bool:
 
 def _step_read(node: ExpressionNode) -> StepId | None:
     """Return the step whose output a node is."""
-    if not isinstance(node, Select | Index):
-        return None
-    operand = node.operand
-    name = node.field if isinstance(node, Select) else named_field(node)
-    is_step = isinstance(operand, Identifier) and operand.name == "steps" and name is not None
-    return StepId(name or "") if is_step else None
+    match node:
+        case Select(operand=Identifier(name="steps"), field=name):
+            return StepId(name)
+        case _:
+            return None
 
 
 def _listed(node: ExpressionNode) -> Collection[ExpressionNode]:

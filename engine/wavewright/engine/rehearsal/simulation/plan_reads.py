@@ -259,10 +259,7 @@ def _place(node: ExpressionNode, scope: _Scope) -> ReadShape | None:
             places = [_place(part, scope) for part in children(node)]
     match node, places:
         case Index(), [ReadShape() as owner, _]:
-            key = node.key
-            if not isinstance(key, LiteralValue):
-                return None
-            return owner.member(key.value) if isinstance(key.value, str) else owner.each()
+            return owner.each() if isinstance(node.key, LiteralValue) else None
         case Conditional(), [_, yes, no]:
             return yes or no
         case Has(), [ReadShape() as asked]:
