@@ -129,6 +129,8 @@ class Clause:
     """The first one after the verb."""
     has_somebody: bool = False
     """Whether the noun is somebody `who` does something."""
+    is_present: bool = False
+    """Whether the verb tells of now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,6 +438,7 @@ class _SentenceReader:
             words=words,
             preposition=preposition,
             has_somebody=noun is not None and _does_something(noun),
+            is_present=verb.tag_ in {"VBZ", "VBP"},
         )
 
     def _appositions(self) -> Iterator[Clause]:

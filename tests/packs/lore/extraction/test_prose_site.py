@@ -76,6 +76,37 @@ def test_somebody_of_one_name_is_found_by_the_title_before_it() -> None:
     assert sorted(str(record.id) for record in found) == ["queen_maud", "sir_bran"]
 
 
+@pytest.mark.parametrize(
+    ("sentence", "is_there", "climate"),
+    [
+        ("Here Mira Fenn keeps an inn.", True, ""),
+        ("Nobody knows where Mira Fenn lives.", False, ""),
+        ("Mira Fenn hates it.", False, ""),
+        ("Mira Fenn left long ago.", False, ""),
+        ("It has been contested by Mira Fenn.", False, "It has been contested by Mira Fenn."),
+    ],
+)
+def test_what_sentences_say_of_a_place_and_of_who_is_there(
+    sentence: str, climate: str, *, is_there: bool
+) -> None:
+    pages = [
+        SourcePage(
+            url="http://holt.test/zones/holt",
+            html=f"<h1>Holt</h1><p>Holt is a town. {sentence}</p>",
+        ),
+        SourcePage(
+            url="http://holt.test/npcs/mira", html="<h1>Mira Fenn</h1><p>She is a captain.</p>"
+        ),
+    ]
+
+    [zone] = extract(ZonePages(pages, "Holt"))
+    [mira] = extract(ZonePages(pages, "Holt", "npcs"))
+
+    assert isinstance(zone, ZoneData)
+    assert isinstance(mira, NPCData)
+    assert (mira.zone_id == "holt", zone.political_climate) == (is_there, climate)
+
+
 def test_what_a_sentence_calls_somebody_is_the_role() -> None:
     pages = [SourcePage(url=f"http://ford.test/{name}", html=html) for name, html in PAGES.items()]
 

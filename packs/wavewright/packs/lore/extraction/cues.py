@@ -36,12 +36,6 @@ _WORDS: Final = _WordsOfCues.model_validate(
     tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 )
 _PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {
-    "political_climate": re.compile(
-        r"^(?P<value>.*\b(?:(?:is|are|was|were)(?:\s+\w+)?\s+(?:ruled|governed|controlled|administered|claimed|"
-        r"contested|disputed)\b|under the (?:rule|control|protection|dominion|authority)\b|council\b|"
-        r"independent country|treaty federation|no government).*)",
-        re.IGNORECASE | re.DOTALL,
-    ),
     "access_gating": re.compile(
         r"^(?P<value>.*\b(?:cannot be (?:entered|reached)|(?:can|may) (?:only )?be (?:entered|reached) only|"
         r"can only be (?:entered|reached)|opens only|is (?:locked|sealed|barred|closed) (?:until|to|unless)|"

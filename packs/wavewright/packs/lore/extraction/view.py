@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from wavewright.packs.extraction import kinds
-from wavewright.packs.extraction.blocks import PageStructure, clean_title
+from wavewright.packs.extraction.blocks import PageStructure, clean_title, word_set
 from wavewright.packs.extraction.entities import EntityMention, Gazetteer, NamedEntity
 from wavewright.packs.extraction.facts import Fact, FactReader
 from wavewright.packs.lore.extraction import cues
@@ -42,13 +42,14 @@ _ROAD: Final = re.compile(
     r"\b(?:road|path|pass|bridge|trail|track|street|tunnel|causeway|river|canal)\b"
 )
 """What can be gone both ways."""
-_PRESENT_SUBJECT: Final = re.compile(r"(?:^|[.!?;]\s+|,?\s+(?:and|while)\s+)(?:[Tt]he\s+)?$")
-_PRESENT_VERB: Final = re.compile(
-    r"(?:,[^,.;]{3,50},)?\s+(?:(?:now|still|always|often|usually)\s+)?"
-    r"(?!(?:is|was|has|needs|wants|knows|hates|fears|says|asks|tells|becomes|leaves|dies|returns|comes|goes|arrives|"
-    r"belongs|hopes|seeks|plans|hails|used)\b)[a-z]+s\b"
+_NOT_THERE: Final = word_set(
+    "arrive be become belong come die fear go hail hat hate have leave need plan return seek"
 )
-"""Of what stands after somebody who does something in a zone, on its page."""
+"""Verbs that do not say that who does it is in the zone whose page says so; the small English model
+reads `hates` as one of `hat`.
+"""
+_HEARD: Final = word_set("ask hope know say tell want")
+"""Verbs of sentences that tell what somebody knows or wants."""
 _BEFORE: Final = 300
 """Characters before a zone's name that are looked at."""
 _IN_ZONE: Final = re.compile(
@@ -149,9 +150,9 @@ class ZoneView:
                 for mention in self.gazetteer.mentions(page, block):
                     if mention.entity in subject_of and not _is_hearsay(mention):
                         subject = subject_of[mention.entity]
-                        (subject.located if _is_present(mention) else subject.mentioned).append(
-                            evidence_of(mention)
-                        )
+                        (
+                            subject.located if self._is_present(mention) else subject.mentioned
+                        ).append(evidence_of(mention))
         for subject in by_name.values():
             self._read_pages_of(subject)
         present = [one for one in by_name.values() if one.kind == kinds.NPC and one.located]
@@ -182,6 +183,36 @@ class ZoneView:
                     )
                     where = subject.located if is_in else subject.mentioned
                     where.append(evidence_of(mention))
+
+    def _is_present(self, mention: EntityMention) -> bool:
+        """Whether a block of a zone's page says that a thing is there: a list, a row, a line that a
+        character speaks, or what one does.
+        """
+        block = mention.block
+        if block.kind == "quote":
+            return mention.start < len(block.label)
+        if block.kind == "row":
+            return block.label.casefold() not in cues.ACCESS_LABELS
+        if block.kind == "paragraph":
+            return mention.entity.kind == kinds.NPC and self._does_something(mention)
+        before = block.text[: mention.start].casefold().strip()
+        return block.kind == "item" and (
+            before in {"", "a", "an", "the"} or any(link.start == 0 for link in block.links)
+        )
+
+    def _does_something(self, mention: EntityMention) -> bool:
+        """Whether somebody does what only who is there can do."""
+        for sentence, place in mention.block.sentence_places():
+            start, end = mention.start - place, mention.end - place
+            if 0 <= start < len(sentence):
+                clauses = self.gazetteer.prose.read(sentence).clauses
+                is_heard = any(clause.verb in _HEARD for clause in clauses)
+                return not is_heard and any(
+                    clause.is_present and clause.verb not in _NOT_THERE
+                    for clause in clauses
+                    if any(start <= one.head < end for one in clause.subjects)
+                )
+        return False
 
     @cached_property
     def zone_mentions(self) -> list[EntityMention]:
@@ -221,26 +252,6 @@ def _is_hearsay(mention: EntityMention) -> bool:
     """Whether somebody speaks of what has no page: nothing says that it is part of the zone."""
     is_spoken = mention.block.kind == "quote" and mention.start >= len(mention.block.label)
     return is_spoken and mention.entity.page is None and not mention.entity.url
-
-
-def _is_present(mention: EntityMention) -> bool:
-    """Whether a block of a zone's page says that a thing is there: a list, a row or a line that a
-    character speaks.
-    """
-    block = mention.block
-    if block.kind == "quote":
-        return mention.start < len(block.label)
-    if block.kind == "row":
-        return block.label.casefold() not in cues.ACCESS_LABELS
-    if block.kind == "paragraph":
-        is_doing = (
-            _PRESENT_VERB.match(block.text[mention.end :]) and mention.entity.kind == kinds.NPC
-        )
-        return bool(is_doing) and _PRESENT_SUBJECT.search(block.text[: mention.start]) is not None
-    before = block.text[: mention.start].casefold().strip()
-    return block.kind == "item" and (
-        before in {"", "a", "an", "the"} or any(link.start == 0 for link in block.links)
-    )
 
 
 _Way: TypeAlias = Literal["out", "in", "both", ""]
