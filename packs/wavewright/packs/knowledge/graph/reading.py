@@ -286,10 +286,10 @@ def _type_of(mentions: Iterable[EntityRecord]) -> str:
 
 
 def _best_origin(records: Sequence[GraphRecord]) -> Origin:
-    first, *others = records
-    best = first.origin
-    for one in others:
-        best = min(best, one.origin, key=ORIGINS.index)
+    best: Origin = records[0].origin
+    for one in records[1:]:
+        if ORIGINS.index(one.origin) < ORIGINS.index(best):
+            best = one.origin
     return best
 
 
