@@ -7,7 +7,7 @@ questions are allowed, which are missing, how each step ends, and what the resul
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tests.model.facts import (
@@ -82,8 +82,7 @@ class Interpreter:
         read = {step.supersedes for step in steps}.union(*(step.reads for step in steps))
         outputs: dict[str, Json] = {
             name: self._ended[name].output if self._is_there(name) else None
-            for name in self.steps
-            if name not in read
+            for name in self.steps.keys() - read
         }
         return outputs if len(outputs) > 1 else next(iter(outputs.values()))
 
@@ -94,11 +93,9 @@ class Interpreter:
             return None
         if any(self._blocks(name, step) for name in step.reads):
             return Ending("blocked")
-        answers = [self._holds(condition, step) for condition in step.conditions]
-        if False in answers:
-            return Ending("skipped")
-        if None in answers:
-            return Ending("failed")
+        answers = {self._holds(condition, step) for condition in step.conditions}
+        if answers - {True}:
+            return Ending("skipped" if False in answers else "failed")
         try:
             items = [None] if step.items is None else [*step.items]
             asked = [self._value(step, index, item) for index, item in enumerate(items)]
@@ -143,8 +140,8 @@ class Interpreter:
         if step.items is not None and not ending.output:
             return step.gate.on_empty == "block"
         outputs = ending.output if isinstance(ending.output, list) else [ending.output]
-        has_failed = any(is_even(number_of(output)) is not True for output in outputs)
-        return has_failed and step.gate.severity == "block"
+        is_passed = all(is_even(number_of(output)) is True for output in outputs)
+        return step.gate.severity == "block" and not is_passed
 
     def _blocks(self, name: str, reader: ModelStep) -> bool:
         """Whether a step that depends on another cannot run."""
@@ -188,12 +185,11 @@ class Interpreter:
 
     def _holds(self, condition: Condition, reader: ModelStep | None = None) -> bool | None:
         """Return what a condition gives; None where it cannot be computed."""
-        is_there = self._is_there(condition.step, reader)
-        answer: bool | None = is_there
-        if condition.asks == "even" and is_there:
+        answer: bool | None = self._is_there(condition.step, reader)
+        if answer and condition.asks == "even":
             answer = is_even(self._number(condition.step))
-        elif condition.asks == "null":
-            answer = is_there and self._number(condition.step) is None
+        elif answer and condition.asks == "null":
+            answer = self._number(condition.step) is None
         return None if answer is None else answer != condition.is_negated
 
     # -- whether a call is made
@@ -333,24 +329,20 @@ class Interpreter:
         repeats = {"transient"}
         if step.rules.is_repeatable:
             repeats |= {"broken", "late", "misfit"} if step.retries_unclear else {"broken"}
-        if any(attempt.outcome == "cut" for attempt in made):
+        outcomes = [attempt.outcome for attempt in made]
+        if "cut" in outcomes:
             return None
-        tried = 0
-        for tried, attempt in enumerate(made, 1):
-            if attempt.outcome not in repeats or tried == step.attempts:
-                break
-        else:
+        if not {*outcomes[:-1]} <= repeats or len(made) > step.attempts:
+            raise NotAllowedError(f"{call} was made again after one of {outcomes}")
+        if not made or (outcomes[-1] in repeats and len(made) < step.attempts):
             if self._part.is_complete:
-                raise NotAllowedError(f"{call} was made {tried} times, and not again")
+                raise NotAllowedError(f"{call} was made {len(made)} times, and not again")
             return None
-        if tried < len(made):
-            raise NotAllowedError(f"{call} was made again after {made[tried - 1].outcome}")
-        if made[-1].outcome in ("ok", "null"):
+        if outcomes[-1] in ("ok", "null"):
             return Ending("success", output_of(step, made[-1]))
         # What returned something else than it promises has been made, too.
-        may_have_been_made = made[-1].outcome in ("broken", "late", "misfit")
-        is_unclear = may_have_been_made and not step.rules.is_repeatable
-        return Ending("unclear" if is_unclear else "failed")
+        may_be_made = not step.rules.is_repeatable and outcomes[-1] in ("broken", "late", "misfit")
+        return Ending("unclear" if may_be_made else "failed")
 
     # -- equal calls of deterministic tools
 
@@ -360,19 +352,15 @@ class Interpreter:
         """
         if not self._may_share(step):
             return None
+        question = step.tool, call.x
         for one in self._made:
             its = self.steps[one.step]
-            is_equal = (its.tool, asked_by(its, one)) == (step.tool, call.x)
+            is_equal = (its.tool, asked_by(its, one)) == question
             if is_equal and one.outcome == "ok" and self._may_share(its):
                 return Ending("success", output_of(its, one))
         ended = [*self._later(), *self._past.calls.items(), *self.calls.items()]
-        equal = [
-            (other, ending)
-            for other, ending in ended
-            if (self._tool(other), other.x) == (step.tool, call.x) and self._serves(other, ending)
-        ]
         # Of those that were not made here the last one that was taken over.
-        equal.reverse()
+        equal = [known for asked, known in self._serving(reversed(ended)) if asked == question]
         newest = max(equal, key=lambda known: self._past.made_at.get(known[0], 0), default=None)
         return None if newest is None else newest[1]
 
@@ -384,11 +372,7 @@ class Interpreter:
                 yield call, ending
 
     def _deterministic_calls_are_made_once(self) -> None:
-        done = {
-            (self._tool(call), call.x)
-            for call, ending in self._past.calls.items()
-            if self._serves(call, ending)
-        }
+        done = {asked for asked, _ in self._serving(self._past.calls.items())}
         for one in self._made:
             step = self.steps[one.step]
             asked = (step.tool, asked_by(step, one))
@@ -397,13 +381,15 @@ class Interpreter:
             if self._may_share(step) and one.outcome == "ok":
                 done.add(asked)
 
-    def _tool(self, call: Call) -> str:
-        return self.steps[call.step].tool
-
-    def _serves(self, call: Call, ending: Ending) -> bool:
-        """Whether a call that has ended may serve others."""
-        step = self.steps[call.step]
-        return ending.kind == "success" and self._may_share(step) and self._can_read(step, ending)
+    def _serving(
+        self, ended: Iterable[tuple[Call, Ending]]
+    ) -> Iterator[tuple[tuple[str, Asked], tuple[Call, Ending]]]:
+        """Yield the calls that may serve others, each with the question that it answers."""
+        for call, ending in ended:
+            step = self.steps[call.step]
+            is_read = ending.kind == "success" and self._can_read(step, ending)
+            if is_read and self._may_share(step):
+                yield (step.tool, call.x), (call, ending)
 
     def _may_share(self, step: ModelStep) -> bool:
         """Whether a step's call may serve another: what asks a person serves nobody else, and what
