@@ -147,12 +147,13 @@ def _has_all_answers(context: RunContext, plan: Plan) -> bool:
     donors = [context.donor, *context.donors_before]
     steps = retry_outlook(context.request.retry, donors, context.tools)
     taken_over = {step.step for step in steps if step.fate == "reused"}
-    return all(
-        step.id in taken_over
-        for step in plan.steps
-        if step.tool == ASK_PERSON
-        or (step.tool in context.tools and asks_approval(step, context.signatures[step.tool]))
-    )
+    for step in plan.steps:
+        asks = step.tool == ASK_PERSON
+        if step.tool in context.tools:
+            asks = asks or asks_approval(step, context.signatures[step.tool])
+        if asks and step.id not in taken_over:
+            return False
+    return True
 
 
 def _unready_steps(

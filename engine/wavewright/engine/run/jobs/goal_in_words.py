@@ -96,12 +96,9 @@ def _tool_names(asked: Sequence[str], settings: Settings) -> list[str]:
         if name in known:
             names[name] = None
         elif name in pack_names():
-            brought = sorted(
-                pack_tool_names(name, as_object(settings.packs.get(name)), settings.root)
-            )
-            names |= dict.fromkeys(
-                tool if tool in known else full_name(name, tool) for tool in brought
-            )
+            pack_settings = as_object(settings.packs.get(name))
+            for tool in sorted(pack_tool_names(name, pack_settings, settings.root)):
+                names[tool if tool in known else full_name(name, tool)] = None
         else:
             hint = suggest_name(name, [*known, *pack_names()], what="tools and packs")
             raise WavewrightError(

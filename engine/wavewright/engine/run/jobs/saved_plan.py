@@ -65,11 +65,11 @@ class SavedPlan:
         Raises:
             SavedPlanError: a tool has changed; every one is named with what differs.
         """
-        changed = [
-            f"{name}: {change}"
-            for name, saved in self.tools.items()
-            if (change := _change(saved, tools.get(name))) is not None
-        ]
+        changed = list[str]()
+        for name, saved in self.tools.items():
+            change = _change(saved, tools.get(name))
+            if change is not None:
+                changed.append(f"{name}: {change}")
         if changed:
             count = counted(len(changed), "tool")
             message = "\n  ".join([f"{count} changed since the plan was saved", *changed])
@@ -190,8 +190,10 @@ _MAX_DIFFERENCES = 3
 def _differences(field: str, before: Json, after: Json) -> list[str]:
     """Return the first few differences between two values of a field."""
     changes = [change.describe() for change in json_changes(before, after, (field,))]
-    more = len(changes) - _MAX_DIFFERENCES
-    return [*changes[:_MAX_DIFFERENCES], *([f"and {more} more"] if more > 0 else [])]
+    shown = changes[:_MAX_DIFFERENCES]
+    if len(changes) > _MAX_DIFFERENCES:
+        shown.append(f"and {len(changes) - _MAX_DIFFERENCES} more")
+    return shown
 
 
 def _plain_object(model: Goal | ToolSignature, *, exclude_defaults: bool = False) -> JsonObject:
@@ -202,13 +204,10 @@ def _plain_object(model: Goal | ToolSignature, *, exclude_defaults: bool = False
 def _plain(value: object) -> Json:
     """Return a value as JSON that is the same in every process: sets are sorted."""
     if isinstance(value, dict):
-        return {
-            str(name): _plain(member) for name, member in cast("dict[str, object]", value).items()
-        }
+        members = cast("dict[str, object]", value)
+        return {str(name): _plain(member) for name, member in members.items()}
     if isinstance(value, set | frozenset):
-        return sorted(
-            (_plain(member) for member in cast("frozenset[object]", value)), key=canonical_json
-        )
+        return sorted(map(_plain, cast("frozenset[object]", value)), key=canonical_json)
     if isinstance(value, list | tuple):
         return [_plain(member) for member in cast("tuple[object, ...]", value)]
     return value.isoformat() if isinstance(value, dt.datetime) else cast("Json", value)
