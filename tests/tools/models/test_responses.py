@@ -132,6 +132,26 @@ def test_the_answers_own_tool_goes_before_words_and_other_tools() -> None:
     assert split_response(response, "emit") == ('{"broken": ', (NamedCall("look", '{"at": 1}'),))
 
 
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("<think>It is short.\n</think>\n\nShort.", "Short."),
+        ('<THINK a="1">x</think ><think></think>{"a": "</think>"}', '{"a": "</think>"}'),
+        ("So it\nis short.\n</think>\n\nShort.\n</think>\nMore.", "Short.\n</think>\nMore."),
+        ("<think>never ended", "<think>never ended"),
+        ("A mark: </think> ends it.\nShort.", "A mark: </think> ends it.\nShort."),
+        ('{"a": "x\n</think>\ny"}', '{"a": "x\n</think>\ny"}'),
+        ("```\n</think>\n```", "```\n</think>\n```"),
+        ("Said <think>then\n</think>\nthis.", "Said <think>then\n</think>\nthis."),
+        ("", ""),
+    ],
+)
+def test_thinking_that_its_server_left_in_an_answer_is_none_of_it(said: str, text: str) -> None:
+    halves = [TextPart(said[: len(said) // 2]), TextPart(said[len(said) // 2 :])]
+
+    assert split_response(ModelResponse(parts=halves), "answer") == (text, ())
+
+
 def test_arguments_that_are_no_text_become_text() -> None:
     response = ModelResponse(parts=[ToolCallPart("emit", {"a": "é"}), ToolCallPart("other", None)])
 

@@ -284,8 +284,24 @@ def split_response(response: ModelResponse, name: str) -> tuple[str, tuple[Named
 
 
 def visible_text(response: ModelResponse) -> str:
-    """Return the text of an answer, without its thinking."""
-    return "".join(part.content for part in response.parts if isinstance(part, TextPart))
+    """Return the text of an answer, without its thinking, also where its server has not told that
+    from the answer: the mark of its beginning may stand in the template of the prompt.
+    """
+    text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
+    if "</think" not in text.lower():
+        return text
+    thinking = _MARKED_THINKING.match(text) or _ENDED_THINKING.match(text)
+    return text if thinking is None else text[thinking.end() :]
+
+
+_MARKED_THINKING: Final = re.compile(
+    r"(?:\s*<think\b[^<>]{0,80}>.*?</think\s{0,80}>)+\s*", re.DOTALL | re.IGNORECASE
+)
+_ENDED_THINKING: Final = re.compile(
+    # A mark on a line of its own, before which nothing begins that could be an answer in a form.
+    r"(?!\s*[\[{`\"])(?:(?!<think\b).)*?^</think\s{0,80}>[ \t]*$\s*",
+    re.DOTALL | re.IGNORECASE | re.MULTILINE,
+)
 
 
 def thinking_text(response: ModelResponse) -> str:
