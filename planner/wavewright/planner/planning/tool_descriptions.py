@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from wavewright.planner.diagnostics.diagnostic import counted
@@ -33,24 +33,21 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def type_text(schema: JsonSchema, most: int = MAX_TYPE_TEXT_LENGTH) -> str:
     """Return a schema as a type, with as many levels of fields as fit into so many characters."""
-    text = ""
-    for depth in range(_MAX_DEPTH, -1, -1):
-        text = _TypeTextRenderer(schema).text(schema, depth)
-        if len(text) <= most:
-            break
-    return text
+    renderer = _TypeTextRenderer(schema)
+    return _as_deep_as_fits(lambda depth: renderer.text(schema, depth), most)
 
 
 def fields_text(
     schema: JsonSchema, *, hidden: frozenset[str] = frozenset(), most: int = MAX_TYPE_TEXT_LENGTH
 ) -> str:
     """Return the properties of an object schema as `name: type, other?: type`."""
-    text = ""
-    for depth in range(_MAX_DEPTH, -1, -1):
-        text = ", ".join(_TypeTextRenderer(schema).fields(schema, depth, hidden))
-        if len(text) <= most:
-            break
-    return text
+    renderer = _TypeTextRenderer(schema)
+    return _as_deep_as_fits(lambda depth: ", ".join(renderer.fields(schema, depth, hidden)), most)
+
+
+def _as_deep_as_fits(render: Callable[[int], str], most: int) -> str:
+    texts = (render(depth) for depth in range(_MAX_DEPTH, 0, -1))
+    return next((text for text in texts if len(text) <= most), None) or render(0)
 
 
 class _TypeTextRenderer:
