@@ -25,7 +25,7 @@ from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.ports.budgets import Allowance, RemainingBudget
 from wavewright.planner.ports.fallback_ladder import Ladder, Rung, RungRecord
 from wavewright.planner.ports.model_port import ModelError, ModelUse
-from wavewright.planner.types import JsonObject, RunId, StepId
+from wavewright.planner.types import Json, JsonObject, RunId, StepId
 
 pytestmark = pytest.mark.anyio
 
@@ -269,6 +269,25 @@ async def test_cannot_plan_beside_a_plan_is_asked_about_once() -> None:
     assert len(insisting.asked) == 2
 
 
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"cannot_plan": True, "reason": "no tool for rain"}, "no tool for rain"),
+        ({"cannot_plan": {"reason": "no tool for rain", "missing": ["rain"]}}, "no tool for rain"),
+        ({"cannot_plan": ["no tool for rain", "no zone"]}, "no tool for rain; no zone"),
+        ({"error": {"code": 3, "message": "no tool for rain"}}, "no tool for rain"),
+        ({"reasoning": "Rain is not read.", "cannot_plan": True}, "Rain is not read."),
+        ({"cannot_plan": True}, "it gave no reason"),
+    ],
+)
+async def test_why_there_is_no_plan_is_found_in_the_answer_or_beside_it(
+    answer: JsonObject, why: str
+) -> None:
+    done = await planned(ScriptedModels([json.dumps(answer)]), "llm")
+
+    assert done.cannot_plan == why
+
+
 async def test_cannot_plan_is_kept_and_the_template_still_tried() -> None:
     models = ScriptedModels(['{"cannot_plan": "there is no tool for rain"}'])
 
@@ -323,8 +342,9 @@ async def test_a_question_without_words_is_sent_back() -> None:
     assert (done.rung, done.question) == ("repaired", None)
 
 
-async def test_empty_alternatives_beside_a_plan_do_no_harm() -> None:
-    plan: JsonObject = {**GOOD, "cannot_plan": "", "ask": {"question": "", "options": []}}
+@pytest.mark.parametrize("empty", ["", False, None, [], {}])
+async def test_empty_alternatives_beside_a_plan_do_no_harm(empty: Json) -> None:
+    plan: JsonObject = {**GOOD, "cannot_plan": empty, "ask": {"question": "", "options": []}}
 
     done = await planned(ScriptedModels([json.dumps(plan)]))
 

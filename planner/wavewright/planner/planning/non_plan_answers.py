@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from wavewright.config.sources import DocumentError, Source, plain_value
 from wavewright.planner.language.hashing import canonical_json
@@ -21,7 +22,7 @@ from wavewright.planner.ports.model_port import NamedCall
 from wavewright.planner.reading.json_extraction import ARGUMENT_FIELDS, find_json, parse_answer
 from wavewright.planner.reading.normalization import refusal_field, unwrap
 from wavewright.planner.reading.reader import MODEL_LIMITS
-from wavewright.planner.types import Json, JsonObject, as_list
+from wavewright.planner.types import Json, JsonObject, as_list, as_object
 
 _MAX_REASON_LENGTH = 2000
 _MAX_OPTIONS = 20
@@ -62,12 +63,12 @@ def read_refusal(source: Source) -> CannotPlan | UserQuestion | None:
         key = None if unwrapped is None else refusal_field(unwrapped.node)
         if unwrapped is None or key is None:
             continue
-        said = plain_value(unwrapped.node.members[key].node)
+        answer_fields = as_object(plain_value(unwrapped.node))
+        said = answer_fields[key]
         if key == "ask":
             return _question(said)
-        steps = unwrapped.node.members.get("steps")
-        has_steps = steps is not None and bool(plain_value(steps.node))
-        return CannotPlan(_as_text(said) or "it gave no reason", has_steps)
+        reason = _reason_in(said) or _reason_in(answer_fields) or "it gave no reason"
+        return CannotPlan(reason, has_steps=bool(answer_fields.get("steps")))
     return None
 
 
@@ -89,6 +90,21 @@ def _question(said: Json) -> UserQuestion | None:
     listed = as_list(said.get("options"))
     shown = [_as_text(option)[:_MAX_OPTION_LENGTH] for option in listed[:_MAX_OPTIONS]]
     return UserQuestion(words, tuple(dict.fromkeys(filter(None, shown)))) if words else None
+
+
+def _reason_in(said: Json) -> str:
+    """Return why there is no plan: a text, those of a list, or what an object says of it."""
+    match said:
+        case list():
+            return "; ".join(filter(None, map(_as_text, said)))[:_MAX_REASON_LENGTH]
+        case dict():
+            reasons = (_reason_in(said[name]) for name in _REASONS if name in said)
+            return next(filter(None, reasons), "")
+        case _:
+            return _as_text(said)
+
+
+_REASONS: Final = ("reason", "reasons", "message", "explanation", "details", "reasoning")
 
 
 def _as_text(said: Json) -> str:

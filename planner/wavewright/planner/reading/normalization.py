@@ -189,9 +189,9 @@ def _is_blank(node: Node) -> bool:
     if isinstance(node, ObjectNode):
         question = node.members.get("question")
         return not node.members if question is None else _is_blank(question.node)
-    return isinstance(node, ScalarNode) and (
-        node.value is None or node.value is False or node.value == ""
-    )
+    if isinstance(node, ListNode):
+        return not node.items
+    return node.value is None or node.value is False or node.value == ""
 
 
 def is_step(node: Node) -> bool:
