@@ -236,6 +236,23 @@ def test_a_key_with_headers_in_its_block_is_let_go_in_one_piece(size: int) -> No
     assert "".join(shown) == "before\n[redacted]\nafter\n"
 
 
+@pytest.mark.parametrize("size", [1, 5, 1000])
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("<think>So it\nis.</think>\n\nShort.\n", "Short.\n"),
+        (" <THINK a>x</think > <think></think>\nShort <think>.", "Short <think>."),
+        ("<thinking>is a word", "<thinking>is a word"),
+        ("<thin", "<thin"),
+        ("a < b\n", "a < b\n"),
+    ],
+)
+def test_thinking_before_an_answer_is_not_shown(said: str, text: str, size: int) -> None:
+    pieces = [said[at : at + size] for at in range(0, len(said), size)]
+
+    assert "".join(through(pieces, Redactor())) == text
+
+
 def test_a_line_is_shown_as_soon_as_it_is_complete() -> None:
     shown: list[str] = []
     stream = StreamRedactor(str, shown.append)

@@ -27,14 +27,11 @@ from wavewright.planner.plans.let_and_stop import with_let, with_stop
 from wavewright.planner.plans.uses import step_texts
 from wavewright.planner.ports.budgets import Allowance
 from wavewright.planner.reading.reader import read_model_answer
+from wavewright.planner.reading.thinking import ThinkingFilter
 from wavewright.planner.types import StepId
 
-_REASONING: Final = re.compile(r"\s*<think\b[^<>]{0,80}>", re.IGNORECASE)
-_REASONING_END: Final = re.compile(r"</think\s{0,80}>", re.IGNORECASE)
-_MARK_CHARS: Final = 100
-"""Characters of the mark at the end of reasoning, at most."""
 _FENCE: Final = re.compile(r"\s*(?:```(?:json)?[ \t]*\n\s*)?(?=\{)")
-_MAY_BEGIN: Final = re.compile(r"\s*(?:<[^<>]{0,90}|`{0,3}|```[a-z]*[ \t]*\n?\s*)\Z")
+_MAY_BEGIN: Final = re.compile(r"\s*(?:`{0,3}|```[a-z]*[ \t]*\n?\s*)\Z")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}:,]|[^][{}:,"\s]+|\s+', re.DOTALL)
 _STEPS: Final = '"steps"'
 _ROOT: Final = ["{"]
@@ -53,6 +50,7 @@ class PlanStream:
     """Reads one answer as it arrives."""
 
     def __init__(self) -> None:
+        self._thinking = ThinkingFilter()
         self._text = ""
         self._start: int | None = None
         self._position = 0
@@ -71,9 +69,7 @@ class PlanStream:
             PrefixFault: the answer is no plan in strict JSON so far, or its steps are not well
                 formed.
         """
-        self._text += text
-        if self._start is None and not self._pass_reasoning():
-            return None
+        self._text += self._thinking.add(text)
         if self._start is None:
             begun = _FENCE.match(self._text)
             if begun is None:
@@ -91,17 +87,6 @@ class PlanStream:
         if read.plan is None or repairs or error_diagnostics(read.diagnostics):
             raise PrefixFault("its steps cannot be read as they are written")
         return read.plan
-
-    def _pass_reasoning(self) -> bool:
-        """Drop reasoning that stands before the plan; return whether all of it has arrived."""
-        while reasoning := _REASONING.match(self._text):
-            end = _REASONING_END.search(self._text, max(reasoning.end(), self._position))
-            if end is None:
-                # What was searched is not searched again, but for a mark that has begun there.
-                self._position = max(len(self._text) - _MARK_CHARS, 0)
-                return False
-            self._text, self._position = self._text[end.end() :], 0
-        return True
 
     def _scan(self) -> None:
         """Pass over the whole tokens that have arrived; the last one may go on."""

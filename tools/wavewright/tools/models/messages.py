@@ -48,6 +48,7 @@ from pydantic_ai.tools import ToolDefinition
 from wavewright.config.redaction import Redactor
 from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.ports.model_port import LoopTool, ModelAnswer, ModelCall, NamedCall, OnText
+from wavewright.planner.reading.thinking import ThinkingFilter, without_thinking
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.models.cassette.answers import (
     CassetteAnswer,
@@ -284,24 +285,9 @@ def split_response(response: ModelResponse, name: str) -> tuple[str, tuple[Named
 
 
 def visible_text(response: ModelResponse) -> str:
-    """Return the text of an answer, without its thinking, also where its server has not told that
-    from the answer: the mark of its beginning may stand in the template of the prompt.
-    """
+    """Return the text of an answer, without its thinking."""
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
-    if "</think" not in text.lower():
-        return text
-    thinking = _MARKED_THINKING.match(text) or _ENDED_THINKING.match(text)
-    return text if thinking is None else text[thinking.end() :]
-
-
-_MARKED_THINKING: Final = re.compile(
-    r"(?:\s*<think\b[^<>]{0,80}>.*?</think\s{0,80}>)+\s*", re.DOTALL | re.IGNORECASE
-)
-_ENDED_THINKING: Final = re.compile(
-    # A mark on a line of its own, before which nothing begins that could be an answer in a form.
-    r"(?!\s*[\[{`\"])(?:(?!<think\b).)*?^</think\s{0,80}>[ \t]*$\s*",
-    re.DOTALL | re.IGNORECASE | re.MULTILINE,
-)
+    return without_thinking(text)
 
 
 def thinking_text(response: ModelResponse) -> str:
@@ -327,7 +313,7 @@ def arguments_text(part: ToolCallPart) -> str:
 
 
 class StreamRedactor:
-    """Lets text through line by line, without its secrets.
+    """Lets text through line by line, without its secrets and the thinking before it.
 
     By sentence, a line without secrets is let through up to the end of its last sentence.
     """
@@ -339,10 +325,11 @@ class StreamRedactor:
         self._on_text = on_text
         self._by_sentence = by_sentence
         self._held = ""
+        self._thinking = ThinkingFilter()
 
     def add(self, text: str) -> None:
         """Add the next piece of text."""
-        self._held += text
+        self._held += self._thinking.add(text)
         end = self._safe_end()
         if end:
             ready, self._held = self._held[:end], self._held[end:]
@@ -350,6 +337,7 @@ class StreamRedactor:
 
     def close(self) -> None:
         """Emit the rest."""
+        self._held += self._thinking.close()
         if self._held:
             rest, self._held = self._held, ""
             self._on_text(self._redact(rest))

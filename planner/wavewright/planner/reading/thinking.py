@@ -1,0 +1,75 @@
+"""Thinking that stands before an answer, where its server has left it there.
+
+It is marked by `<think>…</think>`; the mark of its beginning may stand in the template of the
+prompt. It is no part of the answer: it is neither read nor shown.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+
+def without_thinking(text: str) -> str:
+    """Return an answer without the thinking before it; one that ends in the middle of it stays.
+
+    >>> from wavewright.planner.reading.thinking import without_thinking
+    >>> without_thinking("<think>A colour.</think> Blue.")
+    'Blue.'
+    """
+    if "</think" not in text.lower():
+        return text
+    thinking = _MARKED.match(text) or _ENDED.match(text)
+    return text if thinking is None else text[thinking.end() :]
+
+
+class ThinkingFilter:
+    """Passes an answer on while it arrives, without the thinking before it."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._searched = 0
+        """How much of what is held has no end of thinking in it."""
+        self._has_thought = False
+        self._has_begun = False
+        """Whether the answer itself has."""
+
+    def add(self, text: str) -> str:
+        """Take the next part; return what of the answer has arrived with it."""
+        if self._has_begun:
+            return text
+        self._held += text
+        while (begin := _BEGIN.match(self._held)) is not None:
+            end = _END.search(self._held, max(begin.end(), self._searched))
+            if end is None:
+                # A mark may have arrived in part.
+                self._searched = max(len(self._held) - _MARK_CHARS, 0)
+                return ""
+            self._held, self._searched = self._held[end.end() :], 0
+            self._has_thought = True
+        if self._has_thought:
+            # A blank behind the mark may arrive later than the mark.
+            self._held = self._held.lstrip()
+        if _MAY_BEGIN.fullmatch(self._held):
+            return ""
+        self._has_begun = True
+        return self._held
+
+    def close(self) -> str:
+        """Return what is still held at the end of the answer."""
+        return "" if self._has_begun else self._held
+
+
+_BEGIN: Final = re.compile(r"\s*<think\b[^<>]{0,80}>", re.IGNORECASE)
+_END: Final = re.compile(r"</think\s{0,80}>\s*", re.IGNORECASE)
+_MARK_CHARS: Final = 100
+"""Characters of the mark at the end, at most."""
+_MAY_BEGIN: Final = re.compile(r"\s*(?:<(?:t(?:h(?:i(?:n(?:k[^<>]{0,80})?)?)?)?)?)?", re.IGNORECASE)
+_MARKED: Final = re.compile(
+    r"(?:\s*<think\b[^<>]{0,80}>.*?</think\s{0,80}>)+\s*", re.DOTALL | re.IGNORECASE
+)
+_ENDED: Final = re.compile(
+    # A mark on a line of its own, before which nothing begins that could be an answer in a form.
+    r"(?!\s*[\[{`\"])(?:(?!<think\b).)*?^</think\s{0,80}>[ \t]*$\s*",
+    re.DOTALL | re.IGNORECASE | re.MULTILINE,
+)
