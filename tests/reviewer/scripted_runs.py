@@ -13,6 +13,7 @@ from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import (
     ErrorKind,
     Event,
+    GateRecord,
     ItemFinished,
     Noted,
     PlanAccepted,
@@ -23,7 +24,7 @@ from wavewright.executor.events.types import (
     WaveFinished,
     WaveStarted,
 )
-from wavewright.executor.run.ports import GateView, Verify
+from wavewright.executor.run.ports import GateRecords, GateView
 from wavewright.planner.cel.embedded import bare_expression
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import AvailableTool, Goal
@@ -52,6 +53,8 @@ Answers = Mapping[str, object]
 """By step: a JSON value, `Fails`, or for a `for_each` step a list with one of these an item."""
 Call = Callable[[str, JsonObject], object]
 """Answers a call of a tool with its parameters."""
+Judge = Callable[[GateRecord], GateRecord]
+"""Returns the record of a judge gate as a judge decides it; it is made without a model before."""
 
 
 def signature(name: str, **more: object) -> ToolSignature:
@@ -188,11 +191,20 @@ def play(
     now: dt.datetime = NOW,
     clock: _Clock | None = None,
     seconds: Mapping[str, float] | None = None,
+    judge: Judge | None = None,
 ) -> None:
     """Append the events of the steps of a plan that have not ended yet."""
     clock = clock or _Clock(events[-1].at)
     graph = PlanGraph.of(plan)
-    verify = make_verifier(plan, tools, goal, now)
+    by_code = make_verifier(plan, tools, goal, now)
+
+    def verify(step: StepId, output: Json, view: GateView) -> GateRecords:
+        records = by_code(step, output, view)
+        assert isinstance(records, tuple), "no model is asked here"
+        if judge is None:
+            return records
+        return tuple(judge(record) if record.kind == "judge" else record for record in records)
+
     rounds = fold(events).round
     for number, wave in enumerate(graph.waves):
         waiting = [step_id for step_id in wave if step_id not in fold(events).steps]
@@ -262,7 +274,7 @@ def _answered(
     state: RunState,
     step: Step,
     answer: object,
-    verify: Verify,
+    verify: Callable[[StepId, Json, GateView], GateRecords],
     at: float,
     took: float,
     now: dt.datetime,
@@ -284,7 +296,6 @@ def _answered(
         output = cast("Json", answer)
         view = GateView(plan.inputs, _outputs(state))
         gates = verify(step.id, output, view)
-        assert isinstance(gates, tuple), "no judge is asked here"
         return [
             _ended(
                 step.id,
@@ -323,7 +334,6 @@ def _answered(
     output = [found for _index, _item, found in good]
     view = GateView(plan.inputs, _outputs(state), [(index, item) for index, item, _found in good])
     gates = verify(step.id, output, view)
-    assert isinstance(gates, tuple), "no judge is asked here"
     events.append(
         _ended(
             step.id,

@@ -1,12 +1,13 @@
-"""Planners, reviewers and patches that try to be believed: over a shop whose total is known, no
-package says achieved with a wrong result, and the best round is kept.
+"""Planners, reviewers, judges and patches that try to be believed, with a person who approves or
+refuses: over a shop whose total is known, no package says achieved with a wrong result, and the best
+round is kept.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from typing import cast
+from typing import Literal, TypeAlias, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -23,7 +24,7 @@ from tests.reviewer.scripted_runs import (
     run_plan,
     signature,
 )
-from wavewright.executor.events.types import Event, Noted, PlanAccepted
+from wavewright.executor.events.types import Event, GateRecord, Noted, PlanAccepted
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.written_results import check_written_result
 from wavewright.planner.diagnostics.diagnostic import error_diagnostics
@@ -31,7 +32,7 @@ from wavewright.planner.language.goals import AvailableTool
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import GateSeverity, Json, JsonObject
 from wavewright.reviewer.package.builder import build_package
 from wavewright.reviewer.records import Package, ReviewResult
 
@@ -103,7 +104,9 @@ lists: st.SearchStrategy[Json] = st.sampled_from([
 over: st.SearchStrategy[Json] = st.sampled_from([
     "${steps.ids}", [], [1], [1, 1, 3], "${steps.ids.filter(i, i != 2)}", "${[1, 3]}", "${steps.ids.filter(i, false)}",
     [1, 2, 3], "${steps.ids.map(i, {'id': i})}", "${steps.ids.map(i, {'id': i, 'other': 1})}",
-    "${steps.ids.map(i, {'code': string(i), 'id': steps.ids[0]})}",
+    "${steps.ids.map(i, {'code': string(i), 'id': steps.ids[0]})}", "${inputs.goods}",
+    "${inputs.goods.filter(g, g.id != 2)}", "${inputs.goods.slice(0, 2)}", "${[inputs.goods[2]]}",
+    "${inputs.goods.map(g, {'code': g.code, 'id': inputs.goods[0].id})}",
 ])  # fmt: skip
 asked: st.SearchStrategy[Json] = st.sampled_from([
     "${item}", "${item}", 1, "${index + 1}", "${item == 2 ? 3 : item}", "${item + 0}", "${4 - item}",
@@ -113,6 +116,13 @@ RECORDS: JsonObject = {
     "for_each": "${steps.ids.map(i, {'code': string(i), 'id': i})}",
     "params": {"id": "${item.id}"},
 }
+GOODS: Json = [{"code": str(number), "id": number} for number in (1, 2, 3)]
+TARGETS: JsonObject = {"for_each": "${inputs.goods}", "params": {"id": "${item.id}"}}
+SANE: JsonObject = {"id": "sane", "on_tool": "sum_up", "judge": {"rubric": "It is a fair total."}}
+Verdict: TypeAlias = tuple[Literal["pass", "fail", "error"], GateSeverity]
+verdicts: st.SearchStrategy[Verdict | None] = st.sampled_from([
+    None, ("pass", "block"), ("pass", "warn"), ("fail", "warn"), ("fail", "block"), ("error", "warn"),
+])  # fmt: skip
 reviews = st.fixed_dictionaries({
     "summary": st.just("All is well."),
     "goal_achieved": st.sampled_from([True, True, False, "yes"]),
@@ -143,6 +153,8 @@ def patches(draw: st.DrawFn) -> JsonObject:
         flags["optional"] = True
     if draw(st.integers(0, 4)) == 0:
         flags["when"] = draw(st.sampled_from(["false", "true", "inputs.n > 5"]))
+    if draw(st.integers(0, 3)) == 0:
+        flags["needs_approval"] = True
     source = draw(st.sampled_from(SOURCES))
     items: JsonObject = {
         "id": "items_2", "tool": "read_item", "supersedes": "items", "for_each": draw(over),
@@ -157,8 +169,35 @@ def patches(draw: st.DrawFn) -> JsonObject:
     if "steps.helped" in json.dumps(steps):
         ops.insert(0, {"op": "add", "step": {"id": "helped", **draw(helpers)}})
     if draw(st.integers(0, 3)) == 0:
+        written = draw(st.sampled_from(["${steps.items}", [MADE_UP], "${steps.total}"]))
+        saved: JsonObject = {"id": "saved", "tool": "save", "params": {"rows": written}}
+        ops.append({"op": "add", "step": saved})
+    if draw(st.integers(0, 3)) == 0:
         ops.append({"op": "remove", "id": draw(st.sampled_from(["total", "items"]))})
     return {"reason": "mend", "ops": ops, "expect": []}
+
+
+@dataclasses.dataclass(frozen=True)
+class Person:
+    """Who is asked for approvals, and which verdict the judge of a run gives."""
+
+    approves: bool
+    verdict: Verdict | None = None
+
+    def judge(self, record: GateRecord) -> GateRecord:
+        """Return the record of a judge gate with the verdict; without one it is as it is."""
+        if self.verdict is None:
+            return record
+        verdict, severity = self.verdict
+        return dataclasses.replace(record, verdict=verdict, severity=severity, message="so it is")
+
+    @property
+    def stops_the_total(self) -> bool:
+        """Whether the judge's verdict stops every total."""
+        return self.verdict == ("fail", "block")
+
+
+AGREES = Person(approves=True)
 
 
 def planned(
@@ -167,6 +206,7 @@ def planned(
     gated: tuple[JsonObject, ...],
     *,
     read: JsonObject | None = None,
+    person: Person = AGREES,
 ) -> ScriptedRun | None:
     """Return the run of a planner's plan, in which the items are read as `read` says; nothing where
     the plan is refused.
@@ -185,7 +225,13 @@ def planned(
         inputs={"fake": 1234.5},
     )
     allowed = [AvailableTool(name=tool.name) for tool in TOOLS]
-    goal = goal_for(plan, inputs={"n": 3}, gates=[*gated], tools=allowed)
+    goal = goal_for(
+        plan,
+        inputs={"n": 3, "goods": GOODS},
+        targets={"variables": "goods", "key": "code"},
+        gates=[*gated],
+        tools=allowed,
+    )
     known = {tool.name: tool for tool in TOOLS}
     bound = bind_plan(plan, goal)
     found = [*check(bound, goal, known), *check_written_result(bound, goal, known)]
@@ -193,7 +239,7 @@ def planned(
         return None
     run = run_plan(Plan(steps=()), {}, *TOOLS, goal=goal, rung="llm")
     begun = [run.events[0], dataclasses.replace(_accepted(bound), at=run.events[0].at)]
-    return _played(dataclasses.replace(run, plan=bound, tools=known), begun)
+    return _played(dataclasses.replace(run, plan=bound, tools=known), begun, person)
 
 
 def _accepted(
@@ -204,8 +250,27 @@ def _accepted(
     return PlanAccepted(at, body, plan_hash(plan), rung, number, (), patch)
 
 
-def _played(run: ScriptedRun, events: list[Event]) -> ScriptedRun:
-    play(events, run.plan, run.goal, run.tools, ComputedAnswers(run.plan, lambda: events, _call))
+class _ApprovedAnswers(ComputedAnswers):
+    """Answers of a plan's steps, of which those that need an approval are refused."""
+
+    def __getitem__(self, name: str) -> object:
+        answer = super().__getitem__(name)
+        if not self._plan.step(name).needs_approval:
+            return answer
+        refused = Fails("a person refused it")
+        return [refused for _ in answer] if isinstance(answer, list) else refused
+
+
+def _played(run: ScriptedRun, events: list[Event], person: Person) -> ScriptedRun:
+    answers = ComputedAnswers if person.approves else _ApprovedAnswers
+    play(
+        events,
+        run.plan,
+        run.goal,
+        run.tools,
+        answers(run.plan, lambda: events, _call),
+        judge=person.judge,
+    )
     return dataclasses.replace(run, events=tuple(events))
 
 
@@ -216,16 +281,20 @@ async def told(run: ScriptedRun, said: JsonObject) -> tuple[ScriptedRun, ReviewR
     return dataclasses.replace(run, events=(*run.events, noted)), found
 
 
-async def packaged(run: ScriptedRun, said: list[JsonObject], patch: JsonObject) -> Package:
-    """Return the package after at most one recovery."""
+async def packaged(
+    run: ScriptedRun, said: list[JsonObject], patch: JsonObject, person: Person = AGREES
+) -> Package:
+    """Return the package after at most one recovery, where a person lets its patch act."""
     run, found = await told(run, said[0])
     if not found.goal_achieved:
         replanned, _ = await mend(run, *[patch] * 9, review=found)
-        if replanned.checked is not None and replanned.checked.plan is not None:
-            plan = replanned.checked.plan
+        checked = replanned.checked
+        is_allowed = checked is not None and (person.approves or not checked.needs_approval)
+        if checked is not None and checked.plan is not None and is_allowed:
+            plan = checked.plan
             kept = [event for event in run.events if getattr(event, "status", None) != "blocked"]
             accepted = _accepted(plan, kept[-1].at + 1, {"reason": "mend"}, 1)
-            run = _played(dataclasses.replace(run, plan=plan), [*kept, accepted])
+            run = _played(dataclasses.replace(run, plan=plan), [*kept, accepted], person)
             run, found = await told(run, said[1])
     return build_package(run.plan, run.goal, run.state, found, run.tools)
 
@@ -250,9 +319,10 @@ sources: st.SearchStrategy[JsonObject] = st.sampled_from(SOURCES)
     result=st.sampled_from(
         ["${steps.total.total}", "${has(steps.total) ? steps.total.total : 6.0}"]
     ),
-    gated=st.sampled_from([(GATE,), (GATE, ENOUGH)]),
+    gated=st.sampled_from([(GATE,), (GATE, ENOUGH), (GATE, SANE)]),
     said=st.lists(reviews, min_size=2, max_size=2),
     patch=patches(),
+    person=st.builds(Person, approves=st.booleans(), verdict=verdicts),
 )
 async def test_a_plan_that_reads_what_it_likes_is_believed_little_or_right(
     read: JsonObject,
@@ -260,11 +330,12 @@ async def test_a_plan_that_reads_what_it_likes_is_believed_little_or_right(
     gated: tuple[JsonObject, ...],
     said: list[JsonObject],
     patch: JsonObject,
+    person: Person,
 ) -> None:
-    run = planned({"total": result}, "${steps.items}", gated, read=read)
+    run = planned({"total": result}, "${steps.items}", gated, read=read, person=person)
     if run is None:
         return
-    package = await packaged(run, said, patch)
+    package = await packaged(run, said, patch, person)
 
     assert package.review is not None
     if package.status == "achieved" and total_of(package) != TRUTH:
@@ -279,11 +350,12 @@ def total_of(package: Package) -> Json:
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     result=figures,
-    read=st.sampled_from([{}, RECORDS]),
+    read=st.sampled_from([{}, RECORDS, TARGETS]),
     items=lists,
-    gated=st.sampled_from([(), (GATE,), (GATE, ENOUGH), (ENOUGH,)]),
+    gated=st.sampled_from([(), (GATE,), (GATE, ENOUGH), (ENOUGH,), (SANE,), (GATE, SANE)]),
     said=st.lists(reviews, min_size=2, max_size=2),
     patch=patches(),
+    person=st.builds(Person, approves=st.booleans(), verdict=verdicts),
 )
 async def test_nothing_is_achieved_with_a_wrong_result_unless_the_gates_pass_on_data(
     result: Json,
@@ -292,13 +364,16 @@ async def test_nothing_is_achieved_with_a_wrong_result_unless_the_gates_pass_on_
     gated: tuple[JsonObject, ...],
     said: list[JsonObject],
     patch: JsonObject,
+    person: Person,
 ) -> None:
     whole = result if result == "${steps.total}" else {"total": result}
-    run = planned(whole, items, gated, read=read)
+    run = planned(whole, items, gated, read=read, person=person)
     if run is None:
         return
-    package = await packaged(run, said, patch)
+    package = await packaged(run, said, patch, person)
     assert package.review is not None
+    if SANE in gated and person.stops_the_total:
+        assert package.status != "achieved"
     passed, mandatory = package.review.mandatory_gates
     if package.status == "achieved" and items == "${steps.items}" and GATE in gated:
         # The gate is on each item, and the plan asked for all: nothing but the truth passes.

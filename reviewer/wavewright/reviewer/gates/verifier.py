@@ -249,28 +249,22 @@ def _no_items_record(prepared: _PreparedGate, step: StepId) -> GateRecord:
     """Return the record of a gate on a step without items, with the severity that the gate has for
     that.
     """
-    gate, of_template = prepared.gate, prepared.template_gate
-    inspected = "no calls: the list of items is empty"
-    if gate.on_empty == "pass":
-        return GateRecord(
-            gate.id,
-            step,
-            gate.kind,
-            prepared.severity,
-            "pass",
-            inspected,
-            template_gate=of_template,
-        )
-    message = f"not evaluated: step {step!r} had no items"
-    hint = f"find out why step {step!r} had no items, or set 'on_empty: pass' on the gate where that is right"
-    return GateRecord(
+    gate = prepared.gate
+    passed = GateRecord(
         gate.id,
         step,
         gate.kind,
-        gate.on_empty,
-        "not_evaluated",
-        inspected,
-        message=message,
-        hint=hint,
-        template_gate=of_template,
+        prepared.severity,
+        "pass",
+        "no calls: the list of items is empty",
+        template_gate=prepared.template_gate,
+    )
+    if gate.on_empty == "pass":
+        return passed
+    return replace(
+        passed,
+        severity=gate.on_empty,
+        verdict="not_evaluated",
+        message=f"not evaluated: step {step!r} had no items",
+        hint=f"find out why step {step!r} had no items, or set 'on_empty: pass' on the gate where that is right",
     )
