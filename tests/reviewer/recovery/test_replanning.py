@@ -175,6 +175,9 @@ ADDED: JsonObject = {
 }
 SUPERSEDING: JsonObject = {**ADDED, "supersedes": "prices"}
 OPS: Json = [{"op": "add", "step": SUPERSEDING}]
+PLAIN_OPS: Json = [
+    {"op": "add", "step": {name: SUPERSEDING[name] for name in SUPERSEDING if name != "why"}}
+]
 GATES: Json = no_recipe().plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)[
     "gates"
 ]
@@ -190,6 +193,7 @@ GATES: Json = no_recipe().plan.model_dump(mode="json", by_alias=True, exclude_de
             {"ops": {"op": "add", "step": SUPERSEDING}, "reason": "r"}, "r", id="no_list_of_ops"
         ),
         pytest.param({"ops": OPS}, "newer", id="reason_of_the_step"),
+        pytest.param({"ops": PLAIN_OPS, "reason": "r"}, "r", id="no_purpose_of_the_step"),
         pytest.param({"ops": OPS, "reasoning": "old"}, "old", id="reason_in_thoughts"),
         pytest.param({"ops": OPS, "reason": "", "Thinking": "old"}, "old", id="empty_reason"),
         pytest.param({"ops": OPS, "reason": " \n"}, "newer", id="blank_reason"),
@@ -259,7 +263,7 @@ async def test_a_patch_in_another_form_is_read_without_a_repair(
     (op,) = found.patch.ops
     assert isinstance(op, AddStep)
     assert (op.step.id, op.step.supersedes) == ("prices_2", "prices")
-    assert bool(found.notes) == (patch["ops"] != OPS)
+    assert bool(found.notes) == (patch["ops"] not in (OPS, PLAIN_OPS))
 
 
 @pytest.mark.parametrize(

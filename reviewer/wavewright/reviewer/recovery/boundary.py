@@ -468,7 +468,8 @@ def _normalized_op(op: Json) -> Json:
     if kind == "supersede" and beside.get("id") != step.get("id"):
         # The `id` beside the new step is that of the old one.
         beside = {"supersedes" if name == "id" else name: entry for name, entry in beside.items()}
-    step = {"why": beside.pop("why", None), **step}
+    if "why" in step:
+        beside.pop("why", None)
     # What contradicts the step stays beside it, and the reader refuses it.
     contradicting = {
         name: entry for name, entry in beside.items() if step.get(name, entry) != entry
