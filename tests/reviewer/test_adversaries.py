@@ -258,7 +258,8 @@ class _ApprovedAnswers(ComputedAnswers):
         if not self._plan.step(name).needs_approval:
             return answer
         refused = Fails("a person refused it")
-        return [refused for _ in answer] if isinstance(answer, list) else refused
+        is_of_items = isinstance(answer, list)
+        return [refused] * len(cast("list[object]", answer)) if is_of_items else refused
 
 
 def _played(run: ScriptedRun, events: list[Event], person: Person) -> ScriptedRun:

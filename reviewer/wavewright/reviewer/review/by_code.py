@@ -24,9 +24,7 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import recipes_for_gate
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.plans.let_and_stop import in_authors_words
-from wavewright.planner.plans.provenance import PlanProvenance, field_name, is_allowed_field
-from wavewright.planner.types import Json, StepId
+from wavewright.planner.types import StepId
 from wavewright.reviewer.gates.kinds import ACTION_AFTER_FAILURE
 from wavewright.reviewer.records import (
     Action,
@@ -47,7 +45,6 @@ from wavewright.reviewer.review.caps import (
     evaluate_caps,
     stated_confidence,
     step_ceilings,
-    steps_of_models,
     verdict_caps,
     written_caps,
 )
@@ -63,6 +60,7 @@ from wavewright.reviewer.review.findings import (
     step_problems,
     unchecked_gates,
 )
+from wavewright.reviewer.review.result_provenance import result_provenance
 from wavewright.reviewer.review.results import (
     ReviewedRun,
     RunResult,
@@ -73,7 +71,6 @@ from wavewright.reviewer.review.results import (
     read_result,
     result_faults,
 )
-from wavewright.reviewer.review.written_figures import WrittenParts
 from wavewright.reviewer.values import listing
 
 
@@ -142,19 +139,19 @@ def assess(run: ReviewedRun) -> Assessment:
     stopping = tuple(
         gate for gate in gates if gate.severity == "block" and gate.step not in optional
     )
-    provenance, echoes = _provenance(run, result)
+    provenance = result_provenance(run, result)
     return Assessment(
         gates=gates,
         problems=ends,
         result=result,
         # A figure that the planner wrote into a step is as wrong a result as one of another type.
-        faults=(*result_faults(run, result), *echoes),
+        faults=(*result_faults(run, result), *provenance.faults),
         stopping_gates=stopping,
         failing_problems=tuple(end for end in ends if _fails_the_run(end)),
         absent_steps=_absent_steps(gates, ends, optional),
         dropped=tuple(dropped for dropped in dropped_items(run) if not dropped.is_allowed),
         standing=_standing(run, result, stopping, optional),
-        provenance=provenance,
+        provenance=provenance.fields,
     )
 
 
@@ -184,111 +181,6 @@ def _standing(
     passed = len(mandatory - failed - without_output)
     coverage = raw_overall(measure_evidence(run))
     return Standing(passed, len(mandatory), coverage, has_result(run, result))
-
-
-def _provenance(
-    run: ReviewedRun, result: RunResult
-) -> tuple[tuple[FieldProvenance, ...], tuple[str, ...]]:
-    """Return where each field of the result comes from, and which figures came back from a step that
-    a model gave them to.
-    """
-    # What people write is theirs: only what a model wrote lowers a field or fails the goal.
-    authored = steps_of_models(run)
-    is_of_model = run.is_planned_by_model
-    provenance = PlanProvenance(run.plan, run.tools, run.goal)
-    allowed = run.goal.allow_literals
-    written = WrittenParts(run, provenance, authored)
-    in_words = in_authors_words(run.plan, with_names=False)
-    fields: list[FieldProvenance] = []
-    echoes: list[str] = []
-    for field, origins in provenance.of_result(has_stopped=run.has_stopped).items():
-        part = _field_value(result.value, field)
-        is_allowed = is_allowed_field(field, allowed)
-        # What the planner may write is shown and caps the field all the same; it is no fault.
-        writable: dict[str, list[Json]] = {}
-        rest = part
-        if allowed and not is_allowed:
-            path = "" if field == "result" else field_name(field)
-            rest = _without_writable(part, path, allowed, writable)
-        echoed = written.figures(rest)
-        # The checker has seen no such figure: it came back from a step that it was given to.
-        if echoed and not is_allowed:
-            what = listing(sorted(echoed), _MAX_LABELS)
-            echoes.append(f"{field}: {what} stands in no data; the planner wrote it into a step")
-        literals = origins.literals | echoed
-        # An answer that its question names may be there by chance, so it is a factor and no literal.
-        dictated = written.told_answers(part) or written.told_steps(origins.models)
-        factors = origins.factors | dictated
-        choices = origins.choices | provenance.words(origins) | written.option_words(part)
-        shaped = factors | choices
-        computed = origins.computed - literals - shaped
-        fields.append(
-            FieldProvenance(
-                field=field,
-                data=tuple(sorted(origins.data)),
-                inputs=tuple(sorted(origins.inputs)),
-                models=tuple(sorted(origins.models)),
-                literals=tuple(sorted(literals)),
-                factors=tuple(sorted(factors)),
-                choices=tuple(sorted(choices)),
-                computed=tuple(sorted(set(map(in_words, computed)))),
-                # A patch of a person's plan may bring literals in; what shapes the result is then
-                # in the plan that the person wrote.
-                is_by_planner=bool(authored)
-                and bool(literals or dictated or (is_of_model and shaped)),
-            )
-        )
-        fields.extend(_written_parts(writable, written))
-    is_empty = not any(
-        field.data or field.inputs or field.models or field.literals for field in fields
-    )
-    if authored and run.plan.result is not None and is_empty and not run.has_stopped:
-        echoes.append("result: the planner wrote null, and nothing is read")
-    return tuple(fields), tuple(echoes)
-
-
-def _without_writable(
-    value: Json, path: str, allowed: Collection[str], writable: dict[str, list[Json]]
-) -> Json:
-    """Return the part of a result at a path without what the goal lets the planner write in it, which
-    is put into `writable` by its name.
-    """
-    if is_allowed_field(path, allowed):
-        writable.setdefault(path, []).append(value)
-        return None
-    if isinstance(value, list):
-        return [_without_writable(entry, path, allowed, writable) for entry in value]
-    if isinstance(value, dict):
-        return {
-            name: _without_writable(entry, f"{path}.{name}" if path else name, allowed, writable)
-            for name, entry in value.items()
-        }
-    return value
-
-
-def _written_parts(
-    writable: Mapping[str, Sequence[Json]], written: WrittenParts
-) -> Iterator[FieldProvenance]:
-    """Yield what the planner may write in a field and has written, by way of a step whose whole output
-    the field is.
-    """
-    for name, parts in writable.items():
-        echoed = frozenset[str]().union(*map(written.figures, parts))
-        if echoed:
-            yield FieldProvenance(field=name, literals=tuple(sorted(echoed)), is_by_planner=True)
-
-
-def _field_value(value: Json, field: str) -> Json:
-    """Return the part of a result at the path of a field; all of it where there is no such part."""
-    part = value
-    for name in field.replace("[", ".").replace("]", "").split("."):
-        if isinstance(part, dict) and name in part:
-            part = part[name]
-        elif isinstance(part, list) and name.isdigit() and int(name) < len(part):
-            part = part[int(name)]
-        else:
-            return value
-    return part
 
 
 def settle_confidences(
