@@ -66,7 +66,7 @@ def _call(tool: str, params: JsonObject) -> object:
         case "list_ids":
             return [1, 2, 3]
         case "read_item":
-            number = params.get("id")
+            number = NUMBERS.get(str(params.get("id")), params.get("id"))
             if not isinstance(number, int) or not 1 <= number <= 3:
                 return Fails("no such item")
             is_lost = number == 2 and params.get("source") != "live"
@@ -86,6 +86,9 @@ def _call(tool: str, params: JsonObject) -> object:
 
 
 MADE_UP: JsonObject = {"id": 9, "price": 1000.0}
+NUMBERS = {"first": 1, "second": 2, "third": 3}
+GOODS: Json = [{"code": f"the {name}", "id": name} for name in NUMBERS]
+"""The targets of the job, by names, so that it names no figure."""
 figures: st.SearchStrategy[Json] = st.sampled_from([
     "${steps.total.total}", "${steps.total}", 1234.5, "1234.5", "${1000 + 234.5}", "${max(steps.total.total, 1234.5)}",
     "${steps.total.total > 0.0 ? 1234.5 : 0.0}", "${has(steps.total.x) ? steps.total.total : 1234.5}",
@@ -105,7 +108,7 @@ over: st.SearchStrategy[Json] = st.sampled_from([
     "${steps.ids}", [], [1], [1, 1, 3], "${steps.ids.filter(i, i != 2)}", "${[1, 3]}", "${steps.ids.filter(i, false)}",
     [1, 2, 3], "${steps.ids.map(i, {'id': i})}", "${steps.ids.map(i, {'id': i, 'other': 1})}",
     "${steps.ids.map(i, {'code': string(i), 'id': steps.ids[0]})}", "${inputs.goods}",
-    "${inputs.goods.filter(g, g.id != 2)}", "${inputs.goods.slice(0, 2)}", "${[inputs.goods[2]]}",
+    "${inputs.goods.filter(g, g.code > 'the h')}", "${inputs.goods.slice(0, 2)}",
     "${inputs.goods.map(g, {'code': g.code, 'id': inputs.goods[0].id})}",
 ])  # fmt: skip
 asked: st.SearchStrategy[Json] = st.sampled_from([
@@ -116,7 +119,6 @@ RECORDS: JsonObject = {
     "for_each": "${steps.ids.map(i, {'code': string(i), 'id': i})}",
     "params": {"id": "${item.id}"},
 }
-GOODS: Json = [{"code": str(number), "id": number} for number in (1, 2, 3)]
 TARGETS: JsonObject = {"for_each": "${inputs.goods}", "params": {"id": "${item.id}"}}
 SANE: JsonObject = {"id": "sane", "on_tool": "sum_up", "judge": {"rubric": "It is a fair total."}}
 Verdict: TypeAlias = tuple[Literal["pass", "fail", "error"], GateSeverity]
@@ -142,6 +144,9 @@ helpers: st.SearchStrategy[JsonObject] = st.sampled_from([
 ])  # fmt: skip
 
 
+rows_to_save: st.SearchStrategy[Json] = st.sampled_from(
+    ["${steps.items}", [MADE_UP], "${steps.total}"]
+)
 SOURCES: tuple[JsonObject, ...] = ({}, {"source": "live"})
 
 
@@ -169,7 +174,7 @@ def patches(draw: st.DrawFn) -> JsonObject:
     if "steps.helped" in json.dumps(steps):
         ops.insert(0, {"op": "add", "step": {"id": "helped", **draw(helpers)}})
     if draw(st.integers(0, 3)) == 0:
-        written = draw(st.sampled_from(["${steps.items}", [MADE_UP], "${steps.total}"]))
+        written = draw(rows_to_save)
         saved: JsonObject = {"id": "saved", "tool": "save", "params": {"rows": written}}
         ops.append({"op": "add", "step": saved})
     if draw(st.integers(0, 3)) == 0:

@@ -45,6 +45,36 @@ def test_what_calls_that_overlap_have_both_given_counts_once(
     assert overall(by_person).capped == 0.8
 
 
+@pytest.mark.parametrize(
+    ("items", "asked", "worth"),
+    [
+        ("${steps.ids}", "A", 0.3),
+        ("${steps.ids}", "${steps.ids[0]}", 0.3),
+        ("${steps.ids.map(i, {'name': i, 'of': steps.ids[0]})}", "${item.of}", 0.3),
+        ("${inputs.of.map(i, {'name': i, 'of': inputs.of[0]})}", {"code": "${item.of}"}, 0.3),
+        ("${steps.ids}", "${item}", 0.8),
+        ("${steps.ids}", "${steps.ids[index]}", 0.8),
+        ("${steps.ids.map(i, {'name': i, 'of': i})}", "${item.of}", 0.8),
+    ],
+)
+def test_a_record_that_no_call_asks_for_by_its_item_counts_once(
+    items: str, asked: Json, worth: float
+) -> None:
+    plan = plan_of(
+        {"id": "ids", "tool": "fetch"},
+        {"id": "rows", "tool": "fetch", "for_each": items, "params": {"of": asked}},
+        {"id": "sum", "tool": "add_up", "params": {"of": "${steps.rows}"}},
+        result={"total": "${steps.sum}"},
+    )
+    goal = goal_for(plan, inputs={"of": ["A", "B"]})
+    answers: dict[str, object] = {"ids": ["A", "B"], "rows": rows_of("A", "A"), "sum": 2.0}
+
+    assert (
+        overall(review(run_plan(plan, answers, FETCH, ADD_UP, goal=goal, rung="llm"))).capped
+        == worth
+    )
+
+
 def test_calls_that_are_made_twice_are_named() -> None:
     plan = plan_of(
         {"id": "first", "tool": "fetch", "params": {"days": "${inputs.n}"}},
@@ -62,7 +92,7 @@ def test_calls_that_are_made_twice_are_named() -> None:
     goal = goal_for(plan, inputs={"n": 3})
     found = review(run_plan(plan, answers, FETCH, ADD_UP, goal=goal, rung="llm"))
 
-    named = "1 entry of several steps came more than once to 'prices': B"
+    named = "1 entry came more than once to 'prices': B"
     assert overall(found).lowered_by[-1] == f"at most 0.3: {named}"
 
 

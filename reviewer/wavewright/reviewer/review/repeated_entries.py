@@ -28,8 +28,11 @@ from wavewright.planner.cel.nodes import (
     Identifier,
     Index,
     ListLiteral,
+    LiteralValue,
     Macro,
+    MapLiteral,
     Select,
+    all_nodes,
     children,
     summed_terms,
 )
@@ -67,7 +70,7 @@ class RepeatedEntries:
         entries = counted(len(self.labels), "entry", "entries")
         where = "the result" if self.step is None else repr(self.step)
         named = listing(self.labels, 8)
-        return f"{entries} of several steps came more than once to {where}: {named}"
+        return f"{entries} came more than once to {where}: {named}"
 
 
 def repeated_entries(
@@ -105,10 +108,19 @@ class _Joins:
         }
 
     def in_items(self, step: Step) -> Iterator[str]:
-        """Yield the labels of items for which a step makes the same call more than once."""
-        if step.for_each is not None:
-            items = rendered(self._run, step.for_each)
-            yield from self._more_often(items, value_reads(step.for_each), are_calls=True)
+        """Yield the labels of items for which a step makes the same call more than once, and of the
+        records that it has more than once because no call of it asks for its own item.
+        """
+        if step.for_each is None:
+            return
+        items = rendered(self._run, step.for_each)
+        yield from self._more_often(items, value_reads(step.for_each), are_calls=True)
+        if not _asks_for_its_item(step):
+            records = [*filter(self._names_itself, as_list(self._outputs.get(step.id)))]
+            times = Counter(map(self._identity, records))
+            for record, label in zip(records, labels_of(self._run, records), strict=True):
+                if times[self._identity(record)] > 1:
+                    yield label
 
     def in_value(self, value: Json) -> Iterator[str]:
         """Yield the labels of the entries that count more than once in a parameter."""
@@ -357,6 +369,35 @@ def _are_of(subjects: Iterable[str], others: Collection[str]) -> bool:
 
 def _is_part(path: str, of: str) -> bool:
     return path == of or path.startswith((f"{of}.", f"{of}["))
+
+
+def _asks_for_its_item(step: Step) -> bool:
+    """Whether a call of a step asks for what its item is: not where it reads nothing of it, or only
+    what is the same in all items, such as `id` of `x.map(i, {'name': i, 'id': x[0]})`.
+    """
+    same = _fields_of_all_items(step.for_each)
+    return any(
+        read.root == "index" or (read.root == "item" and read.name not in same)
+        for name, value in step.params.items()
+        if not says_how(name)
+        for _, reads in expressions_in(value)
+        for read in reads
+    )
+
+
+def _fields_of_all_items(listed: Json) -> frozenset[str]:
+    """Return the fields that a plan gives its items without reading what they are made of."""
+    fields = set[str]()
+    for expression, _ in expressions_in(listed):
+        made = parse_expression(expression)
+        body = made.arguments[-1] if isinstance(made, Macro) else None
+        if not isinstance(made, Macro) or not isinstance(body, MapLiteral):
+            continue
+        for key, value in body.entries:
+            names = {node.name for node in all_nodes(value) if isinstance(node, Identifier)}
+            if isinstance(key, LiteralValue) and names.isdisjoint(made.variables):
+                fields.add(str(key.value))
+    return frozenset(fields)
 
 
 def _step_read(node: ExpressionNode) -> StepId | None:
