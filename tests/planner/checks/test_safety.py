@@ -617,6 +617,16 @@ READ_OF_ONE_RECORD = {
         "${steps.row[0].sender}",
         {},
     ),
+    "a record of a list at a place that a page chooses": (
+        step("own", "own"),
+        "${inputs.rows[steps.page.status].sender}",
+        {},
+    ),
+    "the first record of a list that a page's text is found in": (
+        step("own", "own"),
+        "${inputs.rows.filter(r, r.sender == steps.page.text)[0].sender}",
+        {},
+    ),
     "an item among chosen ones": (
         step("own", "own"),
         "${item}",
@@ -639,7 +649,21 @@ def test_what_is_read_of_one_choice_counts_once(
     params: JsonObject = {f"c{n}": read for n in range(25)}
     others = () if row["id"] == "own" else (step("own", "own"),)
 
-    assert codes(*others, row, step("send", "spell", params=params, **fields)) == ["W809"]
+    sent = step("send", "spell", params=params, **fields)
+    rows: JsonObject = {"rows": [{"sender": f"s{n}"} for n in range(40)]}
+
+    assert [one.code for one in found(*others, row, sent, inputs=rows)] == ["W809"]
+
+
+def test_what_is_read_of_several_choices_counts_for_each() -> None:
+    params: JsonObject = {
+        f"c{n}": f"${{inputs.rows[steps.page.text.split('')[{n}].size()].sender}}"
+        for n in range(25)
+    }
+    rows: JsonObject = {"rows": [{"sender": f"s{n}"} for n in range(40)]}
+
+    sent = step("send", "spell", params=params)
+    assert [one.code for one in found(sent, inputs=rows)] == ["E601"]
 
 
 def test_a_warning_names_all_that_is_decided_of_a_step() -> None:

@@ -27,10 +27,11 @@ from wavewright.planner.cel.nodes import (
     MapLiteral,
     Select,
     Unary,
+    all_nodes,
     children,
     summed_terms,
 )
-from wavewright.planner.cel.plain_form import plain_form
+from wavewright.planner.cel.plain_form import plain_form, without_places
 from wavewright.planner.checks.influence import (
     DATE_BITS,
     NOTHING,
@@ -161,11 +162,15 @@ class _Walk:
         match node.key:
             case LiteralValue(kind="int", value=int() as place):
                 # Which element is the first one follows from which elements there are.
-                moved = owner.shape if owner.items is None else NOTHING
-                return owner.element(place).chosen(_as_choice(moved, owner.most()))
+                chooser = owner.shape if owner.items is None else NOTHING
+                element = owner.element(place)
             case key:
                 chooser = stronger(self.value(key, scope).total(), _as_choice(owner.shape))
-                return owner.element().chosen(_as_choice(chooser, owner.most()))
+                element = owner.element()
+        chosen = _as_choice(chooser, owner.most())
+        if chosen and _is_one_choice(node, scope):
+            chosen = chosen._replace(by=repr(without_places(node)))
+        return element.chosen(chosen)
 
     def _has(self, node: Has, scope: Scope) -> Value:
         selection = node.selection
@@ -385,6 +390,17 @@ class _Walk:
         if not whole and node.function != "lists.range":
             return _trusted_result(node, values)
         return RULES.get(node.function, _whatever)(_InfluencedCall(node, values, whole))
+
+
+def _is_one_choice(node: ExpressionNode, scope: Scope) -> bool:
+    """Whether an element is the same one wherever a call takes it: not where it is another one for each
+    element of a macro, or for each item of a step.
+    """
+    others = {path[0] for path in scope if path[0] not in _ROOTS_OF_RUN} | {"item", "index"}
+    return not any(isinstance(part, Identifier) and part.name in others for part in all_nodes(node))
+
+
+_ROOTS_OF_RUN: Final = frozenset({"steps", "inputs", "previous"})
 
 
 def _path_of(node: ExpressionNode) -> Path:
