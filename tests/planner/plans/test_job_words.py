@@ -97,6 +97,8 @@ def test_a_period_names_as_many_days_and_hours_as_it_has(
         ("from 9:00 on", "09:00", True),
         ("from 09:00 on", "9:00", True),
         ("until 5 pm", "17:00", True),
+        ("until 17:00.", "5 pm", True),
+        ("09:00: the first shift", "9:00", True),
         ("until 5:30 p.m.", "17:30", True),
         ("until 12 am", "00:00", True),
         ("until 5 pm", "05:30", False),

@@ -191,6 +191,8 @@ READ = "steps.items.map(i, "
         ("'Before 2026-12-02: ' + string(steps.total.n)", ["E507"]),
         ("'In the 14 days before, or 30-day: ' + string(steps.total.n)", []),
         ("'In the 13 days before: ' + string(steps.total.n)", ["E507"]),
+        ("'From 9:00, to 5 pm: ' + string(steps.total.n)", []),
+        ("'From 9:15: ' + string(steps.total.n)", ["E507"]),
         ("'The total is 30 of ' + string(steps.total.n)", ["E507"]),
         (f"'{'All of them, ' * 6}1234.5: ' + string(steps.total.n)", ["E507"]),
         ("steps.total.n > 9 ? 'Oslo' : steps.total.n > 3 ? 'Bergen' : 'Oslo'", []),

@@ -377,6 +377,8 @@ class ExpressionOrigins:
         percentage, the rest or the growth.
         """
         figures = formula.figures
+        if figures in _LARGER_UNITS.get(_part_of_difference(formula.base), ()):
+            return True
         if not (value.data or value.models):
             # Counting on `index`, and on inputs.
             return is_known(figures) and all(figure in _COUNTED_ON for _, figure in figures)
@@ -706,6 +708,15 @@ def _is_call(node: ExpressionNode, functions: Iterable[str]) -> bool:
     return isinstance(node, FunctionCall) and node.function in functions
 
 
+def _part_of_difference(node: ExpressionNode) -> str:
+    """Return the method that gives the hours, minutes or seconds between two times; else nothing."""
+    match node:
+        case FunctionCall(function=function, target=Binary(operator="-")):
+            return function
+        case _:
+            return ""
+
+
 def _is_neither(text: str, bounds: Collection[float]) -> bool:
     """Whether an answer says that none of the others holds, or that values are equal."""
     words = {word for word in text.split() if not has_digit(word)}
@@ -847,6 +858,12 @@ _NEXT: Final[Figures] = (("+", 1.0),)
 _COUNTED_ON: Final = frozenset({1.0, 100.0})
 _COUNTED_FROM_ZERO: Final = frozenset({"getMonth", "getDayOfMonth", "getDayOfYear"})
 """Parts of a date that people count from one."""
+_LARGER_UNITS: Final[Mapping[str, Collection[Figures]]] = {
+    "getHours": [(("/", 24.0),)],
+    "getMinutes": [(("/", 60.0),), (("/", 1440.0),)],
+    "getSeconds": [(("/", 60.0),), (("/", 3600.0),), (("/", 86400.0),)],
+}
+"""How people write the time between two instants in minutes, hours and days."""
 _DATE_PARTS: Final = frozenset(
     (float(start), float(end))
     for start, end in ((0, 4), (0, 7), (0, 10), (5, 7), (5, 10), (8, 10), (11, 16), (11, 19))

@@ -315,9 +315,9 @@ _WORDS: Final = re.compile(r"[^\W_]+(?:\.\d+)?")
 _TOKENS: Final = re.compile(r"[^\W_]+(?:[.,:/][^\W_]+|-\d+)*")
 """Words and figures, each figure with its point and its colon; of `30-day` both."""
 _CLOCK_TIME: Final = re.compile(
-    r"(?<![\w:.,])(?P<hour>\d{1,2})"
+    r"(?<!\w)(?<!\d[:.,])(?P<hour>\d{1,2})"
     r"(?::(?P<minute>\d\d)(?::00)?(?:\s?(?P<half>[ap])\.?m\b\.?)?|\s?(?P<half_day>[ap])\.?m\b\.?)"
-    r"(?![\w:])"
+    r"(?!\w|:\w)"
 )
 _SIGNS: Final = re.compile("[%‰±<>≈~€$£¥]")
 _YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
