@@ -22,6 +22,7 @@ from wavewright.config.sources import DocumentError
 from wavewright.engine.interfaces.view.viewed_project import ViewedProject
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
 from wavewright.engine.rehearsal.dry_run.page import dry_run_figure, headline_figures
+from wavewright.engine.run.jobs.goal_in_words import with_kept_plan
 from wavewright.engine.run.jobs.inline import portable_job, resolve_inline_job
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.resolving import ResolvedJob
@@ -325,9 +326,10 @@ class Submissions:
         Raises:
             WavewrightError: the plan is not valid with these inputs.
         """
-        if draft.resolved.draft is None:
+        settings = self.jobs.project.settings
+        if with_kept_plan(draft.resolved, settings).draft is None:
             return None
-        forecast = forecast_job(draft.resolved, self.jobs.project.settings)[1]
+        forecast = forecast_job(draft.resolved, settings)[1]
         figure = Markup(dry_run_figure(forecast, has_style=False))  # noqa: S704 - rendered from escaping templates
         return ShownDryRun(headline_figures(forecast), figure, str(forecast))
 

@@ -15,6 +15,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.session import ClientRequestContext
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, TextContent
 
+from tests.engine.conftest import CommandLine
 from tests.repository.tree import ROOT
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.mcp_server.plan_tools import Project
@@ -302,6 +303,27 @@ async def test_a_run_begins_once_a_person_has_agreed_to_what_it_calls(
         assert [row["run"] for row in json.loads(await read(client, "wavewright://runs"))] == [
             answer["run"]
         ]
+
+
+@pytest.fixture
+def job_with_kept_plan(project: Path, wavewright: CommandLine) -> str:
+    """A job without a plan, whose plan was kept from a run of the same goal."""
+    assert wavewright("run", JOB, "--quiet").code == 0
+    assert wavewright("keep", "--as", "kept_words", "--yes").code == 0
+    text = "name: words\ngoal_template: word_ranking\ninputs: {folder: notes, top: 5}\n"
+    (project / "again.job.yaml").write_text(text, encoding="utf-8")
+    return "again.job.yaml"
+
+
+async def test_a_person_is_asked_about_the_plan_that_was_kept_for_a_job(
+    connect: Connect, job_with_kept_plan: str
+) -> None:
+    person = Person()
+    async with connect(person=person) as client:
+        answer = await called(client, "run_plan", file=job_with_kept_plan)
+    assert answer["status"] == "achieved"
+    (question,) = person.questions
+    assert "files: list_notes (read)" in question
 
 
 async def test_no_run_begins_without_consent(connect: Connect, project: Path) -> None:

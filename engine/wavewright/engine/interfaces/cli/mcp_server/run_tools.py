@@ -44,6 +44,7 @@ from wavewright.engine.interfaces.cli.runs.runs_command import (
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
 from wavewright.engine.run.cancellation import CancellationToken
 from wavewright.engine.run.context import RunContext, RunRequest
+from wavewright.engine.run.jobs.goal_in_words import with_kept_plan
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.pipeline.phase import PipelineRun
 from wavewright.engine.run.ports import ApprovalRequest
@@ -105,7 +106,7 @@ async def requested_run(
 
 def _valid_job(plan: str, file: str, inputs: Inputs, settings: Settings) -> ResolvedJob:
     job = resolve_document(plan, file, inputs, settings)
-    if job.draft is not None:
+    if with_kept_plan(job, settings).draft is not None:
         forecast_job(job, settings)  # which refuses a plan that is not valid
     return job
 
@@ -145,14 +146,15 @@ def _consent_lines(job: ResolvedJob, settings: Settings) -> list[str]:
         f"May this plan run? {job.goal.text}",
         f"inputs: {json.dumps(job.goal.inputs, ensure_ascii=False)}",
     ]
-    if job.draft is None:
+    draft = with_kept_plan(job, settings).draft
+    if draft is None:
         return [printable(redactor.redact(line)) for line in (*lines, "a model makes the plan")]
-    tools = signatures_to_check(job.draft.plan, job.goal, settings)
-    for step in job.draft.plan.steps:
+    tools = signatures_to_check(draft.plan, job.goal, settings)
+    for step in draft.plan.steps:
         effects = ", ".join(sorted(tools[step.tool].effects))
         params = json.dumps(step.params, ensure_ascii=False)
         lines.append(f"{step.id}: {step.tool} ({effects}) {params}")
-    lines.append(f"plan {plan_hash(job.draft.plan)}")
+    lines.append(f"plan {plan_hash(draft.plan)}")
     return [printable(redactor.redact(line)) for line in lines]
 
 
