@@ -252,7 +252,9 @@ def test_the_models_are_those_that_stand_in_as_well_whoever_chooses_the_tool(
         "model: openai:small\nmodels: {fallbacks: [openai:large]}\n", encoding="utf-8"
     )
     known = {
-        "ask_model": ToolSignature(name="ask_model", expected_tokens=10),
+        "ask_model": ToolSignature(
+            name="ask_model", expected_tokens=10, model_preferences=("auto", "openai:own")
+        ),
         "note": ToolSignature(name="note"),
     }
     step = {"id": "a", "tool": tool, "for_each": "${inputs.not_known}"}
@@ -260,4 +262,4 @@ def test_the_models_are_those_that_stand_in_as_well_whoever_chooses_the_tool(
 
     needed = needed_permits(plan, None, known, load_settings(tmp_path))
 
-    assert set(needed.models) == {"openai:small", "openai:large"}
+    assert set(needed.models) == {"openai:small", "openai:own", "openai:large"}

@@ -288,13 +288,15 @@ def test_a_tool_that_calls_agents_carries_what_their_tools_read_write_and_bring_
     home = AgentProject(tmp_path)
     signature = home.tools()["research"].signature
     before = signature.version
-    home.add_agent({**RESEARCHER, "token_share": 0.25})
+    home.add_agent({**RESEARCHER, "token_share": 0.25, "model_preference": "pro"})
 
     assert signature.writes_data == {"pages"}
     assert signature.untrusted_output
     assert signature.effects == {"read", "egress"}
     assert signature.expected_tokens > 0
-    assert home.tools()["research"].signature.version != before
+    changed = home.tools()["research"].signature
+    assert changed.version != before
+    assert (signature.model_preferences, changed.model_preferences) == (("auto",), ("pro",))
 
 
 def test_only_declared_agents_can_be_called(tmp_path: Path) -> None:

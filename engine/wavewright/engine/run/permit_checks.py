@@ -6,7 +6,7 @@ Loaded only where there are permits.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -26,7 +26,6 @@ from wavewright.tools.functions.dispatch import part_call
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.models.endpoints import choose_model
-from wavewright.tools.workers.specs import load_workers
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
@@ -44,9 +43,16 @@ def _sources(
     plan: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature], settings: Settings
 ) -> PermitSources:
     asking = [name for name in _called_tools(plan, tools) if tools[name].expected_tokens > 0]
-    models = {name: _models(name, goal, settings) for name in asking}
+    preferred = "auto" if goal is None else goal.model_preference
+    models = dict[str, tuple[str, ...]]()
+    for name in asking:
+        own = [
+            preferred if preference == "auto" else preference
+            for preference in tools[name].model_preferences
+        ]
+        models[name] = _models(own, "agent" if name == AGENT else "worker", settings)
     if any(gate.judge is not None for gate in plan.gates):
-        models["judge"] = _models("judge", goal, settings)
+        models["judge"] = _models([preferred], "judge", settings)
     secrets = {
         name: section.secret_variables
         for name in tools
@@ -65,23 +71,20 @@ def _called_tools(plan: Plan, tools: Mapping[str, ToolSignature]) -> list[str]:
     return sorted(called & tools.keys())
 
 
-def _models(name: str, goal: Goal | None, settings: Settings) -> tuple[str, ...]:
-    """Return the models that a tool may ask, or judges of gates: the chosen one and those that stand
-    in for it; `*` where none can be chosen now.
+def _models(
+    preferences: Sequence[str], role: Literal["agent", "judge", "worker"], settings: Settings
+) -> tuple[str, ...]:
+    """Return the models that may be asked: the chosen ones and those that stand in for them; `*`
+    where none can be chosen now.
     """
-    preference = "auto" if goal is None else goal.model_preference
-    for worker in load_workers(settings.workers):
-        if worker.spec.name == name and worker.spec.model_preference != "auto":
-            preference = worker.spec.model_preference
-    role: Literal["judge", "agent", "worker"] = "agent" if name == AGENT else "worker"
-    if name == "judge":
-        role = "judge"
     try:
-        choice = choose_model(settings, preference, role, os.environ)
+        choices = [
+            choose_model(settings, preference, role, os.environ) for preference in preferences
+        ]
     except ModelError:
         # Which model a run will ask is not known before one is configured: any is permitted.
         return (ANY,)
-    return choice.model, *choice.fallbacks
+    return tuple(model for choice in choices for model in (choice.model, *choice.fallbacks))
 
 
 def calls_made(state: RunState) -> int:

@@ -87,6 +87,8 @@ class ToolSignature(CallPolicy):
     """Prior of the model tokens of one call, read and written; what the budget is checked against
     beforehand.
     """
+    model_preferences: Annotated[tuple[str, ...], Field(exclude=True)] = ("auto",)
+    """Which models a call asks, where it asks one; the goal's preference where it is `auto`."""
     untrusted_output: bool = False
     """Whether the output holds text from outside, which is not trusted."""
     untrusted: Names = frozenset()

@@ -150,6 +150,17 @@ def test_what_another_model_took_is_no_history_of_this_one(
     assert notes["usd"] is None
 
 
+def test_what_the_model_of_the_worker_s_own_took_is_its_history(
+    wavewright: CommandLine, board: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WAVEWRIGHT_MODEL")
+    add_settings(board, "model: openai:usual\n")
+    (board / "config/workers/note.yaml").write_text(WORKER + "model_preference: openai:another\n")
+    add_past(board, "openai:another")
+
+    assert steps_of(record(wavewright))["notes"]["tokens_from"] == "history"
+
+
 @pytest.mark.parametrize(
     ("tokens", "verdict"), [(50_000, "fits"), (30_000, "tight"), (10_000, "over")], ids=str
 )

@@ -165,6 +165,7 @@ class NamedAgent:
             version=self.version,
             expected_seconds=self.spec.limits.seconds / 5,
             expected_tokens=self.spec.limits.requests * TOKENS_PER_REQUEST,
+            model_preferences=(self.spec.model_preference,),
             timeout=self.spec.limits.seconds + TIMEOUT_MARGIN_SECONDS,
             calls_agents=frozenset({self.spec.name}),
         )
@@ -352,6 +353,9 @@ class AgentCatalog:
                 "version": ".".join([own.version, *(agent.version for agent in agents.values())]),
                 "expected_tokens": max(
                     agent.signature.expected_tokens for agent in agents.values()
+                ),
+                "model_preferences": tuple(
+                    sorted({agent.spec.model_preference for agent in agents.values()})
                 ),
             }
         )

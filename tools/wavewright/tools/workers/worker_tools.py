@@ -52,6 +52,7 @@ def make_worker(worker: Worker, services: Services) -> Tool:
         idempotent=True,
         version=_version(worker, spec, services),
         expected_tokens=expected_tokens,
+        model_preferences=(spec.model_preference,),
     )
     return Tool(signature, partial(_run_worker, worker, spec, services))
 

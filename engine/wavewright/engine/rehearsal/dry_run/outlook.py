@@ -48,7 +48,6 @@ from wavewright.planner.types import RunId
 from wavewright.tools.models import model_configured
 from wavewright.tools.models.endpoints import choose_model
 from wavewright.tools.models.pricing import price_per_1000_tokens
-from wavewright.tools.workers.specs import load_workers
 
 _NEW_RUN: Final = RunId("dry-run")
 """Stands for a run that has spent nothing."""
@@ -120,7 +119,6 @@ def gather_forecast_inputs(
 
     Raises:
         JournalError: there is a journal that cannot be read.
-        ToolDefinitionError: a worker's file is faulty.
     """
     called = {step.tool for step in plan.steps}
     journal = settings.journal_url or settings.journal
@@ -207,20 +205,14 @@ def _model_prices(
     asking: list[ToolSignature], goal: Goal, settings: Settings
 ) -> tuple[dict[str, ModelPrice], tuple[str, ...]]:
     """Return the model that each tool would ask, with notes on why a run could not ask it."""
-    own = _worker_preferences(settings) if asking else {}
     prices: dict[str, ModelPrice] = {}
     notes: dict[str, None] = {}
     for tool in asking:
-        preference = own.get(tool.name, goal.model_preference)
+        own = tool.model_preferences[0]
+        preference = goal.model_preference if own == "auto" else own
         price = price_of_role("agent" if tool.name == AGENT else "worker", preference, settings)
         if isinstance(price, str):
             notes[f"a run would stop: {price}"] = None
             price = ModelPrice(settings.model or preference, None)
         prices[tool.name] = price
     return prices, tuple(notes)
-
-
-def _worker_preferences(settings: Settings) -> dict[str, str]:
-    """Return the preferred models of the project's workers that have one."""
-    specs = [worker.spec for worker in load_workers(settings.workers)]
-    return {spec.name: spec.model_preference for spec in specs if spec.model_preference != "auto"}
