@@ -9,9 +9,8 @@ from benchmarks.engine import ADD, NO_END
 from benchmarks.measure import best_of_calls, show_table
 from benchmarks.shapes import SHAPES, plan_of
 from wavewright.config.documents import read_document
-from wavewright.engine.rehearsal.dry_run.forecast import forecast
+from wavewright.engine.rehearsal.dry_run.forecast import DryRun, forecast
 from wavewright.engine.rehearsal.dry_run.page import dry_run_page
-from wavewright.engine.rehearsal.dry_run.records import DryRun
 from wavewright.engine.rehearsal.dry_run.text import dry_run_text
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.run.jobs.resolving import ResolvedJob

@@ -8,8 +8,8 @@ import pytest
 
 from tests.reviewer.scripted_runs import Fails, plan_of, run_plan
 from wavewright.engine import Wavewright
+from wavewright.engine.rehearsal.dry_run.forecast import DryRun
 from wavewright.engine.rehearsal.dry_run.kept_results import rerun_statuses
-from wavewright.engine.rehearsal.dry_run.records import DryRun
 from wavewright.engine.run.ports import ApprovalRequest
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.tools import Tool, make_tool

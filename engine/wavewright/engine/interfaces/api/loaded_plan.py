@@ -14,8 +14,8 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
 from wavewright.config.sources import ReadLimits, Source
 from wavewright.engine.interfaces.api.given_functions import with_function
+from wavewright.engine.rehearsal.dry_run.forecast import DryRun, notebook_bundle
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
-from wavewright.engine.rehearsal.dry_run.records import DryRun
 from wavewright.engine.rehearsal.planning_session import PlanReport, make_plan_for_request
 from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.jobs.documents import is_job, is_template
@@ -211,9 +211,6 @@ class LoadedPlan:
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """Return the plan for a notebook: a drawing and a table, or what is wrong with it."""
-        # Drawn where a notebook shows it: templates and layout are loaded for that alone.
-        from wavewright.engine.rehearsal.dry_run.page import notebook_bundle
-
         try:
             return notebook_bundle(self.forecast)
         except PlanError as error:

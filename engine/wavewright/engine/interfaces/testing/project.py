@@ -34,8 +34,7 @@ from wavewright.config.settings import Settings, find_settings_file, load_settin
 from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan
 from wavewright.engine.interfaces.cli.common.arguments import parse_instant
 from wavewright.engine.interfaces.cli.common.error_text import error_text
-from wavewright.engine.rehearsal.dry_run.forecast import forecast
-from wavewright.engine.rehearsal.dry_run.records import DryRun
+from wavewright.engine.rehearsal.dry_run.forecast import DryRun, forecast
 from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.ports import utc_now

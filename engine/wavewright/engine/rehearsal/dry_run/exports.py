@@ -7,13 +7,13 @@ from itertools import pairwise
 
 from wavewright.engine.rehearsal.dry_run.estimates import EstimateRange
 from wavewright.engine.rehearsal.dry_run.kept_results import RerunStatus
-from wavewright.engine.rehearsal.dry_run.records import DryRun, PlanForecast, StepForecast
+from wavewright.engine.rehearsal.dry_run.records import PlanFacts, PlanForecast, StepForecast
 from wavewright.engine.rehearsal.dry_run.text import repetition_text
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.values import iso_of_epoch
 
 
-def dry_run_json(dry_run: DryRun) -> dict[str, object]:
+def dry_run_json(dry_run: PlanFacts) -> dict[str, object]:
     """Return the record as JSON."""
     return {
         "job": dry_run.job,
@@ -118,7 +118,7 @@ def _standing_json(status: RerunStatus | None) -> dict[str, object] | None:
     return {"kind": status.kind, "reason": status.reason, "items_done": len(status.items_kept)}
 
 
-def _rerun_json(dry_run: DryRun) -> dict[str, object] | None:
+def _rerun_json(dry_run: PlanFacts) -> dict[str, object] | None:
     if dry_run.rerun is None:
         return None
     runs = [step.id for step in dry_run.steps if step.calls_made]
@@ -139,7 +139,7 @@ def _range_json(figure: EstimateRange | None) -> JsonObject | None:
     )
 
 
-def as_mermaid(dry_run: DryRun) -> str:
+def as_mermaid(dry_run: PlanFacts) -> str:
     """Return the graph as a Mermaid flowchart with a subgraph per wave; the critical path is drawn
     thick.
     """

@@ -24,7 +24,8 @@ from wavewright.engine.rehearsal.dry_run.estimates import (
     judge_budget,
 )
 from wavewright.engine.rehearsal.dry_run.kept_results import known_values
-from wavewright.engine.rehearsal.dry_run.records import DryRun, PlanForecast, StepForecast
+from wavewright.engine.rehearsal.dry_run.records import PlanFacts, PlanForecast, StepForecast
+from wavewright.engine.rehearsal.dry_run.text import dry_run_text
 from wavewright.engine.rehearsal.dry_run.trust import judge_trust
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.planner.checks.checker import check
@@ -55,6 +56,28 @@ _PLANNER_FIRST = (
     "this is the goal template's fallback plan; a run would have the planner make one first: `--out FILE` saves "
     "this one, `wavewright plan JOB --out FILE` makes another"
 )
+
+
+class DryRun(PlanFacts):
+    """A checked plan and what follows from it, which prints as `wavewright dry-run` does."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        """Return the text that `wavewright dry-run` prints."""
+        return dry_run_text(self)
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """Return the dry run for a notebook: a drawing and a table of its steps, and its text."""
+        return notebook_bundle(self)
+
+
+def notebook_bundle(dry_run: DryRun) -> dict[str, str]:
+    """Return a dry run as text, and as HTML with a drawing and a table of its steps."""
+    # Drawn where a notebook shows it: templates and layout are loaded for that alone.
+    from wavewright.engine.rehearsal.dry_run.page import dry_run_figure
+
+    return {"text/plain": str(dry_run), "text/html": dry_run_figure(dry_run)}
 
 
 def forecast(

@@ -18,14 +18,13 @@ from typing import Final, Literal
 from wavewright.config.sections import BudgetsSection
 from wavewright.config.settings import Settings
 from wavewright.engine.rehearsal.dry_run.estimates import ForecastInputs, ModelPrice
-from wavewright.engine.rehearsal.dry_run.forecast import forecast
+from wavewright.engine.rehearsal.dry_run.forecast import DryRun, forecast
 from wavewright.engine.rehearsal.dry_run.history import find_stored, read_history, read_journal
 from wavewright.engine.rehearsal.dry_run.kept_results import (
     BegunRunForecast,
     find_saved_calls,
     known_values,
 )
-from wavewright.engine.rehearsal.dry_run.records import DryRun
 from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.found_targets import require_valid_expansion
 from wavewright.engine.run.jobs.goal_in_words import with_kept_plan

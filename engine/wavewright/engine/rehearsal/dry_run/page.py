@@ -20,7 +20,7 @@ from typing import cast
 from jinja2 import Environment
 from markupsafe import Markup
 
-from wavewright.engine.rehearsal.dry_run.records import DryRun, StepForecast
+from wavewright.engine.rehearsal.dry_run.records import PlanFacts, StepForecast
 from wavewright.engine.rehearsal.dry_run.text import (
     dollars_text,
     repetition_text,
@@ -46,7 +46,7 @@ _MAX_EXPANDED = 60
 """Maximum number of steps with an expanded list."""
 
 
-def dry_run_page(dry_run: DryRun) -> str:
+def dry_run_page(dry_run: PlanFacts) -> str:
     """Return the page."""
     log = step_reports(dry_run)
     critical = set(pairwise(dry_run.critical_path))
@@ -70,7 +70,7 @@ def dry_run_page(dry_run: DryRun) -> str:
     )
 
 
-def step_reports(dry_run: DryRun) -> list[StepReport]:
+def step_reports(dry_run: PlanFacts) -> list[StepReport]:
     """Return the steps of a dry run as those of a run that has not begun."""
     return [
         StepReport(
@@ -160,7 +160,7 @@ def _own_style() -> str:
     )
 
 
-def headline_figures(dry_run: DryRun) -> list[tuple[str, str]]:
+def headline_figures(dry_run: PlanFacts) -> list[tuple[str, str]]:
     """Return the names and values above the graph."""
     estimate = dry_run.estimate
     least = "at least " if estimate.is_lower_bound else ""
@@ -181,7 +181,7 @@ def headline_figures(dry_run: DryRun) -> list[tuple[str, str]]:
     ]
 
 
-def dry_run_figure(dry_run: DryRun, *, has_style: bool = True) -> str:
+def dry_run_figure(dry_run: PlanFacts, *, has_style: bool = True) -> str:
     """Return the plan of a dry run, with its critical path.
 
     `has_style` is false for pages that allow no style but that of their sheets.
@@ -198,11 +198,6 @@ def dry_run_figure(dry_run: DryRun, *, has_style: bool = True) -> str:
     ]
     columns = ("wave", "step", "calls", "after", "time")
     return _figure(step_reports(dry_run), columns, rows, dry_run.critical_path, has_style=has_style)
-
-
-def notebook_bundle(dry_run: DryRun) -> dict[str, str]:
-    """Return a dry run as text, and as HTML with a drawing and a table of its steps."""
-    return {"text/plain": str(dry_run), "text/html": dry_run_figure(dry_run)}
 
 
 def run_figure(log: Sequence[StepReport]) -> str:

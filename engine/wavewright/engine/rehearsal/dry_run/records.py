@@ -100,8 +100,8 @@ class PlanForecast:
 
 
 @dataclass(frozen=True, slots=True)
-class DryRun:
-    """A checked plan and what follows from it, which prints as `wavewright dry-run` does."""
+class PlanFacts:
+    """A checked plan and what follows from it."""
 
     job: str
     goal: str
@@ -134,16 +134,3 @@ class DryRun:
     """The run that it continues, if it has begun."""
     notes: tuple[str, ...]
     """Remarks, such as that a run would ask the planner."""
-
-    def __str__(self) -> str:
-        """Return the text that `wavewright dry-run` prints."""
-        from wavewright.engine.rehearsal.dry_run.text import dry_run_text
-
-        return dry_run_text(self)
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        """Return the dry run for a notebook: a drawing and a table of its steps, and its text."""
-        # Drawn where a notebook shows it: templates and layout are loaded for that alone.
-        from wavewright.engine.rehearsal.dry_run.page import notebook_bundle
-
-        return notebook_bundle(self)

@@ -15,7 +15,7 @@ from wavewright.engine.rehearsal.dry_run.estimates import (
     EstimateRange,
 )
 from wavewright.engine.rehearsal.dry_run.kept_results import CALLING, StepReuse
-from wavewright.engine.rehearsal.dry_run.records import DryRun, StepForecast
+from wavewright.engine.rehearsal.dry_run.records import PlanFacts, StepForecast
 from wavewright.engine.rehearsal.dry_run.trust import Egress, UntrustedFlow
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import wrap_paragraph
@@ -27,7 +27,7 @@ _MAX_ENTRIES = 20
 """Entries of one section; the JSON has them all."""
 
 
-def sections(dry_run: DryRun) -> Iterator[Section]:
+def sections(dry_run: PlanFacts) -> Iterator[Section]:
     """Yield title and entries of each section that has any."""
     for title, entries in _all_sections(dry_run):
         if entries:
@@ -41,7 +41,7 @@ def sections(dry_run: DryRun) -> Iterator[Section]:
             )
 
 
-def _all_sections(dry_run: DryRun) -> Iterator[Section]:
+def _all_sections(dry_run: PlanFacts) -> Iterator[Section]:
     refusals = [f"`run` would refuse it: {refusal}" for refusal in dry_run.budget.refusals]
     yield (
         f"budget ({dry_run.budget.verdict})",
@@ -124,12 +124,12 @@ _DEFAULT_MARK = "~"
 """Marks an estimate that is the tool's own default."""
 
 
-def dry_run_text(dry_run: DryRun) -> str:
+def dry_run_text(dry_run: PlanFacts) -> str:
     """Return the dry run as text: a summary, the waves, then details."""
     return "\n".join(_lines(dry_run)) + "\n"
 
 
-def _lines(dry_run: DryRun) -> Iterator[str]:
+def _lines(dry_run: PlanFacts) -> Iterator[str]:
     # A plan of a program is named by its goal.
     title = dry_run.goal if dry_run.job == dry_run.goal else f"{dry_run.job}: {dry_run.goal}"
     yield from wrap_paragraph(title)
@@ -149,7 +149,7 @@ def _lines(dry_run: DryRun) -> Iterator[str]:
             yield from wrap_paragraph(entry, indent="  ", rest="    ")
 
 
-def _summary_lines(dry_run: DryRun) -> Iterator[tuple[str, str]]:
+def _summary_lines(dry_run: PlanFacts) -> Iterator[tuple[str, str]]:
     """Yield the label and the text of each line of the summary."""
     estimate, trust = dry_run.estimate, dry_run.trust
     least = "at least " if estimate.is_lower_bound else ""
@@ -187,7 +187,7 @@ _BUDGET_OUTCOMES = {
 }
 
 
-def _rerun_text(dry_run: DryRun) -> Iterator[tuple[str, str]]:
+def _rerun_text(dry_run: PlanFacts) -> Iterator[tuple[str, str]]:
     assert dry_run.rerun is not None
     what = "after the patch" if dry_run.rerun.patch is not None else "on resume"
     yield "runs", f"{_names_text([step.id for step in dry_run.steps if step.calls_made])} ({what})"
@@ -199,7 +199,7 @@ def _rerun_text(dry_run: DryRun) -> Iterator[tuple[str, str]]:
         yield kind, _names_text(names)
 
 
-def _reuse_text(dry_run: DryRun) -> str:
+def _reuse_text(dry_run: PlanFacts) -> str:
     reused = [step for step in dry_run.steps if step.reuse is not None and not step.makes_no_call]
     if not reused:
         return "nothing of earlier runs"
@@ -207,7 +207,7 @@ def _reuse_text(dry_run: DryRun) -> str:
     return f"{counted(calls, 'call')} of earlier runs: {_names_text([step.id for step in reused])}"
 
 
-def _estimate_sources_text(dry_run: DryRun) -> str:
+def _estimate_sources_text(dry_run: PlanFacts) -> str:
     history, priors = dry_run.estimate.from_history, dry_run.estimate.from_defaults
     if not priors and not history:
         return "none: nothing is called"
@@ -217,7 +217,7 @@ def _estimate_sources_text(dry_run: DryRun) -> str:
     return f"{text}; {history} from past calls" if history else text
 
 
-def _cost_text(dry_run: DryRun, least: str) -> str:
+def _cost_text(dry_run: PlanFacts, least: str) -> str:
     tokens, usd = dry_run.estimate.tokens, dry_run.estimate.usd
     if not any(step.call.model for step in dry_run.steps):
         return "nothing: no step asks a model"
@@ -231,7 +231,7 @@ def _seconds_text(seconds: EstimateRange, least: str) -> str:
     return f"{least}{duration_text(seconds.expected)}, at p90 {duration_text(seconds.p90)}"
 
 
-def _wave_lines(dry_run: DryRun) -> Iterator[str]:
+def _wave_lines(dry_run: PlanFacts) -> Iterator[str]:
     steps = {step.id: step for step in dry_run.steps}
     columns = _shown_columns(dry_run)
     figures = len(columns) * _FIGURE_WIDTH
@@ -249,7 +249,7 @@ def _wave_lines(dry_run: DryRun) -> Iterator[str]:
             yield from (f"{'  ' if last else '│ '} {line}" for line in lines[1:])
 
 
-def _shown_columns(dry_run: DryRun) -> tuple[str, ...]:
+def _shown_columns(dry_run: PlanFacts) -> tuple[str, ...]:
     if not any(step.call.model for step in dry_run.steps):
         return ("expected", "p90")
     return ("expected", "p90", "tokens", "dollars")

@@ -31,10 +31,9 @@ from wavewright.engine.rehearsal.dry_run.exports import (
     dry_run_json,
     estimate_json,
 )
-from wavewright.engine.rehearsal.dry_run.forecast import forecast
+from wavewright.engine.rehearsal.dry_run.forecast import DryRun, forecast
 from wavewright.engine.rehearsal.dry_run.kept_results import BegunRunForecast, rerun_statuses
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job, gather_forecast_inputs
-from wavewright.engine.rehearsal.dry_run.records import DryRun
 from wavewright.engine.rehearsal.dry_run.text import dry_run_text
 from wavewright.engine.run.approve import approval_reasons, steps_needing_approval
 from wavewright.engine.run.context import CandidatePlan, RunRequest, goal_with_feedback
