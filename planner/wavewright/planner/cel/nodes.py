@@ -18,6 +18,9 @@ MAX_EXPRESSION_DEPTH = 28
 
 NAMESPACES = frozenset({"cel", "math", "sets", "lists", "strings"})
 
+FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+"""Comparisons, and how they are written with their sides exchanged."""
+
 LiteralKind: TypeAlias = Literal["int", "double", "string", "bool", "null"]
 
 

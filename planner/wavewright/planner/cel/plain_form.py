@@ -9,7 +9,7 @@
 | `x.filter(v, c).size() == 0`, `x.filter(v, c) == []` | `!x.exists(v, c)` |
 | `x.map(v, 1).sum()`, `x.map(v, v.n).size()` | `x.size()` |
 
-Who asks what an expression means reads this form, and has one rule for what would be seven. Nodes keep
+Who asks what an expression means reads this form, and has one rule for all ways to write it. Nodes keep
 the place of what they were written as, so what is shown of them is what the author wrote. The names
 that macros give are other ones, of which no two hide each other.
 """
@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from wavewright.planner.cel.nodes import (
+    FLIPPED,
     Binary,
     ExpressionNode,
     FunctionCall,
@@ -36,8 +37,6 @@ from wavewright.planner.cel.nodes import (
 _Names: TypeAlias = Mapping[str, ExpressionNode]
 """What the names of macros stand for."""
 
-FLIPPED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-"""Comparisons, and how they are written with their sides exchanged."""
 _ALSO_METHODS: Final = frozenset({"size", "sum", "avg", "matches"})
 _ASKS_FOR_SOME: Final = frozenset({(">", 0), ("!=", 0), (">=", 1)})
 _ASKS_FOR_NONE: Final = frozenset({("==", 0), ("<=", 0), ("<", 1)})
@@ -79,8 +78,8 @@ def _plain(node: ExpressionNode, names: _Names, level: int) -> ExpressionNode:
         case Macro():
             return _plain_macro(node, names, level)
         case _:
-            parts_plain = with_parts(node, lambda part: _plain(part, names, level))
-            return _with_depth(_in_one_way(parts_plain))
+            of_plain_parts = with_parts(node, lambda part: _plain(part, names, level))
+            return _with_depth(_in_one_way(of_plain_parts))
 
 
 def _plain_macro(node: Macro, names: _Names, level: int) -> ExpressionNode:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from wavewright.planner.cel.nodes import (
+    FLIPPED,
     Binary,
     Conditional,
     ExpressionNode,
@@ -33,7 +34,7 @@ from wavewright.planner.cel.nodes import (
     children,
     summed_terms,
 )
-from wavewright.planner.cel.plain_form import FLIPPED, plain_form
+from wavewright.planner.cel.plain_form import plain_form
 from wavewright.planner.plans.formulas import (
     OF_SHARES,
     SCALES,
@@ -281,16 +282,8 @@ class ExpressionOrigins:
         value, default = (node.yes, node.no) if is_there else (node.no, node.yes)
         if asked is None or not self._is_nothing(default):
             return None
-        for part in all_nodes(value):
-            if not is_divisor:
-                is_read = self.same.are_same(part, asked)
-            elif isinstance(part, Binary) and part.operator == "/":
-                is_read = self.same.are_same(without_double(part.right), asked)
-            else:
-                is_read = False
-            if is_read:
-                return value
-        return None
+        parts = _divisors(value) if is_divisor else all_nodes(value)
+        return value if any(self.same.are_same(part, asked) for part in parts) else None
 
     def _is_nothing(self, node: ExpressionNode) -> bool:
         """Whether a value stands for what is not there: `0`, `[]`, `none`, or `there are no overdue
@@ -563,8 +556,8 @@ class ExpressionOrigins:
     def _passed_on(self, node: FunctionCall) -> Origins:
         """Return the origins of what is made of all arguments, of which none counts twice."""
         origins = self._all(children(node)).settled()
-        is_of_all = node.function in _JOINING and node.target is not None
-        if is_of_all and node.target is not None and self.same.is_repeated(node.target):
+        counted = node.target if node.function in _JOINING else None
+        if counted is not None and self.same.is_repeated(counted):
             origins = origins.joined(self._factor(node))
         calculates = node.function.startswith("math.") and node.function not in _EXTREMES
         return origins.joined(self._computed(node)) if calculates and origins.reads else origins
@@ -638,15 +631,15 @@ class ExpressionOrigins:
         over = self.of(node.range if compared is None else compared)
         body, conditions = node.arguments[-1], node.arguments[:-1]
         if node.function == "bind":
-            return self._with({node.variables[0]: over}).of(body)
+            return self.within({node.variables[0]: over}).of(body)
         entry = node.variables[-1]
-        inside = self._with(dict.fromkeys(node.variables, Origins(is_read=True)))
+        inside = self.within(dict.fromkeys(node.variables, Origins(is_read=True)))
         ordered = replace(over, is_of_items=False)
         if node.function == "filter":
             return ordered.joined(_chosen([inside.of(body)]))
         if node.function == "sortBy":
             return ordered.joined(self._ordered(map(inside.of, node.arguments)))
-        value = self._of_body(node, replace(inside, names={**inside.names, entry: ordered}))
+        value = self._of_body(node, inside.within({entry: ordered}))
         if any(map(_WORD.search, value.labels)):
             # A word for each entry reads nothing of it: `map(x, 'Oslo')`. Marks only count: `'#'`.
             value = value.settled()
@@ -660,7 +653,8 @@ class ExpressionOrigins:
         counted = replace(over, labels=NO_TEXTS)
         return value.joined(_chosen(map(inside.of, conditions)), counted).settled()
 
-    def _with(self, names: Mapping[str, Origins]) -> ExpressionOrigins:
+    def within(self, names: Mapping[str, Origins]) -> ExpressionOrigins:
+        """Return the reading of a part in which some names stand for values of these origins."""
         return replace(self, names={**self.names, **names})
 
     def _ordered(self, keys: Iterable[Origins]) -> Origins:
@@ -753,6 +747,13 @@ def _asked_for(condition: ExpressionNode) -> tuple[ExpressionNode | None, bool, 
             return without_double(left), condition.operator != "==", True
         case _:
             return None, True, False
+
+
+def _divisors(node: ExpressionNode) -> Iterator[ExpressionNode]:
+    """Yield what something is divided by in an expression."""
+    for part in all_nodes(node):
+        if isinstance(part, Binary) and part.operator == "/":
+            yield without_double(part.right)
 
 
 def _words_of_pattern(pattern: str) -> str:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from wavewright.planner.cel.embedded import field_name
 from wavewright.planner.cel.nodes import (
+    FLIPPED,
     Binary,
     ExpressionNode,
     FunctionCall,
@@ -41,7 +42,6 @@ Facts: TypeAlias = frozenset[KnownPart]
 
 NO_FACTS: Final[Facts] = frozenset()
 _NEGATED: Final = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-_FLIPPED: Final = {"==": "==", "!=": "!=", "<": ">", ">=": "<=", ">": "<", "<=": ">="}
 _FINDERS: Final = frozenset({"exists", "exists_one", "existsOne"})
 """Macros that hold only where there is an element."""
 
@@ -86,7 +86,7 @@ class Conditions:
                 operator = condition.operator if holds else _NEGATED[condition.operator]
                 left, right = condition.left, condition.right
                 return self._compared(left, operator, right) | self._compared(
-                    right, _FLIPPED[operator], left
+                    right, FLIPPED[operator], left
                 )
             case Macro() if holds and condition.function in _FINDERS:
                 return self._has_elements(condition.range, 1)
