@@ -11,7 +11,7 @@ from wavewright.planner.cel.functions.catalogue import function_entries
 from wavewright.planner.cel.macros import MACROS
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.influenced_expressions import RULES
-from wavewright.planner.diagnostics.diagnostic import Diagnostic
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, for_model
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
@@ -867,11 +867,34 @@ def test_a_condition_on_text_from_outside_warns_where_something_would_be_written
     assert found(step("look", "count", params={"text": "fixed"}, when=condition)) == []
 
 
-def test_a_step_that_needs_approval_is_a_fault_where_nobody_can_be_asked() -> None:
-    plan = Plan.model_validate({"steps": [step("send", "approved", params={"body": "x"})]})
+@pytest.mark.parametrize(
+    ("called", "told"),
+    [
+        (step("send", "approved", params={"body": "x"}), "leave the step out"),
+        (posting("x", needs_approval=True), "leave out `needs_approval`"),
+    ],
+)
+def test_a_step_that_needs_approval_is_a_fault_where_nobody_can_be_asked(
+    called: JsonObject, told: str
+) -> None:
+    plan = Plan.model_validate({"steps": [called]})
+    [fault] = check(plan, None, TOOLS, can_ask=False)
+    [of_model] = for_model([fault])
 
-    assert [one.code for one in check(plan, None, TOOLS, can_ask=False)] == ["E602"]
+    assert fault.code == "E602"
+    assert "run it where somebody can answer" in (fault.hint or "")
+    assert told in (of_model.hint or "")
     assert check(plan, None, TOOLS) == []
+
+
+def test_a_model_is_told_what_it_can_write_of_untrusted_text() -> None:
+    sent = step("send", "mail", params={"to": "${steps.page.text}", "text": "hello"})
+    [fault] = found(sent)
+    [of_model] = for_model([fault])
+
+    assert "accepts_untrusted" in (fault.hint or "")
+    assert "needs_approval: true" in (of_model.hint or "")
+    assert "accepts_untrusted" not in (of_model.hint or "")
 
 
 @pytest.mark.parametrize(("params", "found"), [({}, ["E602"]), ({"default": "yes"}, [])])

@@ -17,6 +17,13 @@ _WHERE: Final = (
 )
 
 
+_WITHOUT_STEP: Final = "leave the step out, or answer that the goal cannot be planned without it"
+_WITHOUT_APPROVAL: Final = (
+    "leave out `needs_approval`, and pass constants, inputs of the job or one of several "
+    "trusted values"
+)
+
+
 def unanswerable_steps(
     subject: CheckContext, finished: Collection[StepId], *, can_ask: bool, can_answer: bool
 ) -> Iterator[Diagnostic]:
@@ -32,6 +39,7 @@ def unanswerable_steps(
                 f"step {step.id!r} calls {step.tool!r}, which needs approval, and nobody can be asked here",
                 f"run it where somebody can answer ({_WHERE.format('approve')}), or approve every step beforehand with "
                 "`--approve always`",
+                hint_for_model=_WITHOUT_APPROVAL if step.needs_approval else _WITHOUT_STEP,
             )
         if not can_answer and step.tool == ASK_PERSON and "default" not in step.params:
             yield make_diagnostic(
