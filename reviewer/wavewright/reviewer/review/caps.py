@@ -184,13 +184,9 @@ def evaluate_caps(
     """
     plan, goal, tools = run.plan, run.goal, run.tools
     asked = [_evaluate_cap(cap, run, "goal" if cap in goal.caps else "plan") for cap in plan.caps]
-    of_rungs = (
-        *_plan_ceilings(run.state),
-        *_ceilings(patch_rungs(run.state)),
-        *_worker_ceilings(run),
-    )
+    of_plan = dict.fromkeys((*_plan_ceilings(run.state), *_ceilings(patch_rungs(run.state))))
     of_review = (review,) if review is not None else ()
-    ceilings = (*dict.fromkeys(of_rungs), *_gate_ceilings(run), *of_review)
+    ceilings = (*of_plan, *step_ceilings(run), *of_review)
     made_of = {step.id: tools[step.tool].output_data for step in plan.steps if step.tool in tools}
     return (*asked, *(_engine_cap(ceiling, feeders, made_of) for ceiling in ceilings))
 
