@@ -16,6 +16,7 @@ __all__ = ["SETTINGS", "TOOL_NAMES", "pack"]
 TOOL_NAMES = frozenset(
     {
         "extract_chunk",
+        "knowledge.export_graph",
         "knowledge.link_evidence",
         "knowledge.list_minimal_chunks",
         "knowledge.merge_entities",

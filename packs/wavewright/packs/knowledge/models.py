@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, ClassVar, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -93,74 +93,31 @@ class QuotedEvidence(KnowledgeModel):
 class GraphRecord(KnowledgeModel):
     """Base of the three kinds of records."""
 
-    kind: ClassVar[RecordKind]
-
     evidence: tuple[QuotedEvidence, ...] = ()
     origin: Origin
-
-    @property
-    def in_words(self) -> str:
-        """What it says."""
-        raise NotImplementedError
-
-    @property
-    def tells_of(self) -> tuple[str, ...]:
-        """Names of the entities that it is about, which other records mention."""
-        return ()
 
 
 class EntityRecord(GraphRecord):
     """A thing that a document names."""
 
-    kind = "entity"
-
     name: Name
     type: Name = "thing"
     aliases: tuple[Name, ...] = ()
-
-    @property
-    def in_words(self) -> str:
-        """Its name."""
-        return self.name
 
 
 class ObservationRecord(GraphRecord):
     """A statement about an entity."""
 
-    kind = "observation"
-
     entity: Name
     text: Annotated[str, Field(min_length=1)]
-
-    @property
-    def in_words(self) -> str:
-        """The statement."""
-        return self.text
-
-    @property
-    def tells_of(self) -> tuple[str, ...]:
-        """Its entity."""
-        return (self.entity,)
 
 
 class RelationRecord(GraphRecord):
     """A relation from one entity to another."""
 
-    kind = "relation"
-
     source: Name
     relation: Name
     target: Name
-
-    @property
-    def in_words(self) -> str:
-        """Both names and the relation between them."""
-        return f"{self.source} — {self.relation} — {self.target}"
-
-    @property
-    def tells_of(self) -> tuple[str, ...]:
-        """Where it begins and ends."""
-        return self.source, self.target
 
 
 class ChunkRecords(KnowledgeModel):

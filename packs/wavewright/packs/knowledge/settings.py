@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from wavewright.config import McpServerSection, ReadPath
 from wavewright.packs.extraction.prose import ProseSettings
+from wavewright.packs.surreal import DatabaseName, SurrealSettings
 from wavewright.packs.web.settings import WebSettings
 from wavewright.planner import DocumentModel
+
+
+class GraphDatabaseSettings(SurrealSettings):
+    """A SurrealDB database that the graph is sent to."""
+
+    what: ClassVar[str] = "graph's database"
+    section: ClassVar[str] = "packs.knowledge.graph.surrealdb"
+
+    path: str = Field(default=".wavewright/knowledge-surreal", min_length=1)
+    """Folder of the embedded engine."""
+    database: DatabaseName = "knowledge"
 
 
 class GraphSettings(DocumentModel):
@@ -17,10 +29,10 @@ class GraphSettings(DocumentModel):
 
     path: str = Field(default=".wavewright/knowledge.db", min_length=1)
     """File of the graph."""
+    surrealdb: GraphDatabaseSettings = GraphDatabaseSettings()
+    """A SurrealDB database that `knowledge.send_graph` writes to; it needs the extra `graph`."""
     mcp: McpServerSection | None = None
-    """A server with the tools `create_entities`, `add_observations` and `create_relations`, which
-    `knowledge.send_graph` writes to.
-    """
+    """A server with the tools `create_entities`, `add_observations` and `create_relations`."""
 
 
 class KnowledgeSettings(DocumentModel):

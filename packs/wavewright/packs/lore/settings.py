@@ -16,14 +16,15 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self, TypeAlias, get_args
+from typing import Annotated, ClassVar, Final, Literal, get_args
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError
 
 from wavewright.config import ReadPath
 from wavewright.packs.extraction.prose import ProseSettings
 from wavewright.packs.lore.models import Category, PageReference, Tier
+from wavewright.packs.surreal import DatabaseName, SurrealSettings
 from wavewright.packs.web.settings import WebSettings
 from wavewright.planner import ID_PATTERN, DocumentModel, JsonObject, as_object
 from wavewright.tools import MessageContract, PackError, read_pack_file, validated_settings
@@ -125,38 +126,23 @@ def read_tiers(file: Path = SHIPPED_SOURCES) -> SourceTiers:
     return read_pack_file(file, SourceTiers, "lore.sources")
 
 
-_DatabaseName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
+class StoreSettings(SurrealSettings):
+    """Where the records of lore are."""
 
-
-class StoreSettings(DocumentModel):
-    """Where the records of lore are: in a folder, or on a server of SurrealDB."""
+    what: ClassVar[str] = "lore store"
+    section: ClassVar[str] = "packs.lore.store"
+    sharing: ClassVar[str] = (
+        "serve it once with `wavewright mcp lore-store --http HOST:PORT`, and connect to that"
+    )
 
     path: str = Field(default=".wavewright/lore", min_length=1)
     """Folder of the embedded engine."""
-    url: Annotated[str, Field(pattern=r"^wss?://\S+$")] | None = None
-    """Address of a SurrealDB server, such as `ws://surrealdb:8000`, in place of `path`."""
-    user: str | None = None
-    """User of the server."""
     password_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "LORE_STORE_PASSWORD"  # noqa: S105 - the name of the variable
     """Name of the environment variable that holds the user's password."""
-    namespace: _DatabaseName = "wavewright"
-    database: _DatabaseName = "lore"
+    database: DatabaseName = "lore"
     """One for each game: identities are names, and two games may have a zone or a person of the
     same name.
     """
-
-    @model_validator(mode="after")
-    def _has_one_place(self) -> Self:
-        """Refuse a place of both kinds, and a user without a server."""
-        if self.url is not None and "path" in self.model_fields_set:
-            raise ValueError("a store has either a 'path' or a 'url'")
-        if self.url is None and self.user is not None:
-            raise ValueError("'user' goes with 'url'")
-        return self
-
-    def password(self) -> str:
-        """Return the password of the user, from the environment."""
-        return os.environ.get(self.password_env, "")
 
 
 class LoreSettings(DocumentModel):

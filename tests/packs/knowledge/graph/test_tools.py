@@ -58,7 +58,18 @@ def names(found: Json, field: str = "name") -> list[str]:
 def rows(path: Path) -> list[tuple[Any, ...]]:
     """Return all records of a graph's file without their numbers."""
     with sqlite3.connect(path) as database:
-        found = [*database.execute("SELECT chunk, stage, body FROM record ORDER BY 1, 2, 3")]
+        found = [
+            *database.execute("SELECT chunk, origin, entity, text FROM observation ORDER BY 1, 4"),
+            *database.execute(
+                "SELECT chunk, origin, entity, name, aliases FROM mention ORDER BY 1, 4"
+            ),
+            *database.execute(
+                "SELECT chunk, origin, source, relation, target FROM relation ORDER BY 1, 4, 3"
+            ),
+            *database.execute(
+                'SELECT chunk, kind, quote, start, "end" FROM evidence ORDER BY 1, 2, 3'
+            ),
+        ]
     database.close()
     return found
 

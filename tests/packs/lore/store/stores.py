@@ -8,9 +8,9 @@ from pathlib import Path
 
 from wavewright.packs.lore.messages import ResearchPackage
 from wavewright.packs.lore.settings import StoreSettings
-from wavewright.packs.lore.store.connection import SurrealConnection
 from wavewright.packs.lore.store.lore_store import LoreStore
 from wavewright.packs.lore.store.tables import definitions
+from wavewright.packs.surreal import SurrealConnection
 
 JOB = "6f1cf0a6-7a1d-4c9f-8a53-6f3d3f4f0f11"
 

@@ -14,8 +14,8 @@ from tests.packs.lore.store.stores import ash_vale, opened, package_of, port_mer
 from tests.repository.tree import ROOT
 from tests.support.prepared_command import PipedCommand, run_python
 from wavewright.packs.lore.settings import StoreSettings
-from wavewright.packs.lore.store.connection import SurrealConnection, SurrealStoreError
 from wavewright.packs.lore.store.tables import RELATIONS
+from wavewright.packs.surreal import SurrealConnection, SurrealStoreError
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from tests.packs.lore.store.stores import ash_vale, opened
 from tests.support.surreal_server import PASSWORD, USER, served_surreal
 from tests.support.tcp_proxy import TcpProxy
 from wavewright.packs.lore.settings import StoreSettings
-from wavewright.packs.lore.store.connection import SurrealConnection, SurrealStoreError
+from wavewright.packs.surreal import SurrealConnection, SurrealStoreError
 
 pytestmark = pytest.mark.anyio
 

@@ -33,8 +33,7 @@ def graph_document(
     store: GraphStore, refused: Sequence[RefusedRecord], difference: GraphDifference | None
 ) -> JsonObject:
     """Return the graph as Markdown, with the picture as its content."""
-    reading, chunks = store.read(), store.chunk_origins()
-    graph = reading.graph
+    graph, chunks = store.read.graph(), store.read.chunk_origins()
     entities = _by_relations(graph)
     names = {one.id: one.name for one in entities}
     counts = graph.counts
@@ -91,12 +90,12 @@ def graph_document(
         *_rows(
             "Merged entities",
             ("kept", "merged", "reason", "id"),
-            [(one.kept, one.merged, one.reason, one.id) for one in store.merges(reading)],
+            [(one.kept, one.merged, one.reason, one.id) for one in store.read.merges()],
         ),
         *_rows(
             "Without an entity",
             ("record", "missing", "chunk"),
-            [(one.record, ", ".join(one.missing), one.chunk) for one in reading.unlinked()],
+            [(one.record, ", ".join(one.missing), one.chunk) for one in store.unlinked()],
         ),
         *_rows(
             "Refused: the quote is not in the document",

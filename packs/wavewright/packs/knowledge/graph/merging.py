@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wavewright.packs.extraction.blocks import word_set
-from wavewright.packs.knowledge.graph.reading import OPEN_TYPES
+from wavewright.packs.knowledge.graph.tables import OPEN_TYPES
 from wavewright.packs.knowledge.models import (
     ConflictingStatement,
     GraphEntity,

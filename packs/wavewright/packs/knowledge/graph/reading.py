@@ -1,166 +1,111 @@
-"""The graph that follows from stored records, and questions to it.
-
-All mentions of one name are an entity, and merged entities are one. A record tells of the entities
-that it names; where none has the name, of those that its name was found to mean, or of none.
-"""
+"""Reading a stored graph: whole, by words, and around one entity."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Final
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, TypeAlias
 
+from wavewright.packs.knowledge.graph.tables import (
+    LISTED,
+    OPEN_TYPES,
+    PartOfGraph,
+    as_list,
+    entity_id,
+    owners_of,
+)
 from wavewright.packs.knowledge.models import (
     ORIGINS,
-    EntityRecord,
+    EntityMerge,
     GraphEntity,
     GraphObservation,
-    GraphRecord,
     GraphRelation,
     KnowledgeGraph,
     NeighbouringEntity,
-    ObservationRecord,
     Origin,
     QuotedEvidence,
-    RelationRecord,
-    UnlinkedRecord,
+    RecordKind,
 )
 from wavewright.packs.text.cross_reference import normal_name
-from wavewright.packs.web.index import IndexedPage, PageIndex
+from wavewright.packs.web.index import query_words
 from wavewright.planner import suggest_name
 from wavewright.tools import ToolError
 
-OPEN_TYPES: Final = frozenset({"thing", "entity", "name", "term", ""})
-"""Types that say nothing of what a thing is."""
+_NAME_WEIGHT: Final = 8.0
+_Quotes: TypeAlias = Mapping[int, list[QuotedEvidence]]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRecord:
-    """A record and the chunk that it is from."""
+class GraphReader:
+    """Questions to the stored graph; entities that are merged answer as one."""
 
-    chunk: str
-    record: GraphRecord
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._database = connection
 
-
-@dataclass(frozen=True, slots=True)
-class StoredGraph:
-    """What a graph's file holds."""
-
-    records: Sequence[StoredRecord]
-    """In the order in which they were written."""
-    merged: Mapping[str, str]
-    """Ids of entities, each with the one that it is merged into."""
-    meant: Mapping[tuple[str, str], str]
-    """By a chunk and the id that a name in it would have, the entity that was found for it."""
-
-
-def entity_id(name: str) -> str:
-    """Return the id of the entity of a name: the name without case and white space."""
-    return " ".join(name.casefold().split())
-
-
-class GraphReading:
-    """The graph of some records."""
-
-    def __init__(self, stored: StoredGraph) -> None:
-        self.records = stored.records
-        """In the order in which they were written, each with its chunk."""
-        self._meant = stored.meant
-        self._merged = stored.merged
-        self._mentions: dict[str, list[EntityRecord]] = defaultdict(list)
-        """Of each entity, before it is merged into another."""
-        for one in stored.records:
-            if isinstance(one.record, EntityRecord):
-                self._mentions[entity_id(one.record.name)].append(one.record)
-        self._canonical = {entity: self._merged_into(entity) for entity in self._mentions}
-
-    def has(self, entity: str) -> bool:
-        """Whether anything has the name of an id."""
-        return entity in self._canonical
-
-    @cached_property
-    def graph(self) -> KnowledgeGraph:
-        """Entities with their observations, and relations between two different entities."""
-        mentions: dict[str, list[EntityRecord]] = defaultdict(list)
-        said: dict[str, dict[str, list[ObservationRecord]]] = defaultdict(lambda: defaultdict(list))
-        related: dict[tuple[str, str, str], list[RelationRecord]] = defaultdict(list)
-        for chunk, record in ((one.chunk, one.record) for one in self.records):
-            if isinstance(record, EntityRecord):
-                mentions[self._canonical[entity_id(record.name)]].append(record)
-            elif isinstance(record, ObservationRecord):
-                entity = self._entity_of(chunk, record.entity)
-                if entity is not None:
-                    said[entity][record.text].append(record)
-            elif isinstance(record, RelationRecord):
-                source = self._entity_of(chunk, record.source)
-                target = self._entity_of(chunk, record.target)
-                if source is not None and target is not None and source != target:
-                    related[source, normal_name(record.relation), target].append(record)
-        return KnowledgeGraph(
-            entities=tuple(
-                self._entity(entity, found, said[entity]) for entity, found in mentions.items()
-            ),
-            relations=tuple(
-                GraphRelation(
-                    source=source,
-                    relation=found[0].relation,
-                    target=target,
-                    origin=_best_origin(found),
-                    evidence=_evidence(found),
-                )
-                for (source, _, target), found in related.items()
-            ),
+    def chunk_origins(self, only: Collection[str] | None = None) -> dict[str, Origin]:
+        """Return how the records of all or some chunks were made, by the chunk's id."""
+        where, values = _among(only, "id")
+        return dict(
+            self._database.execute(f"SELECT id, origin FROM chunk{where} ORDER BY rowid", values)  # noqa: S608 - our words
         )
 
-    def facts(self) -> dict[str, Origin]:
-        """Return every entity, observation and relation in words, with its origin."""
-        names = {one.id: one.name for one in self.graph.entities}
+    def merges(self) -> list[EntityMerge]:
+        """Return the merges that hold, in the order in which they were made."""
+        rows = self._database.execute(
+            "SELECT id, kept_name, dropped_name, reason FROM merge WHERE is_undone = 0"
+            " AND kept IN (SELECT id FROM entity) AND dropped IN (SELECT id FROM entity) ORDER BY rowid"
+        )
+        return [
+            EntityMerge(id=one, kept=kept, merged=merged, reason=why)
+            for one, kept, merged, why in rows
+        ]
+
+    def undone_merges(self) -> set[tuple[str, str]]:
+        """Return the pairs of entities that a person has separated."""
+        return {*self._database.execute("SELECT kept, dropped FROM merge WHERE is_undone = 1")}
+
+    def graph(self) -> KnowledgeGraph:
+        """Return the graph: entities with their observations, and relations between two different
+        entities.
+        """
+        return KnowledgeGraph(
+            entities=tuple(self._entities(None)), relations=tuple(self._relations(None))
+        )
+
+    def part(self, entities: Collection[str]) -> PartOfGraph:
+        """Return what the graph holds of some canonical entities."""
+        found = KnowledgeGraph(
+            entities=tuple(self._entities(entities, with_evidence=False)),
+            relations=tuple(self._relations(entities, with_evidence=False)),
+        )
+        ends = as_list(end for one in found.relations for end in (one.source, one.target))
+        names = dict(
+            self._database.execute(f"SELECT id, name FROM entity WHERE id IN {LISTED}", (ends,))  # noqa: S608 - our words
+        )
         facts: dict[str, Origin] = {}
-        for entity in self.graph.entities:
+        for entity in found.entities:
             facts[f"{entity.name} ({entity.type})"] = entity.origin
             facts |= {f"{entity.name}: {one.text}": one.origin for one in entity.observations}
-        for one in self.graph.relations:
+        for one in found.relations:
             facts[f"{names[one.source]} — {one.relation} — {names[one.target]}"] = one.origin
-        return facts
+        return PartOfGraph(found.counts, facts)
 
-    def unlinked(self, only: Collection[str] | None = None) -> list[UnlinkedRecord]:
-        """Return the observations, and then the relations, of all or some chunks that name an
-        entity which is not there; equal relations once.
+    def search(self, query: str, limit: int) -> list[GraphEntity]:
+        """Return the entities that match most of the words, best first; names weigh more than
+        statements.
         """
-        observations: list[UnlinkedRecord] = []
-        relations: dict[tuple[str, ...], UnlinkedRecord] = {}
-        for one in self.records:
-            record, missing = one.record, self._missing(one)
-            if not missing or (only is not None and one.chunk not in only):
-                continue
-            waiting = UnlinkedRecord(
-                kind=record.kind, record=record.in_words, missing=missing, chunk=one.chunk
-            )
-            if isinstance(record, RelationRecord):
-                parts = (record.source, record.relation, record.target)
-                relations.setdefault(tuple(map(normal_name, parts)), waiting)
-            else:
-                observations.append(waiting)
-        return [*observations, *relations.values()]
-
-    def meant(self) -> dict[tuple[str, str], str | None]:
-        """Return, by a chunk and the id that a name in it would have, which entity a name that none
-        has may mean.
-        """
-        return {
-            (one.chunk, entity_id(name)): self._owner(name)
-            for one in self.records
-            for name in self._missing(one)
-        }
-
-    def _owner(self, name: str) -> str | None:
-        """Return the entity that has a name or an alias of the same normal form; none where several
-        have one.
-        """
-        owners = self._owners.get(normal_name(name), {})
-        return next(iter(owners.values())) if len(owners) == 1 else None
+        words = query_words(query)
+        if not words:
+            return []
+        found = self._database.execute(
+            "SELECT entity FROM entity_text WHERE entity_text MATCH ?"
+            " ORDER BY bm25(entity_text, 0, ?, 1), entity LIMIT ?",
+            (" OR ".join(f'"{word}"' for word in words), _NAME_WEIGHT, limit),
+        )
+        places = [one for (one,) in found]
+        by_id = {one.id: one for one in self._entities(places)}
+        return [by_id[place] for place in places]
 
     def entity(self, name: str) -> GraphEntity:
         """Return the entity of a name or alias.
@@ -169,131 +114,155 @@ class GraphReading:
             ToolError: there is none, or several have the name.
         """
         place = entity_id(name)
-        place = place if self.has(place) else self._owner(name) or ""
-        if not place:
-            known = [one.name for one in self.graph.entities]
+        row = self._database.execute(
+            "SELECT canonical FROM entity WHERE id = ?", (place,)
+        ).fetchone()
+        if row is None:
+            for other in owners_of(self._database, [normal_name(name)]).values():
+                row = self._database.execute(
+                    "SELECT canonical FROM entity WHERE id = ?", (other,)
+                ).fetchone()
+        if row is None:
+            known = [one for (one,) in self._database.execute("SELECT name FROM entity")]
             raise ToolError(
                 f"the graph has no entity {name!r}",
                 hint=suggest_name(name, known, what="its entities"),
             )
-        return self._by_id[self._canonical[place]]
+        [found] = self._entities([row[0]])
+        return found
 
     def neighbours(self, entity: str) -> list[NeighbouringEntity]:
-        """Return where the relations of an entity lead, in either direction."""
-        found: list[NeighbouringEntity] = []
-        for one in self.graph.relations:
-            if entity not in {one.source, one.target}:
-                continue
-            is_outward = one.source == entity
-            end = self._by_id[one.target if is_outward else one.source]
+        """Return where the relations of a canonical entity lead, in either direction."""
+        relations = self._relations([entity])
+        ends = {one.target if one.source == entity else one.source for one in relations}
+        by_id = {one.id: one for one in self._entities(ends)}
+        return [
+            NeighbouringEntity(
+                relation=one.relation,
+                direction="out" if one.source == entity else "in",
+                name=end.name,
+                type=end.type,
+                origin=one.origin,
+                evidence=one.evidence,
+            )
+            for one in relations
+            for end in [by_id[one.target if one.source == entity else one.source]]
+        ]
+
+    def _entities(
+        self, only: Collection[str] | None, *, with_evidence: bool = True
+    ) -> list[GraphEntity]:
+        where, values = _among(only, "e.canonical")
+        members: dict[str, dict[str, tuple[str, str, Origin]]] = defaultdict(dict)
+        for canonical, place, name, kind, origin in self._database.execute(
+            f"SELECT canonical, id, name, type, origin FROM entity e{where} ORDER BY rowid",  # noqa: S608 - our words
+            values,
+        ):
+            members[canonical][place] = (name, kind, origin)
+        aliases: dict[str, dict[str, None]] = defaultdict(dict)
+        mentions: dict[str, list[int]] = defaultdict(list)
+        for canonical, number, name, other_names in self._database.execute(
+            f"SELECT e.canonical, m.id, m.name, m.aliases FROM mention m JOIN entity e ON e.id = m.entity{where}"  # noqa: S608 - our words
+            " ORDER BY m.id",
+            values,
+        ):
+            mentions[canonical].append(number)
+            aliases[canonical] |= dict.fromkeys((name, *json.loads(other_names)))
+        said: dict[str, dict[str, list[tuple[int, Origin]]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        for canonical, number, text, origin in self._database.execute(
+            "SELECT e.canonical, o.id, o.text, o.origin FROM observation o JOIN entity e ON e.id = o.entity"  # noqa: S608 - our words
+            f"{where} ORDER BY o.id",
+            values,
+        ):
+            said[canonical][text].append((number, origin))
+        groups = (
+            [number for number, _ in one] for texts in said.values() for one in texts.values()
+        )
+        quotes = self._quotes("entity", mentions.values() if with_evidence else ())
+        told_by = self._quotes("observation", groups if with_evidence else ())
+        found: list[GraphEntity] = []
+        for canonical, group in members.items():
+            name, kind, _ = group[canonical]
+            kinds = (kind, *(other for _, other, _ in group.values()))
             found.append(
-                NeighbouringEntity(
-                    relation=one.relation,
-                    direction="out" if is_outward else "in",
-                    name=end.name,
-                    type=end.type,
-                    origin=one.origin,
-                    evidence=one.evidence,
+                GraphEntity(
+                    id=canonical,
+                    name=name,
+                    type=next((one for one in kinds if one.casefold() not in OPEN_TYPES), kind),
+                    aliases=tuple(one for one in aliases[canonical] if one != name),
+                    origin=_best(origin for _, _, origin in group.values()),
+                    observations=tuple(
+                        GraphObservation(
+                            text=text,
+                            origin=_best(origin for _, origin in records),
+                            evidence=_gathered((number for number, _ in records), told_by),
+                        )
+                        for text, records in said[canonical].items()
+                    ),
+                    evidence=_gathered(mentions[canonical], quotes),
                 )
             )
         return found
 
-    def search(self, query: str, limit: int) -> list[GraphEntity]:
-        """Return the entities that match most of the words, best first; names weigh more than
-        statements.
-        """
-        pages = (
-            IndexedPage(
-                path=one.id,
-                title="\n".join((one.name, *one.aliases)),
-                text="\n".join(said.text for said in one.observations),
+    def _relations(
+        self, only: Collection[str] | None, *, with_evidence: bool = True
+    ) -> list[GraphRelation]:
+        """Return all relations, or those that start or end at some canonical entities."""
+        among, values = "", tuple[str, ...]()
+        if only is not None:
+            ends = f"IN (SELECT id FROM entity WHERE canonical IN {LISTED})"  # noqa: S608 - our words
+            among = f" AND (r.source {ends} OR r.target {ends})"
+            values = (as_list(only),) * 2
+        found: dict[tuple[str, str, str], list[tuple[int, str, Origin]]] = defaultdict(list)
+        for number, source, relation, target, origin in self._database.execute(
+            "SELECT r.id, s.canonical, r.relation, t.canonical, r.origin FROM relation r"  # noqa: S608 - our words
+            " JOIN entity s ON s.id = r.source JOIN entity t ON t.id = r.target"
+            f" WHERE s.canonical != t.canonical{among} ORDER BY r.id",
+            values,
+        ):
+            found[source, normal_name(relation), target].append((number, relation, origin))
+        groups = ([number for number, _, _ in one] for one in found.values())
+        quotes = self._quotes("relation", groups if with_evidence else ())
+        return [
+            GraphRelation(
+                source=source,
+                relation=records[0][1],
+                target=target,
+                origin=_best(origin for _, _, origin in records),
+                evidence=_gathered((number for number, _, _ in records), quotes),
             )
-            for one in self.graph.entities
-        )
-        index = PageIndex()
-        index.replace((), pages)
-        return [self._by_id[found.path] for found in index.search(query, limit)]
+            for (source, _, target), records in found.items()
+        ]
 
-    @cached_property
-    def _by_id(self) -> dict[str, GraphEntity]:
-        return {one.id: one for one in self.graph.entities}
-
-    @cached_property
-    def _owners(self) -> dict[str, dict[str, str]]:
-        """By the normal form of a name or an alias: by each merged entity that has it, the id of the
-        name in whose mentions it stands.
-        """
-        owners: dict[str, dict[str, str]] = defaultdict(dict)
-        for entity, mentions in self._mentions.items():
-            names = (name for one in mentions for name in (one.name, *one.aliases))
-            for form in dict.fromkeys(map(normal_name, names)):
-                owners[form].setdefault(self._canonical[entity], entity)
-        return owners
-
-    def _missing(self, one: StoredRecord) -> tuple[str, ...]:
-        """Return the names of a record that no entity has."""
-        return tuple(
-            name for name in one.record.tells_of if self._entity_of(one.chunk, name) is None
-        )
-
-    def _entity_of(self, chunk: str, name: str) -> str | None:
-        """Return the entity that a record of a chunk means by a name."""
-        place = entity_id(name)
-        if not self.has(place):
-            place = self._meant.get((chunk, place), "")
-        return self._canonical.get(place)
-
-    def _merged_into(self, entity: str) -> str:
-        """Return the last entity on the way of its merges that anything still names."""
-        found, place, seen = entity, entity, {entity}
-        while (place := self._merged.get(place, "")) and place not in seen:
-            seen.add(place)
-            if place in self._mentions:
-                found = place
+    def _quotes(self, kind: RecordKind, groups: Iterable[Iterable[int]]) -> _Quotes:
+        """Return the quotes of groups of records."""
+        records = [number for group in groups for number in group]
+        found: dict[int, list[QuotedEvidence]] = defaultdict(list)
+        for record, quote, document, chunk, start, end in self._database.execute(
+            f'SELECT record, quote, document, chunk, start, "end" FROM evidence WHERE kind = ? AND record IN {LISTED}',  # noqa: S608 - our words
+            (kind, as_list(records)),
+        ):
+            found[record].append(
+                QuotedEvidence(quote=quote, document=document, chunk=chunk, start=start, end=end)
+            )
         return found
 
-    def _entity(
-        self,
-        entity: str,
-        mentions: Sequence[EntityRecord],
-        said: Mapping[str, Sequence[ObservationRecord]],
-    ) -> GraphEntity:
-        own = self._mentions[entity]
-        name = Counter(one.name for one in own).most_common(1)[0][0]
-        members = dict.fromkeys(entity_id(one.name) for one in mentions)
-        types = [_type_of(own), *(_type_of(self._mentions[member]) for member in members)]
-        names = dict.fromkeys(alias for one in mentions for alias in (one.name, *one.aliases))
-        return GraphEntity(
-            id=entity,
-            name=name,
-            type=next((one for one in types if one.casefold() not in OPEN_TYPES), types[0]),
-            aliases=tuple(alias for alias in names if alias != name),
-            origin=_best_origin(mentions),
-            observations=tuple(
-                GraphObservation(text=text, origin=_best_origin(found), evidence=_evidence(found))
-                for text, found in said.items()
-            ),
-            evidence=_evidence(mentions),
-        )
+
+def _among(only: Collection[str] | None, column: str) -> tuple[str, tuple[str, ...]]:
+    """Return the condition that a column is one of some values, if any are given, and its
+    parameters.
+    """
+    return ("", ()) if only is None else (f" WHERE {column} IN {LISTED}", (as_list(only),))
 
 
-def _type_of(mentions: Iterable[EntityRecord]) -> str:
-    """Return the type that most mentions give; one that says nothing where all of them do."""
-    types = Counter[str]()
-    for one in mentions:
-        types[one.type] += one.type.casefold() not in OPEN_TYPES
-    return types.most_common(1)[0][0]
+def _best(origins: Iterable[Origin]) -> Origin:
+    return min(origins, key=ORIGINS.index)
 
 
-def _best_origin(records: Sequence[GraphRecord]) -> Origin:
-    best: Origin = records[0].origin
-    for one in records[1:]:
-        if ORIGINS.index(one.origin) < ORIGINS.index(best):
-            best = one.origin
-    return best
-
-
-def _evidence(records: Sequence[GraphRecord]) -> tuple[QuotedEvidence, ...]:
-    """Return the passages of some records, those of several records each once."""
-    found = [passage for one in records for passage in one.evidence]
-    return tuple(found if len(records) == 1 else dict.fromkeys(found))
+def _gathered(records: Iterable[int], quotes: _Quotes) -> tuple[QuotedEvidence, ...]:
+    first, *others = (quotes.get(number, []) for number in records)
+    return tuple(
+        dict.fromkeys(one for found in (first, *others) for one in found) if others else first
+    )

@@ -7,11 +7,12 @@ import posixpath
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
 from wavewright.packs.knowledge.graph.document import graph_document
+from wavewright.packs.knowledge.graph.exports import FileFormat, SinkName, graph_file, send
 from wavewright.packs.knowledge.graph.merging import conflicts_of, find_merges
 from wavewright.packs.knowledge.graph.store import WrittenStage, open_store
 from wavewright.packs.knowledge.models import (
@@ -30,7 +31,7 @@ from wavewright.packs.knowledge.models import (
 )
 from wavewright.packs.knowledge.settings import GraphSettings
 from wavewright.planner import JsonObject
-from wavewright.tools import Emit, LogEvent, Tool, ToolError, UserFunction, make_tool
+from wavewright.tools import Emit, LogEvent, Tool, UserFunction, make_tool
 
 Limit: TypeAlias = Annotated[int, Field(ge=1, le=100)]
 
@@ -132,10 +133,17 @@ class PresentedGraph(KnowledgeModel):
     document: JsonObject
 
 
+class WrittenFile(KnowledgeModel):
+    """A file with the graph."""
+
+    path: str
+    counts: GraphCounts
+
+
 class SentGraph(KnowledgeModel):
     """What a server holds of the graph after it was sent."""
 
-    sink: Literal["mcp"]
+    sink: SinkName
     counts: GraphCounts
 
 
@@ -166,9 +174,8 @@ class GraphTools:
 
         with open_store(self._path, now) as store:
             written, kept = store.write(records, note)
-            reading = store.read()
-        failed = reading.unlinked({one.chunk for one in records})
-        return WrittenGraph(chunks=written, kept=kept, counts=reading.graph.counts, failed=failed)
+            failed = store.unlinked(one.chunk for one in records)
+            return WrittenGraph(chunks=written, kept=kept, counts=store.counts(), failed=failed)
 
     def rate_reading(self, records: list[ChunkRecords]) -> ReadShare:
         """Count the chunks that have more than their first sentence.
@@ -187,7 +194,7 @@ class GraphTools:
         with open_store(self._path, now) as store:
             names, found = store.retry_ends()
             emit(RelationsRetried(names, found))
-            return RetriedRelations(names=names, found=found, failed=store.read().unlinked())
+            return RetriedRelations(names=names, found=found, failed=store.unlinked())
 
     def link_evidence(
         self,
@@ -217,12 +224,11 @@ class GraphTools:
 
         with open_store(self._path, now) as store:
             refused, gone = store.link_evidence(chunks, is_read)
-            reading = store.read()
             return LinkedEvidence(
-                counts=reading.graph.counts,
+                counts=store.counts(),
                 refused=refused,
                 deleted_chunks=gone,
-                difference=store.difference(reading),
+                difference=store.difference(),
             )
 
     def merge_entities(self, *, now: dt.datetime) -> MergedEntities:
@@ -235,13 +241,12 @@ class GraphTools:
             now: The instant of the run.
         """
         with open_store(self._path, now) as store:
-            store.merge(find_merges(store.read().graph.entities, store.undone_merges()))
-            reading = store.read()
+            store.merge(find_merges(store.read.graph().entities, store.read.undone_merges()))
             return MergedEntities(
-                counts=reading.graph.counts,
-                merges=store.merges(reading),
-                conflicts=conflicts_of(reading.graph),
-                difference=store.difference(reading),
+                counts=store.counts(),
+                merges=store.read.merges(),
+                conflicts=conflicts_of(store.read.graph()),
+                difference=store.difference(),
             )
 
     def undo_merge(self, merge: str, *, now: dt.datetime) -> EntityMerge:
@@ -270,7 +275,7 @@ class GraphTools:
             now: The instant of the run.
         """
         with open_store(self._path) as store:
-            stored = store.chunk_origins()
+            stored = store.read.chunk_origins()
         # An equal call of an earlier run would give its result.
         marked = {"again": now.isoformat()}
         found = [
@@ -287,7 +292,7 @@ class GraphTools:
             limit: Entities at most.
         """
         with open_store(self._path) as store:
-            return FoundEntities(entities=store.read().search(query, limit))
+            return FoundEntities(entities=store.read.search(query, limit))
 
     def neighbours(self, entity: str) -> EntityNeighbours:
         """Return an entity of the graph and where its relations lead.
@@ -296,9 +301,8 @@ class GraphTools:
             entity: Its name or an alias.
         """
         with open_store(self._path) as store:
-            reading = store.read()
-        found = reading.entity(entity)
-        return EntityNeighbours(entity=found, neighbours=reading.neighbours(found.id))
+            found = store.read.entity(entity)
+            return EntityNeighbours(entity=found, neighbours=store.read.neighbours(found.id))
 
     def present_graph(
         self,
@@ -315,23 +319,27 @@ class GraphTools:
         with open_store(self._path) as store:
             return PresentedGraph(document=graph_document(store, refused or [], difference))
 
-    async def send_graph(self, sink: Literal["mcp"]) -> SentGraph:
+    def export_graph(self, format: FileFormat, path: str) -> WrittenFile:  # noqa: A002 - the parameter's name
+        """Write the graph into a file of the project.
+
+        Args:
+            format: What the file is.
+            path: Path below the project's folder.
+        """
+        with open_store(self._path) as store:
+            graph = store.read.graph()
+        graph_file(graph, format, self._root, path)
+        return WrittenFile(path=path, counts=graph.counts)
+
+    async def send_graph(self, sink: SinkName) -> SentGraph:
         """Write the graph to the server of the settings; what is there already is not doubled.
 
         Args:
-            sink: The kind of the server.
+            sink: The server.
         """
-        from wavewright.packs.knowledge.graph.sending import send_to_server
-
-        if self._settings.mcp is None:
-            raise ToolError(
-                f"there is no graph server {sink!r}",
-                hint=f"name it in the settings as packs.knowledge.graph.{sink}",
-            )
         with open_store(self._path) as store:
-            graph = store.read().graph
-        await send_to_server(graph, self._settings.mcp, self._root)
-        return SentGraph(sink=sink, counts=graph.counts)
+            graph = store.read.graph()
+        return SentGraph(sink=sink, counts=await send(graph, sink, self._settings, self._root))
 
 
 def graph_tools(settings: GraphSettings, root: Path) -> tuple[Tool, ...]:
@@ -366,6 +374,7 @@ def graph_tools(settings: GraphSettings, root: Path) -> tuple[Tool, ...]:
         writing(tools.link_evidence, {"chunks", "left_out"}),
         writing(tools.merge_entities),
         writing(tools.undo_merge),
+        writing(tools.export_graph),
         writing(tools.send_graph, sends=True),
         reading(tools.rate_reading),
         reading(tools.list_minimal_chunks),

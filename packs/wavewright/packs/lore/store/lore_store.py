@@ -24,12 +24,6 @@ from wavewright.packs.lore.models import (
     ZoneExtraction,
     slug,
 )
-from wavewright.packs.lore.store.connection import (
-    Row,
-    SurrealConnection,
-    SurrealStoreError,
-    record_id,
-)
 from wavewright.packs.lore.store.tables import (
     RELATIONS,
     TABLES,
@@ -38,6 +32,7 @@ from wavewright.packs.lore.store.tables import (
     package_rows,
     record_fields,
 )
+from wavewright.packs.surreal import Row, SurrealConnection, SurrealStoreError, record_id
 from wavewright.planner import Json
 
 Place: TypeAlias = tuple[str, str]

@@ -16,9 +16,9 @@ from pydantic import Field
 
 from wavewright.packs.lore.models import LoreModel, ResearchCheckpoint
 from wavewright.packs.lore.settings import StoreSettings
-from wavewright.packs.lore.store.connection import Row, SurrealConnection, record_id
 from wavewright.packs.lore.store.lore_store import LoreStore
 from wavewright.packs.lore.store.tables import CHECKPOINTS, definitions
+from wavewright.packs.surreal import Row, SurrealConnection, record_id
 from wavewright.tools import PackServer, ServerTool
 
 

@@ -20,7 +20,7 @@ from wavewright.packs.lore.models import (
     LoreRecord,
     ResearchCheckpoint,
 )
-from wavewright.packs.lore.store.connection import Row
+from wavewright.packs.surreal import Row
 from wavewright.planner import Json
 
 CHECKPOINTS: Final = "research_state"

@@ -1,4 +1,4 @@
-"""Connections to SurrealDB, in a folder or on a server.
+"""Connections to SurrealDB, in a folder or on a server, for the packs that keep records there.
 
 A connection has one owner of its folder and one writer at a time, and checks every statement's
 status. The engine itself gives none of the three: two processes on one folder damage each other's
@@ -13,15 +13,52 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, Protocol, Self, TypeAlias, cast
 
 import anyio
+from pydantic import Field, model_validator
 
 from wavewright.config import WavewrightError, exit_codes
-from wavewright.packs.lore.settings import StoreSettings
+from wavewright.planner import DocumentModel
 
 Row: TypeAlias = dict[str, Any]
 """A record of the database: JSON values, record ids and times."""
+DatabaseName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
+
+
+class SurrealSettings(DocumentModel):
+    """Where a pack's records are; a subclass names the pack's defaults."""
+
+    what: ClassVar[str] = "database"
+    """What messages call it."""
+    section: ClassVar[str] = ""
+    """Where the settings stand, such as `packs.lore.store`."""
+    sharing: ClassVar[str] = "name a SurrealDB server as 'url', which several processes may use"
+    """What to do where two processes want one folder."""
+
+    path: str = Field(min_length=1)
+    """Folder of the embedded engine."""
+    url: Annotated[str, Field(pattern=r"^wss?://\S+$")] | None = None
+    """Address of a SurrealDB server, such as `ws://surrealdb:8000`, in place of `path`."""
+    user: str | None = None
+    """User of the server."""
+    password_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "SURREALDB_PASSWORD"  # noqa: S105 - the name of the variable
+    """Name of the environment variable that holds the user's password."""
+    namespace: DatabaseName = "wavewright"
+    database: DatabaseName
+
+    @model_validator(mode="after")
+    def _has_one_place(self) -> Self:
+        """Refuse a place of both kinds, and a user without a server."""
+        if self.url is not None and "path" in self.model_fields_set:
+            raise ValueError("a store has either a 'path' or a 'url'")
+        if self.url is None and self.user is not None:
+            raise ValueError("'user' goes with 'url'")
+        return self
+
+    def password(self) -> str:
+        """Return the password of the user, from the environment."""
+        return os.environ.get(self.password_env, "")
 
 
 class SurrealStoreError(WavewrightError):
@@ -48,7 +85,7 @@ class SurrealConnection:
             server refuses.
     """
 
-    def __init__(self, settings: StoreSettings, root: Path) -> None:
+    def __init__(self, settings: SurrealSettings, root: Path) -> None:
         self._settings = settings
         self._folder = root / Path(settings.path).expanduser()
         self._lock = anyio.Lock()
@@ -58,7 +95,7 @@ class SurrealConnection:
     async def __aenter__(self) -> Self:
         try:
             if self._settings.url is None:
-                self._owner = _own(self._folder)
+                self._owner = _own(self._folder, self._settings)
             self._client = await self._connected()
         except BaseException:
             await self.close()
@@ -117,7 +154,7 @@ class SurrealConnection:
             from surrealdb.errors import SurrealError
         except ImportError as error:
             raise SurrealStoreError(
-                "the library of the lore store is not installed",
+                f"the library of the {self._settings.what} is not installed",
                 hint="run `pip install 'wavewright[graph]'`",
             ) from error
         settings = self._settings
@@ -137,12 +174,12 @@ class SurrealConnection:
         settings = self._settings
         if settings.url is None:
             return SurrealStoreError(
-                f"the lore store in {self._folder} cannot be opened: {reason}",
-                hint="name another folder as 'packs.lore.store.path'",
+                f"the {settings.what} in {self._folder} cannot be opened: {reason}",
+                hint=f"name another folder as '{settings.section}.path'",
             )
         return SurrealStoreError(
-            f"the lore store at {settings.url} cannot be used: {reason}",
-            hint=f"check 'url', 'user' and the variable {settings.password_env} of 'packs.lore.store'",
+            f"the {settings.what} at {settings.url} cannot be used: {reason}",
+            hint=f"check 'url', 'user' and the variable {settings.password_env} of '{settings.section}'",
         )
 
 
@@ -161,7 +198,7 @@ def _closed_error() -> type[Exception]:
     return WebSocketException
 
 
-def _own(folder: Path) -> int:
+def _own(folder: Path, settings: SurrealSettings) -> int:
     """Return the open lock file of a folder of the engine, which takes no lock itself.
 
     Raises:
@@ -173,8 +210,8 @@ def _own(folder: Path) -> int:
         opened = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise SurrealStoreError(
-            f"the lore store in {folder} cannot be opened: {error.strerror}",
-            hint="name a folder that can be written as 'packs.lore.store.path'",
+            f"the {settings.what} in {folder} cannot be opened: {error.strerror}",
+            hint=f"name a folder that can be written as '{settings.section}.path'",
         ) from error
     if sys.platform == "win32":
         return opened
@@ -185,8 +222,8 @@ def _own(folder: Path) -> int:
     except BlockingIOError as error:
         os.close(opened)
         raise SurrealStoreError(
-            f"another process has the lore store in {folder} open",
-            hint="serve it once with `wavewright mcp lore-store --http HOST:PORT`, and connect to that",
+            f"another process has the {settings.what} in {folder} open",
+            hint=settings.sharing,
         ) from error
     return opened
 
