@@ -611,7 +611,7 @@ def test_letters_that_a_tool_has_joined_are_text() -> None:
     assert codes(step("word", "join", params=few), posting("${steps.word}")) == ["W809"]
 
 
-READ_OF_ONE_RECORD = {
+READ_OF_ONE_RECORD: dict[str, tuple[JsonObject, str, JsonObject]] = {
     "a record that a tool has found": (
         step("row", "customer", params={"id": "${steps.own[steps.page.status]}"}),
         "${steps.row[0].sender}",

@@ -359,8 +359,19 @@ def test_what_is_written_stands_in_the_result_of_the_plan_or_of_its_stop(
 
 
 IS_EMPTY = "steps.ids.size() == 0"
-NOTHING: list[Json] = [[], {}, None, False, "", "${[]}", "${''}", "${false}", {"ids": []}]
-NOTHING += ["${1 > 2}", "${[1].filter(i, i > 2)}"]
+NOTHING: list[Json] = [
+    [],
+    {},
+    None,
+    False,
+    "",
+    "${[]}",
+    "${''}",
+    "${false}",
+    {"ids": []},
+    "${1 > 2}",
+    "${[1].filter(i, i > 2)}",
+]
 STOPS: list[tuple[str, Json, list[str]]] = [
     *((IS_EMPTY, nothing, []) for nothing in NOTHING),
     (IS_EMPTY, {"ids": [], "sent": False, "note": None}, []),
