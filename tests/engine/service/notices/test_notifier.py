@@ -192,6 +192,11 @@ async def test_a_batch_that_was_cut_off_is_sent_by_the_next_daemon(site: Site, h
     await site.daemon(RULES.format(url=hook.url)).tick()
     assert [said["message"] for said in hook.said] == [cut_off.message]
 
+    await daemon.store.mark_failed(cut_off, site.now)
+    site.now += 2 * LEASE_SECONDS + 300
+    await daemon.tick()
+    assert len(hook.posted) == 1
+
 
 async def test_a_secret_is_redacted(site: Site, hook: Hook) -> None:
     daemon = site.daemon(RULES.format(url=hook.url))

@@ -34,8 +34,10 @@ _PUT: Final = """
     INSERT INTO notice (rule, event, kind, said, at, run) VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT (rule, event) DO NOTHING"""
 
+# A failure that is told late, after another daemon has sent the message, takes nothing of that back.
 _MARK: Final = """
-    UPDATE notice SET leased = NULL, sent = $3, refused = $4 WHERE rule = $1 AND message = $2"""
+    UPDATE notice SET leased = NULL, sent = coalesce($3, sent), refused = coalesce($4, refused)
+    WHERE rule = $1 AND message = $2"""
 _REST: Final = "UPDATE notice_rule SET sent = $2, tries = 0, retry = NULL WHERE name = $1"
 
 
