@@ -13,6 +13,8 @@ import http.client
 import imaplib
 import json
 import logging
+import queue
+import secrets
 import smtplib
 import socket
 import sqlite3
@@ -878,6 +880,125 @@ def pay_by_property() -> None:
         shop.client.put("/closed")
 
 
+async def pay_all_meanwhile() -> None:
+    async with httpx.AsyncClient(base_url="https://bank.example", transport=BANK) as client:
+        payments = [client.post(path) for path in ("/paid", "/closed")]
+        await asyncio.gather(*payments)  # noqa: TID251 - as tools may
+
+
+async def pay_in_task(path: str) -> None:
+    pay_one(path)
+
+
+async def pay_all_in_tasks() -> None:
+    await asyncio.gather(*[pay_in_task(path) for path in ("/paid", "/closed")])  # noqa: TID251
+
+
+def pay_all_and_ask_of_the_last() -> None:
+    answer: httpx.Response | None = None
+    for path in ("/paid", "/no"):
+        answer = pay_one(path)
+    assert answer is not None
+    answer.raise_for_status()
+
+
+def login(client: httpx.Client, *_: object) -> None:
+    client.post("/no").raise_for_status()
+
+
+login_of_library = as_library(cast("FunctionType", login), "bank_client")
+
+
+class ClientOfLibrary(httpx.Client):
+    __exit__ = login_of_library
+
+
+def pay_and_log_in_by_library() -> None:
+    client = bank()
+    client.post("/paid")
+    login_of_library(client)
+
+
+def pay_and_log_out_by_library() -> None:
+    opened = ClientOfLibrary(base_url="https://bank.example", transport=BANK)
+    with opened as client:
+        client.post("/paid")
+
+
+class Receipt:
+    """Read from the bank where it is asked for."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        client.post("/paid")
+        self.client = client
+
+    def text(self) -> str:
+        return self.client.get("/closed").text
+
+
+class ReceiptOfLibrary(Receipt):
+    read = property(as_library(cast("FunctionType", Receipt.text), "bank_client"))
+
+
+def pay_by_library(client: httpx.Client) -> ReceiptOfLibrary:
+    return ReceiptOfLibrary(client)
+
+
+order_of_library = as_library(cast("FunctionType", pay_by_library), "bank_client")
+
+
+def pay_and_read_the_receipt() -> None:
+    print(order_of_library(bank()).read)
+
+
+def paid_by_error(error: Exception) -> Exception:
+    pay_one("/paid")
+    return RuntimeError(str(error))
+
+
+def fail_and_pay_for_it() -> None:
+    try:
+        bank().get("/closed")
+    except httpx.HTTPError as error:
+        raise paid_by_error(error) from error
+
+
+def pay_by_method_on_a_line_of_its_own() -> None:
+    client = bank()
+    client.post("/paid")
+    # fmt: off
+    (client
+        .post("/closed"))
+    # fmt: on
+
+
+def pay_by_any_bank() -> None:
+    secrets.choice([bank()]).post("/paid")
+    bank().post("/closed")
+
+
+def queue_and_pay() -> None:
+    payments: queue.SimpleQueue[str] = queue.SimpleQueue()
+    payments.put("/paid")
+    bank().post("/closed")
+
+
+async def run_by_anyio_and_pay() -> None:
+    await anyio.run_process(["true"])
+    bank().post("/closed")
+
+
+def body_of_payment() -> str:
+    import json
+
+    return json.dumps({"amount": 3})
+
+
+def fill_in_and_have_payment_refused() -> None:
+    body = body_of_payment()
+    bank().post("/no", content=body).raise_for_status()
+
+
 def run_another_way_and_pay() -> None:
     with subprocess.Popen(["true"]):
         pass
@@ -897,6 +1018,17 @@ def run_another_way_and_pay() -> None:
         (pay_by_property, True),
         (pay_by_opening_what_is_there, True),
         (run_another_way_and_pay, True),
+        (pay_all_meanwhile, True),
+        (pay_all_in_tasks, True),
+        (pay_all_and_ask_of_the_last, True),
+        (pay_and_log_in_by_library, True),
+        (pay_and_log_out_by_library, True),
+        (pay_and_read_the_receipt, True),
+        (fail_and_pay_for_it, True),
+        (pay_by_method_on_a_line_of_its_own, True),
+        (pay_by_any_bank, True),
+        (queue_and_pay, True),
+        (run_by_anyio_and_pay, True),
         (wrap_refusal, False),
         (pay_and_have_the_receipt_refused, True),
         (pay_and_fail_to_read, True),
@@ -941,6 +1073,7 @@ def run_another_way_and_pay() -> None:
         (pay_once, False),
         (have_payment_refused, False),
         (have_payment_within_refused, False),
+        (fill_in_and_have_payment_refused, False),
         (pay_or_leave, False),
     ],
 )

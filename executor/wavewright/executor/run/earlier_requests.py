@@ -69,12 +69,14 @@ an underscore stands before its name.
 _WRITERS_BY_NAME: Final = frozenset(
     {"Popen", "create_connection", "create_datagram_endpoint", "create_subprocess_exec"}
     | {"create_subprocess_shell", "eval", "exec", "open_connection", "open_unix_connection"}
-    | {"build_opener", "popen", "system", "urlopen", "urlretrieve"}
+    | {"build_opener", "open_process", "popen", "run_process", "system", "urlopen", "urlretrieve"}
 )
-"""Names of functions and classes of the standard library that may write elsewhere."""
+"""Names of functions and classes that may write elsewhere, of the standard library and of packages
+that else write nothing.
+"""
 _GIVING_PLAIN_VALUES: Final = frozenset(
     {"base64", "datetime", "decimal", "hashlib", "hmac", "json", "logging", "math", "pathlib"}
-    | {"random", "re", "secrets", "time", "uuid", "zoneinfo"}
+    | {"re", "time", "uuid", "zoneinfo"}
 )
 """Modules of the standard library whose functions give nothing that writes."""
 _HARMLESS_PACKAGES: Final = frozenset(
@@ -125,17 +127,22 @@ def had_sent_before(frames: Sequence[TracebackType], *, is_write_refused: bool) 
     """
     functions = [_source_of(traceback.tb_frame.f_code) for traceback in frames]
     # A function that handles an exception and raises another was left at two places.
-    run = set[tuple[FrameType, _Use]]()
+    run = dict[tuple[FrameType, _Use], _Function]()
     left = set[tuple[FrameType, _Use]]()
     refused: _Use | None = None
+    is_passed_on = False
     for traceback, inner, function in zip_longest(frames, frames[1:], functions):
         frame = traceback.tb_frame
         place = _place_left(traceback)
         if place is None or function is None or _is_repeated(function, place):
             return True
         uses = list(_uses_in(_parts_run(function.body, place)))
-        refused = _use_left(uses, place, "" if inner is None else inner.tb_frame.f_code.co_name)
-        run.update((frame, use) for use in uses)
+        is_passed_on = _is_passed_on(function, place)
+        inner_name = "" if inner is None else inner.tb_frame.f_code.co_name
+        refused = _use_left(function, uses, place, inner_name)
+        if refused is not None and _is_repeated(function, _place_of(refused)):
+            return True
+        run.update(((frame, use), function) for use in uses)
         # What an answer is handed over to would have been called after the request.
         around = [use for use in uses if _contains(use, place) and _place_of(use) != place]
         left.update((frame, use) for use in (*around, refused) if use is not None)
@@ -144,11 +151,15 @@ def had_sent_before(frames: Sequence[TracebackType], *, is_write_refused: bool) 
             if part is not function and part in functions and isinstance(part, _Function):
                 left.update((frame, use) for use in _uses_in(part.body))
     scopes = {traceback.tb_frame: _scope_of_frame(traceback.tb_frame) for traceback in frames}
-    writes = sum(_writes_of(use, scopes[frame]) for frame, use in run - left)
-    if refused is not None and _writes_of(refused, scopes[frames[-1].tb_frame]) > 0:
-        return writes > 0
+    writes = sum(
+        _writes_inside(use, function, scopes[frame])
+        for (frame, use), function in run.items()
+        if (frame, use) not in left
+    )
+    if refused is not None:
+        is_passed_on = not _may_send(refused, scopes[frames[-1].tb_frame])
     # `raise_for_status` sends nothing: what was refused is perhaps the write before it.
-    return writes > int(is_write_refused)
+    return writes > int(is_write_refused and is_passed_on)
 
 
 # -- what has run of a function
@@ -250,11 +261,42 @@ def _uses_in(parts: Iterable[ast.AST]) -> Iterator[_Use]:
                 yield node
 
 
-def _use_left(uses: Sequence[_Use], place: _Place, inner: str) -> _Use | None:
+def _call_at(function: _Function, place: _Place) -> ast.Call | None:
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Call | ast.Await | ast.YieldFrom):
+            continue
+        call = node if isinstance(node, ast.Call) else node.value
+        if isinstance(call, ast.Call) and place in {_place_of(node), _place_of_method(call)}:
+            return call
+    return None
+
+
+def _place_of_method(call: ast.Call) -> _Place:
+    """Return where a call begins and ends whose method stands on another line than its object."""
+    start, end = _place_of(call)
+    if isinstance(call.func, ast.Attribute):
+        line, column = _place_of(call.func)[1]
+        start = line, column - len(call.func.attr.encode())
+    return start, end
+
+
+def _is_passed_on(function: _Function, place: _Place) -> bool:
+    """Whether an exception was raised again, or came of something that was waited for."""
+    return any(
+        isinstance(node, ast.Await | ast.Raise) and _place_of(node) == place
+        for node in ast.walk(function)
+    )
+
+
+def _use_left(function: _Function, uses: Sequence[_Use], place: _Place, inner: str) -> _Use | None:
     """Return the use that an exception came out of: that of the inner function, called here or by
     what calls it once, or else the outermost call; None where no call is known to have failed.
     """
-    start, end = place
+    failed = _call_at(function, place)
+    if failed is None:
+        # What was called has ended: its answer is raised, or an attribute of it is read.
+        return None
+    start, end = _place_of(failed)
     within = [use for use in uses if start <= _place_of(use)[0] and _place_of(use)[1] <= end]
     calls = [use for use in within if isinstance(use, ast.Call)]
     called = set[ast.expr](calls)
@@ -265,7 +307,7 @@ def _use_left(uses: Sequence[_Use], place: _Place, inner: str) -> _Use | None:
         if inner and _name_of(use) == inner and use in called:
             return use
     # The end of a `with` block fails at the place of the call that has begun it.
-    return None if inner in {"__exit__", "__aexit__"} or not calls else calls[0]
+    return None if inner in {"__exit__", "__aexit__"} else failed
 
 
 # -- how often a use may write
@@ -285,7 +327,7 @@ def _writes_of(use: _Use, scope: _Scope) -> int:
         return writes if isinstance(use, ast.Call) or writes == 0 else _MANY
     if isinstance(use, ast.Call):
         is_part = isinstance(named, ast.Attribute) and _name_of(named.value) in _PARTS
-        return 0 if is_part else _writes_by_name(name)
+        return 0 if is_part and name not in _WRITING else _writes_by_name(name)
     if value is _UNKNOWN:
         # What is only named is data, but for what is called like a request.
         return _MANY if name in _WRITING else 0
@@ -313,9 +355,12 @@ def _writes_of_callable(called: Any, name: str, owner: Any, scope: _Scope) -> in
         # It may have been imported under another name.
         name = actual
     package = _package_of(called)
-    if package in sys.stdlib_module_names and name not in _WRITERS_BY_NAME:
-        return _MANY if package.removeprefix("_") in _WRITERS and name not in _HARMLESS else 0
-    return 0 if package in _HARMLESS_PACKAGES else _writes_by_name(name)
+    if package.removeprefix("_") in _WRITERS:
+        return 0 if name in _HARMLESS else _MANY
+    # What is put into a queue, or sent into a stream, another task may send on.
+    if _is_harmless(package) and name not in _WRITING | _WRITERS_BY_NAME:
+        return 0
+    return _writes_by_name(name)
 
 
 def _writes_of_class(kind: type, scope: _Scope) -> int:
@@ -334,12 +379,26 @@ def _writes_of_function(function: FunctionType, owner: Any, scope: _Scope) -> in
     # How often a function calls itself nobody knows.
     scope.writes[key] = _MANY
     inside = _scope_inside(function, node, owner, scope)
-    writes = 0
-    for use in _uses_in(node.body):
-        in_use = _writes_of(use, inside)
-        writes += _MANY if in_use and _is_repeated(node, _place_of(use)) else in_use
+    writes = sum(_writes_inside(use, node, inside) for use in _uses_in(node.body))
     scope.writes[key] = writes
     return writes
+
+
+def _writes_inside(use: _Use, function: _Function, scope: _Scope) -> int:
+    """Return how many writes there may be by a use in a function, which a loop may repeat."""
+    writes = _writes_of(use, scope)
+    return _MANY if writes and _is_repeated(function, _place_of(use)) else writes
+
+
+def _may_send(failed: _Use, scope: _Scope) -> bool:
+    """Whether what has failed may have sent the request that was refused, if only to read, or to open
+    or close a client; not where it raises what another has sent.
+    """
+    if _writes_of(failed, scope) > 0:
+        return True
+    named = failed.func if isinstance(failed, ast.Call) else failed
+    is_harmless = _is_harmless(_package_of(_value_of(named, scope)))
+    return not is_harmless and _name_of(failed) != "raise_for_status"
 
 
 def _writes_by_name(name: str) -> int:
@@ -384,11 +443,20 @@ def _scope_inside(function: FunctionType, node: _Function, owner: Any, scope: _S
     parts = list(ast.walk(node))
     targets = [part.id for part in parts if isinstance(part, ast.Name) and _is_target(part)]
     for part in parts:
-        if isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None:
+        if isinstance(part, ast.Import):
+            local.update(_imported_by(part))
+        elif isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None:
             for target in ast.iter_child_nodes(part):
                 if isinstance(target, ast.Name) and targets.count(target.id) == 1:
                     local[target.id] = _value_of(part.value, inside)
     return inside
+
+
+def _imported_by(statement: ast.Import) -> Iterator[tuple[str, Any]]:
+    for alias in statement.names:
+        package = alias.name.partition(".")[0]
+        module = alias.name if alias.asname else package
+        yield alias.asname or package, sys.modules.get(module, _UNKNOWN)
 
 
 def _is_target(name: ast.Name) -> bool:
@@ -455,6 +523,10 @@ def _is_own(called: Any, scope: _Scope) -> TypeGuard[FunctionType]:
         return False
     package = str(called.__globals__.get("__name__", "")).partition(".")[0]
     return package == scope.package or not is_library_code(called.__code__.co_filename)
+
+
+def _is_harmless(package: str) -> bool:
+    return package in sys.stdlib_module_names or package in _HARMLESS_PACKAGES
 
 
 def _package_of(called: Any) -> str:
