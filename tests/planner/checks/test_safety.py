@@ -603,6 +603,13 @@ def test_a_step_may_send_what_its_condition_has_found_of_all_items(
     assert "E601" in codes(inbox, posting(sent, for_each=items))
 
 
+@pytest.mark.parametrize("holds", ["l == item", "l in [item]", "[item, 'a'].exists(i, i == l)"])
+def test_a_condition_that_compares_items_with_the_item_itself_says_nothing(holds: str) -> None:
+    when = f"steps.page.links.all(l, {holds})"
+
+    assert "E601" in codes(posting("${item}", for_each="${steps.page.links}", when=when))
+
+
 def test_letters_that_a_tool_has_joined_are_text() -> None:
     params: JsonObject = {f"c{n}": f"${{{letter}}}" for n, letter in enumerate(LETTERS)}
 

@@ -247,8 +247,9 @@ class DataFlow:
             if condition:
                 yield self._reading(step, signature, "when", f"{pointer}/when", condition)
         if step.for_each is not None and holds is not None:
-            # An item is of the list as it is where the step is called.
-            item = self._item(step, self._value(step.for_each, step, TRUSTED, holds))
+            # An item is of the list as it is where the step is called. The condition may compare that
+            # list with the item itself, which is no better than the list.
+            item = self._item(step, self._value(step.for_each, step, item, holds))
         parameters = list[Influence]()
         for name, value in step.params.items():
             place = field_schema(view_schema(scoped_schema(signature.input_schema)), name)
