@@ -160,6 +160,9 @@ ONE_OF_16_LETTERS = (
 )
 LETTER_OF_16 = "'abcdefghijklmnop'.charAt(steps.page.text.split('')[i].size())"
 LETTERS = [LETTER_OF_16.replace("[i]", f"[{n}]") for n in range(17)]
+CHOSEN = [f"'abcdefghijklmnop'.split('')[steps.page.text.split('')[{n}].size()]" for n in range(18)]
+EITHER = "now() > timestamp('2026-01-01T00:00:00Z')"
+EACH_MAY_BE_THE_FIRST = [f"({EITHER} ? {CHOSEN[0]} : {chosen})" for chosen in CHOSEN[1:]]
 FIELDS_OF_LETTERS = ", ".join(f"'c{n}': {letter}" for n, letter in enumerate(LETTERS))
 SINKS = {
     "a written text": posting("${steps.page.text}"),
@@ -239,6 +242,12 @@ SINKS = {
     ),
     "letters in several fields of a parameter": step(
         "send", "ask", params={"payload": {f"c{n}": f"${{{c}}}" for n, c in enumerate(LETTERS)}}
+    ),
+    "letters of which each may be the first": step(
+        "send", "ask", params={"payload": {"c": f"${{[{', '.join(EACH_MAY_BE_THE_FIRST)}]}}"}}
+    ),
+    "letters in several parameters, of which each may be the first": step(
+        "send", "spell", params={f"c{n}": f"${{{c}}}" for n, c in enumerate(EACH_MAY_BE_THE_FIRST)}
     ),
     "letters in several parameters": step(
         "send", "spell", params={f"c{n}": f"${{{c}}}" for n, c in enumerate(LETTERS)}
@@ -629,6 +638,21 @@ READ_OF_ONE_RECORD: dict[str, tuple[JsonObject, str, JsonObject]] = {
         "${inputs.rows[steps.page.status].sender}",
         {},
     ),
+    "one of two records, each at a place that a page chooses": (
+        step("own", "own"),
+        f"${{({EITHER} ? inputs.rows[steps.page.status] : inputs.rows[steps.page.stars]).sender}}",
+        {},
+    ),
+    "the record of one item that a page chooses": (
+        step(
+            "row",
+            "customer",
+            for_each=["${steps.own[steps.page.status]}", "${steps.own[steps.page.stars]}"],
+            params={"id": "${item}"},
+        ),
+        "${steps.row[0][0].sender}",
+        {},
+    ),
     "the first record of a list that a page's text is found in": (
         step("own", "own"),
         "${inputs.rows.filter(r, r.sender == steps.page.text)[0].sender}",
@@ -671,6 +695,15 @@ def test_what_is_read_of_several_choices_counts_for_each() -> None:
 
     sent = step("send", "spell", params=params)
     assert [one.code for one in found(sent, inputs=rows)] == ["E601"]
+
+
+def test_what_is_read_of_several_items_counts_for_each() -> None:
+    ids: list[Json] = [f"${{steps.own[steps.page.text.split('')[{n}].size()]}}" for n in range(8)]
+    rows = step("row", "customer", for_each=ids, params={"id": "${item}"})
+    of_each: JsonObject = {f"c{n}": f"${{steps.row[{n}][0].sender}}" for n in range(8)}
+
+    sent = step("send", "spell", params=of_each)
+    assert codes(step("own", "own"), rows, sent) == ["E601"]
 
 
 def test_a_warning_names_all_that_is_decided_of_a_step() -> None:

@@ -130,8 +130,14 @@ def in_range(origin: str, count: int) -> Influence:
 
 
 def stronger(*influences: Influence) -> Influence:
-    """Return the influence on a value that is one of several: that of the worst of them."""
-    return max(influences, key=lambda influence: (influence.level, influence.bits), default=NOTHING)
+    """Return the influence on a value that is one of several: that of the worst of them. It follows
+    from one choice only where all of them do.
+    """
+    worst = max(
+        influences, key=lambda influence: (influence.level, influence.bits), default=NOTHING
+    )
+    is_of_one = all(influence.by == worst.by for influence in influences if influence)
+    return worst if is_of_one else worst._replace(by="")
 
 
 def together(influences: Iterable[Influence]) -> Influence:

@@ -168,8 +168,12 @@ class _Walk:
                 chooser = stronger(self.value(key, scope).total(), _as_choice(owner.shape))
                 element = owner.element()
         chosen = _as_choice(chooser, owner.most())
-        if chosen and _is_one_choice(node, scope):
-            chosen = chosen._replace(by=repr(without_places(node)))
+        if _is_one_choice(node, scope):
+            this_element = repr(without_places(node))
+            chosen = chosen._replace(by=this_element)
+            if owner.elements is not None and isinstance(node.key, LiteralValue):
+                # All of what a step has given for one item follows from what it was asked with.
+                element = element.following(this_element)
         return element.chosen(chosen)
 
     def _has(self, node: Has, scope: Scope) -> Value:
@@ -202,6 +206,11 @@ class _Walk:
         no = self.value(node.no, self.narrowed(node.condition, scope, is_true=False))
         chosen = either([yes, no])
         if not condition:
+            ways = (yes.floor.by, no.floor.by)
+            if all(ways) and _is_one_choice(node.condition, scope):
+                # What is read of the one or the other follows from both choices, and a condition.
+                by = repr((without_places(node.condition), *ways))
+                chosen = replace(chosen, floor=chosen.floor._replace(by=by))
             return chosen
         # All that it may be is what either of them may be: of `a ? 1 : b ? 2 : 3` three values.
         bits = math.log2(math.exp2(-abs(yes.floor.bits - no.floor.bits)) + 1)
