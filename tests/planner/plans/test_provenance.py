@@ -380,6 +380,8 @@ STOPS: list[tuple[str, Json, list[str]]] = [
     (IS_EMPTY, True, ["E507"]),
     (IS_EMPTY, "${1 < 2}", ["E507"]),
     (IS_EMPTY, "${2 - 2}", ["E507"]),
+    (IS_EMPTY, "${now() > timestamp('2000-01-01T00:00:00Z') ? 'Oslo' : ''}", ["E507"]),
+    (IS_EMPTY, "${[now()].filter(t, t.getFullYear() > 2000).map(t, 7)}", ["E507"]),
     ("true", {"ids": []}, ["E507"]),
     ("1 > 2", [], ["E507"]),
 ]

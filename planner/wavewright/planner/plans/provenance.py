@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from wavewright.config.sources import path_text
 from wavewright.planner.cel.embedded import EmbeddedExpression, bare_expression, split_references
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.cel.nodes import ExpressionNode, Identifier
+from wavewright.planner.cel.nodes import ExpressionNode, FunctionCall, Identifier, all_nodes
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.plain_paths import plain_read
 from wavewright.planner.language.goals import Goal
@@ -683,13 +683,18 @@ _POSITION: Final = re.compile(r"\[\d+\]")
 
 
 def _comes_to_nothing(leaf: Json) -> bool:
-    """Whether a value reads nothing and says that there is nothing: `[]`, `${1 > 2}`; a figure says how
-    much there is.
+    """Whether a value reads nothing, not even the time, and says that there is nothing: `[]`,
+    `${1 > 2}`; a figure says how much there is.
     """
     if isinstance(leaf, str) and _WHOLE.fullmatch(leaf):
         try:
+            tree = parse_expression(leaf[2:-1])
             leaf = evaluate(leaf[2:-1], {}, dt.datetime.min.replace(tzinfo=dt.UTC))
         except ExpressionError:
+            return False
+        if any(
+            isinstance(part, FunctionCall) and part.function == "now" for part in all_nodes(tree)
+        ):
             return False
     return leaf is None or leaf is False or leaf in ("", [], {})
 
