@@ -485,6 +485,18 @@ def test_a_patch_may_not_supply_data(items: Json) -> None:
 
 
 @pytest.mark.parametrize(
+    "items",
+    [
+        "${{'all': steps.items, 'late': steps.items.filter(i, i.late)}}",
+        "${{'all': steps.items, 'sorted': steps.items.sortBy(i, i.price)}}",
+        "${{'all': steps.items, 'names': steps.items.map(i, {'name': i.name})}}",
+    ],
+)
+def test_a_patch_may_pass_a_list_beside_a_part_of_it(items: Json) -> None:
+    assert patched(total_2(params={"items": items})) == []
+
+
+@pytest.mark.parametrize(
     ("option", "found"),
     [
         (1225.5, ["E412"]),

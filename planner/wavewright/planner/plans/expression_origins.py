@@ -159,9 +159,7 @@ class ExpressionOrigins:
     def _computed(self, node: ExpressionNode) -> Origins:
         return Origins(computed=self._shown(node))
 
-    def _twice(self, values: Sequence[ExpressionNode]) -> Origins:
-        """Return what is read twice among values that stand side by side."""
-        twice = self.same.counted_twice(values)
+    def _twice(self, twice: Iterable[ExpressionNode]) -> Origins:
         return Origins(computed=frozenset(f"{shown(self._source(value))} twice" for value in twice))
 
     # What is read
@@ -511,7 +509,10 @@ class ExpressionOrigins:
                     renamed = renamed.joined(other)
         alone = NO_TEXTS.union(*(part.settled().literals for part in parts))
         beside = Origins(computed=alone - {""})
-        return NOTHING.joined(*parts, self._twice(entries), renamed, beside)
+        # A record may hold a list and a part of it, which nothing adds up.
+        is_list = isinstance(node, ListLiteral)
+        twice = self.same.counted_twice(entries) if is_list else self.same.repeated(entries)
+        return NOTHING.joined(*parts, self._twice(twice), renamed, beside)
 
     def _parts_of_record(self, node: MapLiteral, parts: Sequence[Origins]) -> Iterator[Origins]:
         """Yield the origins of the fields of a record beside what is read: one that only says of which
@@ -547,7 +548,7 @@ class ExpressionOrigins:
             case "zip":
                 # Joined by place, a literal list is data.
                 lists = [self.of(part).settled() for part in node.arguments]
-                return NOTHING.joined(*lists, self._twice(node.arguments))
+                return NOTHING.joined(*lists, self._twice(self.same.counted_twice(node.arguments)))
             case "lists.range":
                 return self._range(node)
             case _:

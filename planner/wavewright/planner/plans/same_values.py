@@ -47,6 +47,12 @@ class SameValues:
         """Whether two expressions have the same value, whatever is read."""
         return self._key(left) == self._key(right)
 
+    def repeated(self, values: Sequence[ExpressionNode]) -> list[ExpressionNode]:
+        """Return those of some values that are the same as another one of them."""
+        read = [value for value in values if not is_written(value)]
+        keys = [self._key(value) for value in read]
+        return [value for value, key in zip(read, keys, strict=True) if keys.count(key) > 1]
+
     def counted_twice(self, values: Sequence[ExpressionNode]) -> list[ExpressionNode]:
         """Return those of some values that are the same as another one of them, or hold entries of the
         same list. Two parts of one list may be all of it, and are not.
