@@ -21,6 +21,7 @@ from wavewright.planner.cel.nodes import (
     ListLiteral,
     LiteralValue,
     MapLiteral,
+    Select,
 )
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.language.plan import Plan, Step
@@ -101,7 +102,7 @@ def _results(
         case Binary(operator="+", left=left, right=right):
             before = _results(left, source, variables, roots)
             return _continued(before, _results(right, source, variables, roots))
-        case Index(operand=operand):
+        case Index(operand=operand) | Select(operand=MapLiteral() as operand):
             return _elements(operand, source, variables, roots)
         case FunctionCall(function="join", target=ListLiteral(items=items), arguments=between):
             separators = [*between[:1]] if between else []
