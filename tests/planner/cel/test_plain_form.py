@@ -25,6 +25,11 @@ def form(expression: str) -> ExpressionNode:
         ("a.map(x, x.n)", "a.map(y, y.n)"),
         ("a.map(x, x.map(x, x))", "a.map(x, x.map(y, y))"),
         ("cel.bind(x, y, a.map(y, x + y))", "a.map(z, y + z)"),
+        ("cel.bind(x, a.map(y, y.n), b.map(y, x + y))", "b.map(z, a.map(y, y.n) + z)"),
+        (
+            "a.map(k, cel.bind(x, b.map(y, y + k), c.map(z, z + k + x)))",
+            "a.map(k, c.map(z, z + k + b.map(y, y + k)))",
+        ),
         ("a.filter(x, x > 1).size() > 0", "a.exists(x, x > 1)"),
         ("0 != size(a.filter(x, 1 < x))", "a.exists(x, x > 1)"),
         ("a.filter(x, x > 1).size() < 1", "!a.exists(x, x > 1)"),

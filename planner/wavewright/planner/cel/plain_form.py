@@ -17,7 +17,7 @@ that macros give are other ones, of which no two hide each other.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from wavewright.planner.cel.nodes import (
     FLIPPED,
@@ -34,8 +34,18 @@ from wavewright.planner.cel.nodes import (
     with_parts,
 )
 
-_Names: TypeAlias = Mapping[str, ExpressionNode]
-"""What the names of macros stand for."""
+
+class _Bound(NamedTuple):
+    """What a name of `cel.bind` stands for."""
+
+    value: ExpressionNode
+    """In its plain form."""
+    level: int
+    """How many macros are around it."""
+
+
+_Names: TypeAlias = Mapping[str, str | _Bound]
+"""What the names of macros stand for: another name, or a value."""
 
 _ALSO_METHODS: Final = frozenset({"size", "sum", "avg", "matches"})
 _ASKS_FOR_SOME: Final = frozenset({(">", 0), ("!=", 0), (">=", 1)})
@@ -74,7 +84,7 @@ def _plain(node: ExpressionNode, names: _Names, level: int) -> ExpressionNode:
     """Return a node in its plain form, inside as many macros as `level` says."""
     match node:
         case Identifier():
-            return names.get(node.name, node)
+            return _named(node, names, level)
         case Macro():
             return _plain_macro(node, names, level)
         case _:
@@ -82,17 +92,43 @@ def _plain(node: ExpressionNode, names: _Names, level: int) -> ExpressionNode:
             return _with_depth(_in_one_way(of_plain_parts))
 
 
+def _named(node: Identifier, names: _Names, level: int) -> ExpressionNode:
+    match names.get(node.name):
+        case None:
+            return node
+        case str() as name:
+            return node._replace(name=name)
+        case _Bound(value, outside):
+            return _deeper(value, outside, level - outside) if level > outside else value
+
+
+def _deeper(value: ExpressionNode, level: int, more: int) -> ExpressionNode:
+    """Return a plain value, which stood inside as many macros as `level` says, inside some more: those
+    in it have the names that they had if it were written there.
+    """
+
+    def renamed(name: str) -> str:
+        at, dot, place = name.partition(".")
+        return f"{int(at) + more}.{place}" if dot and int(at) >= level else name
+
+    match value:
+        case Identifier():
+            return value._replace(name=renamed(value.name))
+        case Macro():
+            value = value._replace(variables=tuple(map(renamed, value.variables)))
+        case _:
+            pass
+    return with_parts(value, lambda part: _deeper(part, level, more))
+
+
 def _plain_macro(node: Macro, names: _Names, level: int) -> ExpressionNode:
     over = _plain(node.range, names, level)
     if node.function == "bind" and _may_stand_for(node, over):
-        return _plain(node.arguments[0], {**names, node.variables[0]: over}, level)
+        bound = _Bound(over, level)
+        return _plain(node.arguments[0], {**names, node.variables[0]: bound}, level)
     # By its level and its place a name is another one than those of the macros around it.
     variables = tuple(f"{level}.{place}" for place in range(len(node.variables)))
-    own = {
-        name: Identifier(node.start, node.start, 1, variable)
-        for name, variable in zip(node.variables, variables, strict=True)
-    }
-    inner = {**names, **own}
+    inner = {**names, **dict(zip(node.variables, variables, strict=True))}
     arguments = tuple(_plain(argument, inner, level + 1) for argument in node.arguments)
     return _with_depth(node._replace(range=over, variables=variables, arguments=arguments))
 
