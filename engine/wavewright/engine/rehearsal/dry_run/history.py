@@ -165,11 +165,13 @@ async def _steps_of(
 ) -> dict[int, _StepTools]:
     """Return the steps of the first plan of each run, and of the latest within the window."""
     steps: dict[int, _StepTools] = {run: {} for run in runs}
-    plans = f"FROM event WHERE run {statements.in_list('$1', 'bigint')} AND kind = 'plan_accepted'"
+    wanted = f"FROM run WHERE no {statements.in_list('$1', 'bigint')}"
+    plans = "FROM event WHERE event.run = run.no AND kind = 'plan_accepted'"
+    # The first is near the beginning of its run: the events of a long one are not gone through.
     rows = await statements.fetch(
         f"""SELECT run, {statements.body_bytes} FROM event WHERE id IN (
-                SELECT min(id) {plans} GROUP BY run
-                UNION SELECT max(id) {plans} AND id > $2 GROUP BY run)
+                SELECT (SELECT id {plans} ORDER BY seq LIMIT 1) {wanted}
+                UNION SELECT (SELECT max(id) {plans} AND id > $2) {wanted})
             ORDER BY id""",  # noqa: S608 - constants
         list(runs),
         after,
