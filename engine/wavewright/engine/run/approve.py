@@ -5,7 +5,7 @@ Steps are approved when they are ready (`decisions/step_questions.py`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from wavewright.config.redaction import known_secrets_redactor
@@ -61,11 +61,10 @@ async def approve(
     if candidate is None or candidate.patch is None:
         return context
     steps = steps_needing_approval(candidate, context.plan, context.goal, context.signatures)
-    beyond = needs_beyond(context, candidate.plan, settings)
-    needs = (
-        *approval_reasons(steps, context.goal),
-        *(f"the patch needs more than the permits: {entry}" for entry in beyond),
+    beyond = needs_beyond(
+        context.permits, candidate.plan, context.goal, context.signatures, settings
     )
+    needs = approval_reasons(steps, beyond, context.goal)
     if not needs:
         return context
     text, calls = _approval_text(context, candidate.plan, tuple(steps), settings)
@@ -167,11 +166,21 @@ def steps_needing_approval(
     return asked
 
 
-def approval_reasons(asked: Mapping[StepId, str], goal: Goal) -> tuple[str, ...]:
-    """Return why a person is asked before a patch is followed; none where nobody is."""
+def approval_reasons(
+    asked: Mapping[StepId, str], beyond: Iterable[str], goal: Goal
+) -> tuple[str, ...]:
+    """Return why a person is asked before a patch is followed; none where nobody is.
+
+    Args:
+        asked: Why its steps need approval.
+        beyond: What it needs beyond the permits of the run.
+        goal: Its author may have every patch wait.
+    """
+    reasons = [*asked.values()]
     if not goal.auto_approve and not asked:
-        return ("the goal lets no patch apply without a person's word",)
-    return tuple(asked.values())
+        reasons.append("the goal lets no patch apply without a person's word")
+    reasons += (f"the patch needs more than the permits: {entry}" for entry in beyond)
+    return tuple(reasons)
 
 
 def _is_repeated_read(

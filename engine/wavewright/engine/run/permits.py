@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from wavewright.executor.events.state import RunState
     from wavewright.executor.events.types import Noted
     from wavewright.planner.checks.permits import Permits
+    from wavewright.planner.language.signatures import ToolSignature
     from wavewright.tools.functions.tool import Tool
 
 PERMITS: Final = "permits"
@@ -107,19 +108,25 @@ def within_permits(goal: Goal, permits: Permits | None) -> Goal:
     return goal.model_copy(update={"limits": limits})
 
 
-def needs_beyond(context: RunContext, plan: Plan, settings: Settings) -> list[str]:
+def needs_beyond(
+    permits: Permits | None,
+    plan: Plan,
+    goal: Goal,
+    tools: Mapping[str, ToolSignature],
+    settings: Settings,
+) -> list[str]:
     """Return what a plan needs beyond the permits of a run, an entry each; nothing where the run
     has none.
     """
-    if context.permits is None:
+    if permits is None:
         return []
     from wavewright.engine.run.permit_checks import needed_permits
     from wavewright.planner.checks.permits import excess
 
-    needed = needed_permits(plan, context.goal, context.signatures, settings)
+    needed = needed_permits(plan, goal, tools, settings)
     # Each call is compared as well, with its values: what is not known before needs only some entry
     # of its kind.
-    return [str(entry) for entry in excess(needed, context.permits, calls_are_held=True)]
+    return [str(entry) for entry in excess(needed, permits, calls_are_held=True)]
 
 
 def require_permitted(context: RunContext, plan: Plan, settings: Settings) -> None:
@@ -128,7 +135,7 @@ def require_permitted(context: RunContext, plan: Plan, settings: Settings) -> No
     Raises:
         PermitsExceeded: it needs more.
     """
-    if more := needs_beyond(context, plan, settings):
+    if more := needs_beyond(context.permits, plan, context.goal, context.signatures, settings):
         raise PermitsExceeded(
             f"the plan needs more than its permits: {'; '.join(more)}",
             "look at each; `wavewright check --permits FILE` writes permits for the plan as it is",

@@ -181,25 +181,42 @@ def test_a_new_side_effect_of_a_patch_is_a_question(
 
 
 @pytest.mark.parametrize(
-    ("effects", "policy", "approvals"),
+    ("effects", "policy", "permits", "approvals"),
     [
-        pytest.param("[read, egress]", "", [], id="a call repeated as a recipe says"),
+        pytest.param("[read, egress]", "", None, [], id="a call repeated as a recipe says"),
         pytest.param(
             "[read]",
             "auto_approve: false\n",
+            None,
             ["the goal lets no patch apply without a person's word"],
             id="a goal that lets none apply by itself",
+        ),
+        pytest.param(
+            "[read]",
+            "",
+            4,
+            ["the patch needs more than the permits: calls up to 6"],
+            id="more calls than are permitted",
         ),
     ],
 )
 def test_of_a_patch_is_told_what_its_run_would_ask(
-    wavewright: CommandLine, quotes_project: Path, effects: str, policy: str, approvals: list[str]
+    wavewright: CommandLine,
+    quotes_project: Path,
+    effects: str,
+    policy: str,
+    permits: int | None,
+    approvals: list[str],
 ) -> None:
     template = TEMPLATE.replace("gate: fresh, set", "on: feedback, step: quotes, set")
     write_quotes_project(quotes_project, template=template + policy)
     settings = quotes_project / "wavewright.yaml"
     written = settings.read_text()
     settings.write_text(written.replace("as_of}", f"as_of, effects: {effects}}}"))
+    if permits is not None:
+        assert wavewright("check", "--permits", "quotes.job.yaml").code == 0
+        file = quotes_project / "quotes.permits.json"
+        assert json.loads(file.read_text())["calls"] == permits
     assert wavewright("run", "quotes.job.yaml").code == 1
     run = run_of(quotes_project)
 

@@ -44,6 +44,7 @@ from wavewright.engine.run.jobs.inputs import TARGET, InputOverrides
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.jobs.saved_plan import save_plan
+from wavewright.engine.run.permits import needs_beyond, permits_of_run
 from wavewright.engine.run.project.tools import signatures_to_check
 from wavewright.engine.run.read_job import as_requested, requested_job
 from wavewright.engine.run.target_waves import no_plan_reason
@@ -347,7 +348,8 @@ def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> Begun
         assert checked.plan is not None
         patched = CandidatePlan(checked.plan, wanted, checked.needs_approval)
         asked = steps_needing_approval(patched, plan, goal, tools)
-        approvals, reason = approval_reasons(asked, goal), wanted.reason
+        beyond = needs_beyond(permits_of_run(state), checked.plan, goal, tools, settings)
+        approvals, reason = approval_reasons(asked, beyond, goal), wanted.reason
         plan = checked.plan
     elif state.finished is not None and not state.is_interrupted:
         ended = state.finished.status.replace("_", " ")
