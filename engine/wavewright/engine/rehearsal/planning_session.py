@@ -63,7 +63,7 @@ async def make_plan_for_request(
         ModelConfigError: the configured model cannot be asked at all.
     """
     order = requested_job(request, settings)
-    if order.draft is not None and (order.draft.is_saved or order.draft.rung == "given"):
+    if order.draft is not None and not order.draft.is_fallback:
         return _user_supplied_plan_report(order, settings)
     uses: list[ModelUse] = []
 

@@ -79,6 +79,5 @@ def _asks_planner(context: RunContext, means: Means) -> bool:
     """Whether there is a model, and no plan that it may not replace: given, saved, or planned
     before a resume.
     """
-    draft = context.draft
-    may_replace = draft is None or (draft.rung == "template" and not draft.is_saved)
+    may_replace = context.draft is None or context.draft.is_fallback
     return means.services.models is not None and may_replace

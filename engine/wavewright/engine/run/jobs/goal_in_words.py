@@ -403,11 +403,14 @@ def find_kept_plan(
 
 
 def with_kept_plan(job: ResolvedJob, settings: Settings) -> ResolvedJob:
-    """Return a job without a plan with the one that was kept for its goal, if there is one: a run
-    follows that without asking a planner.
+    """Return a job whose plan a planner would make with the one that was kept for its goal, if there
+    is one: a run follows that without asking.
     """
+    # A fallback is run where nobody can be asked.
+    if job.draft is not None and (settings.model is None or not job.draft.is_fallback):
+        return job
     # Before the tools of all packs are loaded.
-    if job.draft is not None or not find_templates(job.goal.text, settings, is_kept=True):
+    if not find_templates(job.goal.text, settings, is_kept=True):
         return job
     kept = find_kept_plan(job.goal, settings, tools_of_goal(job.goal, settings).signatures)
     if kept is None or not kept.is_exact:

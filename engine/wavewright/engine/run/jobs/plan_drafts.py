@@ -89,6 +89,11 @@ class PlanDraft:
     run.
     """
 
+    @property
+    def is_fallback(self) -> bool:
+        """Whether it is what is left where no planner gives a plan."""
+        return self.rung == "template" and not self.is_saved
+
 
 def draft_of_job(
     job: Job, file: Path, document: Document, settings: Settings, faults: JobErrors

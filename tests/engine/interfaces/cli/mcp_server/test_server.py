@@ -326,6 +326,36 @@ async def test_a_person_is_asked_about_the_plan_that_was_kept_for_a_job(
     assert "files: list_notes (read)" in question
 
 
+@pytest.mark.parametrize(
+    ("goal", "told"),
+    [
+        pytest.param("", "files: list_notes (read)", id="one that was kept"),
+        pytest.param("goal: Count the notes\n", "a model makes the plan", id="one of a model"),
+    ],
+)
+async def test_a_person_is_asked_about_the_plan_that_comes_before_a_fallback(
+    connect: Connect,
+    job_with_kept_plan: str,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    goal: str,
+    told: str,
+) -> None:
+    monkeypatch.setenv("WAVEWRIGHT_MODEL", "openai:gpt-5-mini")
+    with (project / "config/goals/word_ranking.yaml").open("a") as template:
+        template.write(
+            "fallback_plan: {steps: [{id: last, tool: list_notes, params: {folder: notes}}]}\n"
+        )
+    with (project / job_with_kept_plan).open("a") as job:
+        job.write(goal)
+    person = Person(approves=False)
+    async with connect(person=person) as client:
+        await refused(client, "run_plan", file=job_with_kept_plan)
+    (question,) = person.questions
+    assert told in question
+    assert "last: list_notes" not in question
+
+
 async def test_no_run_begins_without_consent(connect: Connect, project: Path) -> None:
     async with connect() as client:
         assert "--allow-runs" in await refused(client, "run_plan", file=JOB)

@@ -147,7 +147,7 @@ def _consent_lines(job: ResolvedJob, settings: Settings) -> list[str]:
         f"inputs: {json.dumps(job.goal.inputs, ensure_ascii=False)}",
     ]
     draft = with_kept_plan(job, settings).draft
-    if draft is None:
+    if draft is None or (draft.is_fallback and settings.model is not None):
         return [printable(redactor.redact(line)) for line in (*lines, "a model makes the plan")]
     tools = signatures_to_check(draft.plan, job.goal, settings)
     for step in draft.plan.steps:
