@@ -351,6 +351,7 @@ JOINED = (
         (f"'{JOINED}.map(p, p.item)' is", "'joined(steps.b).map(p, p.item)' is"),
         (f"{JOINED[:59]}…", "joined(steps.b)…"),
         ("'steps.b[joined_at].v' is null", "'joined(steps.b).v' is null"),
+        ('{"item": joined_item, "output": steps.b[joined_at]}', "joined(steps.b)"),
     ],
 )
 def test_only_what_stands_for_a_name_is_said_in_its_words(text: str, words: str) -> None:

@@ -421,7 +421,8 @@ async def test_a_model_is_shown_what_is_joined_as_its_author_wrote_it() -> None:
     [asked] = models.asked
     assert "all = ${joined(steps.b)}" in asked.prompt
     assert '"of":"${joined(steps.b).map(j, j.output)}"' in asked.prompt.replace('": "', '":"')
-    assert "joined_at" not in asked.prompt + found.model_dump_json()
+    assert found.provenance[0].computed == ("joined(steps.b)",)
+    assert "joined_" not in asked.prompt + found.model_dump_json()
 
 
 async def test_a_question_that_is_too_large_or_too_dear_is_put_again_with_less() -> None:

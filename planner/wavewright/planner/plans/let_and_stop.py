@@ -131,9 +131,11 @@ def _joined_words(plan: Plan) -> dict[str, str]:
         pairs = names.pairs(step.id)
         if pairs is not None:
             word = f"joined({step_path(step.id)})"
-            words[pairs] = word
-            # What a field is computed with is shown on one line, and not all of it.
-            words[shown(pairs)] = word if shown(pairs) == pairs else f"{word}…"
+            # What computes an entry is shown by itself, too.
+            for text in (pairs, _pair_of(step.id)):
+                words[text] = word
+                # What a field is computed with is shown on one line, and not all of it.
+                words[shown(text)] = word if shown(text) == text else f"{word}…"
             words[f"{step_path(step.id)}[{_JOINED_PLACE}]"] = word
     return words
 
@@ -280,6 +282,11 @@ _JOINED_PLACE: Final = "joined_at"
 """The variable of the expression that `joined()` stands for."""
 
 
+def _pair_of(step: str) -> str:
+    """Return the expression of an item of a step, with the output that came of it."""
+    return f'{{"item": joined_item, "output": {step_path(step)}[{_JOINED_PLACE}]}}'
+
+
 @dataclass
 class _Names:
     """The names of a plan's `let`, and the steps whose items are joined with their outputs."""
@@ -363,14 +370,12 @@ class _Names:
         """Return the expression of a step's items, each with the output that came of it; None where
         no such step has items, which the checker then finds at its place.
         """
-        path = step_path(name)
         for number, step in enumerate(self.steps):
             if step.id == name and step.for_each is not None and name not in self._joining:
                 self._joining.append(name)
                 items = self._chosen_items(step, f"/steps/{number}")
                 self._joining.pop()
-                pair = f'{{"item": joined_item, "output": {path}[{_JOINED_PLACE}]}}'
-                return f"({items}).transformList({_JOINED_PLACE}, joined_item, {pair})"
+                return f"({items}).transformList({_JOINED_PLACE}, joined_item, {_pair_of(name)})"
         return None
 
     def _chosen_items(self, step: Step, pointer: str) -> str:
