@@ -13,7 +13,7 @@ from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.influenced_expressions import RULES
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, for_model
 from wavewright.planner.language.goals import AvailableTool, Goal
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.plan import SUB_PLAN, Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 
@@ -658,6 +658,11 @@ READ_OF_ONE_RECORD: dict[str, tuple[JsonObject, str, JsonObject]] = {
         "${inputs.rows.filter(r, r.sender == steps.page.text)[0].sender}",
         {},
     ),
+    "the first record of a list that an item is found in": (
+        step("own", "own"),
+        "${inputs.rows.filter(r, r.sender == item)[0].sender}",
+        {"for_each": "${steps.page.links}"},
+    ),
     "an item among chosen ones": (
         step("own", "own"),
         "${item}",
@@ -686,15 +691,27 @@ def test_what_is_read_of_one_choice_counts_once(
     assert [one.code for one in found(*others, row, sent, inputs=rows)] == ["W809"]
 
 
-def test_what_is_read_of_several_choices_counts_for_each() -> None:
-    params: JsonObject = {
-        f"c{n}": f"${{inputs.rows[steps.page.text.split('')[{n}].size()].sender}}"
-        for n in range(25)
-    }
-    rows: JsonObject = {"rows": [{"sender": f"s{n}"} for n in range(40)]}
+READ_OF_SEVERAL_RECORDS = {
+    "records at places": "${inputs.rows[steps.page.text.split('')[N].size()].sender}",
+    "records that a sub-plan has found for each item": "${steps.each[N].found.sender}",
+    "what a sub-plan has made of each item": "${steps.each[N].made[0]}",
+}
 
-    sent = step("send", "spell", params=params)
-    assert [one.code for one in found(sent, inputs=rows)] == ["E601"]
+
+@pytest.mark.parametrize(
+    "read", READ_OF_SEVERAL_RECORDS.values(), ids=READ_OF_SEVERAL_RECORDS.keys()
+)
+def test_what_is_read_of_several_choices_counts_for_each(read: str) -> None:
+    rows: JsonObject = {"rows": [{"sender": f"s{n}"} for n in range(40)]}
+    records = "${inputs.rows.map(r, inputs.rows[steps.page.text.split('')[r.size()].size()])}"
+    result: Json = {
+        "found": "${inputs.rows.filter(r, r.sender == item.sender)[0]}",
+        "made": ["${item.sender}"],
+    }
+    each = step("each", SUB_PLAN, for_each=records, params={"result": result})
+    sent = step("send", "spell", params={f"c{n}": read.replace("N", str(n)) for n in range(25)})
+
+    assert [one.code for one in found(each, sent, inputs=rows)] == ["E601"]
 
 
 def test_what_is_read_of_several_items_counts_for_each() -> None:

@@ -377,7 +377,7 @@ class Value:
                 return self._part(self.items[number])
             return self._part(either(self.items))
         if self.elements is not None:
-            return self._part(self.elements.following(""))
+            return self._part(self.elements.apart())
         view = None if self.place is None else view_schema(self.place)
         place = None if view is None else self._element_place(view, number)
         # A key that is computed may be that of a field which holds untrusted text.
@@ -495,6 +495,18 @@ class Value:
             self,
             influence=self.influence._replace(by=by),
             floor=self.floor._replace(by=by),
+        )
+
+    def apart(self) -> Value:
+        """Return the value as one of several that came about alike: each has been chosen by itself,
+        and so have its parts.
+        """
+        fields, items, elements = self.fields, self.items, self.elements
+        return replace(
+            self.following(""),
+            fields=None if fields is None else {name: fields[name].apart() for name in fields},
+            items=None if items is None else tuple(item.apart() for item in items),
+            elements=None if elements is None else elements.apart(),
         )
 
     def chosen(self, by: Influence) -> Value:

@@ -403,9 +403,9 @@ class _Walk:
 
 def _is_one_choice(node: ExpressionNode, scope: Scope) -> bool:
     """Whether an element is the same one wherever a call takes it: not where it is another one for each
-    element of a macro, or for each item of a step.
+    element of a macro. The item of a step is the same in all of a call.
     """
-    others = {path[0] for path in scope if path[0] not in _ROOTS_OF_RUN} | {"item", "index"}
+    others = {path[0] for path in scope if path[0] not in _ROOTS_OF_RUN}
     return not any(isinstance(part, Identifier) and part.name in others for part in all_nodes(node))
 
 
