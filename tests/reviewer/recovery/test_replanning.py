@@ -178,6 +178,9 @@ OPS: Json = [{"op": "add", "step": SUPERSEDING}]
 PLAIN_OPS: Json = [
     {"op": "add", "step": {name: SUPERSEDING[name] for name in SUPERSEDING if name != "why"}}
 ]
+FILLED_OPS: Json = [
+    {"op": "add", "step": {**SUPERSEDING, "when": None, "optional": False, "needs_approval": False}}
+]
 GATES: Json = no_recipe().plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)[
     "gates"
 ]
@@ -194,6 +197,7 @@ GATES: Json = no_recipe().plan.model_dump(mode="json", by_alias=True, exclude_de
         ),
         pytest.param({"ops": OPS}, "newer", id="reason_of_the_step"),
         pytest.param({"ops": PLAIN_OPS, "reason": "r"}, "r", id="no_purpose_of_the_step"),
+        pytest.param({"ops": FILLED_OPS, "reason": "r"}, "r", id="empty_fields_of_the_step"),
         pytest.param({"ops": OPS, "reasoning": "old"}, "old", id="reason_in_thoughts"),
         pytest.param({"ops": OPS, "reason": "", "Thinking": "old"}, "old", id="empty_reason"),
         pytest.param({"ops": OPS, "reason": " \n"}, "newer", id="blank_reason"),
@@ -222,6 +226,11 @@ GATES: Json = no_recipe().plan.model_dump(mode="json", by_alias=True, exclude_de
             {"ops": [{"op": "supersede", "id": "prices_2", "step": SUPERSEDING}], "reason": "r"},
             "r",
             id="supersede_with_the_new_id_beside",
+        ),
+        pytest.param(
+            {"ops": [{"op": "supersede", "id": "prices", "supersedes": "prices", "step": ADDED}]},
+            "newer",
+            id="supersede_with_the_old_id_twice",
         ),
         pytest.param(
             {"ops": [{"op": "add", "id": "prices_2", "step": SUPERSEDING}], "reason": "r"},
@@ -263,7 +272,7 @@ async def test_a_patch_in_another_form_is_read_without_a_repair(
     (op,) = found.patch.ops
     assert isinstance(op, AddStep)
     assert (op.step.id, op.step.supersedes) == ("prices_2", "prices")
-    assert bool(found.notes) == (patch["ops"] not in (OPS, PLAIN_OPS))
+    assert bool(found.notes) == (patch["ops"] not in (OPS, PLAIN_OPS, FILLED_OPS))
 
 
 @pytest.mark.parametrize(
@@ -277,6 +286,10 @@ async def test_a_patch_in_another_form_is_read_without_a_repair(
             {"ops": [{"op": "supersede", "id": "b", "step": SUPERSEDING}]}, id="supersedes_two"
         ),
         pytest.param({"ops": [{"op": "add", "id": "b", "step": SUPERSEDING}]}, id="two_ids"),
+        pytest.param(
+            {"ops": [{"op": "supersede", "id": "b", "supersedes": "prices", "step": ADDED}]},
+            id="supersedes_two_beside_the_step",
+        ),
         pytest.param({"ops": [{"op": ["add"], "step": SUPERSEDING}]}, id="several_kinds"),
     ],
 )

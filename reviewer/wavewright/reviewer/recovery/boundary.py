@@ -364,7 +364,8 @@ def bind_patch(document: Document, plan: Plan) -> tuple[PlanPatch, tuple[str, ..
         expect=emitted.expect,
     )
     as_written, as_read = as_object(document.value).get("ops"), as_object(normalized).get("ops")
-    if as_written == as_read:
+    # A field that is left empty is one that a schema may have asked for.
+    if isinstance(as_written, list) and [*map(_without_empty_parts, as_written)] == as_read:
         return patch, ()
     return patch, ("its operations were written in another form",)
 
@@ -465,7 +466,8 @@ def _normalized_op(op: Json) -> Json:
     if kind not in _WITH_STEP or not isinstance(step, dict):
         return {**_without_empty_fields({"op": kind, "step": step}), **kept}
     beside, step = _said_of_step(kept), _said_of_step(step)
-    if kind == "supersede" and beside.get("id") != step.get("id"):
+    names_one = beside.get("supersedes", beside.get("id")) == beside.get("id")
+    if kind == "supersede" and names_one and beside.get("id") != step.get("id"):
         # The `id` beside the new step is that of the old one.
         beside = {"supersedes" if name == "id" else name: entry for name, entry in beside.items()}
     if "why" in step:
@@ -510,6 +512,15 @@ def _without_empty_fields(fields: JsonObject) -> JsonObject:
     return {
         name: entry for name, entry in fields.items() if entry is not None and entry is not False
     }
+
+
+def _without_empty_parts(op: Json) -> Json:
+    """Return an operation without the fields that it or its step leaves empty."""
+    if not isinstance(op, dict):
+        return op
+    filled = _without_empty_fields(op)
+    step = filled.get("step")
+    return {**filled, "step": _without_empty_fields(step)} if isinstance(step, dict) else filled
 
 
 def _canonical_names(step: JsonObject) -> JsonObject:
