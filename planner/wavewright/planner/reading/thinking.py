@@ -19,8 +19,15 @@ def without_thinking(text: str) -> str:
     """
     if "</think" not in text.lower():
         return text
-    thinking = _MARKED.match(text) or _ENDED.match(text)
+    thinking = _MARKED.match(text) or _ended(text)
     return text if thinking is None else text[thinking.end() :]
+
+
+def _ended(text: str) -> re.Match[str] | None:
+    """Return thinking whose mark of its beginning is not there; a mark in a block of code is none."""
+    thinking = _ENDED.match(text)
+    is_in_code = thinking is not None and len(_FENCE.findall(thinking[0])) % 2
+    return None if is_in_code else thinking
 
 
 class ThinkingFilter:
@@ -70,6 +77,7 @@ _MARKED: Final = re.compile(
 )
 _ENDED: Final = re.compile(
     # A mark on a line of its own, before which nothing begins that could be an answer in a form.
-    r"(?!\s*[\[{`\"])(?:(?!<think\b).)*?^</think\s{0,80}>[ \t]*$\s*",
+    r"(?!\s*[\[{`\"<])(?:(?!<think\b).)*?^</think\s{0,80}>[ \t]*$\s*",
     re.DOTALL | re.IGNORECASE | re.MULTILINE,
 )
+_FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
