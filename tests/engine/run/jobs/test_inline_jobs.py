@@ -261,7 +261,14 @@ def test_a_path_to_elsewhere_leads_out(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "is_refused"), [("pages", True), ("/nowhere", False), ("bing", False), ("", False)]
+    ("text", "is_refused"),
+    [
+        ("pages", True),
+        ("/nowhere", False),
+        ("bing", False),
+        ("", False),
+        (300 * "x", False),
+    ],
 )
 def test_what_stands_beside_a_job_and_not_in_the_project_is_named_before_it_is_sent(
     settings: Settings, tmp_path: Path, text: str, *, is_refused: bool
@@ -282,6 +289,8 @@ def test_what_stands_beside_a_job_and_not_in_the_project_is_named_before_it_is_s
     [
         pytest.param({"web": {"search": {"folder": "nowhere/ä"}}}, ["nowhere/ä"], id="a folder"),
         pytest.param({"knowledge": {"documents": "~/no notes"}}, ["~/no notes"], id="at home"),
+        pytest.param({"lore": {"sources": "~no_one/a"}}, ["~no_one/a"], id="at nobody's home"),
+        pytest.param({"knowledge": {"documents": 300 * "ä"}}, [300 * "ä"], id="a long name"),
         pytest.param(
             {
                 "equities": {

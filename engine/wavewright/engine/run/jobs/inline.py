@@ -192,9 +192,25 @@ def absent_paths(document: Document, file: Path, settings: Settings) -> Iterator
         schema = _settings_of(pack)
         for pointer, text in _strings(given, ""):
             field = None if schema is None else schema_below(schema, pointer_keys(pointer))
-            places = (folder / Path(text).expanduser() for folder in (file.parent, settings.root))
-            if field is not None and _is_path(text, field) and not any(map(Path.exists, places)):
+            if field is None or not _is_path(text, field):
+                continue
+            places = (folder / _expanded(text) for folder in (file.parent, settings.root))
+            if not any(map(_is_there, places)):
                 yield text
+
+
+def _expanded(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # the home of nobody
+        return Path(text)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a text that is too long to be a path
+        return False
 
 
 def _settings_of(pack: str) -> JsonSchema | None:
@@ -217,11 +233,11 @@ def _only_beside(document: Document, folder: Path, root: Path) -> Iterator[Docum
     """
     tools = as_object(document.value).get("tools")
     for pointer, text in _strings(tools, pointer_token("tools")):
-        path = (folder / text).resolve()
-        is_path = text and not text.isspace() and "\0" not in text and path.exists()
+        path = folder / text
+        is_path = text and not text.isspace() and _is_there(path)
         # An absolute path stands beside nothing; that it leads out is found at the other end, too.
         is_beside = is_path and not Path(text).is_absolute()
-        if is_beside and not path.is_relative_to(root.resolve()):
+        if is_beside and not path.resolve().is_relative_to(root.resolve()):
             yield DocumentFault(
                 "bad_value",
                 f"{text!r} stands beside the job, and the daemon's project {root} does not have it",
@@ -235,6 +251,7 @@ def _path_from_root(text: str, folder: Path, root: Path) -> str:
     """Return a text that is a path from a folder as a path from the project's root; any other as it
     is.
     """
-    path = (folder / text).resolve()
-    is_inside = (folder / text).exists() and path.is_relative_to(root.resolve())
-    return path.relative_to(root.resolve()).as_posix() if is_inside else text
+    path = folder / text
+    if not _is_there(path) or not path.resolve().is_relative_to(root.resolve()):
+        return text
+    return path.resolve().relative_to(root.resolve()).as_posix()
