@@ -100,6 +100,14 @@ def test_a_chunk_within_a_table_knows_the_headings_of_its_columns(sentence_overl
             '"Work" means it. "Use" means this. “The Site” means that. Show "Legal Notices" in HTML.',
             {"Work", "Use", "Site", "Legal Notices", "HTML"},
         ),
+        (
+            "“Work” means it, “Use” means this, “Site” means that.\n\n A. Use it.\n B. Include it.",
+            {"Work", "Use", "Site", "A. Use", "B. Include"},
+        ),
+        (
+            'Every Sunday and each Monday, any Friday and such Days, "Red Ada" sang at NASA.',
+            {"Sunday", "Monday", "Friday", "Days"},
+        ),
         ('The "Kestrel" sank off Kell. Ada ("Red Ada") wrote “Tides”.', set[str]()),
     ],
 )

@@ -192,9 +192,17 @@ def test_whom_a_sentence_calls_kin_is_a_person() -> None:
     assert types.get("Initech") != "person"
 
 
-def read_types(text: str) -> dict[str, str]:
+def test_whoever_has_one_initial_is_a_person_beside_terms() -> None:
+    found = read_types("J. Tolkien met C. Lewis in Oxford every Sunday.", "Sunday")
+
+    assert found == {"J. Tolkien": "person", "C. Lewis": "person", "Oxford": "place"}
+
+
+def read_types(text: str, *terms: str) -> dict[str, str]:
     """Return the names that a text alone gives, with their types."""
-    chunk = Chunk(id="a", document="a.txt", title="a", text=text, start=0, end=len(text))
+    chunk = Chunk(
+        id="a", document="a.txt", title="a", text=text, start=0, end=len(text), terms=terms
+    )
     found = generate_records(chunk, prose_reader(MODEL))
     return {} if found is None else {one.name: one.type for one in found.entities}
 

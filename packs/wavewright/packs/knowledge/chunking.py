@@ -260,6 +260,8 @@ _CONTRACT: Final = 3
 """Terms that a document defines in so many words, and then all that it quotes and abbreviates are
 terms: it is a contract or a licence.
 """
+_LETTERED: Final = re.compile(r"^[ \t]*(?:[-*+•][ \t]+)?([A-Z]\. \w+)", re.MULTILINE)
+"""How an item of a list with letters begins, `F. Include`, which reads as a name."""
 ITEM: Final = re.compile(
     rf"[ \t]*(?:[-*+•]|\d{{1,3}}[.)])[ \t]+(?:{TASK_BOX})?(?P<text>\S.*)", re.DOTALL
 )
@@ -384,14 +386,19 @@ def defined_terms(text: str) -> list[str]:
     Licensee"), and what stands in quotation marks before "means" or in a bracket.
 
     The manual of a command and a contract write placeholders, protocols and forms in capitals, and a
-    contract has further terms in quotation marks.
+    contract has further terms in quotation marks, and lists with letters.
     """
     plain = plain_text(text)
-    found = [next(filter(None, match.groups())) for match in _DEFINED.finditer(plain)]
+    matches = [*_DEFINED.finditer(plain)]
+    found = [next(filter(None, match.groups())) for match in matches]
     is_manual = {"NAME", "DESCRIPTION"} <= {*map(str.strip, text.splitlines())}
-    is_contract = len(found) >= _CONTRACT
+    # "Each Sunday" defines nothing.
+    in_words = {term for match, term in zip(matches, found, strict=True) if not match["term"]}
+    is_contract = len(in_words) >= _CONTRACT
     found += _QUOTED.findall(plain) if is_contract else []
     found += _CAPITALS.findall(text) if is_manual or is_contract else []
+    items = _LETTERED.findall(text) if is_contract else []
+    found += items if {"A", "B"} <= {item[0] for item in items} else []
     # "The Program" is called so without its article, too.
     return [*dict.fromkeys(_ARTICLE.sub("", term) for term in found)]
 

@@ -112,8 +112,6 @@ _AWARDS: Final = frozenset(
 """What is called after people."""
 _SURE: Final = 3
 """Votes of what a sentence says, against one of what a model takes a name for."""
-_LETTERED: Final = re.compile(r"[A-Z]\. \w+")
-"""In a document that defines terms, an item of a list with letters: `F. Include`."""
 _OTHERS: Final[Mapping[Pronoun, Pronoun]] = {"he": "she", "she": "he"}
 
 
@@ -631,7 +629,6 @@ def _under_full_names(
             return None
         is_typed = types.get(name, THING) not in {THING, DOCUMENT}
         is_term = name in terms | defined or words.issuperset(_words_of_name(name))
-        is_term = is_term or (bool(defined) and _LETTERED.fullmatch(name) is not None)
         is_name = name in kept or (is_typed and not is_term)
         type_ = types.get(name, found.name.type)
         return replace(found, name=KnownName(name=name, type=type_)) if is_name else None
