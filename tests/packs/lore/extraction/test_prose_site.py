@@ -84,6 +84,7 @@ def test_somebody_of_one_name_is_found_by_the_title_before_it() -> None:
         ("Mira Fenn hates it.", False, ""),
         ("Mira Fenn left long ago.", False, ""),
         ("It has been contested by Mira Fenn.", False, "It has been contested by Mira Fenn."),
+        ("Holt is ruled from Mira Fenn's hall.", False, "Holt is ruled from Mira Fenn's hall."),
     ],
 )
 def test_what_sentences_say_of_a_place_and_of_who_is_there(
