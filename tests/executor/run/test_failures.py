@@ -999,6 +999,24 @@ def fill_in_and_have_payment_refused() -> None:
     bank().post("/no", content=body).raise_for_status()
 
 
+def index(store: httpx.Client, path: str) -> None:
+    store.post(path)
+
+
+class StoreOfLibrary(httpx.Client):
+    index = as_library(cast("FunctionType", index), "store_client")
+
+
+def store_and_pay() -> None:
+    StoreOfLibrary(base_url="https://bank.example", transport=BANK).index("/paid")
+    bank().post("/closed")
+
+
+def fill_in_a_copy_and_pay() -> None:
+    order = {"amount": 3}.copy()
+    bank().post("/closed", json={**order, "to": "an-ib-an".replace("-", "")})
+
+
 def run_another_way_and_pay() -> None:
     with subprocess.Popen(["true"]):
         pass
@@ -1017,6 +1035,8 @@ def run_another_way_and_pay() -> None:
         (pay_by_library_that_tries_again, True),
         (pay_by_property, True),
         (pay_by_opening_what_is_there, True),
+        (store_and_pay, True),
+        (fill_in_a_copy_and_pay, False),
         (run_another_way_and_pay, True),
         (pay_all_meanwhile, True),
         (pay_all_in_tasks, True),

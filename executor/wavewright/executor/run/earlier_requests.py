@@ -39,15 +39,15 @@ _CHANGING: Final = frozenset(
     | {"update"}
 )
 """Names of methods that change a list in memory, or a table of a database."""
-_HARMLESS: Final = (
-    {
-        name
-        for kind in (str, bytes, dict, list, set, tuple, int, float, dt.datetime, dt.timedelta)
-        for name in dir(kind)
-    }
-    - _CHANGING
+_OF_PLAIN_VALUES: Final = {
+    name
+    for kind in (str, bytes, dict, list, set, tuple, int, float, dt.datetime, dt.timedelta)
+    for name in dir(kind)
+} - _CHANGING
+"""Names of methods of texts, numbers and lists, by which a client may well store: `index`, `copy`."""
+_READING: Final = (
     # Requests that read, and what is read of an answer, of a file and of a model.
-    | {"build_request", "exists", "get", "head", "json", "model_dump", "model_dump_json"}
+    {"build_request", "exists", "get", "head", "json", "model_dump", "model_dump_json"}
     | {"model_validate", "options", "raise_for_status", "read", "read_bytes", "read_text"}
     # Logging.
     | {"critical", "debug", "error", "exception", "info", "log", "warning"}
@@ -356,11 +356,12 @@ def _writes_of_callable(called: Any, name: str, owner: Any, scope: _Scope) -> in
         name = actual
     package = _package_of(called)
     if package.removeprefix("_") in _WRITERS:
-        return 0 if name in _HARMLESS else _MANY
+        return 0 if name in _OF_PLAIN_VALUES | _READING else _MANY
     # What is put into a queue, or sent into a stream, another task may send on.
     if _is_harmless(package) and name not in _WRITING | _WRITERS_BY_NAME:
         return 0
-    return _writes_by_name(name)
+    # It is no method of a plain value, though it may have the name of one.
+    return 0 if name in _READING else _writes_of_request(name)
 
 
 def _writes_of_class(kind: type, scope: _Scope) -> int:
@@ -402,8 +403,10 @@ def _may_send(failed: _Use, scope: _Scope) -> bool:
 
 
 def _writes_by_name(name: str) -> int:
-    if name in _HARMLESS:
-        return 0
+    return 0 if name in _OF_PLAIN_VALUES | _READING else _writes_of_request(name)
+
+
+def _writes_of_request(name: str) -> int:
     return 1 if name in _WRITING else _MANY
 
 
