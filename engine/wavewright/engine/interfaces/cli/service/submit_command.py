@@ -114,12 +114,13 @@ def submit(
         raise CommandError(f"{job_id!r} is no UUID", hint="leave out --id to have one generated")
     if _print_faults(CheckOptions(job, inputs=inputs)):
         return exit_codes.NEGATIVE
-    for path in absent_paths(read_document_file(job), job, settings):
+    document = read_document_file(job)
+    for path in absent_paths(document, job, settings):
         print_aside(
             f"{path!r} stands neither beside the job nor in the project {settings.root}: "
             "the daemon reads it where its project is"
         )
-    document = portable_job(read_document_file(job), job, settings)
+    document = portable_job(document, job, settings)
     # The daemon would refuse such a job; its author is told here.
     resolve_inline_job(document, settings)
     rule = document_rule(message_contract(settings))
