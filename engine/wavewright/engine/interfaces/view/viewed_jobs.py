@@ -327,9 +327,10 @@ class Submissions:
             WavewrightError: the plan is not valid with these inputs.
         """
         settings = self.jobs.project.settings
-        if with_kept_plan(draft.resolved, settings).draft is None:
+        followed = with_kept_plan(draft.resolved, settings)
+        if followed.draft is None:
             return None
-        forecast = forecast_job(draft.resolved, settings)[1]
+        forecast = forecast_job(followed, settings)[1]
         figure = Markup(dry_run_figure(forecast, has_style=False))  # noqa: S704 - rendered from escaping templates
         return ShownDryRun(headline_figures(forecast), figure, str(forecast))
 

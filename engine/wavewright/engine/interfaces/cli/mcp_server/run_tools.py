@@ -106,8 +106,9 @@ async def requested_run(
 
 def _valid_job(plan: str, file: str, inputs: Inputs, settings: Settings) -> ResolvedJob:
     job = resolve_document(plan, file, inputs, settings)
-    if with_kept_plan(job, settings).draft is not None:
-        forecast_job(job, settings)  # which refuses a plan that is not valid
+    followed = with_kept_plan(job, settings)
+    if followed.draft is not None:
+        forecast_job(followed, settings)  # which refuses a plan that is not valid
     return job
 
 
