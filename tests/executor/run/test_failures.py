@@ -573,6 +573,24 @@ def pay_and_choose_the_other_way() -> None:
     client.get("/token") if client.post("/paid").is_error else client.post("/closed")
 
 
+def pay_in_one_case(kind: str = "refund") -> None:
+    client = bank()
+    match kind:
+        case "payment":
+            client.post("/paid")
+        case _:
+            client.put("/closed")
+
+
+def pay_before_a_case(kind: str = "refund") -> None:
+    client = bank()
+    match kind:
+        case "refund" if client.post("/paid").is_success:
+            client.put("/closed")
+        case _:
+            pass
+
+
 def pay_and_in_a_group_go_on() -> None:
     client = bank()
     try:
@@ -1059,6 +1077,7 @@ def run_another_way_and_pay() -> None:
         (pay_and_ask_for_success, True),
         (pay_and_go_on, True),
         (pay_and_log_out, True),
+        (pay_before_a_case, True),
         (pay_and_in_a_group_go_on, True),
         (pay_all, True),
         (pay_all_by_name, True),
@@ -1095,6 +1114,7 @@ def run_another_way_and_pay() -> None:
         (have_payment_within_refused, False),
         (fill_in_and_have_payment_refused, False),
         (pay_or_leave, False),
+        (pay_in_one_case, False),
     ],
 )
 async def test_a_refusal_says_nothing_of_a_request_before_the_one_refused(

@@ -3,9 +3,9 @@
 "Connection refused" and HTTP 4xx are said of one request. A tool that pays and then sends a receipt
 has paid, though the receipt was refused. So the source is read of each function of the tool that the
 exception came through, and what may have written there is counted: all that stands before the
-request, or with it in one statement. The other block of an `if` was not run, nor was one that
-leaves the function; all blocks of a `try` may have been. What the turns of a loop before have done
-nobody knows.
+request, or with it in one statement. Another block of an `if` or a `match` was not run, nor was one
+of an `if` that leaves the function; all blocks of a `try` may have been. What the turns of a loop
+before have done nobody knows.
 
 What is called is looked up in the frame; functions and classes of the tool's own are read likewise.
 Reads (`get`), builtins, most of the standard library, logging, and what opens a client write
@@ -225,6 +225,8 @@ def _parts_run(block: Sequence[ast.stmt], place: _Place) -> Iterator[ast.AST]:
             for part in ast.iter_child_nodes(statement):
                 if isinstance(part, ast.expr | ast.withitem):
                     yield part
+                elif isinstance(part, ast.match_case) and part.guard is not None:
+                    yield part.guard
             for other in _blocks_of(statement):
                 if isinstance(statement, ast.Try | ast.TryStar) and other is not inner:
                     yield from other
@@ -234,8 +236,8 @@ def _parts_run(block: Sequence[ast.stmt], place: _Place) -> Iterator[ast.AST]:
 def _blocks_of(statement: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
     for name in ("body", "orelse", "finalbody"):
         yield getattr(statement, name, [])
-    for handler in getattr(statement, "handlers", []):
-        yield handler.body
+    for part in (*getattr(statement, "handlers", []), *getattr(statement, "cases", [])):
+        yield part.body
 
 
 def _is_left_by(block: Sequence[ast.stmt]) -> bool:
