@@ -52,25 +52,25 @@ class ConfidenceProof:
         """Yield the proof: the raw figure, the caps that hold, the caps that do not, the
         conclusion.
         """
-        confidence = self.found
+        confidence, holding = self.found, self.caps
         yield f"{confidence.field} {confidence.capped:.2f}"
         yield from (f"  from {provenance_text(origin)}" for origin in self._origins())
         yield f"  raw {confidence.raw:.2f}: {confidence.why[0]}"
         yield from (f"    {line}" for line in confidence.why[1:])
-        for cap in self.caps:
+        for cap in holding:
             yield f"  at most {cap.max:.2f}: {cap.because}"
             yield from (f"    {line}" for line in self._way_lines(cap))
             if cap.fault:
                 yield f"    its condition could not be evaluated, so it holds: {cap.fault}"
         for cap in self.review.caps:
             is_about_field = cap.field == confidence.field or confidence.field in cap.spares
-            if cap in self.caps or not is_about_field:
+            if not is_about_field or cap in holding:
                 continue
             why = f"its condition is false: {cap.when}"
             if cap.applied:
                 why = "nothing of it leads here"
             yield f"  not at most {cap.max:.2f}: {cap.because} ({why})"
-        lowest = self.caps[-1] if self.caps else None
+        lowest = holding[-1] if holding else None
         is_lowered = lowest is not None and lowest.max < confidence.raw
         why = (
             f": {lowest.because}" if lowest is not None and is_lowered else ", as no cap lowers it"
