@@ -460,12 +460,13 @@ def _normalized_op(op: Json) -> Json:
         return op
     # The reason is that of the patch, which has one for all of them.
     kept = {name: entry for name, entry in _without_thoughts(op).items() if name != "reason"}
-    kind, step = kept.pop("op", None), kept.pop("step", None)
-    if step is None and kind in _WITH_STEP and "tool" in kept:
-        step, kept = kept, {}
+    kind, step = kept.get("op"), kept.get("step")
+    beside = {name: entry for name, entry in kept.items() if name not in ("op", "step")}
+    if step is None and "tool" in beside:
+        step, beside = beside, {}
     if kind not in _WITH_STEP or not isinstance(step, dict):
-        return {**_without_empty_fields({"op": kind, "step": step}), **kept}
-    beside, step = _said_of_step(kept), _said_of_step(step)
+        return kept
+    beside, step = _said_of_step(beside), _said_of_step(step)
     names_one = beside.get("supersedes", beside.get("id")) == beside.get("id")
     if kind == "supersede" and names_one and beside.get("id") != step.get("id"):
         # The `id` beside the new step is that of the old one.
