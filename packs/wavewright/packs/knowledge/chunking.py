@@ -107,11 +107,14 @@ def _table_head(tables: Sequence[re.Match[str]], start: int) -> str:
     """Return what stands above a place of the lines that head its table; empty where no row of a
     table begins there, or its first line does.
     """
-    for table in tables[bisect_right(tables, start, key=lambda table: table.end()) :][:1]:
-        if table.end("names") <= start and _ROW.match(table.string, start):
-            head = table.string[table.start() : min(start, table.end("head"))]
-            return "\n".join(head.splitlines())
-    return ""
+    number = bisect_right(tables, start, key=lambda table: table.end())
+    if number == len(tables):
+        return ""
+    table = tables[number]
+    if start < table.end("names") or not _ROW.match(table.string, start):
+        return ""
+    head = table.string[table.start() : min(start, table.end("head"))]
+    return "\n".join(head.splitlines())
 
 
 def text_blocks(text: str) -> Iterator[Span]:
