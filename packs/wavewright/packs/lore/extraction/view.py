@@ -150,9 +150,9 @@ class ZoneView:
                 for mention in self.gazetteer.mentions(page, block):
                     if mention.entity in subject_of and not _is_hearsay(mention):
                         subject = subject_of[mention.entity]
-                        (
-                            subject.located if self._is_present(mention) else subject.mentioned
-                        ).append(evidence_of(mention))
+                        is_there = self._is_present(mention)
+                        where = subject.located if is_there else subject.mentioned
+                        where.append(evidence_of(mention))
         for subject in by_name.values():
             self._read_pages_of(subject)
         present = [one for one in by_name.values() if one.kind == kinds.NPC and one.located]
