@@ -95,6 +95,8 @@ async def test_a_fail_says_why_and_what_would_mend_it() -> None:
         pytest.param("  GNP   will rise,\n", id="other_blanks"),
         pytest.param('orders "doubled" in', id="with_quotation_marks"),
         pytest.param('"because its orders"', id="in_quotation_marks"),
+        pytest.param("\u201ebecause its orders\u201c", id="in_low_quotation_marks"),
+        pytest.param("\u2039because its orders\u203a", id="in_single_angle_marks"),
         pytest.param('orders \\"doubled\\" in', id="as_json_writes_it"),
         pytest.param('"trend": 0.7', id="a_field_as_json"),
         pytest.param("0.7", id="a_whole_value"),

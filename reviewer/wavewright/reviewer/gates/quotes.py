@@ -16,7 +16,7 @@ from wavewright.reviewer.values import shorten
 
 _MIN_QUOTE_CHARS = 8
 """Characters of a quote that is not a whole value."""
-_QUOTATION_MARKS = "\"'\u201c\u201d\u2018\u2019«»"
+_QUOTATION_MARKS = "\"'\u201c\u201d\u201e\u2018\u2019\u201a«»\u2039\u203a"
 
 
 class QuoteSource:
