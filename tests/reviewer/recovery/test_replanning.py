@@ -181,6 +181,7 @@ PLAIN_OPS: Json = [
 FILLED_OPS: Json = [
     {"op": "add", "step": {**SUPERSEDING, "when": None, "optional": False, "needs_approval": False}}
 ]
+BLANK_OPS: Json = [{"op": "add", "step": {**SUPERSEDING, "when": "", "for_each": ""}}]
 GATES: Json = no_recipe().plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)[
     "gates"
 ]
@@ -198,6 +199,7 @@ GATES: Json = no_recipe().plan.model_dump(mode="json", by_alias=True, exclude_de
         pytest.param({"ops": OPS}, "newer", id="reason_of_the_step"),
         pytest.param({"ops": PLAIN_OPS, "reason": "r"}, "r", id="no_purpose_of_the_step"),
         pytest.param({"ops": FILLED_OPS, "reason": "r"}, "r", id="empty_fields_of_the_step"),
+        pytest.param({"ops": BLANK_OPS, "reason": "r"}, "r", id="empty_texts_of_the_step"),
         pytest.param({"ops": OPS, "reasoning": "old"}, "old", id="reason_in_thoughts"),
         pytest.param({"ops": OPS, "reason": "", "Thinking": "old"}, "old", id="empty_reason"),
         pytest.param({"ops": OPS, "reason": " \n"}, "newer", id="blank_reason"),
@@ -272,7 +274,7 @@ async def test_a_patch_in_another_form_is_read_without_a_repair(
     (op,) = found.patch.ops
     assert isinstance(op, AddStep)
     assert (op.step.id, op.step.supersedes) == ("prices_2", "prices")
-    assert bool(found.notes) == (patch["ops"] not in (OPS, PLAIN_OPS, FILLED_OPS))
+    assert bool(found.notes) == (patch["ops"] not in (OPS, PLAIN_OPS, FILLED_OPS, BLANK_OPS))
 
 
 @pytest.mark.parametrize(

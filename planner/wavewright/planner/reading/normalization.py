@@ -83,7 +83,7 @@ _REFUSAL_FIELDS = ("error", "cannot_plan", "ask")
 _OPTIONAL_PLAN_FIELDS = frozenset(
     {"version", "goal", "reasoning", "let", "gates", "stop", "result", *_REFUSAL_FIELDS}
 )
-_NEVER_EMPTY: Final = frozenset({"when", "for_each", "plan", "dispatch"})
+NEVER_EMPTY: Final = frozenset({"when", "for_each", "plan", "dispatch"})
 """Fields of which an empty text says nothing."""
 _OBJECTS: Final = frozenset({"stop", "repeat"})
 """Fields that say nothing where all of their members are left empty."""
@@ -479,7 +479,7 @@ def _is_absent(key: str, node: Node) -> bool:
         return _is_blank(node)
     if key in _OBJECTS and isinstance(node, ObjectNode):
         return all(_says_nothing(member.node) for member in node.members.values())
-    return _says_nothing(node) if key in _NEVER_EMPTY else _is_null(node)
+    return _says_nothing(node) if key in NEVER_EMPTY else _is_null(node)
 
 
 def _says_nothing(node: Node) -> bool:

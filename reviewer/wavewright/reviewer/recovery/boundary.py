@@ -40,7 +40,7 @@ from wavewright.planner.language.plan import (
 )
 from wavewright.planner.plans.let_and_stop import in_authors_words
 from wavewright.planner.reading.json_extraction import THOUGHT_FIELDS
-from wavewright.planner.reading.normalization import ALIASES
+from wavewright.planner.reading.normalization import ALIASES, NEVER_EMPTY
 from wavewright.planner.reading.reader import read_model
 from wavewright.planner.types import (
     ID_PATTERN,
@@ -509,9 +509,13 @@ def _without_thoughts(fields: JsonObject) -> JsonObject:
 
 
 def _without_empty_fields(fields: JsonObject) -> JsonObject:
-    """Return an object without what is null or false: models write so of a field that is not used."""
+    """Return an object without what is null, false or a text that says nothing: models write so of a
+    field that is not used.
+    """
     return {
-        name: entry for name, entry in fields.items() if entry is not None and entry is not False
+        name: entry
+        for name, entry in fields.items()
+        if entry is not None and entry is not False and not (entry == "" and name in NEVER_EMPTY)
     }
 
 
