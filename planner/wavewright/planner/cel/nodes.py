@@ -9,7 +9,7 @@ are made in a fifth of the time that dataclasses take, which every start pays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 
 from wavewright.planner.cel.errors import ExpressionError
 
@@ -232,19 +232,17 @@ def with_parts(
     """Return a node with each of the nodes right below it changed; it keeps its place."""
 
     def changed(field: object) -> object:
-        if isinstance(field, _NODES):
+        if type(field) in _NODES:
             return change(cast("ExpressionNode", field))
         if isinstance(field, tuple):
             # Arguments, items, or the entries of an object, which are pairs of nodes.
             return tuple(map(changed, cast("tuple[object, ...]", field)))
         return field
 
-    fields = zip(node._fields, node, strict=True)
-    parts: dict[str, Any] = {name: changed(field) for name, field in fields}
-    return node._replace(**parts)
+    return type(node)._make(map(changed, node))
 
 
-_NODES = get_args(ExpressionNode)
+_NODES = frozenset(get_args(ExpressionNode))
 
 
 def parent_depth(*nodes: ExpressionNode) -> int:
