@@ -48,8 +48,9 @@ _Names: TypeAlias = Mapping[str, str | _Bound]
 """What the names of macros stand for: another name, or a value."""
 
 _ALSO_METHODS: Final = frozenset({"size", "sum", "avg", "matches"})
-_ASKS_FOR_SOME: Final = frozenset({(">", 0), ("!=", 0), (">=", 1)})
-_ASKS_FOR_NONE: Final = frozenset({("==", 0), ("<=", 0), ("<", 1)})
+ASKS_FOR_SOME: Final = frozenset({(">", 0), ("!=", 0), (">=", 1)})
+ASKS_FOR_NONE: Final = frozenset({("==", 0), ("<=", 0), ("<", 1)})
+"""Comparisons by which a size is asked whether there is anything, or nothing."""
 _MOST_NODES: Final = 500
 """Nodes by which the value of `cel.bind` may make an expression longer."""
 _MOST_LEVELS: Final = 60
@@ -192,6 +193,6 @@ def _plain_comparison(node: Binary) -> ExpressionNode:
         case _:
             return node
     some = chosen._replace(start=node.start, end=node.end, function="exists")
-    if asked in _ASKS_FOR_SOME:
+    if asked in ASKS_FOR_SOME:
         return some
-    return Unary(node.start, node.end, 1, "!", some) if asked in _ASKS_FOR_NONE else node
+    return Unary(node.start, node.end, 1, "!", some) if asked in ASKS_FOR_NONE else node

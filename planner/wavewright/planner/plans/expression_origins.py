@@ -34,7 +34,7 @@ from wavewright.planner.cel.nodes import (
     children,
     summed_terms,
 )
-from wavewright.planner.cel.plain_form import plain_form
+from wavewright.planner.cel.plain_form import ASKS_FOR_NONE, ASKS_FOR_SOME, plain_form
 from wavewright.planner.plans.formulas import (
     OF_SHARES,
     SCALES,
@@ -740,12 +740,20 @@ def _asked_for(condition: ExpressionNode) -> tuple[ExpressionNode | None, bool, 
         case Binary(
             operator=operator, left=FunctionCall(function="size", target=target), right=right
         ):
-            is_asked = (operator, constant(right)) in _ASKED_OF_SIZES
-            return target if is_asked else None, operator not in {"==", "<"}, False
-        case Binary(operator="==" | "!=", left=left, right=LiteralValue(value=None | "")):
+            comparison = operator, constant(right)
+            is_there = comparison in ASKS_FOR_SOME
+            is_asked = is_there or comparison in ASKS_FOR_NONE
+            return target if is_asked else None, is_there, False
+        case Binary(
+            operator="==" | "!=",
+            left=left,
+            right=LiteralValue(value=None | "") | ListLiteral(items=()),
+        ):
             return left, condition.operator == "!=", False
-        case Binary(operator="==" | "!=" | ">", left=left, right=right) if constant(right) == 0:
-            return without_double(left), condition.operator != "==", True
+        case Binary(operator="==" | "!=" | ">" | "<=", left=left, right=right) if (
+            constant(right) == 0
+        ):
+            return without_double(left), condition.operator in {"!=", ">"}, True
         case _:
             return None, True, False
 
@@ -853,8 +861,6 @@ _NEITHER: Final = frozenset(
 )
 """Words of an answer that says nothing but that none of the others holds."""
 
-_ASKED_OF_SIZES: Final = frozenset({(">", 0), ("!=", 0), ("==", 0), (">=", 1), ("<", 1)})
-"""Comparisons by which a size is asked whether there is anything."""
 _ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%"})
 _NEXT: Final[Figures] = (("+", 1.0),)
 _COUNTED_ON: Final = frozenset({1.0, 100.0})
