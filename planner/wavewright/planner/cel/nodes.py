@@ -197,6 +197,11 @@ def all_nodes(tree: ExpressionNode) -> Iterator[ExpressionNode]:
         yield from all_nodes(part)
 
 
+def names_in(tree: ExpressionNode) -> set[str]:
+    """Return the names that an expression reads, those that its macros give as well."""
+    return {part.name for part in all_nodes(tree) if isinstance(part, Identifier)}
+
+
 def children(node: ExpressionNode) -> tuple[ExpressionNode, ...]:  # noqa: C901 - one case a kind
     """Return the nodes right below one; of a macro its range and its arguments."""
     match node:

@@ -27,8 +27,8 @@ from wavewright.planner.cel.nodes import (
     MapLiteral,
     Select,
     Unary,
-    all_nodes,
     children,
+    names_in,
     summed_terms,
 )
 from wavewright.planner.cel.plain_form import plain_form, without_places
@@ -405,8 +405,8 @@ def _is_one_choice(node: ExpressionNode, scope: Scope) -> bool:
     """Whether an element is the same one wherever a call takes it: not where it is another one for each
     element of a macro. The item of a step is the same in all of a call.
     """
-    others = {path[0] for path in scope if path[0] not in _ROOTS_OF_RUN}
-    return not any(isinstance(part, Identifier) and part.name in others for part in all_nodes(node))
+    others = (path[0] for path in scope if path[0] not in _ROOTS_OF_RUN)
+    return names_in(node).isdisjoint(others)
 
 
 _ROOTS_OF_RUN: Final = frozenset({"steps", "inputs", "previous"})

@@ -24,7 +24,7 @@ from wavewright.planner.cel.nodes import (
     Macro,
     MapLiteral,
     Select,
-    all_nodes,
+    names_in,
     summed_terms,
     with_parts,
 )
@@ -84,7 +84,7 @@ class SameValues:
             case Macro(function="filter" | "sortBy", range=over):
                 return self.is_repeated(over)
             case Macro(function="map" | "transformList", range=over, arguments=(*_, body)):
-                is_same_for_all = not is_written(body) and not _uses(body, node.variables)
+                is_same_for_all = not is_written(body) and names_in(body).isdisjoint(node.variables)
                 return is_same_for_all or self._is_any_repeated([over, body])
             case Macro(function="bind", arguments=(body,)):
                 return self.is_repeated(body)
@@ -160,10 +160,6 @@ def only_selects(node: ExpressionNode, variables: Collection[str]) -> bool:
             return only_selects(operand, variables)
         case _:
             return False
-
-
-def _uses(node: ExpressionNode, names: Collection[str]) -> bool:
-    return any(isinstance(part, Identifier) and part.name in names for part in all_nodes(node))
 
 
 _KEEPING: Final = frozenset({"flatten", "reverse", "slice", "sort"})
