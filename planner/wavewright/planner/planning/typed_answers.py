@@ -21,12 +21,13 @@ from wavewright.planner.reading.json_extraction import (
     find_json,
     wrapped_values,
 )
+from wavewright.planner.reading.thinking import THINKING_BEGINS, THINKING_ENDS
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonSchema, as_object
 
 READ_LIMITS = ReadLimits(max_bytes=4 * 2**20, max_depth=64)
 _WRAPPING = re.compile(
-    r"<think\b[^<>]{0,80}>.*?</think\s{0,80}>|```[A-Za-z0-9_-]{0,20}|\s+", re.DOTALL | re.IGNORECASE
+    rf"{THINKING_BEGINS}.*?{THINKING_ENDS}|```[A-Za-z0-9_-]{{0,20}}|\s+", re.DOTALL | re.IGNORECASE
 )
 
 

@@ -28,6 +28,7 @@ from wavewright.config.sources import (
     iterate_nodes,
     plain_value,
 )
+from wavewright.planner.reading.thinking import THINKING_BEGINS, THINKING_ENDS
 from wavewright.planner.types import Json
 
 _GAP = "(?:[ \t\n\r\ufeff\u200b-\u200d\u2060\u00a0\u202f]++|(?:#|//)[^\n]{0,400}+\n|/\\*[^*]{0,400}+\\*/)*"
@@ -36,7 +37,7 @@ _NO_QUOTE = "[^\"'\u201c\u201d\u201e\u2018\u2019\n]"
 _KEY = f"(?:{_QUOTE}{_NO_QUOTE}{{0,80}}+{_QUOTE}|[A-Za-z_$][A-Za-z0-9_$]{{0,80}}+)"
 _START = re.compile(
     # reasoning
-    r"(?P<think><think\b[^<>]{0,80}>)"
+    rf"(?P<think>{THINKING_BEGINS})"
     # an object: `{` with a key and its colon, or nothing, behind it, or the end of the answer
     rf"|\{{(?={_GAP}(?:\}}|{_KEY}{_GAP}(?::|\Z)|{_QUOTE}{_NO_QUOTE}{{0,400}}+\Z|\Z))"
     # a list: `[` with what may begin a value behind it
@@ -45,7 +46,7 @@ _START = re.compile(
     r'|"(?=[ \t\n\r]*+[\[{][ \t\n\r]*+\\")',
     re.IGNORECASE,
 )
-_THINK_END = re.compile(r"</think\s{0,80}>", re.IGNORECASE)
+_THINK_END = re.compile(THINKING_ENDS, re.IGNORECASE)
 _FIRST = re.compile(r"\s*+(?=[\[{\"])")
 _PLAN_WORD = re.compile(r"steps|tool|depends|params", re.IGNORECASE)
 _ELIDED = re.compile(r"\.\.\.|…")

@@ -67,17 +67,20 @@ class ThinkingFilter:
         return "" if self._has_begun else self._held
 
 
-_BEGIN: Final = re.compile(r"\s*<think\b[^<>]{0,80}>", re.IGNORECASE)
-_END: Final = re.compile(r"</think\s{0,80}>\s*", re.IGNORECASE)
+THINKING_BEGINS: Final = r"<think\b[^<>]{0,80}>"
+THINKING_ENDS: Final = r"</think\s{0,80}>"
+"""Patterns of the marks, whatever their case."""
+_BEGIN: Final = re.compile(rf"\s*{THINKING_BEGINS}", re.IGNORECASE)
+_END: Final = re.compile(rf"{THINKING_ENDS}\s*", re.IGNORECASE)
 _MARK_CHARS: Final = 100
 """Characters of the mark at the end, at most."""
 _MAY_BEGIN: Final = re.compile(r"\s*(?:<(?:t(?:h(?:i(?:n(?:k[^<>]{0,80})?)?)?)?)?)?", re.IGNORECASE)
 _MARKED: Final = re.compile(
-    r"(?:\s*<think\b[^<>]{0,80}>.*?</think\s{0,80}>)+\s*", re.DOTALL | re.IGNORECASE
+    rf"(?:\s*{THINKING_BEGINS}.*?{THINKING_ENDS})+\s*", re.DOTALL | re.IGNORECASE
 )
 _ENDED: Final = re.compile(
     # A mark on a line of its own, before which nothing begins that could be an answer in a form.
-    r"(?!\s*[\[{`\"<])(?:(?!<think\b).)*?^</think\s{0,80}>[ \t]*$\s*",
+    rf"(?!\s*[\[{{`\"<])(?:(?!<think\b).)*?^{THINKING_ENDS}[ \t]*$\s*",
     re.DOTALL | re.IGNORECASE | re.MULTILINE,
 )
 _FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
