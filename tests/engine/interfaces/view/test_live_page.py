@@ -51,9 +51,11 @@ def test_a_run_is_followed_from_its_first_step_to_its_verdict(project: Path) -> 
         (project / "one.txt").touch()
         expect(page.locator(".node.s-running .name")).to_have_text("second")
         page.locator("summary", has_text="Plan as JSON").click()
-        # A picture that has just taken the place of another one has no width yet.
-        page.wait_for_function("document.querySelector('svg.dag')?.clientWidth > 0")
-        width = page.locator("svg.dag").evaluate("svg => svg.clientWidth")
+        # A picture that has just taken the place of another one has no width yet, and one may
+        # take it at any time: waiting and measuring are one act.
+        width = page.wait_for_function(
+            "document.querySelector('svg.dag')?.clientWidth"
+        ).json_value()
         page.get_by_role("button", name="Zoom in").click()
         page.get_by_label("Find a step").fill("SECOND")
         expect(page.locator(".graph-tools output")).to_have_text("1 of 1")
@@ -62,7 +64,10 @@ def test_a_run_is_followed_from_its_first_step_to_its_verdict(project: Path) -> 
         expect(page.locator("#verdict-title")).to_have_text("Goal achieved")
         expect(page.locator(".node.found .name")).to_have_text("second")
         expect(page.get_by_label("Find a step")).to_be_focused()
-        assert page.locator("svg.dag").evaluate("svg => svg.clientWidth") == round(width * 1.25)
+        page.wait_for_function(
+            "wanted => document.querySelector('svg.dag')?.clientWidth === wanted",
+            arg=round(width * 1.25),
+        )
         page.get_by_label("Find a step").fill("")
         expect(page.locator("#connection")).to_have_text("The run has ended.")
         assert page.locator("details", has_text="Plan as JSON").get_attribute("open") is not None
