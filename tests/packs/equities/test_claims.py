@@ -203,6 +203,24 @@ LIES = [
     ("ANV", "return_1y", YEAR, "up", "ANV did not gain 14.7 % in one year."),
     ("ANV", "return_1y", YEAR, "up", "ANV appreciated by 14.7 % per annum."),
     ("BEL", "excess_return", ALL, "down", "MKT trailed BEL by 136.3 percentage points."),
+    # The words of a true sentence in another order, or around another number.
+    ("BEL", "return_1y", YEAR, "down", "BEL's negative return of 5.6 % fell over the year."),
+    ("BEL", "return_1y", YEAR, "down", "BEL fell from 5.6 % over the past year."),
+    ("BEL", "return_1y", YEAR, "down", "BEL fell to about 5.6 % over the past year."),
+    ("ANV", "return_1y", YEAR, "up", "14.7 % of the shares rose in one year."),
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 14.7 % of 14.7 % in one year."),
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 14.7 % and 15 % in one year."),
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 14.7 % per share in one year."),
+    ("ANV", "return_1y", YEAR, "up", "ANV gained >14.7 % in one year."),
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 14.7 % in one year?"),
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 14.7 % in one year 🚀"),
+    ("ANV", "period_return", ALL, "up", "ANV's return rose by 191.4 % of its price since 2020."),
+    ("ANV", "annual_growth", ALL, "up", "The company's growth is 16.8 % a year."),
+    ("ANV", "max_drawdown", ALL, "down", "The worst drawdown from the trough was 41.3 %."),
+    ("ANV", "current_price", NOW, "none", "ANV closed at A$48.37."),
+    ("ANV", "beta", ALL, "none", "The beta of ANV's index is 1.24."),
+    ("ANV", "correlation", ALL, "none", "ANV correlates with all, 0.71."),
+    ("ANV", "current_price", NOW, "none", "ANV closed at 48.37 USD on 26 November 2026."),
 ]  # fmt: skip
 
 TRUTHS = [
@@ -250,7 +268,23 @@ TRUTHS = [
     ("ANV", "max_drawdown", ALL, "down", "ANV fell 41.3 % from peak to trough."),
     ("BEL", "return_1y", YEAR, "down", "BEL slipped 5.6 % over the past year."),
     ("BEL", "excess_return", ALL, "down", "BEL trailed MKT by 136.3 percentage points."),
+    ("ANV", "excess_return", ALL, "up", "ANV beat MKT by 87.3 points since 2020."),
+    ("ANV", "current_price", NOW, "none", "ANV closed at $48.37 on Nov 27, 2026."),
+    ("ANV", "current_price", NOW, "none", "ANV closed at 48.37 USD on 27 November 2026."),
+    ("ANV", "period_return", ALL, "up", "ANV rose 191 % since January 2020."),
+    ("ANV", "return_1y", YEAR, "up", "Over the past 52 weeks ANV returned 14.7 %."),
+    ("BEL", "annual_growth", ALL, "down", "BEL's CAGR is -5.5 %."),
 ]  # fmt: skip
+
+SAYING_MORE = [
+    ("ANV", "trend", NOW, "up", "ANV is above its 200-day moving average."),
+    ("ANV", "trend", NOW, "up", "ANV is in an uptrend after falling in 2022."),
+    ("BEL", "trend", NOW, "down", "BEL trends down; there is no sign that it rises."),
+    ("ANV", "max_drawdown", ALL, "down", "ANV fell 41.3 %, to 2022-10-12, and has risen since."),
+    ("BEL", "period_return", ALL, "down", "BEL lost 32.2 % over nearly 7 years."),
+    ("ANV", "return_1y", YEAR, "up", "ANV hat in einem Jahr 14,7 % gewonnen."),
+]
+"""True of their figures: they are not refused, and stand in words of code."""
 
 
 def shown(lie: tuple[str, str, str, str, str]) -> str:
@@ -286,6 +320,42 @@ def test_a_true_reference_with_a_text_that_says_more_stands_in_words_of_code() -
     assert isinstance(result, Conclusion)
     assert not result.is_verified
     assert result.shown() == "ANV: return over one year +14.7 % to 2026-11-27."
+
+
+@pytest.mark.parametrize("conclusion", SAYING_MORE, ids=lambda conclusion: conclusion[-1])
+def test_what_is_true_and_says_more_is_not_refused(
+    conclusion: tuple[str, str, str, str, str],
+) -> None:
+    result = read(*conclusion)
+
+    assert isinstance(result, Conclusion)
+    assert result.shown() == result.stated.sentence()
+
+
+@pytest.mark.parametrize(
+    ("signal", "direction", "text", "is_shown"),
+    [
+        ("sideways", "flat", "ANV trends neither up nor down.", True),
+        ("sideways", "flat", "ANV trends sideways.", True),
+        ("sideways", "flat", "ANV trends up.", False),
+        ("up", "up", "ANV trends neither up nor down.", False),
+    ],
+)
+def test_a_trend_that_goes_nowhere(
+    signal: str, direction: str, text: str, *, is_shown: bool
+) -> None:
+    stock: JsonObject = {"code": "ANV", "as_of": "2026-11-27", "trend_signal": signal}
+    given: JsonObject = {
+        "stock": "ANV",
+        "figure": "trend",
+        "period": NOW,
+        "direction": direction,
+        "text": text,
+    }
+
+    result = read_conclusion(given, stated_table({"stocks": [stock]}))
+
+    assert (isinstance(result, Conclusion) and result.shown() == text) is is_shown
 
 
 def test_a_stock_whose_code_is_a_word_is_not_seen_in_that_word() -> None:

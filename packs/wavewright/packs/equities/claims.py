@@ -2,14 +2,16 @@
 
 A *conclusion* is data: a stock, a figure of it, the period that the figure covers, its direction,
 and a sentence. It *contradicts* the table where one of the first four is not the table's, or where
-the sentence has a number that no figure of the stock has, a word of the other direction, or another
-stock. It is *verified* where besides every word of the sentence speaks of that one figure: only then
-is the sentence shown. A sentence that says more (why, what comes, what to do) may be true, and no
-table says so: it is the model's opinion, and the code's own sentence stands in its place.
+the sentence has a number that no figure of the stock has, words of other directions alone, or another
+stock. It is *verified* where besides every word of the sentence speaks of that one figure, once and
+plainly: only then is the sentence shown. A sentence that says more (why, what comes, what to do) may be
+true, and no table says so: it is the model's opinion, and the code's own sentence stands in its place.
 """
 
 from __future__ import annotations
 
+import calendar
+import datetime as dt
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
@@ -56,6 +58,7 @@ class _Lexicon(BaseModel):
     comparing: Words
     of_average: Words
     of_returns: Words
+    says_more: re.Pattern[str]
     figures: Mapping[Figure, Words]
     periods: Mapping[Period, Words]
     told_by: Mapping[Figure, re.Pattern[str]]
@@ -71,13 +74,14 @@ _OF_DIRECTION: Final[Mapping[Direction, frozenset[str]]] = {
     "flat": _LEXICON.flat,
     "none": frozenset(),
 }
-_DIRECTIONS: Final = _LEXICON.up | _LEXICON.down
-_MOVES: Final = _DIRECTIONS | _LEXICON.of_returns
+_DIRECTIONS: Final = _LEXICON.up | _LEXICON.down | _LEXICON.flat
+_MOVES: Final = _LEXICON.up | _LEXICON.down | _LEXICON.of_returns
 """Words by which a text says that a number is a return."""
 _RATE: Final = _LEXICON.told_by["annual_growth"]
 _RETURNS: Final[frozenset[Figure]] = frozenset(
     {"return_1y", "period_return", "annual_growth", "excess_return"}
 )
+_PLAIN_RETURNS: Final = _RETURNS - {"excess_return"}
 _PERIOD_OF: Final[Mapping[Figure, Period]] = {
     "return_1y": "one year",
     "trend": "latest",
@@ -113,6 +117,12 @@ class StatedFigure:
     def period(self) -> Period:
         """The period that the figure covers."""
         return _PERIOD_OF.get(self.figure, "all prices")
+
+    @property
+    def days(self) -> int:
+        """How many days lie between the first and the last day of the figure."""
+        first, last = map(dt.date.fromisoformat, (self.dates[0], self.dates[-1]))
+        return (last - first).days
 
     @property
     def direction(self) -> Direction:
@@ -220,7 +230,7 @@ class Conclusion:
         """Return the sentence that may be shown as checked."""
         if not self.is_verified:
             return self.stated.sentence()
-        if self.stated.code.casefold() in self.text.casefold():
+        if _stands_in(self.stated.code, self.text):
             return self.text
         return f"{self.stated.code}: {self.text}"
 
@@ -241,18 +251,33 @@ def read_conclusion(given: JsonObject, table: StatedTable) -> Conclusion | str:
     ]
     if not text:
         wrong.append("the text is empty")
-    wrong += _contradictions(text, stated, table)
+    plain = _in_plain_forms(text)
+    wrong += _contradictions(plain, stated, table)
     if wrong:
         return f"{stated.figure} of {code}: {'; '.join(wrong)}"
-    return Conclusion(stated, text, is_verified=_speaks_of_it_alone(text, stated))
+    return Conclusion(stated, text, is_verified=_speaks_of_it_alone(plain, stated))
 
 
 _DATE: Final = re.compile(r"\b\d{4}-\d{2}(?:-\d{2})?\b")
 _NUMBER: Final = re.compile(
     r"(?P<sign>(?<![\w.,)])[+\N{MINUS SIGN}-]\s?)?"
-    r"(?<![\w.])(?P<digits>\d{1,3}(?:,\d{3})+|\d+)(?P<decimals>\.\d+)?"
-    r"(?P<unit>\s?(?:%|per ?cent\b|percent(?:age)?\b)(?P<points>\spoints?\b)?)?"
+    r"(?<![\w.])(?P<digits>\d{1,3}(?:,\d{3})+|\d+)(?P<decimals>\.\d+|,\d{1,2}(?!\d))?"
+    r"(?P<unit>\s?(?:%|per ?cent\b|percent(?:age)?\b))?(?P<points>\s?points?\b)?"
 )
+"""With a decimal comma, too: a model may write in another language."""
+_MONTHS: Final = [name for name in calendar.month_abbr if name]
+_WRITTEN_DATE: Final = re.compile(
+    r"\b(?:(?P<day>\d{1,2})(?:st|nd|rd|th)?\.? )?"
+    rf"(?P<month>{'|'.join([*calendar.month_name[1:], *_MONTHS])})\.? "
+    r"(?:(?P<day_behind>\d{1,2})(?:st|nd|rd|th)?,? )?(?P<year>\d{4})\b",
+    re.IGNORECASE,
+)
+_LENGTH: Final = re.compile(
+    r"\b(?P<digits>\d+)(?P<decimals>\.\d+)?[- ](?P<unit>day|week|month|year)s?\b", re.IGNORECASE
+)
+_DAYS_OF: Final = {"day": 1, "week": 7, "month": 30.44, "year": 365.25}
+_OF_TREND: Final = {("200", "day"), ("40", "week"), ("10", "month")}
+"""The lengths of the averages that a trend is told by."""
 _DAY: Final = re.compile(
     r"(?:(?P<begin>\b(?:from|since|between|peak (?:in|of|on))\s+)|"
     r"(?P<end>\b(?:to|until|and|trough (?:in|of|on))\s+))?"
@@ -260,6 +285,7 @@ _DAY: Final = re.compile(
     re.IGNORECASE,
 )
 """A day or a year, with the word that makes it the begin or the end of a span."""
+_NEITHER: Final = re.compile(r"\bneither up nor down\b", re.IGNORECASE)
 _OF: Final = "['\N{RIGHT SINGLE QUOTATION MARK}]s"
 _CURRENCIES: Final = {"$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY"}
 _A_YEAR: Final = re.compile(r"\b(?:1 year|12 months|52 weeks)\b", re.IGNORECASE)
@@ -279,18 +305,16 @@ def _contradictions(text: str, stated: StatedFigure, table: StatedTable) -> Iter
     for date in _DATE.findall(bare):
         if not any(day.startswith(date) for day in days):
             yield f"no figure of it is of {date}"
-    for match in _NUMBER.finditer(_without_spans(bare)):
+    for match in _NUMBER.finditer(_without_lengths(_without_spans(bare), of_stock)):
         if not any(_is_of_figure(match, figure) for figure in of_stock):
             yield f"{match[0].strip()} is no figure of it"
-    words = set(_words(bare))
-    up, down = _LEXICON.up, _LEXICON.down
-    wrong = {"up": down, "down": up, "flat": up | down}.get(stated.direction, frozenset[str]())
-    if not _has_its_subject(text, stated):
-        # "MKT lagged behind ANV": of the benchmark as the subject the words go the other way. Such a
-        # sentence is never shown, and nothing of it contradicts the table.
-        wrong = frozenset[str]()
-    for word in sorted(words & wrong):
-        yield f"the text says {word!r}, and it goes {stated.direction}"
+    words = {*_words(bare)}
+    own = _OF_DIRECTION[stated.direction]
+    # Words of both ways say more than the figure ("fell in 2022 and rose since"), and nothing against
+    # it. "MKT lagged behind ANV": of the benchmark as the subject the words go the other way.
+    if own and own.isdisjoint(words) and _has_its_subject(text, stated):
+        for word in sorted(words & _DIRECTIONS):
+            yield f"the text says {word!r}, and it goes {stated.direction}"
     if stated.period == "all prices" and stated.figure != "annual_growth" and _A_YEAR.search(bare):
         yield f"it is of all prices, from {stated.dates[0]} to {stated.dates[-1]}, and of no year"
 
@@ -319,18 +343,43 @@ def _without_names(text: str, stated: StatedFigure) -> str:
     return text
 
 
+def _in_plain_forms(text: str) -> str:
+    """Return a text with dates as ISO dates, and `flat` for what is neither up nor down."""
+
+    def as_iso(match: re.Match[str]) -> str:
+        month = _MONTHS.index(match["month"][:3].title()) + 1
+        day = match["day"] or match["day_behind"]
+        return f"{match['year']}-{month:02}" + (f"-{int(day):02}" if day else "")
+
+    return _NEITHER.sub("flat", _WRITTEN_DATE.sub(as_iso, text))
+
+
 def _without_spans(text: str) -> str:
     return _A_YEAR.sub(" ", _DATE.sub(" ", text))
 
 
+def _without_lengths(text: str, figures: Sequence[StatedFigure]) -> str:
+    """Return a text without the lengths of time that figures are of: the years that prices cover, and
+    what a trend is told by.
+    """
+
+    def rest(match: re.Match[str]) -> str:
+        unit = match["unit"].lower()
+        lengths = (Decimal(figure.days / _DAYS_OF[unit]) for figure in figures)
+        is_span = any(_rounds_to(length, match) for length in lengths)
+        return " " if is_span or (match["digits"], unit) in _OF_TREND else match[0]
+
+    return _LENGTH.sub(rest, text)
+
+
 def _is_of_figure(match: re.Match[str], stated: StatedFigure) -> bool:
-    is_bare = match["unit"] is None and not match["decimals"]
+    has_percent = match["unit"] is not None or match["points"] is not None
+    is_bare = not has_percent and not match["decimals"]
     is_year = is_bare and len(match["digits"]) == 4
     if is_year and any(day.startswith(match["digits"]) for day in stated.dates):
         return True
     if isinstance(stated.value, str):
         return False
-    has_percent = match["unit"] is not None
     if has_percent and stated.figure not in _PERCENT:
         return False
     # Points are the difference of two shares, and of these figures one alone is a difference.
@@ -344,7 +393,7 @@ def _is_of_figure(match: re.Match[str], stated: StatedFigure) -> bool:
 
 
 def _rounds_to(value: Decimal, match: re.Match[str]) -> bool:
-    digits = match["digits"].replace(",", "") + (match["decimals"] or "")
+    digits = match["digits"].replace(",", "") + (match["decimals"] or "").replace(",", ".")
     places = len(match["decimals"] or ".") - 1
     # Half a unit of the last place, both ways: either rounding of a half is accepted.
     return abs(value - Decimal(digits)) <= Decimal(5).scaleb(-places - 1)
@@ -357,7 +406,7 @@ def _has_sign(value: Decimal, sign: str | None) -> bool:
 
 
 def _words(text: str) -> Sequence[str]:
-    return [word.casefold() for word in _WORD.findall(_NUMBER.sub(" ", text))]
+    return [word.casefold() for word in _WORD.findall(_NUMBER.sub(" ", _A_YEAR.sub(" ", text)))]
 
 
 def _speaks_of_it_alone(text: str, stated: StatedFigure) -> bool:
@@ -369,9 +418,11 @@ def _speaks_of_it_alone(text: str, stated: StatedFigure) -> bool:
         known -= _LEXICON.comparing - _LEXICON.of_average
     elif stated.figure != "excess_return":
         known -= _LEXICON.comparing
-    numbers = [*_NUMBER.finditer(_without_spans(bare))]
+    numbers = [*_NUMBER.finditer(_A_YEAR.sub(" ", _DAY.sub(" ", bare)))]
     return (
         known.issuperset(words)
+        and not _LEXICON.says_more.search(bare)
+        and len(numbers) <= 1
         and all(_is_of_figure(match, stated) for match in numbers)
         and _is_told(bare, words, numbers, stated)
         and _has_its_period(bare, stated)
@@ -384,7 +435,7 @@ def _is_told(
     text: str, words: AbstractSet[str], numbers: Sequence[re.Match[str]], stated: StatedFigure
 ) -> bool:
     """Whether a text tells the figure: by its name and with its number, or of a return which way it
-    goes; with a number of a return, that it is one, and of a fall without a sign, that it is a fall.
+    goes, once; with a number of a return, that it is one, and of a fall without a sign, that it is a fall.
     """
     if not _LEXICON.told_by[stated.figure].search(text):
         return False
@@ -393,6 +444,8 @@ def _is_told(
     if not numbers:
         # Which way a return goes is a figure, too: it is the direction that was checked.
         return stated.figure in _RETURNS and not _DIRECTIONS.isdisjoint(words)
+    if stated.figure in _PLAIN_RETURNS and len(words & _DIRECTIONS) > 1:
+        return False  # "its negative return fell"
     is_signed = all(match["sign"] for match in numbers)
     if stated.direction == "down" and stated.figure != "max_drawdown":
         return is_signed or not _LEXICON.down.isdisjoint(words)
