@@ -29,6 +29,8 @@ class _Writing(BaseModel):
     """The form of `price_tables.toml`."""
 
     date_formats: tuple[str, ...]
+    months: tuple[str, ...]
+    beside_dates: frozenset[str]
     no_price: frozenset[str]
     columns: Mapping[str, tuple[str, ...]]
     other_columns: tuple[str, ...]
@@ -40,6 +42,10 @@ _WRITING = _Writing.model_validate(
     tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 )
 _COLUMN_NAMES, _HUNDREDTHS = _WRITING.columns, _WRITING.hundredths
+_MONTHS = {
+    name: month for month, names in enumerate(_WRITING.months, start=1) for name in names.split()
+}
+_WORD_OR_NUMBER = re.compile(r"[^\W\d_]+|\d+")
 _MEANINGS = sorted(
     (
         *((meaning, name) for meaning, names in _COLUMN_NAMES.items() for name in names if name),
@@ -71,6 +77,8 @@ _CLOCK = re.compile(
 """Behind a date, or in a column of its own: `9:30`, `17:30:00`, `173000` or `5:30 PM`."""
 _EVENING_IN_UTC = re.compile(r"\d{4}-\d{2}-\d{2}[T ](?:1[2-9]|2[0-3]):\d{2}.*(?:Z|\+00:?00)")
 _FRIDAY, _SUNDAY = 4, 6
+_FIRST_YEAR_OF_1900 = 69
+"""Of years with two digits, as POSIX has it."""
 _NUMERIC_DAY = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4}|\d{2})")
 """A date whose day and month can only be told apart by the rest of the column."""
 _DECIMAL_COMMA = re.compile(r"\d{1,3}(\.\d{3})*,\d+|\d+,\d+")
@@ -438,7 +446,7 @@ def parse_date(text: str) -> dt.date | None:
             return _DAY_ZERO + dt.timedelta(days=int(counted_days[1]))
         return dt.date.fromisoformat(shown)
     except ValueError:
-        return _other_form(shown)
+        return _date_in_words(shown) or _other_form(shown)
 
 
 def may_be_date(text: str) -> bool:
@@ -451,6 +459,25 @@ def _instant(text: str) -> dt.datetime:
     """Return the instant of seconds or milliseconds since 1970."""
     seconds = int(text) / (1000 if len(text) > 10 else 1)
     return dt.datetime.fromtimestamp(seconds, dt.UTC)
+
+
+def _date_in_words(text: str) -> dt.date | None:
+    """Return a date whose month is a word, in any order; of a month alone its first day."""
+    words = [
+        one for one in _WORD_OR_NUMBER.findall(text.casefold()) if one not in _WRITING.beside_dates
+    ]
+    months = [_MONTHS[word] for word in words if word in _MONTHS]
+    numbers = [word for word in words if word.isdecimal()]
+    if len(months) != 1 or len(numbers) + 1 != len(words) or not 1 <= len(numbers) <= 2:
+        return None
+    *days, year = reversed(numbers) if len(numbers[0]) == 4 else numbers
+    if len(year) != 4 and not (days and len(year) == 2):
+        return None
+    century = 0 if len(year) == 4 else 2000 if int(year) < _FIRST_YEAR_OF_1900 else 1900
+    try:
+        return dt.date(century + int(year), months[0], int(days[0]) if days else 1)
+    except ValueError:
+        return None
 
 
 def _other_form(text: str) -> dt.date | None:
