@@ -19,14 +19,16 @@ _PAGE_ENCODINGS: Final = re.compile(
 )
 """By Python's names; it has others (`punycode`, `unicode_escape`) that are no encodings of pages.
 """
-_FIRST_CYRILLIC: Final = 0xC0
-"""Byte of the first capital in Windows-1251; its letters are from here on."""
-_CYRILLIC_LETTERS: Final = rb"\xa8\xb8\xc0-\xff"
+_CYRILLIC_LETTERS: Final = rb"\xa1\xa2\xa5\xa8\xaa\xaf\xb2-\xb4\xb8\xba\xbf-\xff"
+"""Bytes of letters in Windows-1251; those before 0xC0 are Ёё and the ones of Ukrainian and Belarusian,
+where a Western text has signs.
+"""
+_CYRILLIC_LETTER: Final = re.compile(rb"[%b]" % _CYRILLIC_LETTERS)
 _CYRILLIC_WORD: Final = re.compile(
     rb"(?<![A-Za-z%b])[%b]{3,}(?![A-Za-z%b])" % ((_CYRILLIC_LETTERS,) * 3)
 )
 """Latin letters with accents stand among others, also in invented names."""
-_CYRILLIC_VOWELS: Final = frozenset("АЕИОаеио".encode("cp1251"))
+_CYRILLIC_VOWELS: Final = frozenset("АЕИІЇЄОаеиіїєо".encode("cp1251"))
 """Of the letters of a Cyrillic text a third, and few of those with accents in a Latin one."""
 _WEB_MEANING: Final = {"ascii": "cp1252", "iso8859-1": "cp1252"}
 
@@ -56,7 +58,7 @@ def decode_unlabelled(content: bytes) -> str:
     broken = text.count("\ufffd")
     sound = sum(letter > "\x7f" for letter in text) - broken
     letters = b"".join(_CYRILLIC_WORD.findall(content))
-    is_most = 2 * len(letters) > sum(byte >= _FIRST_CYRILLIC for byte in content)
+    is_most = 2 * len(letters) > len(_CYRILLIC_LETTER.findall(content))
     vowels = sum(letter in _CYRILLIC_VOWELS for letter in letters)
     is_cyrillic = is_most and 10 * vowels >= len(letters)
     # Words of Latin letters have neither of these bytes, pictures and other data have both.
