@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import decimal
 import enum
 import re
 import subprocess
@@ -12,11 +11,12 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
-from pydantic import BaseModel, Field, RootModel, SecretStr
+from pydantic import AfterValidator, BaseModel, Field, RootModel, SecretStr, TypeAdapter
 
 from tests.tools.calling import call
 from wavewright.tools import ToolError, make_tool
@@ -157,7 +157,7 @@ def test_a_result_keeps_all_of_it(function: Any, expected: object) -> None:
         pytest.param(PurePosixPath("a/b"), "a/b", id="path of another system"),
         pytest.param(Size.SMALL, "s", id="enum"),
         pytest.param(uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001", id="uuid"),
-        pytest.param(decimal.Decimal("1.10"), "1.10", id="decimal"),
+        pytest.param(Decimal("1.10"), "1.10", id="decimal"),
         pytest.param(b"text", "text", id="bytes"),
         pytest.param(2**70, 2**70, id="large integer"),
     ],
@@ -180,7 +180,7 @@ def test_a_value_of_the_standard_library_has_one_form(value: object, expected: o
         pytest.param({"k\ud800": 1}, id="half a character in a key"),
         pytest.param({"token": SecretStr("abc")}, id="secret"),
         pytest.param(AROUND_ITSELF, id="list that holds itself"),
-        pytest.param([decimal.Decimal("NaN")], id="decimal that is no number"),
+        pytest.param([Decimal("NaN")], id="decimal that is no number"),
         pytest.param(re.compile("a", re.IGNORECASE), id="pattern with flags"),
         pytest.param([1j], id="complex number"),
         pytest.param({2 + 1j: "a"}, id="complex number as a key"),
@@ -435,13 +435,53 @@ def test_a_duration_is_read_as_plans_and_as_tools_write_it(written: Any) -> None
     assert call(make_tool(wait), pause=written, others=[written]) == 10800
 
 
-def test_a_value_of_several_types_is_what_it_is_written_as() -> None:
-    def take(
-        number: Literal["a", 1, True],
-        days: Annotated[list[dt.datetime | dt.date], Field(min_length=2)],
-    ) -> str:
-        return repr((number, days))
+class Due(BaseModel):
+    """A field of each of its names, which words of schemas are, has the others for what they are."""
 
-    found = call(make_tool(take), number=1.0, days=["2026-01-02", "2026-01-02T00:00:00"])
+    type: dt.date | dt.datetime
+    default: dt.datetime | dt.date | None = None
+    parts: list[Due] = []
+    pause: dt.timedelta = dt.timedelta()
 
-    assert found == repr((1, [dt.date(2026, 1, 2), dt.datetime(2026, 1, 2)]))  # noqa: DTZ001
+
+@dataclass
+class Bill:
+    due: Due
+    total: float | Decimal
+
+
+DAY, INSTANT = dt.date(2026, 1, 2), dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (list[dt.datetime | dt.date], [DAY, INSTANT]),
+        (Annotated[list[dt.date | dt.datetime], Field(min_length=2)], [INSTANT, DAY]),
+        (Due, Due(type=INSTANT, default=DAY, parts=[Due(type=DAY, default=INSTANT)])),
+        (Bill, Bill(Due(type=INSTANT, pause=dt.timedelta(hours=1)), Decimal("0.10"))),
+        (dict[str, Bill | None], {"a": Bill(Due(type=INSTANT), 0.5), "b": None}),
+        (dt.timedelta | dt.time, dt.time(3, 4)),
+        (dt.date | Decimal, Decimal(0)),
+        (dt.timedelta | int, dt.timedelta(hours=1)),
+        (int | Decimal, Decimal("1.0")),
+        (Annotated[dt.date, AfterValidator(str)] | dt.datetime, INSTANT),
+    ],
+)
+def test_a_value_of_several_types_is_what_it_is_written_as(kind: Any, value: object) -> None:
+    def take(value: Any) -> str:
+        return repr(value)
+
+    take.__annotations__["value"] = kind
+    written = written_as_json(value, "the value", TypeAdapter(kind))
+
+    assert call(make_tool(take), value=written) == repr(value).replace(
+        "datetime.timezone.utc", "TzInfo(0)"
+    )
+
+
+def test_one_is_no_truth_value_for_a_literal() -> None:
+    def take(number: Literal["a", 1, True]) -> str:
+        return repr(number)
+
+    assert call(make_tool(take), number=1.0) == "1"

@@ -19,16 +19,16 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaMode
-from pydantic_core import PydanticUndefined
+from pydantic_core import PydanticUndefined, SchemaValidator
 
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.errors import ResultRefused, ToolDefinitionError, ToolError
 from wavewright.tools.functions.results import written_as_json
 from wavewright.tools.functions.schemas import (
     SCHEMA_ERRORS,
-    as_written_in_json,
     model_schema,
     portable_annotation,
+    reader_of,
     schema_of,
 )
 
@@ -48,11 +48,12 @@ class Contract:
     output_schema: JsonSchema
     reserved: frozenset[str]
     """Which of the reserved parameters this function takes."""
-    arguments: type[BaseModel]
+    arguments: SchemaValidator
+    """Reads the parameters as a model."""
     fields: dict[str, str]
-    """Parameter name by field name of `arguments`."""
+    """Parameter name by field name of that model."""
     passed: frozenset[str]
-    """Fields of `arguments` that the function has no default for, but perhaps their type."""
+    """Fields of the model that the function has no default for, but perhaps their type."""
     result: TypeAdapter[object] | None
     place: str
 
@@ -64,7 +65,7 @@ class Contract:
             ToolError: a parameter is missing, unknown or of the wrong type.
         """
         try:
-            bound = self.arguments.model_validate(params)
+            bound: BaseModel = self.arguments.validate_python(params)
         except ValidationError as error:
             raise ToolError(f"the parameters do not fit: {_validation_messages(error)}") from error
         passed = bound.model_fields_set | self.passed
@@ -152,7 +153,7 @@ def _read_contract(function: UserFunction, name: str) -> Contract:
         input_schema=input_schema,
         output_schema=output_schema,
         reserved=frozenset(item.name for item in parameters if _is_reserved(item)),
-        arguments=arguments,
+        arguments=reader_of(arguments.__pydantic_core_schema__),
         fields={f"p{position}": item.name for position, item in enumerate(open_parameters)},
         passed=frozenset(passed),
         result=result,
@@ -181,10 +182,7 @@ def _read_signature(
         # An object that is called has its annotations at `__call__`.
         annotated = wrapped if is_annotated else type(wrapped).__call__
         hints = typing.get_type_hints(annotated, include_extras=True)
-        hints = {
-            part: hint if part == "return" else as_written_in_json(hint)
-            for part, hint in ((part, portable_annotation(hint)) for part, hint in hints.items())
-        }
+        hints = {part: portable_annotation(hint) for part, hint in hints.items()}
     except NameError as error:
         raise ToolDefinitionError(
             f"tool {name!r}: an annotation of {place} names {error.name!r}, which is not there at run time",

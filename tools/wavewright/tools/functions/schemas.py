@@ -15,18 +15,19 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Annotated, Any, Generic, Union, cast, get_args, get_origin
 
 import typing_extensions
-from pydantic import BaseModel, BeforeValidator, TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import (
     PydanticInvalidForJsonSchema,
     PydanticSchemaGenerationError,
     PydanticUserError,
 )
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
-from pydantic_core import PydanticSerializationError, core_schema
+from pydantic_core import CoreSchema, PydanticSerializationError, SchemaValidator, core_schema
 
 from wavewright.config.value_types import DURATION_PATTERN, parse_duration
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
@@ -66,33 +67,95 @@ def portable_annotation(annotation: Any, rebuilt: dict[object, Any] | None = Non
     return generic[parts[0]] if len(arguments) == 1 else generic[parts]
 
 
-def as_written_in_json(annotation: Any) -> Any:
-    """Return an annotation that reads what JSON and plans write of its values.
+def reader_of(schema: CoreSchema) -> SchemaValidator:
+    """Return what reads the values of a type, and of its fields, as JSON and plans write them.
 
-    A duration is also a text with units (`90s`, `1h30m`), `1.0` is the integer 1 of a `Literal`, and
-    where a date or an instant may be given, each is what it is written as.
+    A duration is also a text with units (`90s`, `1h30m`), and `1.0` is the integer 1 of a `Literal`.
+    Where several types are read from a text, it is of the one whose values are written so: of a date,
+    an instant, a time, a duration or a `Decimal`.
+
+    Args:
+        schema: The schema of the type that pydantic has.
     """
-    if annotation is dt.timedelta:
-        return Annotated[dt.timedelta, BeforeValidator(_read_duration)]
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is typing.Literal and any(type(choice) is int for choice in arguments):
-        return Annotated[annotation, BeforeValidator(_read_integer)]
-    if not arguments or origin is typing.Literal:
-        return annotation
-    if origin is Annotated:
-        first, *rest = arguments
-        read: Any = as_written_in_json(first)
-        rebuild: Any = Annotated  # subscribed at run time, as above
-        return annotation if read is first else rebuild[(read, *rest)]
-    parts = tuple(as_written_in_json(part) for part in arguments)
-    if dt.date in parts and dt.datetime in parts:
-        parts = tuple(_TOLD_APART.get(part, part) for part in parts)
-    if all(new is old for new, old in zip(parts, arguments, strict=True)):
-        return annotation
-    if origin in (Union, types.UnionType):
-        return Union[parts]  # noqa: UP007 - made at run time
-    generic: Any = origin
-    return generic[parts[0]] if len(arguments) == 1 else generic[parts]
+    read = _as_written(schema)
+    # What pydantic has built of a model or a dataclass before follows its own rules.
+    return SchemaValidator(read, _use_prebuilt=read is schema)
+
+
+_NO_SCHEMAS = frozenset({"cls", "default", "expected", "metadata", "serialization"})
+"""What a schema of pydantic holds beside other schemas."""
+
+
+def _as_written(part: Any) -> Any:
+    """Return a part of a schema of pydantic, changed to read what is written; else the same object."""
+    if isinstance(part, list | tuple):
+        members = cast("Sequence[Any]", part)
+        changed = [_as_written(member) for member in members]
+        is_same = all(new is old for new, old in zip(changed, members, strict=True))
+        return members if is_same else changed
+    if not isinstance(part, dict):
+        return part
+    old = cast("dict[str, Any]", part)
+    kind = old.get("type")
+    # The fields of a model are no schema: their names may be any words.
+    apart: Collection[str] = _NO_SCHEMAS if isinstance(kind, str) else ()
+    new = {key: value if key in apart else _as_written(value) for key, value in old.items()}
+    if kind == "union":
+        new["choices"] = _told_apart(new["choices"])
+    schema: Any = old if all(new[key] is old[key] for key in old) else new
+    if kind == "timedelta":
+        return core_schema.no_info_before_validator_function(_read_duration, schema)
+    if kind == "literal" and int in map(type, old["expected"]):
+        return core_schema.no_info_before_validator_function(_read_integer, schema)
+    return schema
+
+
+def _told_apart(choices: Sequence[Any]) -> Sequence[Any]:
+    """Return the types of a union, of which each leaves to the others what is written as theirs."""
+    kinds = [_kind_of(choice) for choice in choices]
+    told = list[Any]()
+    for kind, choice in zip(kinds, choices, strict=True):
+        others = [_WRITTEN[other] for other in kinds if other in _WRITTEN and other != kind]
+        if others and (kind in _WRITTEN or kind in _NUMBERS):
+            leave = partial(_leave_to_others, own=_WRITTEN.get(kind), others=others)
+            told.append(core_schema.no_info_before_validator_function(leave, choice))
+        else:
+            told.append(choice)
+    return choices if told == choices else told
+
+
+def _kind_of(choice: Any) -> str:
+    """Return the kind of a type of a union, also of one that functions check before or after."""
+    if not isinstance(choice, dict):
+        # One with a tag is told by it.
+        return ""
+    schema = cast("dict[str, Any]", choice)
+    kind = str(schema["type"])
+    is_checked = kind.startswith("function-") and "schema" in schema
+    return _kind_of(schema["schema"]) if is_checked else kind
+
+
+_WRITTEN: dict[str, re.Pattern[str]] = {
+    "date": re.compile(r"\d{4}-\d\d-\d\d"),
+    "datetime": re.compile(r"\d{4}-\d\d-\d\d[Tt ].*"),
+    "time": re.compile(r"\d\d:\d\d.*"),
+    "timedelta": re.compile(rf"[+-]?P.*|-?(?:{DURATION_PATTERN})"),
+    "decimal": re.compile(r"[+-]?\d+(?:\.\d+)?(?:[Ee][+-]?\d+)?"),
+}
+"""How values of types are written that are read from a text."""
+_NUMBERS = frozenset({"bool", "float", "int"})
+"""Types that pydantic also reads from the text of a number."""
+
+
+def _leave_to_others(
+    value: object, *, own: re.Pattern[str] | None, others: Sequence[re.Pattern[str]]
+) -> object:
+    """Return a value that may be of a type; raise where it is written as one of another type."""
+    if not isinstance(value, str) or (own is not None and own.fullmatch(value)):
+        return value
+    if any(pattern.fullmatch(value) for pattern in others):
+        raise ValueError("it is written as a value of another type")
+    return value
 
 
 def _read_duration(value: object) -> object:
@@ -105,28 +168,6 @@ def _read_duration(value: object) -> object:
 
 def _read_integer(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _read_day(value: object) -> object:
-    """Return a value that is no instant; pydantic reads midnight as a date, too."""
-    if isinstance(value, str) and not _DAY.fullmatch(value):
-        raise ValueError("it is no date")
-    return value
-
-
-def _read_instant(value: object) -> object:
-    """Return a value that is no date; pydantic reads a date as midnight, too."""
-    if isinstance(value, str) and _DAY.fullmatch(value):
-        raise ValueError("it is a date")
-    return value
-
-
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_TOLD_APART: dict[Any, Any] = {
-    dt.date: Annotated[dt.date, BeforeValidator(_read_day)],
-    dt.datetime: Annotated[dt.datetime, BeforeValidator(_read_instant)],
-}
-"""A date and an instant where either may be given."""
 
 
 def _rebuild_annotation(annotation: Any, known: dict[object, Any]) -> Any:

@@ -37,6 +37,7 @@ from wavewright.reviewer.package.call_reports import params_renderer
 from wavewright.reviewer.package.failures import FailedCall, failed_calls
 from wavewright.reviewer.records import Package
 from wavewright.reviewer.review.results import run_instant
+from wavewright.tools.functions.schemas import reader_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,7 +132,8 @@ class PlanRun(Generic[R]):
         if self.result_type is None:
             return cast("R", result)
         try:
-            return TypeAdapter(self.result_type).validate_json(json.dumps(result))
+            adapter = TypeAdapter(self.result_type)
+            return cast("R", reader_of(adapter.core_schema).validate_json(json.dumps(result)))
         except ValidationError as error:
             first = error.errors()[0]
             where = "".join(f".{part}" for part in first["loc"])
