@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -24,7 +23,7 @@ from wavewright.planner.plans.uses import ExpressionText, gate_reads, step_reads
 from wavewright.planner.types import Json, StepId
 
 if TYPE_CHECKING:
-    import networkx as nx
+    from wavewright.planner.plans.digraph import DependencyDigraph
 
 
 def superseded_by(plan: Plan) -> dict[StepId, StepId]:
@@ -117,8 +116,7 @@ class PlanGraph:
     """Which step depends on which. Steps keep the plan's order wherever the order is free.
 
     networkx finds cycles and critical paths, and orders a plan that lists a step before one
-    that it depends on. It is imported when one of these is first asked for: most plans are checked
-    and run without it.
+    that it depends on: see `digraph`.
 
     >>> from wavewright.planner import Plan, PlanGraph, Step
     >>> plan = Plan(steps=(Step(id="a", tool="x"), Step(id="b", tool="x", depends_on=("a",))))
@@ -185,20 +183,20 @@ class PlanGraph:
         )
 
     @cached_property
-    def digraph(self) -> nx.DiGraph[StepId]:
-        """An edge from each step to every step that depends on it; without attributes."""
-        return _thin_digraph(self.dependencies)
+    def digraph(self) -> DependencyDigraph:
+        """An edge from each step to every step that depends on it."""
+        return _digraph_of(self.dependencies)
 
     @cached_property
     def waves(self) -> tuple[StepIds, ...]:
         """Topological generations; without the steps of a cycle and those that depend on one."""
         if (numbers := self._listed_waves()) is not None:
-            found: list[list[StepId]] = [[] for _ in range(max(numbers.values(), default=-1) + 1)]
+            waves: list[list[StepId]] = [[] for _ in range(max(numbers.values(), default=-1) + 1)]
             for step_id, number in numbers.items():
-                found[number].append(step_id)
-            return tuple(tuple(wave) for wave in found)
+                waves[number].append(step_id)
+            return tuple(tuple(wave) for wave in waves)
         # Not `self.digraph`, which would take 0.5 kB a step for as long as the run lasts.
-        return _generations(_thin_digraph(self.dependencies))
+        return _digraph_of(self.dependencies).generations()
 
     @cached_property
     def cycles(self) -> tuple[StepIds, ...]:
@@ -207,7 +205,7 @@ class PlanGraph:
         """
         if sum(map(len, self.waves)) == len(self.steps):
             return ()
-        return _shortest_cycles(self.digraph)
+        return self.digraph.shortest_cycles()
 
     @property
     def width(self) -> int:
@@ -285,7 +283,7 @@ class PlanGraph:
     def critical_path(self, seconds: Durations) -> CriticalPath:
         """Return the longest chain of steps outside cycles."""
         took = self._seconds(seconds)
-        steps = _longest_path(self.digraph, self.order(), took)
+        steps = self.digraph.longest_path(self.order(), took)
         return CriticalPath(steps, sum(took[step_id] for step_id in steps))
 
     def _seconds(self, seconds: Durations) -> Mapping[StepId, float]:
@@ -325,89 +323,8 @@ def _known_others(
     return tuple(dict.fromkeys([name for name in names if name in steps and name != step_id]))
 
 
-# --- networkx, imported when it is first needed: that takes 0.1 s
-# -------------------------------------------
+def _digraph_of(dependencies: Mapping[StepId, StepIds]) -> DependencyDigraph:
+    # Imported here: networkx takes 0.1 s to load, and most plans are checked and run without it.
+    from wavewright.planner.plans.digraph import DependencyDigraph
 
-_START: Final = StepId("")
-"""Stands before all steps, where an algorithm needs one start; no step has this id."""
-
-
-def _thin_digraph(dependencies: Mapping[StepId, Iterable[StepId]]) -> nx.DiGraph[StepId]:
-    """Return a digraph without attributes, with an edge from each step to every step that depends
-    on it.
-    """
-    import networkx as nx
-
-    digraph: nx.DiGraph[StepId] = nx.DiGraph()
-    no_attributes = dict[str, object]()
-    # Of this digraph alone: all its nodes and edges share one dictionary instead of having one
-    # each.
-    digraph.node_attr_dict_factory = digraph.edge_attr_dict_factory = lambda: no_attributes  # type: ignore[method-assign, misc]
-    digraph.add_nodes_from(dependencies)
-    digraph.add_edges_from(
-        (before, step) for step, awaited in dependencies.items() for before in awaited
-    )
-    return digraph
-
-
-def _generations(digraph: nx.DiGraph[StepId]) -> tuple[StepIds, ...]:
-    """Return the topological generations, each in the order of the nodes; without cycles and what
-    follows them.
-    """
-    import networkx as nx
-
-    place = {step_id: number for number, step_id in enumerate(digraph)}
-    generations: list[StepIds] = []
-    with suppress(nx.NetworkXUnfeasible):
-        for generation in nx.topological_generations(digraph):
-            generations.append(tuple(sorted(generation, key=place.__getitem__)))  # noqa: PERF401 - kept if the next raises
-    return tuple(generations)
-
-
-def _shortest_cycles(digraph: nx.DiGraph[StepId]) -> tuple[StepIds, ...]:
-    """Return one cycle of each strongly connected component, against the direction of the edges.
-
-    It is a shortest one through the component's first node, with which it begins.
-    """
-    import networkx as nx
-
-    place = {step_id: number for number, step_id in enumerate(digraph)}
-    components = (
-        sorted(found, key=place.__getitem__) for found in nx.strongly_connected_components(digraph)
-    )
-    cyclic = sorted(
-        (found for found in components if len(found) > 1), key=lambda found: place[found[0]]
-    )
-    return tuple(_shortest_cycle(digraph, component) for component in cyclic)
-
-
-def _shortest_cycle(digraph: nx.DiGraph[StepId], component: list[StepId]) -> StepIds:
-    """Return a shortest way from the component's first node back to it, by a copy in which it has
-    split in two.
-    """
-    import networkx as nx
-
-    first, members = component[0], set(component)
-    split = nx.DiGraph(
-        (step_id, _START if before == first else before)
-        for step_id in component
-        for before in digraph.pred[step_id]
-        if before in members
-    )
-    return tuple(nx.bidirectional_shortest_path(split, first, _START)[:-1])
-
-
-def _longest_path(
-    digraph: nx.DiGraph[StepId], order: Iterable[StepId], seconds: Mapping[StepId, float]
-) -> StepIds:
-    """Return the path of most seconds through nodes given in topological order."""
-    import networkx as nx
-
-    order = (_START, *order)
-    weighted: nx.DiGraph[StepId] = nx.DiGraph()
-    weighted.add_weighted_edges_from(
-        (before, step_id, seconds[step_id])
-        for step_id in order[1:]
-        for before in digraph.pred[step_id] or (_START,)
-    )
-    return tuple(nx.dag_longest_path(weighted, topo_order=order if weighted else None)[1:])
+    return DependencyDigraph(dependencies)

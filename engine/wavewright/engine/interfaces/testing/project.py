@@ -25,7 +25,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self, TypeAlias
 
-import networkx as nx
 import pytest
 
 from wavewright.config import exit_codes
@@ -216,12 +215,7 @@ class PlanView:
 
     def _path(self, step: StepId, wanted: StepId) -> list[StepId] | None:
         """Return a shortest path from a step that is waited for to the one that waits."""
-        if step == wanted:
-            return None
-        try:
-            return nx.bidirectional_shortest_path(self.graph.digraph, wanted, step)
-        except nx.NetworkXNoPath:
-            return None
+        return None if step == wanted else self.graph.digraph.path(wanted, step)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
