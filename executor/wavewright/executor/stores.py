@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from wavewright.config.settings import Settings
+from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
 
 if TYPE_CHECKING:
     from wavewright.executor.budgets.stores import StoredBudgetStore
@@ -19,6 +20,7 @@ def place_of_journal(settings: Settings) -> str:
     """
     if settings.journal_url is None:
         return str(settings.journal)
+    # Imported here and below: the driver of a database is an extra.
     from wavewright.executor.postgres.driver import display_url
 
     return display_url(settings.journal_url)
@@ -35,8 +37,6 @@ def journal_of(settings: Settings, *, clock: Callable[[], float] = time.time) ->
         from wavewright.executor.postgres.journal import PostgresJournal
 
         return PostgresJournal(settings.journal_url)
-    from wavewright.executor.sqlite.journal import SqliteJournal
-
     return SqliteJournal(settings.journal, clock=clock)
 
 
@@ -62,6 +62,4 @@ def budget_store_of(
         from wavewright.executor.postgres.journal import PostgresBudgetStore
 
         return PostgresBudgetStore(settings.journal_url, settings.budgets, clock)
-    from wavewright.executor.sqlite.journal import SqliteBudgetStore
-
     return SqliteBudgetStore(settings.journal, settings.budgets, clock)

@@ -8,7 +8,7 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
@@ -26,9 +26,6 @@ from wavewright.tools.functions.tool import OpenRuntime, Runtime, ServerCaller
 from wavewright.tools.functions.user_tools import import_project_module
 from wavewright.tools.models import model_configured
 from wavewright.tools.workers.services import Services, make_services
-
-if TYPE_CHECKING:
-    from wavewright.tools.mcp.lock import ServerListing
 
 
 async def remaining_allowance(
@@ -112,24 +109,10 @@ async def _mcp_sessions(settings: Settings) -> AsyncGenerator[ServerCaller | Non
         return
     if not is_installed("mcp"):
         raise ToolDefinitionError("the extra 'mcp' is not installed", install_hint("mcp"))
-    from wavewright.tools.mcp.lock import McpServerError, read_lock, refuse_changed_tools
-    from wavewright.tools.mcp.sessions import McpSessions
-    from wavewright.tools.mcp.tools import McpServerSettings, server_settings
+    # Imported here: the client is an extra, and most projects have no servers.
+    from wavewright.engine.run.project.server_sessions import open_server_sessions
 
-    sections = settings.mcp.servers
-    servers, unusable = list[McpServerSettings](), dict[str, McpServerError]()
-    for name, section in sections.items():
-        try:
-            servers.append(server_settings(name, section, settings.root))
-        except McpServerError as error:
-            unusable[name] = error
-
-    def verify(server: str, listing: ServerListing) -> None:
-        # The lock may have been written since: a daemon lives for long.
-        locked = read_lock(settings.root).servers.get(server)
-        refuse_changed_tools(server, locked, listing, sections[server].tools)
-
-    async with McpSessions(servers, verify, unusable) as sessions:
+    async with open_server_sessions(settings) as sessions:
         yield sessions
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavewright.tools import Pack, validated_settings
+
 if TYPE_CHECKING:
     from wavewright.planner import JsonObject
-    from wavewright.tools import Pack
 
 __all__ = ["SETTINGS", "TOOL_NAMES", "pack"]
 
@@ -25,9 +26,9 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     Raises:
         PackError: a setting is unknown or has a wrong value.
     """
+    # Imported here: a list of all packs asks for no more than their names of tools.
     from wavewright.packs.equities.conclusions import summary_worker
     from wavewright.packs.equities.tools import EquitiesSettings, equity_tools
-    from wavewright.tools import Pack, validated_settings
 
     given = validated_settings("equities", EquitiesSettings, settings)
     tools = equity_tools(given, root)

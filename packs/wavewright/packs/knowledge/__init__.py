@@ -7,9 +7,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavewright.tools import Pack, validated_settings
+
 if TYPE_CHECKING:
     from wavewright.planner import JsonObject
-    from wavewright.tools import Pack
 
 __all__ = ["SETTINGS", "TOOL_NAMES", "pack"]
 
@@ -42,11 +43,11 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     Raises:
         PackError: a setting is unknown or has a wrong value.
     """
+    # Imported here: a list of all packs asks for no more than their names of tools.
     from wavewright.packs.knowledge.documents import read_documents_tool
     from wavewright.packs.knowledge.extraction import chunk_extractor
     from wavewright.packs.knowledge.graph.tools import graph_tools
     from wavewright.packs.knowledge.settings import KnowledgeSettings
-    from wavewright.tools import Pack, validated_settings
 
     given = validated_settings("knowledge", KnowledgeSettings, settings)
     return Pack(

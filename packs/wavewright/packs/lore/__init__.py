@@ -8,9 +8,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavewright.tools import Pack
+
 if TYPE_CHECKING:
     from wavewright.planner import JsonObject
-    from wavewright.tools import Pack
 
 __all__ = ["SETTINGS", "TOOL_NAMES", "pack"]
 
@@ -39,6 +40,7 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     Raises:
         PackError: a setting is unknown or has a wrong value.
     """
+    # Imported here: a list of all packs asks for no more than their names of tools.
     from wavewright.packs.lore.messages import CONTRACT
     from wavewright.packs.lore.packages import validate_package_tool
     from wavewright.packs.lore.settings import (
@@ -51,7 +53,6 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     )
     from wavewright.packs.lore.store.server import store_server
     from wavewright.packs.lore.tools import lore_agents, lore_tools
-    from wavewright.tools import Pack
 
     given = read_settings(settings)
     tiers = read_tiers(

@@ -7,13 +7,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavewright.tools import Pack, PackPage
+
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from starlette.types import ASGIApp
 
     from wavewright.planner import JsonObject
-    from wavewright.tools import Pack
 
 __all__ = ["SETTINGS", "TOOL_NAMES", "pack"]
 
@@ -39,8 +40,8 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     Raises:
         PackError: a setting is unknown or has a wrong value.
     """
+    # Imported here: a list of all packs asks for no more than their names of tools.
     from wavewright.packs.tabletop.settings import plan_tools, read_settings
-    from wavewright.tools import Pack, PackPage
 
     return Pack(
         name="tabletop",

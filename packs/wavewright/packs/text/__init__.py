@@ -7,9 +7,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavewright.tools import Pack, PackError
+
 if TYPE_CHECKING:
     from wavewright.planner import JsonObject
-    from wavewright.tools import Pack
 
 __all__ = ["TOOL_NAMES", "pack"]
 
@@ -23,9 +24,10 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     Raises:
         PackError: a setting is given.
     """
+    # Imported here: a list of all packs asks for no more than their names of tools.
     from wavewright.packs.text.cross_reference import cross_referencer
     from wavewright.packs.text.extract_records import extractor
-    from wavewright.tools import Pack, PackError, summarizer
+    from wavewright.tools import summarizer
 
     del root
     if settings:

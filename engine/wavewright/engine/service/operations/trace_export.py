@@ -10,22 +10,14 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.engine.run.ports import Ports
-
-if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import TracerProvider
-
-FLUSH_SECONDS: Final = 2.0
-"""Timeout in seconds for sending the last spans."""
 
 _ADDRESS_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
@@ -76,33 +68,11 @@ def export_traces(environment: Mapping[str, str] = os.environ) -> Generator[bool
     if _collector_variable(environment) is None or _has_provider():
         yield False
         return
-    provider = _send_to_collector(environment.get("OTEL_SERVICE_NAME", "").strip() or "wavewright")
-    try:
+    # Imported here: the SDK is an extra, and most programs have no collector.
+    from wavewright.engine.service.operations.collector import spans_sent
+
+    with spans_sent(environment.get("OTEL_SERVICE_NAME", "").strip() or "wavewright"):
         yield True
-    finally:
-        # A collector that accepts connections and never answers must not block the program's end.
-        last = threading.Thread(target=provider.shutdown, daemon=True)
-        last.start()
-        last.join(FLUSH_SECONDS)
-
-
-def _send_to_collector(service: str) -> TracerProvider:
-    """Send this process's spans, under the name of a service, until the provider that is returned
-    is shut down.
-    """
-    # The SDK is an extra, and loaded where there is a collector.
-    from opentelemetry import trace
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    provider = TracerProvider(
-        resource=Resource.create({"service.name": service}), shutdown_on_exit=False
-    )
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    trace.set_tracer_provider(provider)
-    return provider
 
 
 def _has_provider() -> bool:
