@@ -15,6 +15,7 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, cast
 
 from jinja2 import (
@@ -92,8 +93,8 @@ class PromptEnvironment(ImmutableSandboxedEnvironment):
         """Return a member of a JSON object by its name, even if `dict` has a method of that name."""
         if isinstance(obj, dict) and attribute in obj:
             return cast("dict[str, object]", obj)[attribute]
-        found: object | Undefined = super().getattr(obj, attribute)
-        return found
+        value: object | Undefined = super().getattr(obj, attribute)
+        return value
 
 
 def _require_value(value: object) -> object:
@@ -104,8 +105,16 @@ def _require_value(value: object) -> object:
     return value
 
 
+_NO_FILTERS: Final[Mapping[str, Callable[..., object]]] = MappingProxyType({})
+
+
 def page_environment(
-    package: str, folder: str, *, trims: bool = False, finalize: Callable[..., object] | None = None
+    package: str,
+    folder: str,
+    *,
+    trims: bool = False,
+    finalize: Callable[..., object] | None = None,
+    filters: Mapping[str, Callable[..., object]] = _NO_FILTERS,
 ) -> Environment:
     """Return the environment of the templates in a folder of a package.
 
@@ -114,13 +123,14 @@ def page_environment(
         folder: Folder in the package.
         trims: Whether lines that hold only a block are removed.
         finalize: Function that is applied to each value before it is written.
+        filters: Filters of these templates, beside those of Jinja2.
 
     >>> from wavewright.prompts import page_environment
     >>> environment = page_environment("wavewright.reviewer", "report")
     >>> environment.from_string("<b>{{ name }}</b>").render(name="a < b")
     '<b>a &lt; b</b>'
     """
-    return Environment(
+    environment = Environment(
         loader=PackageLoader(package, folder),
         autoescape=True,
         undefined=StrictUndefined,
@@ -130,6 +140,9 @@ def page_environment(
         lstrip_blocks=trims,
         bytecode_cache=_bytecode_cache(f"{package} {trims} {finalize is not None}"),
     )
+    # jinja2 infers the type of this table from its own filters.
+    cast("dict[str, Callable[..., object]]", environment.filters).update(filters)
+    return environment
 
 
 class _CompiledTemplates(FileSystemBytecodeCache):
@@ -145,14 +158,14 @@ def _bytecode_cache(options: str) -> _CompiledTemplates | None:
     try:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wavewright"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.lstat()
+        status = folder.lstat()
     except (OSError, RuntimeError):  # no home, or a read-only one
         return None
     others_write = stat.S_IWGRP | stat.S_IWOTH
     if (
-        not stat.S_ISDIR(found.st_mode)
-        or found.st_uid != os.getuid()
-        or found.st_mode & others_write
+        not stat.S_ISDIR(status.st_mode)
+        or status.st_uid != os.getuid()
+        or status.st_mode & others_write
     ):
         return None
     return _CompiledTemplates(

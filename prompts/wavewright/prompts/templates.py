@@ -157,13 +157,13 @@ class Prompts:
         )
 
     def _not_found(self, error: TemplateNotFound, name: str) -> PromptError:
-        wanted = str(error.name or name).removesuffix(SUFFIX)
+        missing = str(error.name or name).removesuffix(SUFFIX)
         folders = ", ".join(str(folder) for folder in self.folders)
-        hint = did_you_mean(wanted, self.names()) or f"put {wanted}{SUFFIX} into one of {folders}"
+        hint = did_you_mean(missing, self.names()) or f"put {missing}{SUFFIX} into one of {folders}"
         file, line = self._place(error)
         if file is None:
             return PromptError(f"there is no prompt {name!r}", hint=hint)
-        return PromptError(f"there is no template {wanted!r}", file=file, line=line, hint=hint)
+        return PromptError(f"there is no template {missing!r}", file=file, line=line, hint=hint)
 
     def _place(self, error: BaseException) -> tuple[Path | None, int | None]:
         """Return the innermost position in a template from which an error was raised."""

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import cast
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -285,28 +284,29 @@ def style_sheet() -> str:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    environment = page_environment("wavewright.reviewer.report", "templates", finalize=made_visible)
-    # jinja2 infers the type of this table from its own filters.
-    filters = cast("dict[str, Callable[..., object]]", environment.filters)
-    filters |= {
-        "two": "{:.2f}".format,
-        "thousands": "{:,}".format,
-        "money": money_text,
-        "percent": _percent,
-        "origins": origins_text,
-        "px": _number,
-        "arc": _arc_path,
-        "words": spaced,
-        "duration": duration_text,
-        "pretty": pretty_json,
-        "shape": _shape,
-        "brief": brief,
-        "cut": shorten_middle,
-        "frame": frame_line,
-        "subline": _subline,
-        "difflines": _diff_lines,
-    }
-    return environment
+    return page_environment(
+        "wavewright.reviewer.report",
+        "templates",
+        finalize=made_visible,
+        filters={
+            "two": "{:.2f}".format,
+            "thousands": "{:,}".format,
+            "money": money_text,
+            "percent": _percent,
+            "origins": origins_text,
+            "px": _number,
+            "arc": _arc_path,
+            "words": spaced,
+            "duration": duration_text,
+            "pretty": pretty_json,
+            "shape": _shape,
+            "brief": brief,
+            "cut": shorten_middle,
+            "frame": frame_line,
+            "subline": _subline,
+            "difflines": _diff_lines,
+        },
+    )
 
 
 def made_visible(value: object) -> object:

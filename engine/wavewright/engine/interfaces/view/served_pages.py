@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import cache, partial
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Final, cast
+from typing import Final
 
 from jinja2 import Environment
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -142,19 +142,20 @@ def refusal_of(error: WavewrightError | ValidationError) -> tuple[str, int]:
 
 @cache
 def _environment() -> Environment:
-    environment = page_environment(
-        "wavewright.engine.interfaces.view", "pages", trims=True, finalize=made_visible
+    return page_environment(
+        "wavewright.engine.interfaces.view",
+        "pages",
+        trims=True,
+        finalize=made_visible,
+        filters={
+            "instant": _instant_text,
+            "words": spaced,
+            "duration": duration_text,
+            "whole": tokens_text,
+            "dollars": dollars_text,
+            "pretty": pretty_json,
+        },
     )
-    filters = cast("dict[str, Callable[..., object]]", environment.filters)
-    filters |= {
-        "instant": _instant_text,
-        "words": spaced,
-        "duration": duration_text,
-        "whole": tokens_text,
-        "dollars": dollars_text,
-        "pretty": pretty_json,
-    }
-    return environment
 
 
 def _instant_text(seconds: float) -> str:

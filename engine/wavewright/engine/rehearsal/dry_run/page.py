@@ -11,11 +11,10 @@ with as many rows as steps may be drawn.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
-from typing import cast
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -130,18 +129,18 @@ def _gate_text(gate: Gate) -> str:
 @cache
 def _pages() -> Environment:
     """Return the templates of plans, with their filters."""
-    environment = page_environment(
-        "wavewright.engine.rehearsal.dry_run", "pages", trims=True, finalize=made_visible
+    return page_environment(
+        "wavewright.engine.rehearsal.dry_run",
+        "pages",
+        trims=True,
+        finalize=made_visible,
+        filters={
+            "duration": duration_text,
+            "px": _pixels,
+            "cut": shorten_middle,
+            "label_room": _label_room,
+        },
     )
-    # jinja2 infers the type of this table from its own filters.
-    filters = cast("dict[str, Callable[..., object]]", environment.filters)
-    filters |= {
-        "duration": duration_text,
-        "px": _pixels,
-        "cut": shorten_middle,
-        "label_room": _label_room,
-    }
-    return environment
 
 
 def _label_room(box: StepNode) -> int:
