@@ -1,5 +1,5 @@
-"""The root of all errors that this project raises, and what their hints suggest for an unknown
-name.
+"""The root of all errors that this project raises, what their hints suggest for an unknown name, and
+how a text is cut to fit into a message.
 
 The command line prints any of them in one place, and ends with the exit code that the error names.
 """
@@ -119,6 +119,16 @@ def did_you_mean(name: str, known: Iterable[str], count: int = 1) -> str | None:
         return None
     text = f"did you mean {' or '.join(map(repr, near))}?"
     return NameHint.of(text, near[0]) if len(near) == 1 else text
+
+
+def cut_end(text: str, most: int) -> str:
+    """Return a text of at most so many characters: of a longer one its beginning and `…`.
+
+    >>> from wavewright.config.errors import cut_end
+    >>> cut_end("the ferry to Tarn Quay", 10)
+    'the ferry…'
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def single_exception(error: BaseException) -> BaseException:

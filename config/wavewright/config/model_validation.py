@@ -241,7 +241,9 @@ def _merge_findings(
         elif path not in inner:
             # Of several types that the field may have, the branch that was validated furthest is
             # reported.
-            expected = dict.fromkeys(one.expected for one in group if one.expected is not None)
+            expected = dict.fromkeys(
+                fault.expected for fault in group if fault.expected is not None
+            )
             yield _wrong_type(path, value, name, [*expected])
 
 

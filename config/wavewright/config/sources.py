@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
+from wavewright.config.errors import WavewrightError, cut_end
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -27,15 +27,13 @@ _FALSE_WORDS = frozenset({"no", "off", "n", "false", "0"})
 
 def json_excerpt(value: JsonValue) -> str:
     """Return a value as JSON, truncated if it is long."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 1] + "…"
+    return cut_end(json.dumps(value, ensure_ascii=False), _MAX_SHOWN)
 
 
 def describe_value(value: JsonValue) -> str:
     """Return a value with its type for a message: `the string 'x'`."""
     if isinstance(value, str):
-        text = value if len(value) <= _MAX_SHOWN else value[: _MAX_SHOWN - 1] + "…"
-        return f"the string {text!r}"
+        return f"the string {cut_end(value, _MAX_SHOWN)!r}"
     if isinstance(value, bool) or value is None:
         return json_excerpt(value)
     if isinstance(value, (int, float)):

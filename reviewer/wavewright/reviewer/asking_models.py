@@ -89,10 +89,10 @@ def find_object(text: str, keys: Collection[str]) -> Document:
     """
     answer = find_json(text, _SOURCE_NAME)
     objects = [
-        (found, value)
-        for found in answer.values
-        if not found.is_inside_broken
-        for value in _with_key(found, keys)
+        (read, value)
+        for read in answer.values
+        if not read.is_inside_broken
+        for value in _with_key(read, keys)
     ]
     names = " or ".join(repr(key) for key in keys)
     if not objects:
@@ -102,8 +102,8 @@ def find_object(text: str, keys: Collection[str]) -> Document:
         raise AnswerRefused(
             [f"the answer holds several objects with {names}, and they differ: answer once"]
         )
-    found, value = objects[0]
-    if not found.is_certain:
+    read, value = objects[0]
+    if not read.is_certain:
         fault = (
             "the JSON of the answer is not closed, says one thing twice or holds a number that is none: "
             "write it again, whole"

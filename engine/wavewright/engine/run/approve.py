@@ -79,19 +79,19 @@ async def approve(
             answer = None if approval is None else GivenAnswer.of_approval(approval)
         if scope.cancelled_caught:
             raise await run_stopped(attempt, context)
-    asked: JsonObject = {"subject": request.subject, "needs": [*request.needs]}
+    about: JsonObject = {"subject": request.subject, "needs": [*request.needs]}
     if answer is None:
         if request_note is None:
             # Journaled, so that it can be answered later.
             body: JsonObject = {
-                **asked,
+                **about,
                 "text": request.text,
                 "steps": len(candidate.plan.steps),
                 "binding": with_nonce(request.binding),
             }
             context = await record_note(attempt, context, APPROVAL_WANTED, body)
         raise await run_waits(attempt, context, f"a person must agree: {'; '.join(needs)}")
-    context = await record_note(attempt, context, APPROVAL_USED, used_answer(asked, answer))
+    context = await record_note(attempt, context, APPROVAL_USED, used_answer(about, answer))
     if not answer.is_approval:
         # What the run has done so far is packaged without the patch.
         context = replace(context, candidate=None)
@@ -148,22 +148,22 @@ def steps_needing_approval(
     the reason.
     """
     known = {step.id for step in before.steps} if before is not None else set[StepId]()
-    asked: dict[StepId, str] = {}
+    reasons: dict[StepId, str] = {}
     for step in patched.plan.steps:
         # Steps of the plan so far are approved when they are ready.
         if step.id in known or step.tool not in tools:
             continue
         if asks_approval(step, tools[step.tool]):
-            asked[step.id] = f"step {step.id!r} calls {step.tool!r}, which needs approval"
+            reasons[step.id] = f"step {step.id!r} calls {step.tool!r}, which needs approval"
     for step_id in patched.side_effects:
         step = patched.plan.step(step_id)
         signature = tools[step.tool]
         effects = ", ".join(sorted(signature.effects - {"read"}))
-        if step_id not in asked and effects and not _is_repeated_read(step, before, goal, tools):
-            asked[step_id] = (
+        if step_id not in reasons and effects and not _is_repeated_read(step, before, goal, tools):
+            reasons[step_id] = (
                 f"the patch brings step {step_id!r}, which calls {signature.name!r} ({effects})"
             )
-    return asked
+    return reasons
 
 
 def approval_reasons(

@@ -61,8 +61,8 @@ class Planning:
         """Return the context with the planner's draft."""
         template = context.draft
         # A run that was stopped at the planner's question asks a person again, not the planner.
-        asked = open_question(context.state)
-        question = None if asked is None else _user_question(asked)
+        open_note = open_question(context.state)
+        question = None if open_note is None else _user_question(open_note)
         while True:
             if question is not None:
                 context = await self._ask_person(context, question)

@@ -172,8 +172,8 @@ class _RootRun:
 
     def _pause_reason(self) -> str | None:
         """Return why a job does not continue now although no target waits for an answer."""
-        if (asked := open_question(self.context.state)) is not None:
-            return f"a person must choose: {asked.body['question']}"
+        if (question := open_question(self.context.state)) is not None:
+            return f"a person must choose: {question.body['question']}"
         cycles = self.ports.targets.cycles
         if cycles is not None and cycles.resumes_at is not None and self.waves.current():
             return "the next cycle starts after a pause"
@@ -193,18 +193,18 @@ class _RootRun:
         continue.
         """
         while (fork := self.waves.fork()) is not None:
-            asked = open_question(self.context.state)
-            if asked is None:
+            question = open_question(self.context.state)
+            if question is None:
                 about, options = fork
-                question = f"{about} leads to {len(options)} others. Which of them is next?"
-                body: JsonObject = {"target": about, "question": question, "options": [*options]}
-                asked = await self.note(QUESTION, body)
+                text = f"{about} leads to {len(options)} others. Which of them is next?"
+                body: JsonObject = {"target": about, "question": text, "options": [*options]}
+                question = await self.note(QUESTION, body)
             answer: str | None = None
             with self.attempt.cancellation.scope():
-                answer = await ask_asker(self.ports.people.asker, _question_of(asked))
+                answer = await ask_asker(self.ports.people.asker, _question_of(question))
             if answer is None:
                 return False
-            await self.note(ANSWER, {**asked.body, "answer": answer})
+            await self.note(ANSWER, {**question.body, "answer": answer})
         return True
 
     async def _run_wave(self, wave: list[Target]) -> None:
@@ -330,14 +330,14 @@ class _RootRun:
             self.tokens_used[run] = before
             raise TargetBudgetSpent("the tokens of the job are spent")
         self.tokens_used[run] = before if tokens is None else tokens
-        asked = self.context.request
+        root = self.context.request
         request = RunRequest(
             resolved_job=job_of_target(self.context, self.waves, target, tokens),
             run=run,
-            schedule=asked.schedule,
-            concurrency=asked.concurrency,
-            as_of=asked.as_of,
-            output_dir=asked.output_dir,
+            schedule=root.schedule,
+            concurrency=root.concurrency,
+            as_of=root.as_of,
+            output_dir=root.output_dir,
             feedback=self._feedback(verdict),
             permits=self.context.permits,
         )

@@ -228,7 +228,7 @@ class TargetWaves:
             wave = sorted(fresh.values(), key=lambda target: -target.priority)
             yield wave
             known |= fresh.keys()
-            candidates = [found for target in wave for found in self._found(target)]
+            candidates = [candidate for target in wave for candidate in self._found(target)]
 
     def _found(self, target: Target) -> tuple[Target, ...]:
         end = self.ends.get(target.name)

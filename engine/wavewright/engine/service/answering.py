@@ -124,25 +124,25 @@ async def _answer_run(
         if state.is_interrupted or not isinstance(journal, StoredJournal):
             # Only for a moment: another person answers.
             raise
-        asked = _still_asked(state, question, now)
-        await _leave_answer(journal, question.run, LeftAnswer(nonce_of(asked), choice, by))
+        noted = _still_asked(state, question, now)
+        await _leave_answer(journal, question.run, LeftAnswer(nonce_of(noted), choice, by))
         return
     try:
         state = fold(await journal.load(question.run))
-        asked = _still_asked(state, question, now)
+        noted = _still_asked(state, question, now)
         if isinstance(journal, StoredJournal):
-            left = await journal.find_left_answer(question.run, nonce_of(asked))
+            left = await journal.find_left_answer(question.run, nonce_of(noted))
             if left is not None:
                 raise answered_already(f"the question of run {question.run}", left.choice, left.by)
-        await journal.append(question.run, [_answer_note(question, asked, choice, by, now)])
+        await journal.append(question.run, [_answer_note(question, noted, choice, by, now)])
     finally:
         await journal.close_run(question.run)
 
 
 def _still_asked(state: RunState, question: OpenQuestion, now: float) -> Noted:
     """Return the question that a run asks, which is the one that a person has read."""
-    still, asked = pending_question(state, now), open_question(state)
-    if still is None or asked is None:
+    still, noted = pending_question(state, now), open_question(state)
+    if still is None or noted is None:
         raise AnswerRejected(
             f"run {question.run} does not wait for this any more",
             "`wavewright decisions` lists what does",
@@ -150,7 +150,7 @@ def _still_asked(state: RunState, question: OpenQuestion, now: float) -> Noted:
     if still.id != question.id:
         # Somebody else has answered and resumed the run between the look and this answer.
         raise stale_answer(f"question {question.id}", still)
-    return asked
+    return noted
 
 
 async def _leave_answer(journal: StoredJournal, run: RunId, answer: LeftAnswer) -> None:

@@ -69,8 +69,8 @@ def request_name(request: JsonObject, job: JobId) -> str:
     """
     if (goal := stored_goal(request)) is not None:
         return goal.target
-    given = request.get("job")
-    name = given.get("name") if isinstance(given, dict) else None
+    document = request.get("job")
+    name = document.get("name") if isinstance(document, dict) else None
     return name if isinstance(name, str) and name else job
 
 

@@ -122,7 +122,7 @@ class BudgetLimits:
         Raises:
             BudgetExceeded: it is more than is left.
         """
-        asked = _reserved_amount(amount)
+        reserved = _reserved_amount(amount)
         is_priceless = amount.usd in (math.inf, -math.inf) or amount.usd != amount.usd
         for bound in self._limits(account, day):
             if bound.measure == "usd" and is_priceless:
@@ -132,9 +132,9 @@ class BudgetLimits:
                     hint="say what the model costs under `models.prices` in wavewright.yaml",
                 )
             left = max(0, bound.limit - getattr(totals(bound.counter), bound.measure))
-            if getattr(asked, bound.measure) > left:
-                raise _refusal(bound, getattr(asked, bound.measure), left)
-        return asked
+            if getattr(reserved, bound.measure) > left:
+                raise _refusal(bound, getattr(reserved, bound.measure), left)
+        return reserved
 
     def left(self, account: BudgetScope, day: str, totals: Totals) -> Allowance:
         """Return what a scope could still reserve."""

@@ -78,12 +78,12 @@ class MemoryBudgetStore:
             BudgetExceeded: it is more than is left; nothing was reserved then.
         """
         day = self._today()
-        asked = self._budgets.check(account, day, amount, self._total)
+        reserved = self._budgets.check(account, day, amount, self._total)
         self._day = day
         counters = counters_of(account, day)
-        self._add(counters, asked)
-        reservation = Reservation(self._next, account, asked.spend())
-        self._reserved[reservation.id] = reservation, asked, counters
+        self._add(counters, reserved)
+        reservation = Reservation(self._next, account, reserved.spend())
+        self._reserved[reservation.id] = reservation, reserved, counters
         self._next += 1
         return reservation
 

@@ -222,15 +222,15 @@ class _ReservationBatch:
     def _reserve(self, request: Reserve) -> Reservation | BudgetExceeded:
         scope = request.account
         try:
-            asked = self._limits.check(scope, self._day, request.amount, self._total)
+            reserved = self._limits.check(scope, self._day, request.amount, self._total)
         except BudgetExceeded as refusal:
             return refusal
         number = next(self._ids)
         texts = (scope.run, scope.job, scope.step, scope.model or None)
         names = [storable_text(text) for text in texts]
-        self._new.append((number, self._now, self._day, *names, scope.role, *asked))
-        self._add(counters_of(scope, self._day), asked)
-        return Reservation(number, scope, asked.spend())
+        self._new.append((number, self._now, self._day, *names, scope.role, *reserved))
+        self._add(counters_of(scope, self._day), reserved)
+        return Reservation(number, scope, reserved.spend())
 
     def _settle(self, request: Settle) -> None:
         standing = self._reserved.pop(request.id, None)

@@ -345,9 +345,9 @@ class FleetCaller(Runtime):
                 workers = await self.look_for_workers()
                 served = {name for row in workers for name in row["entrypoints"]}
                 lacking = {
-                    one.entrypoint: one
-                    for one in self._waiting.values()
-                    if one.entrypoint not in served
+                    call.entrypoint: call
+                    for call in self._waiting.values()
+                    if call.entrypoint not in served
                 }
                 for entrypoint in lacking.keys() - reported:
                     _report_lack(

@@ -157,8 +157,8 @@ class ToolHost:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(send.close)
 
-        asked = CallRequest.from_bytes(request)
-        call = asyncio.run_coroutine_threadsafe(self._answer(asked, emit), self.loop)
+        parsed = CallRequest.from_bytes(request)
+        call = asyncio.run_coroutine_threadsafe(self._answer(parsed, emit), self.loop)
         call.add_done_callback(end)
         try:
             with receive:

@@ -216,10 +216,10 @@ class FleetWorker:
         self._woken = anyio.Event()
         room = min(self.slots - len(self._held), MAX_GROUP)
         if room and not self._taken:
-            found = await self._dequeue(queue, room)
-            self._may_wait = len(found) == room
+            jobs = await self._dequeue(queue, room)
+            self._may_wait = len(jobs) == room
             # A late heartbeat lets it find what it makes itself.
-            self._taken = {id_: _Held(job) for id_, job in found.items() if id_ not in self._held}
+            self._taken = {id_: _Held(job) for id_, job in jobs.items() if id_ not in self._held}
             self._held.update(self._taken)
         if self._taken:
             requests = await self._begin([*self._taken])

@@ -140,7 +140,7 @@ class PostgresEventStore(EventStore):
             connection: Connection, now: float
         ) -> tuple[PostgresStoreTransaction, Sequence[object]]:
             transaction = self.begin(connection, now)
-            results = [await one(transaction) for one in works]
+            results = [await part(transaction) for part in works]
             await transaction.flush()
             return transaction, results
 

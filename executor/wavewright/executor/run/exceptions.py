@@ -30,7 +30,7 @@ from functools import partial
 from types import TracebackType
 from typing import Final, TypeVar, cast
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config.errors import WavewrightError, cut_end
 from wavewright.config.redaction import Redactor, known_secrets_redactor
 from wavewright.executor.events.json_values import valid_text
 from wavewright.executor.events.types import ErrorKind, TracebackFrame
@@ -148,7 +148,7 @@ def _message(error: BaseException, redactor: Redactor) -> str:
         text = f"{type(error).__name__}: {words}" if words else type(error).__name__
     # Messages of libraries may contain URLs and headers, and the message is journaled.
     text = valid_text(redactor.redact(text[:_MAX_REDACTED_CHARS]))
-    return text if len(text) <= _MAX_MESSAGE_CHARS else text[: _MAX_MESSAGE_CHARS - 1] + "…"
+    return cut_end(text, _MAX_MESSAGE_CHARS)
 
 
 def _names_for_retry(error: BaseException) -> Iterator[str]:

@@ -125,9 +125,9 @@ async def _remove(
     numbers = [row[10] for row in locked if _is_free(row, transaction)]
     if len(numbers) < len(runs):
         return None
-    wanted = set(runs)
+    group = set(runs)
     if any(
-        (run in wanted) != (other in wanted)
+        (run in group) != (other in group)
         for run, other in await _links(transaction, read_up_to, _LAST)
     ):
         return None
@@ -202,10 +202,10 @@ async def find_groups(
     removable = [run for run in await removal.removable(before) if run not in spared]
     links, read_up_to = list[RunLink](), 0
     while removable:
-        found, last = await removal.links(read_up_to)
+        page, last = await removal.links(read_up_to)
         if last is None:
             break
-        links += found
+        links += page
         read_up_to = last
         await anyio.sleep(_PAUSE_SECONDS)
     return _groups(removable, links), read_up_to
@@ -233,9 +233,9 @@ async def remove_groups(
 def _groups(removable: Sequence[RunId], links: Iterable[RunLink]) -> list[RunGroup]:
     """Return the groups of which every run may be removed, in the order of their first runs."""
     linked = defaultdict[RunId, list[RunId]](list)
-    for one, other in links:
-        linked[one].append(other)
-        linked[other].append(one)
+    for reader, read in links:
+        linked[reader].append(read)
+        linked[read].append(reader)
     allowed, seen, groups = set(removable), set[RunId](), list[RunGroup]()
     for run in removable:
         if run in seen:

@@ -197,9 +197,9 @@ _LABEL_KINDS: Final = frozenset({"goal", "template", "tag", "gate", "model"})
 
 def _are_labels_of(events: Sequence[Event], labels: Sequence[Row]) -> bool:
     """Whether a run has the labels that its events have given it, and no others."""
-    given = {label for event in events for label in event_labels(event)}
+    labelled = {label for event in events for label in event_labels(event)}
     texts = [
-        {(label.kind, label.value), (label.kind, storable_text(label.value))} for label in given
+        {(label.kind, label.value), (label.kind, storable_text(label.value))} for label in labelled
     ]
     stored = {(kind, value) for kind, value in labels if kind in _LABEL_KINDS}
     return stored <= set().union(*texts) and not any(map(stored.isdisjoint, texts))

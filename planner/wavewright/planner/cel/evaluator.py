@@ -454,20 +454,20 @@ def _compile_object(node: MapLiteral, local_names: Locals) -> Evaluation:
     ]
 
     def evaluate(scope: EvaluationScope) -> Json:
-        made: dict[str, Json] = {}
+        result: dict[str, Json] = {}
         for key, value in entries:
             name = key(scope)
             if not isinstance(name, str | int):
                 raise ExpressionError(
                     "evaluation_failed", f"{kind_name(name)} cannot be a key", node.start
                 )
-            if name in made:
+            if name in result:
                 raise ExpressionError(
                     "evaluation_failed",
                     f"the key '{str(name)[:MAX_KEY_LENGTH_SHOWN]}' is given twice",
                     node.start,
                 )
-            made[cast("str", name)] = value(scope)
-        return made
+            result[cast("str", name)] = value(scope)
+        return result
 
     return evaluate

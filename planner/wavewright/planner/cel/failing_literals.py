@@ -57,10 +57,10 @@ that places are asked of is as long as the greatest of them.
 def find_failing_literal(tree: ExpressionNode) -> ExpressionError | None:
     """Return why an expression fails whatever is read, and where; nothing if it depends on that."""
     search = _Search()
-    found = search.fault(tree)
-    if found is None and search.is_written_out(tree):
+    fault = search.fault(tree)
+    if fault is None and search.is_written_out(tree):
         return _fault_of(tree, {}, is_result=True)
-    return found
+    return fault
 
 
 class _Search:

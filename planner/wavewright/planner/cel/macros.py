@@ -70,15 +70,15 @@ def parse_macro(
         ExpressionError: the arguments are not those of the macro.
     """
     _, function, name_start, _ = name
-    given = len(arguments)
+    count = len(arguments)
     named = (
-        2 if function in _TRANSFORM_MACROS or (function in _CONDITION_MACROS and given == 3) else 1
+        2 if function in _TRANSFORM_MACROS or (function in _CONDITION_MACROS and count == 3) else 1
     )
     bodies: Collection[int] = (1, 2) if function in _TRANSFORM_MACROS or function == "map" else (1,)
     if function == "sortBy":
         bodies = range(1, _MAX_SORT_KEYS + 1)
     variables = _variables(arguments[:named])
-    if given - named not in bodies or variables is None:
+    if count - named not in bodies or variables is None:
         wanted = "names for each place and element" if named == 2 else "a name for each element"
         example = "i, x" if named == 2 else "x"
         raise ExpressionError(
@@ -214,13 +214,13 @@ class CompiledMacro:
 
 
 def _map(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
-    made: list[Json] = []
+    result: list[Json] = []
     last = len(macro.bodies) - 1
     for _ in iterations:
         if last and not macro.evaluate_condition(inner):
             continue
-        made.append(macro.bodies[last](inner))
-    return made
+        result.append(macro.bodies[last](inner))
+    return result
 
 
 _ENTRY_COST = 8
@@ -230,20 +230,20 @@ _ENTRY_COST = 8
 def _transform_map(
     macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope
 ) -> Json:
-    made: dict[Any, Json] = {}
+    result: dict[Any, Json] = {}
     last = len(macro.bodies) - 1
     for key in iterations:
         if last and not macro.evaluate_condition(inner):
             continue
         inner.cost.count_operations(_ENTRY_COST)
-        made[key] = macro.bodies[last](inner)
-    return made
+        result[key] = macro.bodies[last](inner)
+    return result
 
 
 def _transform_map_entry(
     macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope
 ) -> Json:
-    made: dict[str, Json] = {}
+    result: dict[str, Json] = {}
     last = len(macro.bodies) - 1
     for _ in iterations:
         if last and not macro.evaluate_condition(inner):
@@ -254,10 +254,10 @@ def _transform_map_entry(
                 "no_overload", f"transformMapEntry() makes objects, and got {kind_name(entry)}"
             )
         inner.cost.count_operations(_ENTRY_COST * len(entry))
-        if not made.keys().isdisjoint(entry):
+        if not result.keys().isdisjoint(entry):
             raise evaluation_error("transformMapEntry() makes the same key twice")
-        made |= entry
-    return made
+        result |= entry
+    return result
 
 
 def _filter(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:

@@ -41,9 +41,9 @@ KINDS: Final[dict[type, str]] = {
 
 def class_of(value: object) -> type:
     """Return the class by which a value's operators and functions are chosen."""
-    found = value.__class__
-    if found in KINDS:
-        return found
+    kind = value.__class__
+    if kind in KINDS:
+        return kind
     if isinstance(value, Mapping):
         return dict
     return next(

@@ -35,7 +35,7 @@ def reads_of_tree(expression: str) -> tuple[Read, ...]:
     """
     mentions = _mentions(parse_expression(expression))
     guards = {(mention.root, mention.name) for mention in mentions if mention.is_guarded}
-    found: list[Read] = []
+    result: list[Read] = []
     for mention in mentions:
         if mention.root == "steps" and mention.name is None:
             raise ExpressionError(
@@ -46,8 +46,8 @@ def reads_of_tree(expression: str) -> tuple[Read, ...]:
             )
         may_be_absent = mention.root in {"steps", "previous"}
         guarded = may_be_absent and (mention.root, mention.name) in guards
-        found.append(Read(mention.root, mention.name, guarded, mention.start))
-    return tuple(found)
+        result.append(Read(mention.root, mention.name, guarded, mention.start))
+    return tuple(result)
 
 
 def step_mentions(expression: str, step: str) -> list[RootMention]:
@@ -89,16 +89,16 @@ def root_mentions(expression: str) -> list[RootMention]:
 
 def _mentions(tree: ExpressionNode) -> list[RootMention]:
     """Return every mention of a root, in the order of the text."""
-    found: list[RootMention] = []
-    _collect_mentions(tree, _NOTHING, found)
-    found.sort(key=attrgetter("start"))
-    return found
+    mentions: list[RootMention] = []
+    _collect_mentions(tree, _NOTHING, mentions)
+    mentions.sort(key=attrgetter("start"))
+    return mentions
 
 
 def _collect_mentions(
     node: ExpressionNode,
     local_names: frozenset[str],
-    found: list[RootMention],
+    mentions: list[RootMention],
     *,
     asked: bool = False,
 ) -> None:
@@ -106,22 +106,22 @@ def _collect_mentions(
         case LiteralValue():
             return
         case Select() | Index():
-            _collect_selection(node, local_names, found, asked=asked)
+            _collect_selection(node, local_names, mentions, asked=asked)
         case Identifier():
             if node.name not in local_names:
-                found.append(
+                mentions.append(
                     RootMention(node.name, None, node.start, node.end, node.start, node.end, asked)
                 )
         case Macro():
-            _collect_mentions(node.range, local_names, found)
+            _collect_mentions(node.range, local_names, mentions)
             inner = local_names.union(node.variables)
             for argument in node.arguments:
-                _collect_mentions(argument, inner, found)
+                _collect_mentions(argument, inner, mentions)
         case Has():
-            _collect_mentions(node.selection, local_names, found, asked=True)
+            _collect_mentions(node.selection, local_names, mentions, asked=True)
         case _:
             for child in children(node):
-                _collect_mentions(child, local_names, found)
+                _collect_mentions(child, local_names, mentions)
 
 
 def _collect_selection(

@@ -67,10 +67,10 @@ def tokenize(text: str) -> list[Token]:
         ExpressionError: a character or a quote that CEL does not know.
     """
     tokens: list[Token] = []
-    for found in _TOKEN.finditer(text):
-        kind: Any = found.lastgroup
-        written: str = found[kind]
-        end = found.end()
+    for match in _TOKEN.finditer(text):
+        kind: Any = match.lastgroup
+        written: str = match[kind]
+        end = match.end()
         tokens.append((kind, written, end - len(written), end))
         if kind == "end":
             break

@@ -258,12 +258,15 @@ def _safety(subject: CheckContext) -> Iterable[Diagnostic]:
 
 def in_file_order(diagnostics: Iterable[Diagnostic], plan: Plan) -> list[Diagnostic]:
     """Return diagnostics by place, then errors before warnings, then by code; each only once."""
-    unique = {(each.code, each.pointer, each.message): each for each in diagnostics}.values()
+    unique = {
+        (diagnostic.code, diagnostic.pointer, diagnostic.message): diagnostic
+        for diagnostic in diagnostics
+    }.values()
     return sorted(
         unique,
-        key=lambda each: (
-            document_position(plan, each.pointer),
-            each.severity == "warning",
-            each.code,
+        key=lambda diagnostic: (
+            document_position(plan, diagnostic.pointer),
+            diagnostic.severity == "warning",
+            diagnostic.code,
         ),
     )

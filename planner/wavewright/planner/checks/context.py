@@ -81,9 +81,9 @@ class CheckContext:
             return frozenset(self.tools)
         known = self.goal.tool_names
         chosen = known - self.held_tools
-        made = {name for name in self.tools if chosen.issuperset(dispatched_tools(name) or [""])}
+        unions = {name for name in self.tools if chosen.issuperset(dispatched_tools(name) or [""])}
         kept = {name for name in known if self.held_tools.isdisjoint(dispatched_tools(name))}
-        return frozenset(kept | made | (self.tools.keys() & {SUB_PLAN}))
+        return frozenset(kept | unions | (self.tools.keys() & {SUB_PLAN}))
 
     @cached_property
     def held_tools(self) -> frozenset[str]:

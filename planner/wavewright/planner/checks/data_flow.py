@@ -161,24 +161,24 @@ class DataFlow:
     @cached_property
     def readings(self) -> tuple[Reading, ...]:
         """Each condition, list and parameter that it decides, in the order of the graph."""
-        found: list[Reading] = []
+        readings: list[Reading] = []
         for step_id in self._order:
             step = self._subject.steps[step_id]
             signature = self._subject.signature(step)
             if signature is not None:
-                found += self._visit(step, signature)
+                readings += self._visit(step, signature)
             elif step_id in self._sources:
                 self._before[step_id] = None
                 self._outputs[step_id] = Value(text(step_id))
-        return tuple(found)
+        return tuple(readings)
 
     @cached_property
     def by_step(self) -> dict[StepId, list[Reading]]:
         """The readings of each step."""
-        found: dict[StepId, list[Reading]] = {}
+        readings: dict[StepId, list[Reading]] = {}
         for reading in self.readings:
-            found.setdefault(reading.step.id, []).append(reading)
-        return found
+            readings.setdefault(reading.step.id, []).append(reading)
+        return readings
 
     def gives_text(self, step: StepId) -> bool:
         """Whether text of it is in the output of a step."""
@@ -204,16 +204,16 @@ class DataFlow:
         More than a choice is text: what a journal keeps is read again as it is written.
         """
         _ = self.readings
-        found: dict[str, Influence] = {}
+        influences: dict[str, Influence] = {}
         for name, value in self._results():
             influence = self._value(value, None, TRUSTED).total()
             if influence.level > Level.RANGE:
                 influence = text(influence.origin)
             if influence:
-                found[name] = stronger(
-                    influence._replace(origin=PREVIOUS_RESULT, by=""), found.get(name, NOTHING)
+                influences[name] = stronger(
+                    influence._replace(origin=PREVIOUS_RESULT, by=""), influences.get(name, NOTHING)
                 )
-        return found
+        return influences
 
     def _results(self) -> Iterator[tuple[str, Json]]:
         plan = self._subject.plan
@@ -429,9 +429,9 @@ class DataFlow:
                 return item.field(field)
             case "steps", str():
                 later = self._subject.superseded_by.get(StepId(field))
-                found = self._outputs.get(StepId(field), TRUSTED)
+                influence = self._outputs.get(StepId(field), TRUSTED)
                 instead = TRUSTED if later is None else self._outputs.get(later, TRUSTED)
-                return found if not instead.total() else instead
+                return influence if not instead.total() else instead
             case "inputs", str():
                 return self._input(field)
             case "previous", "result":

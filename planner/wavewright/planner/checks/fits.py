@@ -254,7 +254,7 @@ _OUTPUT: Final = "output"
 
 
 def _misuse_diagnostic(use: ExpressionUse, misuse: Misuse) -> Diagnostic:
-    part, asked = misuse.part, f"{misuse.part} != null"
+    part, guard = misuse.part, f"{misuse.part} != null"
     message = f"{part!r} may be null, and {misuse.fault}"
     if misuse.kind == "null elements":
         message = f"an element of {part!r} may be null, and {misuse.fault}"
@@ -262,16 +262,16 @@ def _misuse_diagnostic(use: ExpressionUse, misuse: Misuse) -> Diagnostic:
         return make_diagnostic("W812", use.pointer, message, hint)
     if misuse.kind == "absent":
         message = f"{part!r} may be absent, and {misuse.fault}"
-        asked = f"has({part})"
+        guard = f"has({part})"
     if misuse.kind == "too few elements":
         short = "be empty" if misuse.needed == 1 else f"have fewer than {misuse.needed} elements"
         message = f"{part!r} may {short}, and {misuse.fault}"
-        asked = f"{part}.size() > {misuse.needed - 1}"
-    hint = f"ask for it first: {asked} && …"
+        guard = f"{part}.size() > {misuse.needed - 1}"
+    hint = f"ask for it first: {guard} && …"
     if use.role not in _CONDITIONS:
         expression = use.expression.strip()
         reader = expression if is_plain_path(expression) else misuse.reader
-        other = f"{asked} ? {reader} : …"
+        other = f"{guard} ? {reader} : …"
         written = f"${{{other}}}" if reader == expression else other
         hint = f"give another value for that case: {written}"
     return make_diagnostic("W812", use.pointer, message, hint)
@@ -367,7 +367,7 @@ def _is_asked(step: Step, expression: str) -> bool:
     """Whether the step runs only where the value is not null."""
     if step.when is None:
         return False
-    asked = joined_conditions(step.when)
-    if f"{expression} != null" in asked or expression in guarded_steps(step.when):
+    conditions = joined_conditions(step.when)
+    if f"{expression} != null" in conditions or expression in guarded_steps(step.when):
         return True
-    return any(condition.startswith(f"has({expression}.") for condition in asked)
+    return any(condition.startswith(f"has({expression}.") for condition in conditions)

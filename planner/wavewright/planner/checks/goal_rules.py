@@ -214,7 +214,7 @@ def _benchmarks_in(subject: CheckContext, names: Targets, step: Step, value: Jso
 def _known_benchmarks(subject: CheckContext, names: Targets, values: list[Json]) -> str | None:
     benchmarks = _identities(subject.plan.inputs.get(names.benchmarks), names.key)
     benchmarks -= _identities(subject.plan.inputs.get(names.variables), names.key)
-    named = set[str]().union(*(_identities(one, names.key) for one in values)) & benchmarks
+    named = set[str]().union(*(_identities(value, names.key) for value in values)) & benchmarks
     return f"the benchmark {_join_with_and(sorted(named))}" if named else None
 
 

@@ -273,10 +273,10 @@ class _Misuses:
     def least(self, node: ExpressionNode, known: Facts) -> int:
         """Return how many elements a list has at least."""
         source, view = self.source(node), self._view(node)
-        asked = max((fact.least for fact in known if fact.part == source), default=0)
+        least = max((fact.least for fact in known if fact.part == source), default=0)
         declared = None if view is None else view.schema.get("minItems")
         by_type = declared if isinstance(declared, int) else 0
-        return max(asked, by_type, self._least_made(node, known))
+        return max(least, by_type, self._least_made(node, known))
 
     def _least_made(self, node: ExpressionNode, known: Facts) -> int:
         """Return how many elements a list has at least by how it is made."""
@@ -349,8 +349,8 @@ class _Misuses:
         match node:
             case Macro(function="filter"):
                 name = node.variables[-1]
-                asked = self.facts(node.arguments[0], holds=True)
-                own = (fact for fact in asked if _is_of(fact.part, name))
+                facts = self.facts(node.arguments[0], holds=True)
+                own = (fact for fact in facts if _is_of(fact.part, name))
                 of_element = (fact._replace(part=fact.part[len(name) :]) for fact in own)
                 return self.element_facts(node.range).union(of_element)
             case Macro(function="sortBy"):

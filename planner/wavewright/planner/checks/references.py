@@ -205,7 +205,7 @@ def _check_text(
     for use, read in text.reads.items():
         faults = list(_check_reads(subject, use, read, reader))
         yield from faults
-        if all(each.code == "E306" for each in faults):
+        if all(fault.code == "E306" for fault in faults):
             yield from _check_types(subject, use, reader)
 
 
@@ -415,14 +415,14 @@ def _condition(reader: _ReferenceContext, name: str) -> Mend | None:
     """Return the condition that skips a step where one that it reads is absent; its own stays."""
     if reader.step is None or reader.output is not None or reader.before_condition:
         return None
-    asked = f"has({step_path(name)})"
+    guard = f"has({step_path(name)})"
     if reader.step.when is None:
-        return Addition("when", asked)
+        return Addition("when", guard)
     try:
         own = bare_expression(reader.step.when).expression.strip()
     except ExpressionError:
         return None
-    return Addition("when", f"{asked} && ({own})")
+    return Addition("when", f"{guard} && ({own})")
 
 
 def _unknown_field(schema: JsonSchema, path: list[str]) -> tuple[str, JsonSchema] | None:

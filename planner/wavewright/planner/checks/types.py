@@ -283,7 +283,7 @@ def _is_told_apart(source: SchemaView, target: SchemaView) -> bool:
     for name, schema in field_schemas(source).items() if fields else ():
         ours = allowed_values(as_object(schema))
         theirs = allowed_values(as_object(fields.get(name)))
-        if ours is not None and theirs is not None and not any(one in theirs for one in ours):
+        if ours is not None and theirs is not None and not any(value in theirs for value in ours):
             return True
     return False
 

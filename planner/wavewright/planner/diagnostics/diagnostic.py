@@ -195,7 +195,7 @@ def diagnostic_from_fault(fault: DocumentFault) -> Diagnostic:
 
 def error_diagnostics(found: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Return the diagnostics that keep a plan from running."""
-    return [one for one in found if one.severity == "error"]
+    return [diagnostic for diagnostic in found if diagnostic.severity == "error"]
 
 
 def for_model(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
@@ -357,7 +357,7 @@ def type_name(schema: Json) -> str:
         return "any"
     kind = schema.get("type")
     if isinstance(kind, list):
-        return " or ".join(type_name({**schema, "type": one}) for one in kind)
+        return " or ".join(type_name({**schema, "type": name}) for name in kind)
     if kind == "array":
         items = schema.get("items")
         return f"list of {type_name(items)}" if isinstance(items, Mapping) and items else "list"

@@ -122,10 +122,10 @@ def call_content(
     Raises:
         ValueError: the parameters are not JSON.
     """
-    asked: list[Json] = [tool, params, config or {}]
+    content: list[Json] = [tool, params, config or {}]
     if data:
-        asked.append({"data": data})
-    return CallContent(_short_hash(canonical_json(asked)))
+        content.append({"data": data})
+    return CallContent(_short_hash(canonical_json(content)))
 
 
 def placed_key(content: CallContent, run: RunId, step: StepId, nth: int = 0) -> StepKey:

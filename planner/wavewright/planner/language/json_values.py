@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from wavewright.config.errors import cut_end
 from wavewright.config.sources import path_text
 from wavewright.planner.types import Json
 
@@ -41,8 +42,7 @@ class JsonChange(NamedTuple):
 
 def short_json(value: Json) -> str:
     """Return a value as JSON, cut to fit in a sentence."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHORT_LENGTH else f"{text[: _SHORT_LENGTH - 1]}…"
+    return cut_end(json.dumps(value, ensure_ascii=False), _SHORT_LENGTH)
 
 
 _SHORT_LENGTH: Final = 80

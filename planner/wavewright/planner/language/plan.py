@@ -244,9 +244,9 @@ class Step(DocumentModel, defer_build=False):
         """
         if len(self.__dict__) == len(_STEP_FIELDS):  # `model_construct` takes fewer
             object.__setattr__(self, "__dict__", _STEP_FIELDS | self.__dict__)
-        given = self.__pydantic_fields_set__
-        given = _GIVEN_FIELDS.setdefault(frozenset(given), given)
-        object.__setattr__(self, "__pydantic_fields_set__", given)
+        fields = self.__pydantic_fields_set__
+        fields = _GIVEN_FIELDS.setdefault(frozenset(fields), fields)
+        object.__setattr__(self, "__pydantic_fields_set__", fields)
 
 
 def _question(fields: dict[str, object]) -> dict[str, object]:

@@ -41,7 +41,7 @@ def document_schema(name: str) -> JsonSchema:
     for model, definition in definitions.items() if isinstance(definitions, dict) else ():
         if isinstance(definition, dict) and model == "Gate":
             exactly_one: list[Json] = [
-                {"oneOf": [_requires_non_null(one) for one in all_]}
+                {"oneOf": [_requires_non_null(option) for option in all_]}
                 for all_ in (GATE_KINDS, GATE_TARGETS)
             ]
             definition["allOf"] = exactly_one

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from wavewright.config.errors import cut_end
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.json_values import json_changes
@@ -239,7 +240,7 @@ def _change_text(field: FieldChange) -> str:
 
 def _value_text(value: Json) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _TEXT_WIDTH else text[: _TEXT_WIDTH - 1] + "…"
+    return cut_end(text, _TEXT_WIDTH)
 
 
 def _metric_change(old: float, new: float) -> str:

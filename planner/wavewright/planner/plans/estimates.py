@@ -213,17 +213,17 @@ def estimate_plan_tokens(
         items_done: Of steps that run once an item and have not ended, how many items have run.
     """
     done = {*finished, *superseded_by(plan)}
-    found: list[StepEstimate] = []
+    estimates: list[StepEstimate] = []
     for number, step in enumerate(plan.steps):
         signature = tools.get(step.tool)
         if signature is None or not signature.expected_tokens or step.id in done:
             continue
         known = _call_count(plan, step)
         calls = 1 if known is None else max(0, known - items_done.get(step.id, 0))
-        found.append(
+        estimates.append(
             StepEstimate(step.id, number, calls, signature.expected_tokens * calls, known is None)
         )
-    return PlanEstimate(tuple(found))
+    return PlanEstimate(tuple(estimates))
 
 
 def _call_count(plan: Plan, step: Step) -> int | None:

@@ -90,13 +90,13 @@ class TypedEnvironment:
 
     def part_types(self, expression: str) -> PartTypes:
         """Return what is known of the parts of an expression; nothing where it cannot be parsed."""
-        found = PartTypes(self._roots, self._steps)
+        types = PartTypes(self._roots, self._steps)
         try:
             tree = parse_expression(expression)
         except ExpressionError:
-            return found
-        found.learn(tree, expression)
-        return found
+            return types
+        types.learn(tree, expression)
+        return types
 
     def _infer(self, expression: str) -> JsonSchema:
         tree = parse_expression(expression)

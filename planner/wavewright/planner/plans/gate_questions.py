@@ -46,7 +46,7 @@ def is_asked_per_call(gate: Gate) -> bool:
     except ExpressionError:
         # An invalid expression is evaluated once, not for every item.
         return False
-    return any(each.root in {"output", "item", "index"} for each in read)
+    return any(name.root in {"output", "item", "index"} for name in read)
 
 
 def gate_consequence(gate: Gate) -> str:

@@ -160,7 +160,7 @@ def _apply_overrides(job: Job, template: GoalTemplate, document: Document | None
             diagnostic_from_fault(fault) for fault in model_faults(error, merged, GoalTemplate)
         ]
         raise _plan_error(
-            [replace(each, pointer="/overrides" + each.pointer) for each in faults], document
+            [replace(part, pointer="/overrides" + part.pointer) for part in faults], document
         ) from error
 
 

@@ -98,7 +98,7 @@ class JobWords:
             else:
                 rest.append((operator, figure))
         return not rest or any(
-            self._comes_to_a_unit(each, is_count=is_count) for each in (figures, rest)
+            self._comes_to_a_unit(factors, is_count=is_count) for factors in (figures, rest)
         )
 
     def _names_amount(self, operator: Operator, figure: float) -> bool:

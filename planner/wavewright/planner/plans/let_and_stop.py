@@ -172,10 +172,10 @@ _LIST_WHERE_THERE: Final = re.compile(r"\$\{has\([^?]*\) \? (.*) : \[\]\}", re.D
 
 def _own_list(items: Json) -> Json:
     """Return the list of a `for_each` without what `list_where_there` asks before it."""
-    asked = _LIST_WHERE_THERE.fullmatch(items) if isinstance(items, str) else None
-    if asked is None:
+    match = _LIST_WHERE_THERE.fullmatch(items) if isinstance(items, str) else None
+    if match is None:
         return items
-    own = asked[1]
+    own = match[1]
     return f"${{{own[1:-1] if own.startswith('(') else own}}}"
 
 

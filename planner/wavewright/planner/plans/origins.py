@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from wavewright.config.errors import cut_end
 from wavewright.planner.types import StepId
 
 if TYPE_CHECKING:
@@ -119,8 +120,7 @@ def has_digit(text: str) -> bool:
 
 def shown(text: str) -> str:
     """Return what an author wrote on one line, and not all of it where it is long."""
-    line = on_one_line(text)
-    return line if len(line) <= _MAX_SHOWN else f"{line[: _MAX_SHOWN - 1]}…"
+    return cut_end(on_one_line(text), _MAX_SHOWN)
 
 
 def on_one_line(text: str) -> str:

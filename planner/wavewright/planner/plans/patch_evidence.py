@@ -154,7 +154,7 @@ def _supplied_data(
             for name, value in step.params.items():
                 figures = {figure for figure in numbers_in(value) if is_telling(figure)} - known
                 if figures:
-                    supplied.setdefault(name, _listing(f"{one:g}" for one in sorted(figures)))
+                    supplied.setdefault(name, _listing(f"{number:g}" for number in sorted(figures)))
             for name, added in _joined_subjects(step, patch, now):
                 supplied.setdefault(name, f"{added!r}, which asks for what the patch itself names")
             for name, added, other in _joined_again(step, before, patch, now, tools):
@@ -302,13 +302,13 @@ def _other_subjects(
     A gate that failed on one item is not lifted by another one: an item, or a text that the job
     gives, is passed on as it is, and no input gets lost. How much is asked for may change.
     """
-    asked = _Subjects(before, goal), _Subjects(after, goal)
+    subjects = _Subjects(before, goal), _Subjects(after, goal)
     stands = {step.id: step for step in after.steps}
     for pointer, step, old in _new_steps(before, patch):
         new = stands.get(step.id)
         if old is None or new is None:
             continue
-        lost = next(iter(_lost_subjects(old, new, *asked)), None)
+        lost = next(iter(_lost_subjects(old, new, *subjects)), None)
         if lost is not None:
             is_param = lost.param is not None and lost.param in step.params
             yield make_diagnostic(
@@ -354,12 +354,12 @@ class _Subjects:
     """What the steps of one plan ask for."""
 
     def __init__(self, plan: Plan, goal: Goal | None) -> None:
-        given = plan.inputs if goal is None else {**plan.inputs, **goal.inputs}
-        self._texts = {name for name, value in given.items() if isinstance(value, str)}
-        asked = {} if goal is None else goal.inputs
+        inputs = plan.inputs if goal is None else {**plan.inputs, **goal.inputs}
+        self._texts = {name for name, value in inputs.items() if isinstance(value, str)}
+        of_goal = {} if goal is None else goal.inputs
         self._places = {
             name
-            for name, value in asked.items()
+            for name, value in of_goal.items()
             if isinstance(value, str) and _PLACE.match(value) is not None
         }
         self.inputs = {

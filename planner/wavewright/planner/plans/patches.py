@@ -53,7 +53,7 @@ class PatchRefused(WavewrightError):
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
         self.diagnostics = diagnostics
-        super().__init__("; ".join(f"{each.code}: {each.message}" for each in diagnostics))
+        super().__init__("; ".join(f"{fault.code}: {fault.message}" for fault in diagnostics))
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +325,7 @@ def _is_allowed(
     if goal is None or goal.recovery.allow != "same-effects":
         return False
     known = [old for old in plan.steps if old.tool == step.tool]
-    if any(asks_approval(each, tools[step.tool]) for each in (step, *known)):
+    if any(asks_approval(caller, tools[step.tool]) for caller in (step, *known)):
         return False
     return any(step.tool != AGENT or _is_within_agent(step, old) for old in known)
 
@@ -334,14 +334,14 @@ def _is_within_agent(step: Step, old: Step) -> bool:
     """Whether an agent can do no more than one of the plan: the same agent, with a part of its
     tools.
     """
-    given, allowed = step.params.get("tools"), old.params.get("tools")
+    tools, allowed = step.params.get("tools"), old.params.get("tools")
     if step.params.get("agent") != old.params.get("agent"):
         return False
-    if not allowed or given == allowed:
+    if not allowed or tools == allowed:
         return True
-    if not isinstance(given, list) or not isinstance(allowed, list):
+    if not isinstance(tools, list) or not isinstance(allowed, list):
         return False
-    return bool(given) and all(name in allowed for name in given)
+    return bool(tools) and all(name in allowed for name in tools)
 
 
 class PatchApplication:

@@ -61,9 +61,9 @@ def call_output_schema(step: Step, tools: Mapping[str, ToolSignature]) -> JsonSc
             return {}
     output = signature.output_schema
     for parameter, path in signature.typed_by.items():
-        given = step.params.get(parameter)
-        if isinstance(given, dict) and schema_fault(given) is None:
-            output = _with_type(output, _PART.findall(path), _of_object(given))
+        schema = step.params.get(parameter)
+        if isinstance(schema, dict) and schema_fault(schema) is None:
+            output = _with_type(output, _PART.findall(path), _of_object(schema))
     return output
 
 
@@ -77,9 +77,9 @@ def answer_types(
         return
     signature = tools.get(step.tool)
     for parameter in () if signature is None else signature.typed_by:
-        given = step.params.get(parameter)
-        if isinstance(given, dict):
-            yield parameter, given
+        schema = step.params.get(parameter)
+        if isinstance(schema, dict):
+            yield parameter, schema
 
 
 def schema_fault(schema: JsonObject) -> str | None:

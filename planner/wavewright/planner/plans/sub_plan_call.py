@@ -100,8 +100,8 @@ class ExpandedPlan:
         writes stands in many of its steps: that is said at the caller, where it is written.
         """
         placed: dict[tuple[str, str, str], _Placed] = {}
-        for found in diagnostics:
-            part = self._placed(found)
+        for diagnostic in diagnostics:
+            part = self._placed(diagnostic)
             message = _RUN.sub("", part.diagnostic.message)
             where = part.diagnostic.pointer
             if part.is_in_sub_plan:
@@ -118,26 +118,26 @@ class ExpandedPlan:
             part.diagnostic for part in placed.values() if part is written.get(part.fault, part)
         ]
 
-    def _placed(self, found: Diagnostic) -> _Placed:
-        keys = pointer_keys(found.pointer)
+    def _placed(self, diagnostic: Diagnostic) -> _Placed:
+        keys = pointer_keys(diagnostic.pointer)
         for length in range(len(keys), 1, -1):
             place = self.places.get("".join(map(pointer_token, keys[:length])))
-            if place is None or (place.giver and not _is_of_text(found)):
+            if place is None or (place.giver and not _is_of_text(diagnostic)):
                 continue
             rest = "".join(map(pointer_token, keys[length:]))
             is_given = bool(place.giver)
             if is_given:
                 reader = self.plan.steps[int(keys[1])].id
-                found = _said_of_giver(found, reader, place.giver)
-            said = _RUN.sub("", _READER.sub("step", found.message))
-            fault = (found.code, place.step, said)
+                diagnostic = _said_of_giver(diagnostic, reader, place.giver)
+            said = _RUN.sub("", _READER.sub("step", diagnostic.message))
+            fault = (diagnostic.code, place.step, said)
             if place.document is None:
-                moved = replace(found, pointer=place.pointer + rest)
+                moved = replace(diagnostic, pointer=place.pointer + rest)
                 return _Placed(moved, fault, place.step or None, is_given=is_given)
-            message = f"{position_text(place.document, place.pointer + rest)}: {found.message}"
-            moved = replace(found, pointer=f"{place.step}/plan", message=message, within=None)
+            message = f"{position_text(place.document, place.pointer + rest)}: {diagnostic.message}"
+            moved = replace(diagnostic, pointer=f"{place.step}/plan", message=message, within=None)
             return _Placed(moved, fault, place.step, is_in_sub_plan=True, is_given=is_given)
-        return _Placed(found, (found.code, "", found.message))
+        return _Placed(diagnostic, (diagnostic.code, "", diagnostic.message))
 
 
 def _is_of_text(found: Diagnostic) -> bool:
@@ -264,11 +264,11 @@ class SubPlanCall:
         declared = self.source.inputs
         if declared is None:
             declared = input_types(self.source.plan)
-        given = [("/params", self.step.params)]
-        given += (
+        sets = [("/params", self.step.params)]
+        sets += (
             [("/repeat/params", self.step.repeat.params)] if self.step.repeat is not None else []
         )
-        for pointer, params in given:
+        for pointer, params in sets:
             for name, value in params.items():
                 place = f"{self.pointer}{pointer}/{name}"
                 if name not in declared:
@@ -395,7 +395,7 @@ class Rewriting:
             mentions = root_mentions(expression)
         except ExpressionError:
             return expression
-        asked = {one.name for one in mentions if one.is_guarded}
+        guarded = {one.name for one in mentions if one.is_guarded}
         text, expected = expression, len(mentions)
         for mention in reversed(mentions):
             start, end = mention.path_start, mention.path_end
@@ -408,7 +408,7 @@ class Rewriting:
                     expected += new != "output"
                 whole = "true" if self.by_item else None
             elif mention.root == "inputs":
-                new, whole = self._input(mention.name, is_asked=mention.name in asked)
+                new, whole = self._input(mention.name, is_asked=mention.name in guarded)
                 expected += len(root_mentions(new)) - 1
             else:
                 continue

@@ -187,8 +187,8 @@ class _Expansion:
             if number > 1:
                 # A further run is given what `repeat` says of the run before.
                 of_run_before = repointing(step.id, before).value
-                given = {name: of_run_before(value) for name, value in repeat.params.items()}
-                params = {**params, **given}
+                further = {name: of_run_before(value) for name, value in repeat.params.items()}
+                params = {**params, **further}
                 whens = _whens_of_run(step.id, number, repeat, step.when)
             self._add_run(call, run, params, _all_of(whens), is_further=number > 1)
         self._add(_last_result(step, repeat), ExpandedPlace(call.pointer, step=call.pointer))
@@ -330,8 +330,8 @@ def _ids_of_run(call: SubPlanCall, run: str) -> frozenset[StepId]:
 
 def _present_for(child: Step, step: Step, run: str, graph: PlanGraph) -> list[str]:
     """Return the conditions that what a step of an optional sub-plan waits for is there."""
-    asked = frozenset[str]() if child.when is None else guarded_steps(child.when)
-    unasked = _unasked_reads(step_texts(child, 0), asked)
+    guarded = frozenset[str]() if child.when is None else guarded_steps(child.when)
+    unasked = _unasked_reads(step_texts(child, 0), guarded)
     return _present(step, run, graph, graph.dependencies[child.id], unasked)
 
 

@@ -258,7 +258,7 @@ def shipped_ladders() -> Mapping[str, Ladder]:
 def _parse_ladders(
     written: Mapping[str, Json], document: Document, pointer: str
 ) -> dict[str, Ladder]:
-    found: dict[str, Ladder] = {}
+    ladders: dict[str, Ladder] = {}
     faults: list[DocumentFault] = []
     for name, rungs in written.items():
         place = pointer + pointer_token(name)
@@ -287,10 +287,10 @@ def _parse_ladders(
             continue
         ladder = Ladder(name=name, rungs=shaped.rungs)
         faults += _rung_faults(ladder, place)
-        found[name] = ladder
+        ladders[name] = ladder
     if faults:
         raise DocumentError(document.source, sort_by_position(document, faults))
-    return found
+    return ladders
 
 
 def _relocated_fault(fault: DocumentFault, name: str, place: str) -> DocumentFault:

@@ -388,12 +388,12 @@ class _JsonSearch:
             return
         if is_inside:
             self._effort += max(read.end - read.start, _MIN_REREAD)
-        found = self._inside_string(read) or read
+        inner = self._inside_string(read) or read
         is_certain = all(
             not match.faults and not match.unclosed and match.surplus is None
-            for match in (read, found)
+            for match in (read, inner)
         )
-        value = plain_value(found.node)
+        value = plain_value(inner.node)
         if isinstance(value, list | dict):
             place = Span(read.start, read.end)
             self.values.append(FoundValue(value, place, is_inside, is_certain))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import NoReturn, cast
 
-from wavewright.config.errors import did_you_mean
+from wavewright.config.errors import cut_end, did_you_mean
 from wavewright.planner.cel.errors import ExpressionError, join_names
 from wavewright.planner.cel.failing_literals import find_failing_literal
 from wavewright.planner.cel.functions.catalogue import (
@@ -188,10 +188,10 @@ class TypeInference:
                     did_you_mean(name, known) or f"there are: {join_names(known) or 'no steps'}"
                 ),
             )
-        asked = view_schema(self._infer(node.operand, scope))
-        place = s.field_schema(asked, name)
+        owner = view_schema(self._infer(node.operand, scope))
+        place = s.field_schema(owner, name)
         if place is None:
-            raise self._no_field(node.operand, asked, name, offset, scope)
+            raise self._no_field(node.operand, owner, name, offset, scope)
         return place
 
     def _no_field(
@@ -257,14 +257,13 @@ class TypeInference:
         return owner_name(path, len(path.keys)) if path is not None else f"'{self._snippet(node)}'"
 
     def _snippet(self, node: ExpressionNode) -> str:
-        text = " ".join(self._text[node.start : node.end].split())
-        return text if len(text) <= _MAX_SNIPPET_LENGTH else f"{text[: _MAX_SNIPPET_LENGTH - 1]}…"
+        return cut_end(" ".join(self._text[node.start : node.end].split()), _MAX_SNIPPET_LENGTH)
 
     def _index(self, node: Index, scope: _Locals) -> ScopedSchema:
         key = node.key
         if self._is_steps(node.operand, scope):
             return self._infer(node.operand, scope)
-        asked = view_schema(self._infer(node.operand, scope))
+        owner = view_schema(self._infer(node.operand, scope))
         by = view_schema(self._infer(node.key, scope))
         place = key.value if isinstance(key, LiteralValue) and isinstance(key.value, int) else None
         if place is not None and place < 0:
@@ -274,24 +273,24 @@ class TypeInference:
                 node.key.start,
                 "the last element: list[list.size() - 1]",
             )
-        kinds = asked.kinds
+        kinds = owner.kinds
         keys = by.kinds
         if "open" in kinds or ("open" in keys and kinds & {"array", "object"}):
-            return s.OPEN if kinds != {"array"} else s.element_schema(asked) or s.OPEN
+            return s.OPEN if kinds != {"array"} else s.element_schema(owner) or s.OPEN
         if "array" in kinds and keys & NUMERIC:
-            return s.element_schema(asked, place) or self._refuse(
+            return s.element_schema(owner, place) or self._refuse(
                 f"{self._called(node.operand, scope)} never has an element [{place}]",
                 node.key.start,
                 "the first element is [0]",
             )
         if "object" in kinds and "string" in keys:
-            return self._any_field(asked)
+            return self._any_field(owner)
         return self._refuse(
-            f"{self._called(node.operand, scope)} is {kind_with_article(asked)} and has no element "
+            f"{self._called(node.operand, scope)} is {kind_with_article(owner)} and has no element "
             f"[{self._snippet(node.key)}]",
             node.key.start,
             f"a character of it: {self._snippet(node.operand)}.charAt({self._snippet(node.key)})"
-            if asked.kind == "string" and keys & NUMERIC
+            if owner.kind == "string" and keys & NUMERIC
             else "a list is asked by place, an object by field",
         )
 
@@ -302,10 +301,10 @@ class TypeInference:
         return s.OPEN
 
     def _condition(self, node: ExpressionNode, scope: _Locals, rule: str) -> None:
-        asked = view_schema(self._infer(node, scope))
-        if not asked.kinds & {"boolean", "open"}:
+        view = view_schema(self._infer(node, scope))
+        if not view.kinds & {"boolean", "open"}:
             self._refuse(
-                f"{rule}, and '{self._snippet(node)}' is {kind_with_article(asked)}",
+                f"{rule}, and '{self._snippet(node)}' is {kind_with_article(view)}",
                 node.start,
                 "compare it with something: == != < <= > >= in",
             )
@@ -314,11 +313,11 @@ class TypeInference:
         if node.operator == "!":
             self._condition(node.operand, scope, "'!' turns a condition round")
             return s.BOOLEAN
-        asked = view_schema(self._infer(node.operand, scope))
-        return negation_result(asked) or self._refuse(
-            f"'-' does not take {kind_with_article(asked)} ('{self._snippet(node.operand)}')",
+        view = view_schema(self._infer(node.operand, scope))
+        return negation_result(view) or self._refuse(
+            f"'-' does not take {kind_with_article(view)} ('{self._snippet(node.operand)}')",
             node.start,
-            operator_hint("-", asked, asked),
+            operator_hint("-", view, view),
         )
 
     def _binary(self, node: Binary, scope: _Locals) -> ScopedSchema:
@@ -410,11 +409,11 @@ class TypeInference:
                     listed.start,
                     "write one %s or %d for each value, and %% for a percent sign",
                 )
-            given = [(item, self._infer(item, scope)) for item in listed.items]
+            values = [(item, self._infer(item, scope)) for item in listed.items]
         else:
             element = s.element_schema(view_schema(self._infer(listed, scope)))
-            given = [] if element is None else [(listed, element)] * len(clauses)
-        for clause, (part, place) in zip(clauses, given, strict=False):
+            values = [] if element is None else [(listed, element)] * len(clauses)
+        for clause, (part, place) in zip(clauses, values, strict=False):
             if clause.takes_numbers_only and not is_number(view_schema(place)):
                 kind = kind_with_article(view_schema(place))
                 self._refuse(
@@ -455,8 +454,8 @@ class TypeInference:
                 return s.OBJECT
             case "filter":
                 self._condition(node.arguments[0], inner, "filter() wants a condition")
-                asked = Conditions(self._text).facts(node.arguments[0], holds=True)
-                if is_known(node.variables[-1], asked):
+                facts = Conditions(self._text).facts(node.arguments[0], holds=True)
+                if is_known(node.variables[-1], facts):
                     element = s.without_null(element)
                 return s.array_schema(element)
             case "sortBy":
@@ -510,10 +509,10 @@ class TypeInference:
         return s.object_schema(places, list[Json](places), closed=True)
 
     def _check_key(self, node: ExpressionNode, scope: _Locals) -> None:
-        asked = view_schema(self._infer(node, scope))
-        if asked.kind not in ("string", "integer", "boolean", "open", "union"):
+        view = view_schema(self._infer(node, scope))
+        if view.kind not in ("string", "integer", "boolean", "open", "union"):
             self._refuse(
-                f"{kind_with_article(asked)} cannot be a key ('{self._snippet(node)}')", node.start
+                f"{kind_with_article(view)} cannot be a key ('{self._snippet(node)}')", node.start
             )
 
     def _refuse(self, message: str, offset: int, hint: str | None = None) -> NoReturn:
@@ -574,8 +573,8 @@ class PartTypes(TypeInference):
     def names_at(self, start: int) -> dict[str, JsonSchema]:
         """Return what a name that begins there may be, with its type: roots, and names of macros."""
         own = self._locals.get(start, {})
-        found = {name: self_contained_schema(local.place) for name, local in own.items()}
-        return {**self.roots, **found}
+        types = {name: self_contained_schema(local.place) for name, local in own.items()}
+        return {**self.roots, **types}
 
     def _infer(self, node: ExpressionNode, scope: Mapping[str, LocalVariable]) -> ScopedSchema:
         if isinstance(node, Identifier):

@@ -72,26 +72,26 @@ NUMERIC = frozenset({"integer", "number"})
 
 def are_comparable(left: SchemaView, right: SchemaView) -> bool:
     """Return whether two values can be equal at all."""
-    for one in left.alternatives:
+    for branch in left.alternatives:
         for other in right.alternatives:
-            if "open" in (one.kind, other.kind) or "null" in (one.kind, other.kind):
+            if "open" in (branch.kind, other.kind) or "null" in (branch.kind, other.kind):
                 return True
-            if one.kind == other.kind or (one.kind in NUMERIC and other.kind in NUMERIC):
+            if branch.kind == other.kind or (branch.kind in NUMERIC and other.kind in NUMERIC):
                 return True
     return False
 
 
 def supports_membership(container: SchemaView, member: SchemaView) -> bool:
     """Return whether `in` can be asked: a list of comparable elements, or an object of a string."""
-    for one in container.alternatives:
-        if one.kind == "open":
+    for branch in container.alternatives:
+        if branch.kind == "open":
             return True
-        if one.kind == "array" and are_comparable(
-            view_schema(s.element_schema(one) or s.OPEN), member
+        if branch.kind == "array" and are_comparable(
+            view_schema(s.element_schema(branch) or s.OPEN), member
         ):
             return True
         if (
-            one.kind == "object"
+            branch.kind == "object"
             and are_comparable(view_schema(s.STRING), member)
             and member.kind != "null"
         ):
@@ -232,7 +232,7 @@ def _list_sum(left: SchemaView, right: SchemaView) -> ScopedSchema:
 
 def negation_result(operand: SchemaView) -> ScopedSchema | None:
     """Return what `-` gives for an operand of this type, or None where it does not take it."""
-    results = [_SCHEMAS[one] for one in (int, float) if _has_class(operand, (one,))]
+    results = [_SCHEMAS[kind] for kind in (int, float) if _has_class(operand, (kind,))]
     return _any_result(results, [operand])
 
 
@@ -283,9 +283,9 @@ def _function_result(function: Function, operands: Sequence[SchemaView]) -> Scop
         case _:
             returned = [
                 array_schema(_SCHEMAS[function.returned.elements[0]])
-                if one is list
-                else _SCHEMAS[one]
-                for one in function.returned.classes
+                if kind is list
+                else _SCHEMAS[kind]
+                for kind in function.returned.classes
             ]
             return reduce(union_schema, returned)
 

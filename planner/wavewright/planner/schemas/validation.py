@@ -304,7 +304,8 @@ def _intended_branch(
         branch
         for branch in branches
         if not any(
-            isinstance(one.kind, Kind.Type) and list(one.instance_path) == place for one in branch
+            isinstance(fault.kind, Kind.Type) and list(fault.instance_path) == place
+            for fault in branch
         )
     ]
     return of_its_type[0] if len(of_its_type) == 1 else []

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from wavewright.config.errors import cut_end
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import GateRecord
 from wavewright.planner.language.plan import Plan
@@ -273,4 +274,4 @@ def _field(change: FieldChange) -> str:
 
 def _short(value: Json) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[: _MAX_VALUE_LENGTH - 1]}…"
+    return cut_end(text, _MAX_VALUE_LENGTH)

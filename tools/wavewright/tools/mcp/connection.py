@@ -27,7 +27,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from wavewright.config.errors import single_exception
+from wavewright.config.errors import cut_end, single_exception
 from wavewright.config.redaction import Redactor
 from wavewright.planner.diagnostics.rendering import printable_lines
 from wavewright.tools.functions.errors import ToolError
@@ -44,7 +44,7 @@ MAX_ERROR_CHARS = 2000
 
 def cut(text: str) -> str:
     """Return the beginning of what a server says."""
-    return text if len(text) <= MAX_ERROR_CHARS else f"{text[: MAX_ERROR_CHARS - 1]}…"
+    return cut_end(text, MAX_ERROR_CHARS)
 
 
 FaultKind: TypeAlias = Literal["failed", "unreadable", "expired", "unsent", "lost"]

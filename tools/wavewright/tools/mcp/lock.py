@@ -22,6 +22,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
+from wavewright.config.errors import cut_end
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.mcp.schemas import SchemaAllowance, SchemaRefused, usable_schema
@@ -232,8 +233,7 @@ def _told_apart(tool: ListedTool) -> str:
             parameters = ", ".join(properties)
         case _:
             parameters = ""
-    name = tool.name if len(tool.name) <= _MAX_SHOWN else f"{tool.name[: _MAX_SHOWN - 1]}…"
-    shown = parameters if len(parameters) <= _MAX_SHOWN else f"{parameters[: _MAX_SHOWN - 1]}…"
+    name, shown = cut_end(tool.name, _MAX_SHOWN), cut_end(parameters, _MAX_SHOWN)
     return f"{name}({shown}) {_excerpt(tool.description, 0)}"
 
 

@@ -119,12 +119,12 @@ async def find_questions_of_run(journal: Journal, run: RunId, now: float) -> lis
     root = run if targets else await root_run_of(journal, run)
     states = [state, *[fold(await journal.load(target)) for target in sorted(targets)]]
     # Whoever names the root run may have read the question of any target.
-    asked = sum(len(asked_questions(state)) for state in states)
+    number = sum(len(asked_questions(state)) for state in states)
     questions = list[OpenQuestion]()
     for state in states:
         question = pending_question(state, now)
         if question is not None:
-            questions.append(replace(question, resume=root, number=asked))
+            questions.append(replace(question, resume=root, number=number))
     if questions:
         return sorted(questions, key=lambda question: question.asked)
     answers = [answer for answer in map(_last_answer, states) if answer is not None]
@@ -161,20 +161,20 @@ def pending_question(state: RunState, now: float) -> OpenQuestion | None:
     """
     if state.started is None or state.has_ended:
         return None
-    asked = open_question(state)
-    if asked is None:
+    noted = open_question(state)
+    if noted is None:
         return None
-    if asked.topic == APPROVAL_WANTED:
+    if noted.topic == APPROVAL_WANTED:
         # Answered, and not used yet: the run takes the answer when it is resumed.
-        if recorded_answer(state, asked) is not None or has_expired(asked, now):
+        if recorded_answer(state, noted) is not None or has_expired(noted, now):
             return None
-        subject, question = approval_question(asked)
-        return _noted_question(state, asked, subject, question, (APPROVE, REFUSE))
+        subject, question = approval_question(noted)
+        return _noted_question(state, noted, subject, question, (APPROVE, REFUSE))
     # Without a binding it is the planner's, which is asked no more once there is a plan.
-    if state.plan is not None and "binding" not in asked.body:
+    if state.plan is not None and "binding" not in noted.body:
         return None
-    options = as_list(asked.body.get("options"))
-    return _noted_question(state, asked, "question", str(asked.body["question"]), options)
+    options = as_list(noted.body.get("options"))
+    return _noted_question(state, noted, "question", str(noted.body["question"]), options)
 
 
 def _noted_question(
@@ -264,9 +264,9 @@ async def _waiting_status(journal: Journal, state: RunState, now: float) -> RunS
     for target, run in sorted(waves.runs.items()):
         # A target that has ended asks nothing, and a job may have a thousand of them.
         if target not in waves.ends:
-            asked = await _waiting_status(journal, fold(await journal.load(run)), now)
-            if asked is not None:
-                return asked
+            status = await _waiting_status(journal, fold(await journal.load(run)), now)
+            if status is not None:
+                return status
     return None
 
 
@@ -277,8 +277,8 @@ def run_now(state: RunState, status: RunStatus, at: float) -> RunNow | None:
     match status:
         case "running" | "interrupted" | "waiting_for_answer" | "waiting_for_approval":
             question = pending_question(state, at)
-            asked = None if question is None else open_question(state)
-            asking = [] if asked is None else [StepId(asking_step(asked))]
+            noted = None if question is None else open_question(state)
+            asking = [] if noted is None else [StepId(asking_step(noted))]
             return RunNow(status, at, frozenset(asking))
         case _:
             return None
@@ -288,8 +288,8 @@ def _planned_steps(state: RunState) -> int:
     """Return the number of steps of the plan to approve, or else of the current plan."""
     request = open_question(state)
     # Only a request for an approval names steps.
-    asked = None if request is None else request.body.get("steps")
-    if isinstance(asked, int):
-        return asked
+    steps = None if request is None else request.body.get("steps")
+    if isinstance(steps, int):
+        return steps
     followed = None if state.plan is None else state.plan.get("steps")
     return len(followed) if isinstance(followed, list) else 0

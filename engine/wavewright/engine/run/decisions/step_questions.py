@@ -110,14 +110,14 @@ class StepQuestions:
         """Whether the open question is this one, that of another step, or that of another item of
         the step.
         """
-        asked = None if self._open is None else self._open.body.get("binding")
-        if not isinstance(asked, dict):
+        waiting = None if self._open is None else self._open.body.get("binding")
+        if not isinstance(waiting, dict):
             return False
-        if matches_binding(asked, binding):
+        if matches_binding(waiting, binding):
             return True
         # The open question is about this step, and about other calls than it makes now: it is asked
         # anew, unless it is another item of the step that waits.
-        is_about_step = asked.get("step") == binding["step"]
+        is_about_step = waiting.get("step") == binding["step"]
         return not is_about_step or binding["step"] in self.waiting
 
     async def _look_again(self, ready: ReadyCalls) -> PersonReply | None:
@@ -125,14 +125,14 @@ class StepQuestions:
         open and is not any more, ask this one.
         """
         binding = step_binding(self.state, ready)
-        asked = self._open
-        if asked is None:
+        question = self._open
+        if question is None:
             self.waiting.discard(ready.step.id)
             return await self.ask(ready)
-        if not matches_binding(asked.body.get("binding"), binding):
+        if not matches_binding(question.body.get("binding"), binding):
             return None
         try:
-            answer = await _left_answer(self.people, self.state, asked)
+            answer = await _left_answer(self.people, self.state, question)
         except JournalError:
             # It is asked again in a moment; what else runs does not end because of it.
             return None
@@ -140,28 +140,28 @@ class StepQuestions:
             return None
         self._open = None
         self.waiting.discard(ready.step.id)
-        body: JsonObject = {**asked.body, "binding": binding}
+        body: JsonObject = {**question.body, "binding": binding}
         return replace(answer.reply(ready), note=_answer_note(self.attempt, body, answer))
 
 
 async def take_answer(attempt: Attempt, people: People, context: PlannedContext) -> PlannedContext:
     """Journal the answer to the run's open question about a step, where there is one by now."""
-    asked = _open_step_question(attempt, context.state)
-    if asked is None:
+    question = _open_step_question(attempt, context.state)
+    if question is None:
         return context
-    binding = asked.body["binding"]
+    binding = question.body["binding"]
     assert isinstance(binding, dict)
-    body: JsonObject = {**asked.body, "binding": without_nonce(binding)}
-    answer = recorded_answer(context.state, asked)
+    body: JsonObject = {**question.body, "binding": without_nonce(binding)}
+    answer = recorded_answer(context.state, question)
     # It may also have been left while the run went on, and did not come to take it.
-    answer = answer or await _left_answer(people, context.state, asked)
+    answer = answer or await _left_answer(people, context.state, question)
     answer = answer or await _ask_people(people, body)
     if answer is None:
         return context
     return await record(attempt, context, _answer_note(attempt, body, answer))
 
 
-async def _left_answer(people: People, state: RunState, asked: Noted) -> GivenAnswer | None:
+async def _left_answer(people: People, state: RunState, question: Noted) -> GivenAnswer | None:
     """Return the answer that somebody has left from elsewhere while the run goes on.
 
     Raises:
@@ -170,25 +170,25 @@ async def _left_answer(people: People, state: RunState, asked: Noted) -> GivenAn
     if people.find_answer is None:
         return None
     assert state.run is not None
-    left = await people.find_answer(state.run, nonce_of(asked))
+    left = await people.find_answer(state.run, nonce_of(question))
     return None if left is None else GivenAnswer(left.choice, by=left.by)
 
 
 def _open_step_question(attempt: Attempt, state: RunState) -> Noted | None:
     """Return the open question about a step of the current plan; None where it has expired."""
-    asked = open_question(state)
-    if asked is None:
+    question = open_question(state)
+    if question is None:
         return None
-    binding = asked.body.get("binding")
+    binding = question.body.get("binding")
     # The planner's question is about no step, nor is that about a patch.
     if not isinstance(binding, dict) or "step" not in binding:
         return None
     # A patch has come since: the step may be another one now.
     if (binding.get("run"), binding.get("plan_hash")) != (state.run, state.plan_hash):
         return None
-    if asked.topic == APPROVAL_WANTED and has_expired(asked, attempt.now()):
+    if question.topic == APPROVAL_WANTED and has_expired(question, attempt.now()):
         return None
-    return asked
+    return question
 
 
 def _question_body(

@@ -98,7 +98,7 @@ def places_to_rename(
         if job is None:
             raise NothingToRename
         read = job
-    asked, (read, file) = file, _defining(read, file, project)
+    renamed_in, (read, file) = file, _defining(read, file, project)
     try:
         if places_of(read.document, read.base, NameAt(name.kind, new)):
             raise RenameRefused(f"{new!r} is taken")
@@ -109,7 +109,7 @@ def places_to_rename(
         others = [NameAt(kind, name.name) for kind in _PATTERNS if kind != name.kind]
         is_shared = any(places_of(read.document, read.base, other) for other in others)
         elsewhere: dict[Path, set[Span]] = {}
-        for path, spans in _places_elsewhere(read, file, name, project, asked):
+        for path, spans in _places_elsewhere(read, file, name, project, renamed_in):
             # A test does not say whether it means the step or the gate of that name.
             if spans and not (is_shared and path.suffix == ".py"):
                 elsewhere.setdefault(path, set()).update(spans)

@@ -127,9 +127,9 @@ class DailyBudget:
         """
         runs = list[RunId]()
 
-        def add(one: RunId) -> None:
-            runs.append(one)
-            self._runs[one] = cancellation
+        def add(run: RunId) -> None:
+            runs.append(run)
+            self._runs[run] = cancellation
 
         add(run)
         try:

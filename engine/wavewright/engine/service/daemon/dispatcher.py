@@ -328,8 +328,8 @@ class MessageHandler:
                         log_received(log, received, job, name)
             case DecisionMade(decision=decision):
                 with suppress(JournalError):
-                    asked = await jobs.find_decision(decision)
-                    log_received(log, received, asked.job if asked else None)
+                    row = await jobs.find_decision(decision)
+                    log_received(log, received, row.job if row else None)
 
     async def _resolved(self, received: ReceivedMessage) -> ReceivedMessage:
         """Return a message whose verdict names its job and package, where these are known."""

@@ -121,8 +121,8 @@ class StoredAnswers:
         another question.
         """
         decision = self.journal.open_decision_of(self.run)
-        asked = question.question[:MAX_QUESTION_LENGTH]
-        if decision is None or decision.subject != "question" or decision.question != asked:
+        text = question.question[:MAX_QUESTION_LENGTH]
+        if decision is None or decision.subject != "question" or decision.question != text:
             return None
         answered = await self._stored_answer(decision)
         return None if answered is None else answered.choice

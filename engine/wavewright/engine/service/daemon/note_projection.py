@@ -66,27 +66,27 @@ def answered_decision(decision: Decision | None, answer: Noted) -> DecisionId | 
     return decision.id if decision is not None and is_used else None
 
 
-def _question_decision(job: JobRow, asked: Noted) -> Decision:
-    question = str(asked.body["question"])
-    options = asked.body.get("options")
+def _question_decision(job: JobRow, noted: Noted) -> Decision:
+    question = str(noted.body["question"])
+    options = noted.body.get("options")
     return Decision(
-        id=decision_id(job.job, "question", job.run, question, repr(asked.at)),
+        id=decision_id(job.job, "question", job.run, question, repr(noted.at)),
         job=job.job,
         run=job.run,
         subject="question",
         question=question[:MAX_QUESTION_LENGTH],
         options=tuple(map(str, options)) if isinstance(options, list) else (),
-        asked=asked.at,
+        asked=noted.at,
     )
 
 
-def _approval_decision(job: JobRow, asked: Noted) -> Decision:
-    body = asked.body
-    subject, question = approval_question(asked)
-    given = body.get("binding")
-    binding: JsonObject = given if isinstance(given, dict) else {}
+def _approval_decision(job: JobRow, noted: Noted) -> Decision:
+    body = noted.body
+    subject, question = approval_question(noted)
+    stored = body.get("binding")
+    binding: JsonObject = stored if isinstance(stored, dict) else {}
     return Decision(
-        id=decision_id(job.job, "approval", content_hash(binding), repr(asked.at)),
+        id=decision_id(job.job, "approval", content_hash(binding), repr(noted.at)),
         job=job.job,
         run=job.run,
         subject=subject,
@@ -94,8 +94,8 @@ def _approval_decision(job: JobRow, asked: Noted) -> Decision:
         options=(APPROVE, REFUSE),
         context=str(body.get("text", "")),
         binding=binding,
-        asked=asked.at,
-        expires=asked.at + APPROVAL_SECONDS,
+        asked=noted.at,
+        expires=noted.at + APPROVAL_SECONDS,
     )
 
 

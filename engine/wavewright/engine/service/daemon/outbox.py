@@ -100,7 +100,7 @@ class OutboxJournal(BorrowedJournal):
             )
         run = waves.runs.get(target)
         projection = None if run is None else self._target_projections.get(run)
-        waiting = tuple(one.name for one in waves.known() if one.name not in waves.runs)
+        waiting = tuple(known.name for known in waves.known() if known.name not in waves.runs)
         return JobProgress(
             run=self._run,
             target=target,
@@ -110,9 +110,9 @@ class OutboxJournal(BorrowedJournal):
             waiting=waiting,
             chosen=tuple(name for name in waves.chosen if name in waiting),
             completed=tuple(
-                one.name
-                for one in waves.known()
-                if one.name in waves.ends and one.name not in waves.failed
+                known.name
+                for known in waves.known()
+                if known.name in waves.ends and known.name not in waves.failed
             ),
             failed={name: waves.ends[name].reason for name in waves.failed},
             packages={name: sent.iteration for name, sent in waves.packages.items()},
@@ -172,8 +172,10 @@ class OutboxJournal(BorrowedJournal):
         waves = self._projection.waves
         if waves is None:
             return has_advanced(before, events, after)
-        running = [one for name, one in waves.runs.items() if waves.is_in_progress(name)]
-        if not all(one in self._suspects and self._suspects[one].is_empty for one in running):
+        running = [started for name, started in waves.runs.items() if waves.is_in_progress(name)]
+        if not all(
+            started in self._suspects and self._suspects[started].is_empty for started in running
+        ):
             return False
         has_ended = any(
             isinstance(event, Noted) and event.topic in TARGET_END_TOPICS for event in events

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from wavewright.config.errors import cut_end
 from wavewright.config.redaction import Redactor, known_secrets_redactor, named_secrets
 from wavewright.config.sections import DaemonSection
 from wavewright.config.settings import Settings
@@ -347,7 +348,7 @@ class Reporter:
 
 def shorten_reason(reason: str) -> str:
     """Return a reason, cut to `MAX_REASON_LENGTH`."""
-    return reason if len(reason) <= MAX_REASON_LENGTH else reason[: MAX_REASON_LENGTH - 1] + "…"
+    return cut_end(reason, MAX_REASON_LENGTH)
 
 
 def _reason(job: JobRow) -> dict[str, Json]:

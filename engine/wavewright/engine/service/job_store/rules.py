@@ -100,7 +100,7 @@ def receipt_for(message: ReceivedMessage, view: ReceptionView) -> Receipt:
 
 
 def receipt_for_answer(
-    made: DecisionMade, view: ReceptionView, arrived: float | None = None
+    answer: DecisionMade, view: ReceptionView, arrived: float | None = None
 ) -> Receipt:
     """Return the receipt of a person's answer, by message or command.
 
@@ -118,14 +118,14 @@ def receipt_for_answer(
         return Receipt("ignore_stale", "stale", f"the job of this decision is {view.job.state}")
     if decision.expires is not None and answered >= decision.expires:
         return Receipt("ignore_stale", "stale", "the time for this decision is over")
-    if decision.subject != "question" and not made.is_vouched_for:
+    if decision.subject != "question" and not answer.is_vouched_for:
         return Receipt(
             "dead_letter",
             "wrong_identity",
             "an approval is given by a signed message or by one whose sender the broker vouches for, "
             "or with `wavewright answer`",
         )
-    if decision.options and made.choice not in decision.options:
+    if decision.options and answer.choice not in decision.options:
         return Receipt(
             "dead_letter", "bad_payload", "the choice is none of the options that were offered"
         )

@@ -283,11 +283,11 @@ class JobTables:
             decision = kept.request.decision
             if not await self._transaction.try_lock(decision):
                 return False
-            asked = await self.find_decision(decision)
+            row = await self.find_decision(decision)
             free = f"SELECT 1 FROM decision WHERE id = $1{skip_locked('decision')}"  # noqa: S608 - constants
-            if asked is None or not await has_rows(free, decision):
+            if row is None or not await has_rows(free, decision):
                 return False
-            job = asked.job
+            job = row.job
         else:
             job = kept.request.job
         is_known = await self.find_job(job) is not None

@@ -103,10 +103,12 @@ async def _view(
     """
     if isinstance(request, DecisionMade):
         await tables.lock_decision(request.decision)
-        asked = await tables.find_decision(request.decision)
-        job = None if asked is None else await tables.find_job(asked.job, locked=True)
+        unlocked = await tables.find_decision(request.decision)
+        job = None if unlocked is None else await tables.find_job(unlocked.job, locked=True)
         # Read again, now that the lock excludes other answers.
-        decision = None if asked is None else await tables.find_decision(asked.id, locked=True)
+        decision = (
+            None if unlocked is None else await tables.find_decision(unlocked.id, locked=True)
+        )
         is_seen = message is not None and await tables.is_seen(message)
         return ReceptionView(now, is_seen=is_seen, job=job, decision=decision)
     if message is None:

@@ -249,11 +249,11 @@ def _request(kind: str, envelope: Envelope, rules: AcceptanceRules) -> Request:
                 is_vouched_for=rules.authenticates(envelope.source_agent),
             )
         case "job_request" if "job" in envelope.payload:
-            asked = _read(JobRequest, envelope.payload, "payload")
-            if (reason := document_refusal(asked.job, rules.documents)) is not None:
+            job_request = _read(JobRequest, envelope.payload, "payload")
+            if (reason := document_refusal(job_request.job, rules.documents)) is not None:
                 raise MessageRejected("bad_payload", reason)
             return document_request(
-                JobId(asked.job_id), asked.job, rules.documents, _origin(envelope)
+                JobId(job_request.job_id), job_request.job, rules.documents, _origin(envelope)
             )
         case _:
             return _requested_goal(kind, envelope, rules)
@@ -397,8 +397,8 @@ def _estimated_steps(job: JsonObject) -> float:
     """Return the estimated number of steps of a job document, over all its targets."""
     plan = job.get("plan")
     steps = plan.get("steps") if isinstance(plan, dict) else None
-    one = float(max(1, len(steps))) if isinstance(steps, list) else 1.0
-    return one * _estimated_runs(job.get("targets"))
+    a_run = float(max(1, len(steps))) if isinstance(steps, list) else 1.0
+    return a_run * _estimated_runs(job.get("targets"))
 
 
 def _estimated_runs(targets: Json) -> int:

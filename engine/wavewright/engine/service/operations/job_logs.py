@@ -116,7 +116,7 @@ def log_sent(log: StructuredLog, sent: OutgoingMessage) -> None:
         case _:  # a package, in the neutral form or the pack's
             kind, payload = _message(sent)
             form = next(
-                (one for one in log.contract.packages if one.payload.message_type == kind), None
+                (form for form in log.contract.packages if form.payload.message_type == kind), None
             )
             package = _inner(payload, "package")
             fields: JsonObject = {

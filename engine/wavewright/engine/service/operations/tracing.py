@@ -228,14 +228,14 @@ def trace_run(job: str, parent: str | None = None) -> Generator[RunTrace]:
     The run's span is the current one meanwhile, so that calls over MCP and in the fleet belong to
     it.
     """
-    made = RunTrace(job, parent=parent)
+    spans = RunTrace(job, parent=parent)
     try:
         with trace.use_span(
-            made.open(time.time()), record_exception=False, set_status_on_exception=False
+            spans.open(time.time()), record_exception=False, set_status_on_exception=False
         ):
-            yield made
+            yield spans
     finally:
-        made.abandon(time.time())
+        spans.abandon(time.time())
 
 
 def record_phase_span(tracer: Tracer, event: PhaseRecord, parent: Span | None = None) -> None:

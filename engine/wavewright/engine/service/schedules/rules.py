@@ -60,24 +60,24 @@ def decide_tick(terms: ScheduleTerms, name: str, state: ScheduleState, now: floa
     seen = min(state.seen, now)
     due, seen = _due_instants(terms, name, seen, now)
     outcomes: list[tuple[float, Outcome]] = []
-    wanted = [
+    in_time = [
         instant for instant in state.waiting if now - instant <= terms.window + ON_TIME_SECONDS
     ]
-    outcomes += _ended("missed", (instant for instant in state.waiting if instant not in wanted))
+    outcomes += _ended("missed", (instant for instant in state.waiting if instant not in in_time))
     kept = _kept_instants(terms, due, now)
     outcomes += _ended("missed", (instant for instant in due if instant not in kept))
     is_busy = state.is_busy
     cancels_other = bool(kept) and is_busy and terms.overlap == "cancel_other"
     if terms.overlap == "cancel_other" and kept:
         # The latest takes the place of whatever waits.
-        outcomes += _ended("skipped", (instant for instant in (*wanted, *kept[:-1])))
-        wanted, kept = [], kept[-1:]
+        outcomes += _ended("skipped", (instant for instant in (*in_time, *kept[:-1])))
+        in_time, kept = [], kept[-1:]
     makes_up = any(_was_missed(terms, instant, now) for instant in kept)
-    for instant in (*wanted, *kept):
+    for instant in (*in_time, *kept):
         if not is_busy:
             outcomes.append((instant, "begun"))
             is_busy = True
-        elif instant in wanted:
+        elif instant in in_time:
             continue
         elif terms.overlap == "skip" and not makes_up:
             outcomes.append((instant, "skipped"))

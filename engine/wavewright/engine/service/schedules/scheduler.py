@@ -168,9 +168,9 @@ class JobScheduler:
 
     def _is_due(self, name: str, terms: ScheduleTerms) -> bool:
         """Whether an instant has come since the store was asked, or it was long ago."""
-        now, asked = self.clock(), self._asked.get(name)
-        if asked is not None and 0 <= now - asked < ASK_SECONDS:
-            return next(instants_between(terms, asked, now), None) is not None
+        now, asked_at = self.clock(), self._asked.get(name)
+        if asked_at is not None and 0 <= now - asked_at < ASK_SECONDS:
+            return next(instants_between(terms, asked_at, now), None) is not None
         return True
 
     async def _tell_of_missed(self, schedule: ProjectSchedule) -> None:

@@ -282,13 +282,13 @@ def _format_instant(
         instant = _timestamp(cost, instant)
     if len(text) > _MAX_TIME_FORMAT:
         raise evaluation_error(f"format() of a timestamp takes {_MAX_TIME_FORMAT:,} characters")
-    for found in _DIRECTIVE.finditer(text):
-        if found[1] not in _DIRECTIVES:
+    for match in _DIRECTIVE.finditer(text):
+        if match[1] not in _DIRECTIVES:
             known = " ".join(f"%{letter}" for letter in _DIRECTIVES)
-            raise evaluation_error(f"format() of a timestamp has no '{found[0]}': {known}")
+            raise evaluation_error(f"format() of a timestamp has no '{match[0]}': {known}")
     cost.count_text(10 * len(text))
     local = _in_zone(cost, instant, zone) if zone else instant
-    return _DIRECTIVE.sub(lambda found: _DIRECTIVES[found[1]](local), text)
+    return _DIRECTIVE.sub(lambda match: _DIRECTIVES[match[1]](local), text)
 
 
 def _declare_part(name: str, read: Callable[[dt.datetime], int]) -> None:

@@ -100,8 +100,8 @@ def _split(cost: CostTracker, text: str, separator: str, limit: int = -1) -> lis
     if limit == 0:
         return []
     cost.count_search(text, separator)
-    found = len(text) - 1 if not separator else text.count(separator)
-    cuts = max(found if limit < 0 else min(limit - 1, found), 0)
+    count = len(text) - 1 if not separator else text.count(separator)
+    cuts = max(count if limit < 0 else min(limit - 1, count), 0)
     cost.count_operations((cuts + 1) * _ELEMENT_COST)
     cost.count_text(len(text), text)
     if separator:
@@ -112,9 +112,9 @@ def _split(cost: CostTracker, text: str, separator: str, limit: int = -1) -> lis
 @METHODS.declare("replace")
 def _replace(cost: CostTracker, text: str, old: str, new: str, limit: int = -1) -> str:
     cost.count_search(text, old)
-    found = text.count(old) if limit < 0 else min(limit, text.count(old))
-    cost.count_text(max(len(text), len(text) + found * (len(new) - len(old))), text, new)
-    cost.count_operations(found // 8)
+    count = text.count(old) if limit < 0 else min(limit, text.count(old))
+    cost.count_text(max(len(text), len(text) + count * (len(new) - len(old))), text, new)
+    cost.count_operations(count // 8)
     return text.replace(old, new, limit)
 
 
@@ -251,18 +251,18 @@ def _format(cost: CostTracker, text: str, values: list[object]) -> str:
     cost.count_search(text, "%")
     pieces: list[str] = []
     end = used = 0
-    for found in _CLAUSE.finditer(text):
+    for match in _CLAUSE.finditer(text):
         cost.count_operations(_CLAUSE_COST)
-        pieces.append(text[end : found.start()])
-        end = found.end()
-        if found[0] == "%%":
+        pieces.append(text[end : match.start()])
+        end = match.end()
+        if match[0] == "%%":
             pieces.append("%")
             continue
         if used == len(values):
             raise evaluation_error(
-                f"format() is given {len(values)} values, and '{found[0]}' asks for one more"
+                f"format() is given {len(values)} values, and '{match[0]}' asks for one more"
             )
-        pieces.append(_padded(cost, found, _clause(cost, found, values[used])))
+        pieces.append(_padded(cost, match, _clause(cost, match, values[used])))
         used += 1
     pieces.append(text[end:])
     cost.count_list(len(pieces))
@@ -285,15 +285,15 @@ def text_format_clauses(text: str) -> list[FormatClause]:
         ExpressionError: there is no such clause.
     """
     clauses = list[FormatClause]()
-    for found in _CLAUSE.finditer(text):
-        if found[0] == "%%":
+    for match in _CLAUSE.finditer(text):
+        if match[0] == "%%":
             continue
-        precision, width = found["precision"], found["width"]
-        if found["kind"] not in _CLAUSE_KINDS or precision == "":
-            raise _no_clause_error(found[0])
+        precision, width = match["precision"], match["width"]
+        if match["kind"] not in _CLAUSE_KINDS or precision == "":
+            raise _no_clause_error(match[0])
         if int((precision or "0")[:5]) > _MAX_PRECISION or int((width or "0")[:5]) > _MAX_PRECISION:
-            raise evaluation_error(f"'{found[0][:20]}' of format() is wider than {_MAX_PRECISION}")
-        clauses.append(FormatClause(found[0], found["kind"] != "s"))
+            raise evaluation_error(f"'{match[0][:20]}' of format() is wider than {_MAX_PRECISION}")
+        clauses.append(FormatClause(match[0], match["kind"] != "s"))
     return clauses
 
 
@@ -394,8 +394,8 @@ def _charge_pattern(cost: CostTracker, pattern: str, characters: int) -> None:
     worst.
     """
     repeats = 1
-    for found in _REPEATED.finditer(pattern):
-        most = (found[2] or found[1])[:4]
+    for match in _REPEATED.finditer(pattern):
+        most = (match[2] or match[1])[:4]
         repeats = min(repeats * max(int(most), 1), _MAX_REPEATS)
     classes = sum(map(pattern.count, (".", "[", "\\")))
     wide = pattern.count("\\p") + pattern.count("\\P")

@@ -13,6 +13,7 @@ from functools import partial
 import anyio
 
 from wavewright.config import exit_codes
+from wavewright.config.errors import cut_end
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import (
     has_journal,
@@ -246,14 +247,10 @@ def runs_table(rows: Sequence[RunRow]) -> list[str]:
         status = row.status.replace("_", " ")
         started = instant_text(row.started)[:19].replace("T", " ")
         steps = f"{row.ok:>3}/{row.steps}"
-        job = f"{_cut(row.job, job_width):<{job_width + 2}}"
+        job = f"{cut_end(row.job, job_width):<{job_width + 2}}"
         line = f"{row.run:<{run_width}}{job}{status:<{status_width}}{started:<21}{steps}"
         lines.append(f"{line:<{len(head)}}{row.tokens:>12,}" if costs else line)
     return lines
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def prune(keep: str, *, is_dry: bool) -> int:
