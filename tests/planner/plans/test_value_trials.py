@@ -148,6 +148,14 @@ r.price * 1.8 + 32.0 > 100.0 && r.price * 1.8 + 32.0 < 110.0
 r.price / double(r.month) > 12.5 && r.price / double(r.month) < 13.0
 steps.b.rows.exists(q, q.year == 2022 && q.name == r.name && q.price > r.price)
 steps.b.rows.exists(q, q.year == r.year - 1 && q.name == r.name && q.price > r.price)
+r.day == format(now(), '%Y-%m-%d')
+r.day == string(now() - duration('24h')).substring(0, 10) && r.town == 'Bel'
+r.day.startsWith(format(now(), '%Y-%m')) && timestamp(r.day).getHours() > 12
+r.day.split('-')[0] == string(now().getFullYear())
+format(timestamp(r.day), '%G-%V') == format(now() + duration('168h'), '%G-%V')
+timestamp(r.day).getDayOfYear() == (now() - duration('24h')).getDayOfYear()
+cel.bind(today, format(now(), '%Y-%m-%d'), r.day == today)
+timestamp(r.day).getFullYear() == now().getFullYear() && timestamp(r.day).getMonth() == 2
 """
 FOR_ROWS = ("steps.a.rows.filter(r, {})", "steps.a.rows.filter(r, {}).map(r, r.price).sum()")
 RARE = """

@@ -611,10 +611,11 @@ class ExpressionOrigins:
         return value.joined(self._choice(node)) if is_choice else value
 
     def _is_date(self, node: ExpressionNode, origins: Origins) -> bool:
-        """Whether an expression reads a field that holds dates, by its schema or its name."""
+        """Whether an expression reads the clock, or a field that holds dates, by its schema or its name."""
         names = FIELDS.findall(self._source(node))
         if not names:
-            return False
+            calls = {part.function for part in all_nodes(node) if isinstance(part, FunctionCall)}
+            return "now" in calls
         is_by_schema = any(
             as_object(fields.get(names[-1])).get("format") in {"date", "date-time"}
             for fields in self.outputs.fields_of(origins.data | origins.models)

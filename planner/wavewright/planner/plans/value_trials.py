@@ -247,8 +247,15 @@ class _Draw:
         self._figures = [*dict.fromkeys(filter(math.isfinite, _near_figures(figures)))]
         self._texts = [*dict.fromkeys(_near_texts(figures, texts))]
         self._dates = [*filter(_DAY.match, self._texts)] if "timestamp" in calls else []
-        self._dates_asked_for = []
-        if calls & _CALLS_ON_DATES:
+        self._dates_asked_for = list[str]()
+        self._dates_by_the_clock = dict[dt.datetime, list[str]]()
+        if "now" in calls:
+            years = [float(instant.year) for instant in _INSTANTS]
+            self._dates_asked_for = [*_dates_of_parts([*figures, *years], texts)]
+            self._dates_by_the_clock = {
+                instant: [*_dates_near(instant, texts)] for instant in _INSTANTS
+            }
+        elif calls & _CALLS_ON_DATES:
             self._dates_asked_for = [*_dates_apart(texts)] or [*_dates_of_parts(figures, texts)]
         self._range = min((0.0, *figures)), max((1.0, *figures))
         self._compared = _compared_values(nodes)
@@ -269,12 +276,14 @@ class _Draw:
         self._text: str | None = None
         self._scalar: str | None = None
         self._is_compared = False
+        self._instant = _INSTANTS[0]
 
     def begin(self) -> None:
         """Begin a trial: in every third all figures are the same, and all texts; in every second a
         field has what it is compared with; and in most all values of open types are of one kind, so
         that they can be compared.
         """
+        self._instant = self._random.choice(_INSTANTS)
         self._figure = self._text = None
         self._figure = self._random.choice(self._figures) if self._happens(1 / 3) else None
         self._text = self._drawn_text("") if self._happens(1 / 3) else None
@@ -293,8 +302,8 @@ class _Draw:
         return {**roots, **fields}
 
     def instant(self) -> dt.datetime:
-        """Return an instant that `now()` may give."""
-        return self._random.choice(_INSTANTS)
+        """Return what `now()` gives in this trial."""
+        return self._instant
 
     def lacks(self) -> bool:
         """Whether a value is left out, where the expression asks what is there."""
@@ -394,6 +403,9 @@ class _Draw:
             return self._random.choice(compared)
         if self._text is not None:
             return self._text
+        dates_near = self._dates_by_the_clock.get(self._instant)
+        if dates_near and self._happens(1 / 2):
+            return self._random.choice(dates_near)
         if self._dates and self._happens(1 / 2):
             return self._random.choice(self._dates)
         if self._dates_asked_for and self._happens(1 / 2):
@@ -493,12 +505,28 @@ def _dates_of_parts(figures: list[float], texts: list[str]) -> Iterator[str]:
 
 def _dates_apart(texts: list[str]) -> Iterator[str]:
     """Yield dates that lie apart by what is written as a duration, or by a half more."""
+    for seconds in _durations(texts):
+        for part in (0.0, 1.0, 1.5):
+            yield (_INSTANTS[1] + dt.timedelta(seconds=seconds * part)).isoformat()
+
+
+def _dates_near(instant: dt.datetime, texts: list[str]) -> Iterator[str]:
+    """Yield the day of an instant, and days before and after it by what is written as a duration, each
+    also with times of day.
+    """
+    parts = [seconds * part for seconds in _durations(texts) for part in (-1.5, -1.0, 1.0, 1.5)]
+    for seconds in (0.0, *parts):
+        day = f"{instant + dt.timedelta(seconds=seconds):%Y-%m-%d}"
+        yield from (day, f"{day}T08:09:10Z", f"{day}T18:40:50Z")
+
+
+def _durations(texts: list[str]) -> Iterator[float]:
+    """Yield the seconds of what is written as a duration."""
     for text in texts:
         if re.fullmatch(DURATION_PATTERN, text):
             seconds = parse_duration(text)
             if isinstance(seconds, float) and seconds < _LONGEST_APART:
-                for part in (0.0, 1.0, 1.5):
-                    yield (_INSTANTS[1] + dt.timedelta(seconds=seconds * part)).isoformat()
+                yield seconds
 
 
 def _compared_values(nodes: list[ExpressionNode]) -> dict[str, list[float | str]]:
@@ -513,13 +541,12 @@ def _compared_values(nodes: list[ExpressionNode]) -> dict[str, list[float | str]
         for variable in node.variables
     }
     compared = dict[str, list[float | str]]()
-    searched = dict[str, list[tuple[int, str]]]()
+    searched = dict[str, list[tuple[int, list[float | str]]]]()
 
     def note(part: ExpressionNode, *others: ExpressionNode) -> None:
         name = _name_of(part)
         for other in map(_without_timestamp, others):
-            if isinstance(other, LiteralValue) and isinstance(other.value, int | float | str):
-                value = other.value if isinstance(other.value, str) else float(other.value)
+            for value in _values_at_instants(other):
                 compared.setdefault(entries_of.get(name, name), []).append(value)
 
     for node in nodes:
@@ -529,17 +556,39 @@ def _compared_values(nodes: list[ExpressionNode]) -> dict[str, list[float | str]
             case Binary() if node.operator in _COMPARISONS:
                 note(node.left, node.right)
                 note(node.right, node.left)
-            case FunctionCall(target=target, arguments=(LiteralValue(value=str() as text),)) if (
+            case FunctionCall(target=target, arguments=(argument,)) if (
                 target is not None and node.function in _PLACES_SEARCHED
             ):
                 name = _name_of(target)
-                place = _PLACES_SEARCHED.index(node.function), text
+                place = _PLACES_SEARCHED.index(node.function), _values_at_instants(argument)
                 searched.setdefault(entries_of.get(name, name), []).append(place)
             case _:
                 pass
     for name, places in searched.items():
-        compared.setdefault(name, []).append("".join(text for _, text in sorted(places)))
+        in_order = [texts for _, texts in sorted(places, key=lambda place: place[0])]
+        for texts in zip(*in_order, strict=False):
+            compared.setdefault(name, []).append("".join(map(str, texts)))
     return {name: [*dict.fromkeys(_with_near(values))] for name, values in compared.items()}
+
+
+def _values_at_instants(node: ExpressionNode) -> list[float | str]:
+    """Return the figures or texts that a part comes to at each instant of the trials, where it reads
+    the clock alone, as `format(now(), '%Y')` does, or nothing, as what is written.
+    """
+    if any(isinstance(part, Identifier | Macro) for part in all_nodes(node)):
+        return []
+    values: list[float | str] = []
+    for instant in _INSTANTS:
+        cost = CostTracker()
+        try:
+            evaluate = compile_node(node)
+            value = result_of(evaluate(EvaluationScope({}, instant, cost, MembershipIndex())), cost)
+        except ExpressionError:
+            return []
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            return []
+        values.append(value if isinstance(value, str) else float(value))
+    return values
 
 
 def _without_timestamp(node: ExpressionNode) -> ExpressionNode:
@@ -659,6 +708,8 @@ def _kind_of_compared(part: ExpressionNode, other: ExpressionNode) -> Iterator[t
         yield _name_of(part), "array"
     elif isinstance(other, LiteralValue) and other.kind != "null":
         yield _name_of(part), _KINDS_WRITTEN[other.kind]
+    elif values := _values_at_instants(other):
+        yield _name_of(part), "string" if isinstance(values[0], str) else "number"
 
 
 def _name_of(node: ExpressionNode) -> str:
