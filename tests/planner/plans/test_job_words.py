@@ -103,9 +103,68 @@ def test_a_period_names_as_many_days_and_hours_as_it_has(
         ("until 12 am", "00:00", True),
         ("until 5 pm", "05:30", False),
         ("until 9:00", "09:15", False),
+        ("before noon", "12:00", True),
+        ("by midnight", "00:00", True),
+        ("by midnight", "24:00", True),
+        ("from 9.30 to 17.45 o'clock", "09:30", True),
+        ("until 9.30 pm", "21:30", True),
+        ("ab 9 Uhr", "09:00", True),
+        ("version 9.30.1", "09:30", False),
     ],
 )
 def test_a_time_of_day_is_named_in_whatever_way_it_is_written(
     text: str, time: str, *, is_named: bool
 ) -> None:
     assert JobWords([text]).names(time) is is_named
+
+
+@pytest.mark.parametrize(
+    ("text", "figure", "is_named"),
+    [
+        ("before noon", 12, True),
+        ("until 5 pm", 17, True),
+        ("on Mondays", 1, True),
+        ("on Mondays", 2, False),
+        ("at the weekend", 6, True),
+        ("in the last quarter", 90, True),
+        ("files above 5MB", 5, True),
+        ("the 2nd of them", 2, False),
+    ],
+)
+def test_hours_weekdays_and_measures_name_their_figures(
+    text: str, figure: float, *, is_named: bool
+) -> None:
+    assert JobWords([text]).names_figure(figure) is is_named
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "is_named"),
+    [
+        ("probes p1 and p2", "p1", True),
+        ("probes p1 and p2", "p3", False),
+        ("the share DE0007164600", "DE0007164600", True),
+        ("room 4b", "room 4b", True),
+        ("a run of 30 km", "30km", True),
+        ("a run of 30km", "30 km", True),
+        ("a run of 30 km", "40km", False),
+    ],
+)
+def test_a_name_with_digits_is_a_word_and_a_measure_its_figure_and_unit(
+    text: str, name: str, *, is_named: bool
+) -> None:
+    assert JobWords([text]).names(name) is is_named
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "is_said"),
+    [
+        ("probes p1 and p2", "p1", True),
+        ("restart web-1", "On web-1: ", True),
+        ("probes p1 and p2", "p3", False),
+        ("over 30 days", "30 items", False),
+    ],
+)
+def test_a_name_with_digits_may_stand_beside_a_value_wherever_the_job_has_it(
+    text: str, label: str, *, is_said: bool
+) -> None:
+    assert JobWords([text]).words_figures_so(label) is is_said

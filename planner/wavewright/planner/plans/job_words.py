@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
@@ -42,15 +42,23 @@ class JobWords:
             _number(figure) for groups in _AMOUNT.findall(said) for figure in filter(None, groups)
         }
         self._figures |= {percentage / 100 for percentage in self._percentages}
+        measures = [*_GLUED.finditer(said)]
+        self._figures |= {_number(measure["figure"]) for measure in measures}
         self._places = {
             _ORDINALS[word]
             for before, word in pairwise(("", *words))
             if word in _ORDINALS and before not in _PER  # a time: `per second`
         }
-        self._neighbours = {*pairwise(map(_stem, _TOKENS.findall(said)))}
+        tokens = [_stem(token) for token in _TOKENS.findall(said)]
+        self._neighbours = {*pairwise(tokens)}
+        self._names = {token for token in tokens if _LETTER.match(token)}
         self._clock_times = {*map(_clock_time, _CLOCK_TIME.finditer(said))}
+        self._hours_and_weekdays = {float(hour) for hour, _ in self._clock_times}
+        for word in words:
+            self._hours_and_weekdays |= _WEEKDAYS.get(_stem(word), frozenset())
         self._lengths = {*map(_length, _LENGTH.finditer(said))}
         self._stems = {_stem(word) for word in words} | {*_SIGNS.findall(said)}
+        self._stems |= {_stem(measure["unit"]) for measure in measures}
         for names in (*_UNIT_NAMES, *(names for names, _ in _CONVERSIONS)):
             # A letter alone may be anything; a unit that is written out has its signs.
             if any(
@@ -68,10 +76,11 @@ class JobWords:
         }
 
     def names_figure(self, figure: float) -> bool:
-        """Whether a figure is among them, or is as many days or hours as a period that is named: 14 of
-        `two weeks`. Nothing has to name 0.
+        """Whether a figure is among them, is as many days or hours as a period that is named (14 of
+        `two weeks`), or is how a time counts a named hour or weekday: 17 of `5 pm`. Nothing has to
+        name 0.
         """
-        if figure == 0 or figure in self._figures:
+        if figure == 0 or figure in self._figures | self._hours_and_weekdays:
             return True
         return any(figure * unit in self._lengths for unit in _PERIODS_OF_TIME)
 
@@ -139,8 +148,8 @@ class JobWords:
         return False
 
     def words_figures_so(self, text: str) -> bool:
-        """Whether the job has each figure of a text beside the same word, as `30 days`, and each day and
-        time of day anywhere: what says of which data a value is.
+        """Whether the job has each figure of a text beside the same word, as `30 days`, and each day,
+        time of day and name (`p1`, `web-1`) anywhere: what says of which data a value is.
         """
         folded = text.casefold()
         rest = _LENGTH.sub(
@@ -151,7 +160,9 @@ class JobWords:
         tokens = [_stem(token) for token in _TOKENS.findall(rest)]
         pairs = [*pairwise(("", *tokens, ""))]
         for before, after in pairwise(pairs):
-            if _DIGIT.search(before[1]) and self._neighbours.isdisjoint((before, after)):
+            token = before[1]
+            is_said = token in self._names or not self._neighbours.isdisjoint((before, after))
+            if _DIGIT.search(token) and not is_said:
                 return False
         return True
 
@@ -183,14 +194,32 @@ class JobWords:
         if time is not None and self._names_time(time):
             return True
         figures = {*figures_in(text)}
-        words = {*_SIGNS.findall(folded)}
-        for word in _WORDS.findall(folded):
-            # A year is a figure of an input, or a word of the goal.
-            is_named_year = _YEAR.fullmatch(word) is not None and self.names_figure(float(word))
-            if not (is_named_year or (_DIGIT.search(word) and not _YEAR.fullmatch(word))):
-                words.add(_stem(word))
+        words = {*_SIGNS.findall(folded), *filter(self._is_word, _WORDS.findall(folded))}
         says_something = bool(words or figures or _YEAR.search(folded))
-        return says_something and words <= self._stems and all(map(self.names_figure, figures))
+        return (
+            says_something
+            and all(map(self._names_word, words))
+            and all(map(self.names_figure, figures))
+        )
+
+    def _is_word(self, word: str) -> bool:
+        """Whether a word is no figure alone: `p1` is a name, and a year a word unless it is a figure of
+        an input.
+        """
+        if _YEAR.fullmatch(word):
+            return not self.names_figure(float(word))
+        return _LETTER.search(word) is not None
+
+    def _names_word(self, word: str) -> bool:
+        """Whether a word is among them, or is a figure and a unit that are: `30km`."""
+        if _stem(word) in self._stems:
+            return True
+        measure = _GLUED.fullmatch(word)
+        return (
+            measure is not None
+            and self.names_figure(_number(measure["figure"]))
+            and _stem(measure["unit"]) in self._stems
+        )
 
 
 def _line_of(figures: Sequence[tuple[Operator, float]]) -> tuple[float, float] | None:
@@ -232,10 +261,12 @@ def _stem(word: str) -> str:
 
 def _clock_time(time: re.Match[str]) -> tuple[int, str]:
     """Return the hour and the minutes of a time of day: those of `9:00`, `09:00:00` and `9 am`."""
+    if time["word"] is not None:
+        return _HOURS_OF_WORDS[time["word"]], "00"
     hour, half = int(time["hour"]), time["half"] or time["half_day"]
     if half is not None:
         hour = hour % 12 + (12 if half.startswith("p") else 0)
-    return hour, time["minute"] or "00"
+    return hour % 24, time["minute"] or "00"
 
 
 def _length(period: re.Match[str]) -> float:
@@ -311,14 +342,39 @@ def _bounds_of(first: dt.date, after: dt.date) -> set[tuple[str, str]]:
 
 
 _DIGIT: Final = re.compile(r"\d")
+_LETTER: Final = re.compile(r"[^\W\d_]")
 _WORDS: Final = re.compile(r"[^\W_]+(?:\.\d+)?")
 _TOKENS: Final = re.compile(r"[^\W_]+(?:[.,:/][^\W_]+|-\d+)*")
 """Words and figures, each figure with its point and its colon; of `30-day` both."""
+_HOURS_OF_WORDS: Final = {"noon": 12, "midday": 12, "midnight": 0}
 _CLOCK_TIME: Final = re.compile(
-    r"(?<!\w)(?<!\d[:.,])(?P<hour>\d{1,2})"
-    r"(?::(?P<minute>\d\d)(?::00)?(?:\s?(?P<half>[ap])\.?m\b\.?)?|\s?(?P<half_day>[ap])\.?m\b\.?)"
-    r"(?!\w|:\w)"
+    rf"""
+    (?<!\w)(?<!\d[:.,])
+    (?:(?P<hour>\d{{1,2}})
+        (?:[:.](?P<minute>[0-5]\d)(?::00)?(?:\s?(?P<half>[ap])\.?m\b\.?)?
+        |\s?(?P<half_day>[ap])\.?m\b\.?
+        |\s(?:o['’]?clock|uhr)\b)
+    |(?P<word>{"|".join(_HOURS_OF_WORDS)}))
+    (?!\w|:\w|\.\d)
+    """,
+    re.VERBOSE,
 )
+"""A time of day; `9.30` may be one, or a figure."""
+_GLUED: Final = re.compile(
+    r"(?<![\w.])(?P<figure>\d[\d,]*(?:\.\d+)?)(?!(?:st|nd|rd|th|am|pm)\b)(?P<unit>[^\W\d_]+)\b"
+)
+"""A figure with its unit: `30km`."""
+_WEEKDAYS: Final[Mapping[str, frozenset[float]]] = {
+    **{
+        day: frozenset({float(number)})
+        for number, day in enumerate(
+            ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+        )
+    },
+    "weekday": frozenset(map(float, range(1, 6))),
+    "weekend": frozenset({0.0, 6.0}),
+}
+"""How `getDayOfWeek()` counts them."""
 _SIGNS: Final = re.compile("[%‰±<>≈~€$£¥]")
 _YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
@@ -389,12 +445,13 @@ _PERIODS_OF_TIME: Final = {
     604800.0: frozenset({"week", "weekly"}),
     1209600.0: frozenset({"fortnight", "fortnightly"}),
     2592000.0: frozenset({"month", "monthly"}),
+    7776000.0: frozenset({"quarter", "quarterly"}),
     31536000.0: frozenset({"year", "yearly"}),
 }
 """The seconds of units of time, and the words that name one of them."""
 _LENGTH: Final = re.compile(
     rf"(?:(?P<figure>{_FIGURE})|\b(?P<word>an?|one|last|past|previous|next|{'|'.join(_NUMBERS)}))"
-    r"[\s-](?P<unit>second|minute|hour|day|week|fortnight|month|year)s?\b"
+    r"[\s-](?P<unit>second|minute|hour|day|week|fortnight|month|quarter|year)s?\b"
 )
 """A period of so many units of time: `two weeks`, `30-day`, `last week`."""
 
