@@ -333,6 +333,53 @@ def test_a_list_in_a_text_is_what_a_step_runs_for(written: str, meant: Json) -> 
 
 
 @pytest.mark.parametrize(
+    ("ids", "written", "read"),
+    [
+        pytest.param(["fetch-page"], "steps.fetch-page-1", "steps.fetch_page-1", id="less one"),
+        pytest.param(
+            ["a-b", "c-d"], "steps.a-b-steps.c-d", "steps.a_b-steps.c_d", id="less another"
+        ),
+        pytest.param(["page-1"], "steps.page-1.text", "steps.page_1.text", id="a number"),
+        pytest.param(["fetch_page"], "steps.fetch-page.text", "steps.fetch_page.text", id="a word"),
+        pytest.param(["fetch", "fetch_page"], "steps.fetch-page", "steps.fetch-page", id="less"),
+    ],
+)
+def test_a_reference_names_a_step_with_hyphens_or_without(
+    ids: list[str], written: str, read: str
+) -> None:
+    steps = [{"id": written, "tool": "read"} for written in ids]
+    plan = read_model_answer(json.dumps({"steps": steps, "result": f"${{{written}}}"})).plan
+
+    assert plan is not None
+    assert plan.result == f"${{{read}}}"
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        pytest.param("steps.a.rows", "${steps.a.rows}", id="a step"),
+        pytest.param(" inputs.towns ", "${inputs.towns}", id="an input"),
+        pytest.param("previous.result", "${previous.result}", id="the run before"),
+        pytest.param("towns", "${towns}", id="a name of let"),
+        pytest.param(
+            "steps.b-c.filter(x, x.n > 2)", "${steps.b_c.filter(x, x.n > 2)}", id="a computation"
+        ),
+        pytest.param("Oslo", "Oslo", id="a text"),
+        pytest.param("steps", "steps", id="no step"),
+        pytest.param("all of steps.a", "all of steps.a", id="no expression"),
+    ],
+)
+def test_an_expression_in_place_of_a_list_is_a_reference_to_it(written: str, read: str) -> None:
+    steps: list[Json] = [{"id": "a", "tool": "b"}, {"id": "b-c", "tool": "b"}]
+    steps += [{"id": "d", "tool": "b", "for_each": written}]
+    text = read_model_answer(json.dumps({"let": {"towns": "${inputs.all}"}, "steps": steps}))
+
+    assert text.plan is not None
+    assert text.plan.steps[2].for_each == read
+    assert ("bare_reference" in repairs(text)) is (written != read)
+
+
+@pytest.mark.parametrize(
     "ids",
     [
         pytest.param(["fetch-page", "fetch_page"], id="another step has the word"),

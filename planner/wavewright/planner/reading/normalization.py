@@ -34,7 +34,7 @@ from wavewright.planner.reading.json_extraction import (
     arguments_field,
     is_named_function,
 )
-from wavewright.planner.reading.step_words import read_ids_as_words
+from wavewright.planner.reading.step_words import read_ids_as_words, reference_of_bare
 
 WRAPPERS = frozenset(
     {"plan", "result", "output", "response", "execution_plan", "answer", "final_answer", "final"}
@@ -400,6 +400,8 @@ class _PlanNormalizer:
         step = ObjectNode(node.start, node.end, members)
         self._change(step, "params", lambda one: self._in_text(one, ObjectNode, "params_string"))
         self._change(step, "for_each", self._list_in_text)
+        for name in ("for_each", "dispatch"):
+            self._change(step, name, self._reference)
         return step
 
     def _stop(self, node: Node) -> Node:
@@ -412,6 +414,18 @@ class _PlanNormalizer:
 
     def _list_in_text(self, node: Node) -> Node:
         return self._in_text(node, ListNode, "json_text") if _is_json(node) else node
+
+    def _reference(self, node: Node) -> Node:
+        """Return the reference that a text without `${…}` is where only a list may stand."""
+        if not isinstance(node, ScalarNode) or not isinstance(node.value, str):
+            return node
+        let = self._old.members.get("let")
+        names = let.node.members if let is not None and isinstance(let.node, ObjectNode) else ()
+        reference = reference_of_bare(node.value, names)
+        if reference is None:
+            return node
+        self._notes.append(JsonDeparture("bare_reference", node.start))
+        return ScalarNode(reference, node.start, node.end)
 
     def _in_text(self, node: Node, kind: type[ObjectNode | ListNode], note: str) -> Node:
         """Return the object or the list that a text holds as JSON; a provider that takes no open

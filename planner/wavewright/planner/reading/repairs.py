@@ -33,6 +33,7 @@ from wavewright.planner.reading.normalization import PlanNode, is_step, normaliz
 
 _MESSAGES = {
     "repeated_plan": "the same plan stands {n} times more",
+    "bare_reference": "{n} list(s) named without ${{…}} were read as references",
     "bare_list": "a bare list of steps was taken for the plan",
     "code_fence": "the code fence was taken off",
     "comment": "{n} comment(s) left out",

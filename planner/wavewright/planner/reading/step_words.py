@@ -1,61 +1,112 @@
-"""Read ids that a model writes with hyphens as words: `fetch-page` as `fetch_page`.
+"""Read the names of steps as models write them.
 
-To an expression a hyphen is a minus, so no id has one. An id is read as a word where it can be
-nothing else, together with everything that names the step; elsewhere it stays, and is told.
+Ids are written with hyphens, `fetch-page` for `fetch_page`. To an expression a hyphen is a minus, so
+no id has one. Such a name is read as a word where it can be nothing else, together with everything
+that names the step; elsewhere it stays, and is told. And a list is named without `${…}`, where
+nothing but a list or a reference to one may stand.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 from wavewright.config.sources import ListNode, Node, ObjectNode, ScalarNode, iterate_nodes
+from wavewright.planner.cel.embedded import reads
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.plans.expressions import map_condition, map_references
 from wavewright.planner.types import ID_PATTERN, RESERVED_IDS
 
 
-def read_ids_as_words(plan: ObjectNode) -> int:
-    """Put words in the place of ids with hyphens, wherever a plan names the steps; return how many
-    ids there were.
+def reference_of_bare(text: str, names: Collection[str] = ()) -> str | None:
+    """Return the reference that an expression without `${…}` is where only a list may stand; None
+    where the text reads nothing of a run, be it a root or one of `names`, those of `let`.
+
+    >>> reference_of_bare("steps.orders.items")
+    '${steps.orders.items}'
     """
-    steps, gates = _words_of_ids(plan, "steps"), _words_of_ids(plan, "gates")
-    if steps:
-        _put_into(plan, steps)
+    if "${" in text:
+        return None
+    try:
+        roots = {read.root for read in reads(text)}
+    except ExpressionError:
+        return None
+    return f"${{{text.strip()}}}" if roots & {"steps", "inputs", "previous", *names} else None
+
+
+def read_ids_as_words(plan: ObjectNode) -> int:
+    """Put words in the place of names of steps with hyphens, wherever a plan has them; return how many
+    names there were.
+    """
+    steps, gates = _Words(_ids_of(plan, "steps")), _Words(_ids_of(plan, "gates"))
+    _put_into(plan, steps)
     for gate in _objects_in(plan, "gates"):
         # Nothing in a plan reads a gate.
         _rename(gate, "id", gates)
-    return len(steps) + len(gates)
+    return len(steps.read) + len(gates.read)
 
 
-def _words_of_ids(plan: ObjectNode, field: str) -> dict[str, str]:
-    """Return the words that ids with hyphens are read as, where they can be nothing else."""
-    ids = {text for part in _objects_in(plan, field) for _, text in _texts_in(part, "id")}
-    same = Counter(_as_word(written).lower() for written in ids)
-    words: dict[str, str] = {}
-    for written in ids:
-        word = _as_word(written)
-        if word == written or word.lower() in RESERVED_IDS or not re.fullmatch(ID_PATTERN, word):
-            continue
-        parts = written.split("-")
-        # Beside a step `fetch`, `steps.fetch-page` may be meant as a difference.
-        is_difference = any("-".join(parts[:count]) in ids for count in range(1, len(parts)))
-        if same[word.lower()] == 1 and not is_difference:
-            words[written] = word
-    return words
+def _ids_of(plan: ObjectNode, field: str) -> list[str]:
+    return [text for part in _objects_in(plan, field) for _, text in _texts_in(part, "id")]
+
+
+@dataclass(slots=True)
+class _Words:
+    """The words that names with hyphens are read as, beside the ids of a plan."""
+
+    ids: list[str]
+    """As they are written."""
+    read: set[str] = field(default_factory=set[str])
+    """The names that were read as words."""
+    _same: Counter[str] = field(init=False)
+    """How many ids have a word, in whatever case."""
+
+    def __post_init__(self) -> None:
+        self._same = Counter(_as_word(written).lower() for written in {*self.ids})
+
+    def of(self, name: str) -> str:
+        """Return the word of a step's name; a name that may be something else as it is."""
+        word = _as_word(name)
+        is_word = re.fullmatch(ID_PATTERN, word) and word.lower() not in RESERVED_IDS
+        is_one = self._same[word.lower()] == 1 and (name in self.ids or word in self.ids)
+        if word == name or not is_word or not is_one or self._is_difference(name):
+            return name
+        self.read.add(name)
+        return word
+
+    def in_expression(self, name: str) -> str:
+        """Return what follows `steps.` with the word of the step; what is behind the longest name
+        that is one is taken off: `steps.fetch-page-1`.
+        """
+        parts = name.split("-")
+        for count in range(len(parts), 1, -1):
+            begin = "-".join(parts[:count])
+            word = self.of(begin)
+            if word != begin:
+                return "-".join((word, *parts[count:]))
+        return name
+
+    def _is_difference(self, name: str) -> bool:
+        """Whether a name may be meant as a difference: `steps.fetch-page` beside a step `fetch`."""
+        parts = name.split("-")
+        return any("-".join(parts[:count]) in self.ids for count in range(1, len(parts)))
 
 
 def _as_word(written: str) -> str:
     return written.replace("-", "_")
 
 
-def _put_into(plan: ObjectNode, words: Mapping[str, str]) -> None:
-    """Name the steps of a plan by these words, in its nodes."""
+def _put_into(plan: ObjectNode, words: _Words) -> None:
+    """Name the steps of a plan by their words, in its nodes."""
 
     def read(match: re.Match[str]) -> str:
-        name = match["name"] or match["key"]
-        return f"steps.{words[name]}" if name in words else match[0]
+        if match["key"]:
+            word = words.of(match["key"])
+            return match[0] if word == match["key"] else f"steps.{word}"
+        return f"steps.{words.in_expression(match['name'])}" if match["name"] else match[0]
 
     def in_expression(expression: str) -> str:
         return _READ.sub(read, expression)
@@ -83,14 +134,14 @@ def _put_into(plan: ObjectNode, words: Mapping[str, str]) -> None:
 _READ: Final = re.compile(
     # A text inside of an expression names no step.
     r"""(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
-    r"|(?<![\w.])steps\s*\.\s*(?P<name>[A-Za-z][\w-]*)"
+    r"|(?<![\w.])steps\s*\.\s*(?P<name>[A-Za-z]\w*(?:-+(?!steps\b)\w+)*)"
     r"|(?<![\w.])steps\s*\[\s*(?P<quote>[\"'])(?P<key>[\w-]+)(?P=quote)\s*\]"
 )
 
 
-def _rename(owner: ObjectNode, field: str, words: Mapping[str, str]) -> None:
+def _rename(owner: ObjectNode, field: str, words: _Words) -> None:
     for node, text in _texts_in(owner, field):
-        node.value = words.get(text, text)
+        node.value = words.of(text)
 
 
 def _values_of(owner: ObjectNode, field: str) -> list[Node]:

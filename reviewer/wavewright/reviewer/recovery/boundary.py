@@ -42,6 +42,7 @@ from wavewright.planner.plans.let_and_stop import in_authors_words
 from wavewright.planner.reading.json_extraction import THOUGHT_FIELDS
 from wavewright.planner.reading.normalization import ALIASES, NEVER_EMPTY
 from wavewright.planner.reading.reader import read_model
+from wavewright.planner.reading.step_words import reference_of_bare
 from wavewright.planner.types import (
     ID_PATTERN,
     STEP_ID_PATTERN,
@@ -488,6 +489,10 @@ def _said_of_step(fields: JsonObject) -> JsonObject:
     said = _without_empty_fields(fields)
     reason = said.pop("reason", None)
     named = _canonical_names(_with_plain_supersedes(said))
+    items = named.get("for_each")
+    reference = reference_of_bare(items) if isinstance(items, str) else None
+    if reference is not None:
+        named["for_each"] = reference
     return named if reason is None else {"why": reason, **named}
 
 
