@@ -7,6 +7,7 @@ wrappers around it are ignored, but its types are strict: a number in quotes is 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, TypeVar
 
@@ -18,7 +19,12 @@ from wavewright.config.sources import DocumentError
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.ports.asking import AnswerRefused
 from wavewright.planner.ports.model_port import ModelAnswer
-from wavewright.planner.reading.json_extraction import FoundValue, find_json, wrapped_values
+from wavewright.planner.reading.json_extraction import (
+    THOUGHT_FIELDS,
+    FoundValue,
+    find_json,
+    wrapped_values,
+)
 from wavewright.planner.types import Json, JsonObject, as_object
 from wavewright.prompts import Prompts
 
@@ -80,8 +86,16 @@ def read_answer(
         raise AnswerRefused([fault.message for fault in error.faults[:_MAX_FAULTS]]) from error
 
 
-def find_object(text: str, keys: Collection[str]) -> Document:
-    """Return the one object in an answer that has one of the keys, outermost first.
+def find_object(
+    text: str, keys: Collection[str], meant: Callable[[Json], Json] = lambda value: value
+) -> Document:
+    """Return the one object in an answer that has one of the keys, outermost first, with its names of
+    fields in their usual form.
+
+    Args:
+        text: The answer.
+        keys: One of them is in the object.
+        meant: Returns the object that a value can only mean.
 
     Raises:
         AnswerRefused: there is none, there are several that differ, or it cannot be read
@@ -92,7 +106,7 @@ def find_object(text: str, keys: Collection[str]) -> Document:
         (read, value)
         for read in answer.values
         if not read.is_inside_broken
-        for value in _with_key(read, keys)
+        for value in _with_key(read, keys, meant)
     ]
     names = " or ".join(repr(key) for key in keys)
     if not objects:
@@ -118,18 +132,38 @@ def notes_on_dress(text: str, value: Json) -> tuple[str, ...]:
         written: Json = json.loads(text)
     except (ValueError, RecursionError):
         return ("its JSON was taken out of what stood around it, or was not quite JSON",)
-    if canonical_json(written) == canonical_json(value):
-        return ()
+    if isinstance(written, dict) and canonical_json(with_plain_names(written)) == canonical_json(
+        value
+    ):
+        has_usual_names = all(
+            name in as_object(value) or name.lower() in THOUGHT_FIELDS for name in written
+        )
+        return () if has_usual_names else ("its names of fields were written in another form",)
     return ("it was taken out of a wrapper",)
 
 
-def _with_key(found: FoundValue, keys: Collection[str]) -> Iterator[JsonObject]:
+def _with_key(
+    found: FoundValue, keys: Collection[str], meant: Callable[[Json], Json]
+) -> Iterator[JsonObject]:
     """Yield the outermost objects with one of the keys: what was found, each entry of a list, or
     what either wraps.
     """
-    values = found.value if isinstance(found.value, list) else [found.value]
-    for value in values:
-        for inner in wrapped_values(value):
-            if isinstance(inner, dict) and not inner.keys().isdisjoint(keys):
-                yield inner
+    whole = meant(found.value)
+    for value in whole if isinstance(whole, list) else [whole]:
+        for inner in map(meant, wrapped_values(value)):
+            fields = with_plain_names(inner) if isinstance(inner, dict) else {}
+            if not fields.keys().isdisjoint(keys):
+                yield fields
                 break
+
+
+def with_plain_names(fields: JsonObject) -> JsonObject:
+    """Return an object with its names of fields in small letters and `_` between words, as in
+    `goal_achieved` for `Goal Achieved` and `goalAchieved`; as it is where two would be one.
+    """
+    plain = {_plain_name(name): entry for name, entry in fields.items()}
+    return plain if len(plain) == len(fields) else fields
+
+
+def _plain_name(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|[\s-]+", "_", name.strip()).lower()

@@ -17,6 +17,8 @@ from tests.reviewer.scripted_models import (
     recovery_ladder,
 )
 from tests.reviewer.scripted_runs import Fails, ScriptedRun, goal_for, plan_of, run_plan, signature
+from wavewright.config.documents import Document
+from wavewright.config.sources import Source
 from wavewright.executor.events.types import StepFinished
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import plan_hash
@@ -34,6 +36,7 @@ from wavewright.reviewer import (
     view_for_recovery,
 )
 from wavewright.reviewer.records import RecoveryAction, ReviewResult
+from wavewright.reviewer.recovery.patch_reading import bind_patch
 from wavewright.reviewer.recovery.replanning import recovery_call
 from wavewright.reviewer.review.results import ReviewedRun
 
@@ -182,6 +185,16 @@ FILLED_OPS: Json = [
     {"op": "add", "step": {**SUPERSEDING, "when": None, "optional": False, "needs_approval": False}}
 ]
 BLANK_OPS: Json = [{"op": "add", "step": {**SUPERSEDING, "when": "", "for_each": ""}}]
+IN_CAPITALS: JsonObject = {name.upper(): part for name, part in SUPERSEDING.items()}
+WITH_HYPHENS: JsonObject = {
+    **SUPERSEDING,
+    "id": "prices-2",
+    "params": json.dumps(SUPERSEDING["params"]),
+    "depends_on": "prices",
+    "supersedes": ["${steps.prices}"],
+}
+FULL_STEP: JsonObject = {**SUPERSEDING, "only": "", "when": "", "for_each": "", "depends_on": []}
+FULL_OPS: Json = [{"op": "add", "id": "", "step": FULL_STEP}]
 GATES: Json = no_recipe().plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)[
     "gates"
 ]
@@ -262,11 +275,37 @@ GATES: Json = no_recipe().plan.model_dump(mode="json", by_alias=True, exclude_de
             "r",
             id="reason_in_a_step",
         ),
+        pytest.param(
+            {"REASON": "r", "OPS": [{"OP": "ADD", "STEP": IN_CAPITALS}]}, "r", id="in_capitals"
+        ),
+        pytest.param({"ops": [{"add": SUPERSEDING}], "reason": "r"}, "r", id="named_by_its_key"),
+        pytest.param({"reason": "r", "add": [SUPERSEDING]}, "r", id="named_by_a_key_of_the_patch"),
+        pytest.param(
+            {"ops": {"add_step": {"steps": [SUPERSEDING]}}, "reason": ["r"]},
+            "r",
+            id="a_list_of_one",
+        ),
+        pytest.param({"patch": OPS, "reason": "r"}, "r", id="ops_under_another_name"),
+        pytest.param(
+            [{"operation": "insert", "step": SUPERSEDING}], "newer", id="no_patch_around_it"
+        ),
+        pytest.param({"op": "add", "step": SUPERSEDING, "reason": "r"}, "r", id="one_op_alone"),
+        pytest.param(
+            {"ops": [{"op": "add", "path": "/steps/-", "value": SUPERSEDING}], "reason": "r"},
+            "r",
+            id="a_json_patch",
+        ),
+        pytest.param(
+            {"ops": [{"op": "add", "step": WITH_HYPHENS}], "rationale": "r"}, "r", id="as_a_plan"
+        ),
+        pytest.param(
+            {"ops": FULL_OPS, "reason": "r", "expect": "x"},
+            "r",
+            id="all_fields_of_a_schema",
+        ),
     ],
 )
-async def test_a_patch_in_another_form_is_read_without_a_repair(
-    patch: JsonObject, reason: str
-) -> None:
+async def test_a_patch_in_another_form_is_read_without_a_repair(patch: Json, reason: str) -> None:
     found, models = await mend(no_recipe(), patch)
 
     assert found.patch is not None
@@ -274,7 +313,43 @@ async def test_a_patch_in_another_form_is_read_without_a_repair(
     (op,) = found.patch.ops
     assert isinstance(op, AddStep)
     assert (op.step.id, op.step.supersedes) == ("prices_2", "prices")
-    assert bool(found.notes) == (patch["ops"] not in (OPS, PLAIN_OPS, FILLED_OPS, BLANK_OPS))
+    ops = patch.get("ops") if isinstance(patch, dict) else None
+    assert bool(found.notes) == (ops not in (OPS, PLAIN_OPS, FILLED_OPS, BLANK_OPS, FULL_OPS))
+
+
+async def test_a_step_of_the_plan_or_the_patch_may_be_named_with_hyphens() -> None:
+    reads: JsonObject = {"id": "b-2", "tool": "look", "params": {"of": "${steps.prices-2.rows}"}}
+    ops: list[Json] = [{"op": "add", "step": {**SUPERSEDING, "id": "prices-2"}}, {"add": reads}]
+    found, models = await mend(no_recipe(), {"reason": "r", "ops": ops})
+
+    assert found.patch is not None, models.asked[1].turns[0].reply
+    ids = [op.step.id for op in found.patch.ops if isinstance(op, AddStep)]
+    assert ids == ["prices_2", "b_2"]
+    assert found.checked is not None
+    assert found.checked.plan is not None
+    assert found.checked.plan.step("b_2").params == {"of": "${steps.prices_2.rows}"}
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ({"op": "remove", "step": "b"}, {"op": "remove", "id": "b"}),
+        ({"remove": "b", "why": "nobody reads it"}, {"op": "remove", "id": "b"}),
+        ({"op": "DELETE", "id": ["b"], "depends_on": []}, {"op": "remove", "id": "b"}),
+        (
+            {"op": "rewire", "step_id": "b", "dependsOn": "prices"},
+            {"op": "rewire", "id": "b", "depends_on": ("prices",)},
+        ),
+    ],
+)
+def test_what_is_done_to_a_step_of_the_plan_is_read_in_other_forms(
+    written: JsonObject, read: dict[str, object]
+) -> None:
+    answer: JsonObject = {"reason": "r", "ops": [written]}
+    patch, notes = bind_patch(Document(answer, Source("a", "")), no_recipe().plan)
+
+    assert [op.model_dump() for op in patch.ops] == [read]
+    assert notes
 
 
 @pytest.mark.parametrize(

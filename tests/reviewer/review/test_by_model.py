@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,10 @@ async def test_a_figure_in_another_form_is_read_with_a_note(claim: Json, figure:
     assert bool(found.opinion.notes) == (claim != 1)
 
 
+def _in_pascal_case(name: str) -> str:
+    return name.title().replace("_", "")
+
+
 @pytest.mark.parametrize(
     ("dress", "note"),
     [
@@ -176,11 +181,17 @@ async def test_a_figure_in_another_form_is_read_with_a_note(claim: Json, figure:
         ("[%s]", "out of a wrapper"),
     ],
 )
-async def test_an_answer_in_another_dress_is_read_with_a_note(dress: str, note: str | None) -> None:
-    found, _, _ = await review(simple_run(), dress % json.dumps(GOOD))
+@pytest.mark.parametrize("in_case", [str, str.upper, _in_pascal_case])
+async def test_an_answer_in_another_dress_is_read_with_a_note(
+    dress: str, note: str | None, in_case: Callable[[str], str]
+) -> None:
+    written = {in_case(name): part for name, part in GOOD.items()}
+    found, _, _ = await review(simple_run(), dress % json.dumps(written))
 
     assert found.opinion is not None
     assert found.goal_achieved
+    if note is None and written != GOOD:
+        note = "names of fields were written in another form"
     if note is None:
         assert found.opinion.notes == ()
     else:

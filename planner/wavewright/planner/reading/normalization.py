@@ -9,7 +9,7 @@ for one field are a duplicate key.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -27,14 +27,18 @@ from wavewright.config.sources import (
     Source,
     Span,
     iterate_nodes,
+    plain_value,
     pointer_token,
 )
+from wavewright.planner.language.plan import Plan
 from wavewright.planner.reading.json_extraction import (
+    TEXT_LIMITS,
     THOUGHT_FIELDS,
     arguments_field,
     is_named_function,
 )
 from wavewright.planner.reading.step_words import read_ids_as_words, reference_of_bare
+from wavewright.planner.types import Json, JsonObject, StepId
 
 WRAPPERS = frozenset(
     {"plan", "result", "output", "response", "execution_plan", "answer", "final_answer", "final"}
@@ -262,6 +266,28 @@ def normalize_plan(unwrapped: Unwrapped, source: Source, limits: ReadLimits) -> 
     return _PlanNormalizer(source, limits, unwrapped).plan()
 
 
+def normalize_patch_steps(
+    steps: Sequence[JsonObject], plan: Plan
+) -> tuple[Json, list[JsonDeparture]]:
+    """Return the steps of a patch as those of a plan are read, and what was read otherwise than it is
+    written.
+
+    Args:
+        steps: What is said of each step; fields that no step of a plan has are kept.
+        plan: The plan that the patch is for.
+
+    Raises:
+        DocumentError: two fields are one, or a text of JSON cannot be read.
+    """
+    content: Json = {"let": plan.let, "steps": [*steps]}
+    source = Source("the patch", json.dumps(content))
+    node = JsonScanner(source.text, max_depth=TEXT_LIMITS.max_depth, lenient=True).value()
+    assert isinstance(node, ObjectNode)
+    normalizer = _PlanNormalizer(source, TEXT_LIMITS, Unwrapped(node, [node]), keeps_unknown=True)
+    normalizer.read_steps(node, [step.id for step in plan.steps])
+    return plain_value(node.members["steps"].node), normalizer.notes
+
+
 def _planner_error(node: ObjectNode, refusal: str) -> DocumentFault:
     member = node.members[refusal]
     said = member.node.value if isinstance(member.node, ScalarNode) else None
@@ -280,12 +306,20 @@ def _planner_error(node: ObjectNode, refusal: str) -> DocumentFault:
 class _PlanNormalizer:
     """Writes one plan again, field by field, keeping every node's place."""
 
-    def __init__(self, source: Source, limits: ReadLimits, unwrapped: Unwrapped) -> None:
+    def __init__(
+        self,
+        source: Source,
+        limits: ReadLimits,
+        unwrapped: Unwrapped,
+        *,
+        keeps_unknown: bool = False,
+    ) -> None:
+        self.notes = unwrapped.notes
         self._source = source
         self._max_depth = limits.max_depth
         self._most_steps = limits.max_bytes // _MIN_STEP_BYTES
         self._old = unwrapped.node
-        self._notes = unwrapped.notes
+        self._keeps_unknown = keeps_unknown
         self._faults: list[DocumentFault] = []
 
     def plan(self) -> PlanNode:
@@ -306,11 +340,15 @@ class _PlanNormalizer:
         self._change(plan, "gates", self._gates)
         self._change(plan, "result", self._object_in_text)
         self._change(plan, "stop", self._stop)
+        self.read_steps(plan)
+        return PlanNode(plan, self.notes, self._faults)
+
+    def read_steps(self, plan: ObjectNode, known: Collection[StepId] = ()) -> None:
+        """Write the steps of a plan, or of a patch of the plan with these ids, again."""
         self._change(plan, "steps", self._steps)
-        hyphenated = read_ids_as_words(plan)
-        self._notes.extend([JsonDeparture("hyphen_id", plan.start)] * hyphenated)
+        hyphenated = read_ids_as_words(plan, known)
+        self.notes.extend([JsonDeparture("hyphen_id", plan.start)] * hyphenated)
         self._change(plan, "steps", self._with_integer_ids)
-        return PlanNode(plan, self._notes, self._faults)
 
     def _fields(
         self,
@@ -331,8 +369,8 @@ class _PlanNormalizer:
                 raise DocumentError(self._source, (fault,))
             named.add(key)
             if key in optional and _is_absent(key, member.node):
-                self._notes.append(JsonDeparture("null_field", member.node.start))
-            elif key not in known:
+                self.notes.append(JsonDeparture("null_field", member.node.start))
+            elif key not in known and not self._keeps_unknown:
                 message = f"{written!r} is no field that a planner may write in {owner}"
                 self._faults.append(
                     DocumentFault(
@@ -341,7 +379,7 @@ class _PlanNormalizer:
                 )
             else:
                 if key != written:
-                    self._notes.append(JsonDeparture("key_alias", member.key.start))
+                    self.notes.append(JsonDeparture("key_alias", member.key.start))
                 members[key] = member
         return members
 
@@ -355,7 +393,7 @@ class _PlanNormalizer:
             return node
         if node.value not in {"1", "1.0", 1.0}:
             return node
-        self._notes.append(JsonDeparture("version", node.start))
+        self.notes.append(JsonDeparture("version", node.start))
         return ScalarNode(1, node.start, node.end)
 
     def _gates(self, node: Node) -> Node:
@@ -368,7 +406,7 @@ class _PlanNormalizer:
             return node
         members = {key: member for key, member in node.members.items() if not _is_null(member.node)}
         if len(members) < len(node.members):
-            self._notes.append(JsonDeparture("null_field", node.start))
+            self.notes.append(JsonDeparture("null_field", node.start))
         return ObjectNode(node.start, node.end, members)
 
     def _steps(self, node: Node) -> Node:
@@ -395,7 +433,7 @@ class _PlanNormalizer:
         members = self._fields(node, ALIASES, STEP_FIELDS, optional, f"steps[{index}]")
         for name in replaced & members.keys():
             if _is_blank(members[name].node):
-                self._notes.append(JsonDeparture("null_field", members[name].node.start))
+                self.notes.append(JsonDeparture("null_field", members[name].node.start))
                 del members[name]
         step = ObjectNode(node.start, node.end, members)
         self._change(step, "params", lambda one: self._in_text(one, ObjectNode, "params_string"))
@@ -424,7 +462,7 @@ class _PlanNormalizer:
         reference = reference_of_bare(node.value, names)
         if reference is None:
             return node
-        self._notes.append(JsonDeparture("bare_reference", node.start))
+        self.notes.append(JsonDeparture("bare_reference", node.start))
         return ScalarNode(reference, node.start, node.end)
 
     def _in_text(self, node: Node, kind: type[ObjectNode | ListNode], note: str) -> Node:
@@ -434,26 +472,26 @@ class _PlanNormalizer:
         if not isinstance(node, ScalarNode):
             return node
         faults: list[DocumentFault] = []
-        inner = _json_in(node, self._source, self._max_depth, self._notes, faults)
+        inner = _json_in(node, self._source, self._max_depth, self.notes, faults)
         if faults:
             raise DocumentError(self._source, tuple(faults))
         if not isinstance(inner, kind):
             return node
-        self._notes.append(JsonDeparture(note, node.start))
+        self.notes.append(JsonDeparture(note, node.start))
         return inner
 
     def _dependencies(self, node: Node, numbers: set[int]) -> Node:
         if isinstance(node, ScalarNode):
             if isinstance(node.value, bool) or not isinstance(node.value, (str, int)):
                 return node
-            self._notes.append(JsonDeparture("depends_on", node.start))
+            self.notes.append(JsonDeparture("depends_on", node.start))
             return ListNode(node.start, node.end, [self._word(node, numbers)])
         if not isinstance(node, ListNode):
             return node
         items = [self._word(item, numbers) for item in node.items]
         distinct = list({_identity(item): item for item in reversed(items)}.values())[::-1]
         if len(distinct) < len(items):
-            self._notes.append(JsonDeparture("depends_on", node.start))
+            self.notes.append(JsonDeparture("depends_on", node.start))
         return ListNode(node.start, node.end, distinct)
 
     def _word(self, node: Node, numbers: set[int]) -> Node:
@@ -466,7 +504,7 @@ class _PlanNormalizer:
             return node
         if node.value not in numbers:
             return node
-        self._notes.append(JsonDeparture("integer_id", node.start))
+        self.notes.append(JsonDeparture("integer_id", node.start))
         return ScalarNode(f"s{node.value}", node.start, node.end)
 
 

@@ -18,7 +18,7 @@ from wavewright.config.sources import ListNode, Node, ObjectNode, ScalarNode, it
 from wavewright.planner.cel.embedded import reads
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.plans.expressions import map_condition, map_references
-from wavewright.planner.types import ID_PATTERN, RESERVED_IDS
+from wavewright.planner.types import ID_PATTERN, RESERVED_IDS, StepId
 
 
 def reference_of_bare(text: str, names: Collection[str] = ()) -> str | None:
@@ -37,15 +37,19 @@ def reference_of_bare(text: str, names: Collection[str] = ()) -> str | None:
     return f"${{{text.strip()}}}" if roots & {"steps", "inputs", "previous", *names} else None
 
 
-def read_ids_as_words(plan: ObjectNode) -> int:
+def read_ids_as_words(plan: ObjectNode, known: Collection[StepId] = ()) -> int:
     """Put words in the place of names of steps with hyphens, wherever a plan has them; return how many
     names there were.
+
+    Args:
+        plan: The plan, or the steps of a patch.
+        known: The ids of the plan that the patch is for.
     """
-    steps, gates = _Words(_ids_of(plan, "steps")), _Words(_ids_of(plan, "gates"))
+    steps, gates = _Words(_ids_of(plan, "steps"), known), _Words(_ids_of(plan, "gates"))
     _put_into(plan, steps)
     for gate in _objects_in(plan, "gates"):
         # Nothing in a plan reads a gate.
-        _rename(gate, "id", gates)
+        _rename(gate, gates, "id")
     return len(steps.read) + len(gates.read)
 
 
@@ -59,6 +63,8 @@ class _Words:
 
     ids: list[str]
     """As they are written."""
+    known: Collection[str] = ()
+    """Of a patch, the ids of its plan: a patch computes nothing with them, so none is a difference."""
     read: set[str] = field(default_factory=set[str])
     """The names that were read as words."""
     _same: Counter[str] = field(init=False)
@@ -71,7 +77,10 @@ class _Words:
         """Return the word of a step's name; a name that may be something else as it is."""
         word = _as_word(name)
         is_word = re.fullmatch(ID_PATTERN, word) and word.lower() not in RESERVED_IDS
-        is_one = self._same[word.lower()] == 1 and (name in self.ids or word in self.ids)
+        is_of_plan = word in self.known
+        is_one = is_of_plan or (
+            self._same[word.lower()] == 1 and (name in self.ids or word in self.ids)
+        )
         if word == name or not is_word or not is_one or self._is_difference(name):
             return name
         self.read.add(name)
@@ -119,13 +128,12 @@ def _put_into(plan: ObjectNode, words: _Words) -> None:
         if isinstance(node, ScalarNode) and isinstance(node.value, str) and "${" in node.value:
             node.value = str(map_references(node.value, in_expression))
     for step in _objects_in(plan, "steps"):
-        _rename(step, "id", words)
-        _rename(step, "depends_on", words)
+        _rename(step, words, "id", "depends_on", "supersedes")
         in_condition(step, "when")
         for loop in _objects_in(step, "repeat"):
             in_condition(loop, "until")
     for gate in _objects_in(plan, "gates"):
-        _rename(gate, "on", words)
+        _rename(gate, words, "on")
         in_condition(gate, "check")
     for stop in _objects_in(plan, "stop"):
         in_condition(stop, "when")
@@ -139,9 +147,10 @@ _READ: Final = re.compile(
 )
 
 
-def _rename(owner: ObjectNode, field: str, words: _Words) -> None:
-    for node, text in _texts_in(owner, field):
-        node.value = words.of(text)
+def _rename(owner: ObjectNode, words: _Words, *fields: str) -> None:
+    for name in fields:
+        for node, text in _texts_in(owner, name):
+            node.value = words.of(text)
 
 
 def _values_of(owner: ObjectNode, field: str) -> list[Node]:

@@ -54,10 +54,10 @@ from wavewright.reviewer.recovery.boundary import (
     FeedbackView,
     RecoveryView,
     StepEndView,
-    bind_patch,
     view_for_recovery,
 )
 from wavewright.reviewer.recovery.feedback import feedback_input
+from wavewright.reviewer.recovery.patch_reading import bind_patch, patch_in
 from wavewright.reviewer.recovery.recipes import patch_from_feedback, propose_patch
 from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import shorten
@@ -379,7 +379,7 @@ class _PatchChecker:
             AnswerRefused: there is none that can be applied; it lists every fault.
         """
         self.refused.clear()
-        document = find_object(text, _KEYS)
+        document = find_object(text, _KEYS, patch_in)
         value = document.value
         if isinstance(value, dict) and not value.get("ops") and value.get("cannot_plan"):
             reason = shorten(str(value["cannot_plan"]), 300)

@@ -552,12 +552,12 @@ def _actions(entry: Json) -> Iterator[Json]:
             action["fields"] = [fields]
         steps = action.pop("step", None)
         for step in steps if isinstance(steps, list) else [steps]:
-            yield action if step is None else {**action, "step": _plain_step(step)}
+            yield action if step is None else {**action, "step": plain_step(step)}
     else:
         yield entry
 
 
-def _plain_step(step: Json) -> Json:
+def plain_step(step: Json) -> Json:
     """Return the id of a step that is written as plans refer to it: `${steps.items[2]}`."""
     if not isinstance(step, str):
         return step
