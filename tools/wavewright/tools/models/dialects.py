@@ -54,7 +54,8 @@ def for_grammar(schema: JsonSchema) -> JsonSchema | SchemaTooLarge:
 
     llama.cpp passes over what it does not know, wants patterns anchored, reads `.` as any character
     also where it has to be escaped, and bounds integers alone; with members that no name is given of
-    its grammars grow (https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md). xgrammar
+    its grammars grow (https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md); of 2,000
+    repetitions it makes none (https://github.com/ggml-org/llama.cpp/issues/27859). xgrammar
     takes an object or a list without a shape for an empty one where anything is said of it
     (https://github.com/mlc-ai/xgrammar/issues/104). Neither shows the schema to the model, so
     descriptions are left out.
@@ -66,8 +67,10 @@ def for_grammar(schema: JsonSchema) -> JsonSchema | SchemaTooLarge:
     return written
 
 
+_MOST_REPEATED: Final = 1_000
+"""How often a grammar repeats a rule; llama.cpp takes no 2,000."""
 _OF_NO_VALUE: Final = frozenset({"$schema", "title", "description", "default", "examples"})
-_GRAMMAR_PATTERN: Final = re.compile(r"\^(?!.*\(\?)[^\\]*\$")
+_GRAMMAR_PATTERN: Final = re.compile(r"\^(?!.*\(\?|.*\d{4}})[^\\]*\$")
 """A pattern that is anchored, without classes of characters by a letter and without assertions."""
 
 
@@ -76,14 +79,29 @@ def is_for_grammar(schema: JsonSchema) -> bool:
     known = _GRAMMAR_KEYWORDS | _OF_NO_VALUE | {"minimum", "maximum"}
     return all(
         part.keys() <= known
+        and not _unrepeatable(part)
         and isinstance(part.get("type", ""), str)
         and _GRAMMAR_PATTERN.fullmatch(str(part.get("pattern", "^$"))) is not None
         for part, _ in _all_parts(schema)
     )
 
 
+def _unrepeatable(schema: JsonSchema) -> set[str]:
+    """Return the bounds of a text or list of which llama.cpp makes no grammar: it goes on without any,
+    and tells nobody.
+    """
+    bounds = ("minLength", "maxLength", "minItems", "maxItems")
+    sizes = {word: schema[word] for word in bounds if isinstance(schema.get(word), int)}
+    beyond = {word for word, size in sizes.items() if int(str(size)) > _MOST_REPEATED}
+    return beyond | {word for word in ("maxItems",) if sizes.get(word) == 0}
+
+
 def _grammar_part(schema: JsonSchema) -> JsonSchema:
-    kept = {word: value for word, value in schema.items() if word in _GRAMMAR_KEYWORDS}
+    kept = {
+        word: value
+        for word, value in schema.items()
+        if word in _GRAMMAR_KEYWORDS and word not in _unrepeatable(schema)
+    }
     match kept.get("type"):
         case "integer":
             kept |= {word: schema[word] for word in ("minimum", "maximum") if word in schema}
@@ -107,10 +125,10 @@ def for_openai(schema: JsonSchema) -> JsonSchema | SchemaTooLarge:
 
     The root is an object without alternatives, each object is closed and all of its members are
     required, so those that may be absent may be null; objects of an `anyOf` differ in their first
-    member; and there are limits
+    member; what lists its values says their type; and there are limits
     (https://developers.openai.com/api/docs/guides/structured-outputs#supported-schemas,
-    https://github.com/openai/openai-python/issues/2193). What is open there is written as one
-    expression.
+    https://github.com/openai/openai-python/issues/2193,
+    https://github.com/openclaw/clawpatch/issues/60). What is open there is written as one expression.
     """
     written = _strict_part(_with_plain_root(schema))
     for what, size, most in _openai_sizes(written):
@@ -142,7 +160,7 @@ def _strict_part(schema: JsonSchema) -> JsonSchema:
     if _is_open(schema):
         return {**OPEN_AS_TEXT}
     kept = {word: value for word, value in schema.items() if word in _OPENAI_KEYWORDS}
-    kept = _with_parts(_without_open_fields(kept), _strict_part)
+    kept = _with_parts(_without_open_fields(_with_kinds(kept)), _strict_part)
     if "anyOf" in kept:
         kept["anyOf"] = _distinct(as_list(kept["anyOf"]))
     if kept.get("type") != "object":
@@ -153,6 +171,17 @@ def _strict_part(schema: JsonSchema) -> JsonSchema:
         for name, part in properties.items()
     }
     return {**kept, "properties": nullable, "required": [*nullable], "additionalProperties": False}
+
+
+def _with_kinds(schema: JsonSchema) -> JsonSchema:
+    """Return a schema that says the type of the values that it lists; strict outputs want it."""
+    listed = _listed_values(schema)
+    if not listed or "type" in schema:
+        return schema
+    kinds = _kinds_of(listed)
+    if len(kinds) == 1:
+        return {**schema, "type": kinds[0]["type"]}
+    return {**{word: part for word, part in schema.items() if word != "enum"}, "anyOf": [*kinds]}
 
 
 def _or_null(schema: JsonSchema) -> JsonSchema:
@@ -223,14 +252,15 @@ def for_gemini(schema: JsonSchema) -> JsonSchema | SchemaTooLarge:
     """Return a schema for the JSON output of Gemini.
 
     It knows an `enum` of texts and numbers and no `const` and `pattern`, and gives back an open
-    object empty (https://ai.google.dev/gemini-api/docs/structured-output#json_schema_support).
+    object empty (https://ai.google.dev/gemini-api/docs/structured-output#json_schema_support); a few
+    bounds of how long lists may be are too much (https://github.com/vercel/ai/issues/21192).
     """
     return _told(_gemini_part(_with_plain_root(schema)))
 
 
 _GEMINI_KEYWORDS: Final = frozenset(
     {
-        *("type", "enum", "anyOf", "description", "minItems", "maxItems", "minimum", "maximum"),
+        *("type", "enum", "anyOf", "description", "minItems", "minimum", "maximum"),
         *("properties", "required", "additionalProperties", "items"),
     }
 )
@@ -240,14 +270,16 @@ def _gemini_part(schema: JsonSchema) -> JsonSchema:
     if _is_open(schema):
         return {**OPEN_AS_TEXT}
     kept = {word: value for word, value in schema.items() if word in _GEMINI_KEYWORDS}
-    values = [schema["const"]] if "const" in schema else as_list(schema.get("enum"))
+    values = _listed_values(schema)
     if values and all(isinstance(value, str) for value in values):
         kept |= {"type": "string", "enum": values}
     elif values:
         kept = {word: value for word, value in kept.items() if word != "enum"}
-        is_flat = not any(isinstance(value, list | dict) for value in values)
         if "type" not in kept:
-            return {**kept, "anyOf": _kinds_of(values)} if is_flat else {**OPEN_AS_TEXT}
+            kept["anyOf"] = [
+                kind if kind["type"] == "string" else {"type": kind["type"]}
+                for kind in _kinds_of(values)
+            ]
         return kept
     if kept.get("type") == "object":
         # It takes no object without members; arguments that are absent are read as none.
@@ -259,19 +291,6 @@ def _gemini_part(schema: JsonSchema) -> JsonSchema:
         required: list[Json] = [name for name in as_list(kept.get("required")) if name in members]
         kept |= {"properties": members, "required": required, "additionalProperties": False}
     return _with_parts(_without_open_fields(kept), _gemini_part)
-
-
-def _kinds_of(values: list[Json]) -> list[Json]:
-    """Return the schemas of values of several kinds: the texts one by one, the others by kind."""
-    texts = [value for value in values if isinstance(value, str)]
-    kinds: list[Json] = [{"type": "string", "enum": [*texts]}] if texts else []
-    if any(isinstance(value, bool) for value in values):
-        kinds.append({"type": "boolean"})
-    if any(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        kinds.append({"type": "number"})
-    if None in values:
-        kinds.append({"type": "null"})
-    return kinds
 
 
 def _told(schema: JsonSchema) -> JsonSchema | SchemaTooLarge:
@@ -320,6 +339,36 @@ def own_schema(schema: JsonSchema, dialect: Dialect) -> JsonSchema | SchemaTooLa
 _ALTERNATIVES: Final = frozenset({"anyOf", "oneOf", "allOf"})
 
 
+# --- the values that a schema lists
+
+
+def _listed_values(schema: JsonSchema) -> list[Json]:
+    return [schema["const"]] if "const" in schema else as_list(schema.get("enum"))
+
+
+def _kinds_of(values: list[Json]) -> list[JsonSchema]:
+    """Return the schemas of the texts, the numbers, … among values, each with those of its kind."""
+    by_kind: dict[str, list[Json]] = {}
+    for value in values:
+        by_kind.setdefault(_kind_of(value), []).append(value)
+    return [
+        {"type": kind} if kind == "null" else {"type": kind, "enum": listed}
+        for kind, listed in by_kind.items()
+    ]
+
+
+def _kind_of(value: Json) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case _:
+            return "string"
+
+
 # --- schemas inside a schema
 
 
@@ -364,7 +413,10 @@ def _is_open(schema: JsonSchema) -> bool:
         case "array":
             return not schema.get("items")
         case None:
-            return not {"anyOf", "enum", "const"} & schema.keys()
+            # Of objects and lists no provider takes a choice.
+            listed = _listed_values(schema)
+            is_listed = bool(listed) and not any(isinstance(one, list | dict) for one in listed)
+            return not is_listed and "anyOf" not in schema
         case _:
             return False
 
