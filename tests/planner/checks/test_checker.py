@@ -470,6 +470,15 @@ def test_for_each_takes_one_whole_expression_or_a_list() -> None:
         assert codes(plan_of(A_PRICE, each)) == [("E309", "/steps/1/for_each")]
 
 
+def test_a_dispatch_of_names_is_told_how_a_list_of_calls_is_asked_for() -> None:
+    made = {"id": "act", "dispatch": "${steps.a.code}", "tools": ["prices", "price"]}
+
+    [fault] = check(plan_of(A_PRICE, made), None, TOOLS)
+
+    assert (fault.code, fault.pointer) == ("E309", "/steps/1/for_each")
+    assert "{todo: {calls: [price, prices]}}" in str(fault.hint)
+
+
 def test_a_path_without_its_braces_is_answered_with_them() -> None:
     each = {"id": "each", "tool": "prices", "for_each": "steps.a.rows"}
     (found,) = check(plan_of(A_PRICE, each), None, TOOLS)

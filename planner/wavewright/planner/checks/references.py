@@ -36,7 +36,7 @@ from wavewright.planner.diagnostics.diagnostic import (
     value_text,
     with_article,
 )
-from wavewright.planner.language.plan import Gate, Step
+from wavewright.planner.language.plan import Gate, Step, dispatched_tools
 from wavewright.planner.plans.let_and_stop import let_values, reads_item, without_stop
 from wavewright.planner.plans.uses import (
     CALL_ROLES,
@@ -380,9 +380,16 @@ def _check_types(
             use.pointer,
             f"{reader.name} is to run for each item of {use.expression.strip()!r},"
             f" which is {with_article(type_name(typed))}",
-            list_fields(typed, what="its fields")
-            or "give it a list, or leave `for_each` out: without it the step runs once",
+            list_fields(typed, what="its fields") or _no_list_hint(reader.step),
         )
+
+
+def _no_list_hint(step: Step | None) -> str:
+    tools = () if step is None else dispatched_tools(step.tool)
+    if not tools:
+        return "give it a list, or leave `for_each` out: without it the step runs once"
+    asked = f"{{todo: {{calls: [{', '.join(tools)}]}}}}"
+    return f"give it a list of {{tool, params}}, as `ask` makes it with `for: {asked}`"
 
 
 def _expression_diagnostic(
