@@ -70,6 +70,8 @@ Reads: TypeAlias = list[tuple[str, str | None, ScopedSchema]]
 """What an expression reads, with its type: fields of some roots, and other roots whole."""
 
 _MOST_TRIALS: Final = 4_000
+_MOST_TRIALS_OF_ALL: Final = 10_000
+"""Trials after which no further part of an expression is tried."""
 _LEAST_TRIALS: Final = 300
 """Trials without which nothing is said; the rest are held as long as operations are left."""
 _MIN_VALUES: Final = 12
@@ -123,12 +125,15 @@ class ValueTrials:
         self._text = text
         self._tree = tree
         self._types = types
+        self._held = 0
 
     def is_constant(self, node: ExpressionNode) -> bool:
         """Whether a part of the expression has one value whatever is read, as far as trials tell."""
-        if not _can_be_tried(node):
+        if not _can_be_tried(node) or self._held > _MOST_TRIALS_OF_ALL:
             return False
-        value = _only_value(_Part(self._text, (node.start, node.end), self._reads, self._tree))
+        part = _Part(self._text, (node.start, node.end), self._reads, self._tree)
+        value, held = _only_value(part)
+        self._held += held
         if value == "[]" and isinstance(node, Macro) and _makes_entries(node):
             # What is made of an entry may have failed in all trials that had any: what is empty then
             # is the list of the entries, or nothing.
@@ -191,8 +196,9 @@ class _Part:
 
 
 @lru_cache(maxsize=256)
-def _only_value(part: _Part) -> str | None:
-    """Return the value that all trials of a part come to, as JSON; None where they differ.
+def _only_value(part: _Part) -> tuple[str | None, int]:
+    """Return the value that all trials of a part come to, as JSON, and how many were held; None where
+    they differ.
 
     Kept, because trials are the same for equal parts and take longer than all else that is asked of a
     plan, which is checked, reviewed and shown.
@@ -201,7 +207,7 @@ def _only_value(part: _Part) -> str | None:
     try:
         evaluate = compile_node(parse_expression(part.over_entries(macros)))
     except ExpressionError:
-        return None
+        return None, 0
     cost = CostTracker()
     cost.operations = _MOST_OPERATIONS
     draw = _Draw(part.tree)
@@ -213,7 +219,7 @@ def _only_value(part: _Part) -> str | None:
     while held < _MOST_TRIALS:
         if cost.operations < 0 or cost.iterations < 0:
             if held <= _LEAST_TRIALS:
-                return None
+                return None, held
             break
         held += 1
         draw.begin()
@@ -227,10 +233,10 @@ def _only_value(part: _Part) -> str | None:
             values = [entry for entries in values for entry in _as_entries(entries)]
         seen.update(map(_compared, values))
         if len(seen) > 1:
-            return None
+            return None, held
         count += len(values)
     is_tried = count >= _MIN_VALUES and failed <= held * _MOST_FAILED
-    return seen.pop() if is_tried else None
+    return (seen.pop() if is_tried else None), held
 
 
 class _Draw:
