@@ -62,6 +62,7 @@ steps.a.total > 3.0 * steps.b.total
 steps.a.total >= 10.0 && steps.a.total <= 20.0 && steps.b.total >= 30.0 && steps.b.total <= 40.0
 steps.a.n == 17
 steps.a.n % 2 == 0
+steps.total.n == 0 ? 0.0 : steps.total.total / steps.total.n
 steps.a.n / 1e300 > 1.0
 steps.a.n in [3, 5, 7]
 steps.a.n >= inputs.n

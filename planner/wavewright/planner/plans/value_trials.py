@@ -304,7 +304,7 @@ class _Draw:
             if name is None:
                 roots[root] = self.value(place, root)
             elif not self.lacks():
-                fields[root][name] = self.value(place, name)
+                fields[root][name] = self.value(place, f"{root}.{name}")
         return {**roots, **fields}
 
     def instant(self) -> dt.datetime:
@@ -648,13 +648,9 @@ def _kinds_by_use(nodes: list[ExpressionNode]) -> Iterator[tuple[str, str]]:
     `rows[]`.
     """
     macros = [node for node in nodes if isinstance(node, Macro)]
-    steps = {name for root, name in _roots(nodes[0]) if root == "steps"}
     places = {macro.variables[0] for macro in macros if _gives_places(macro)}
     for node in nodes:
         match node:
-            case Select(operand=Identifier(name=name)) if name in steps:
-                # An entry of a macro that has the name of a step: `steps.row.map(row, row.id)`.
-                pass
             case Select():
                 yield _name_of(node.operand), "object"
             case Index(operand=operand, key=key):
@@ -667,6 +663,11 @@ def _kinds_by_use(nodes: list[ExpressionNode]) -> Iterator[tuple[str, str]]:
                 yield from _kind_of_compared(node.left, first)
             case Binary(operator="in"):
                 yield _name_of(node.right), "array"
+            case Binary(operator="*" | "/"):
+                sides = (node.left, node.right)
+                yield from (
+                    (_name_of(side), "number") for side in sides if isinstance(side, Select)
+                )
             case Binary():
                 yield from _kind_of_compared(node.left, node.right)
                 yield from _kind_of_compared(node.right, node.left)
@@ -719,8 +720,12 @@ def _kind_of_compared(part: ExpressionNode, other: ExpressionNode) -> Iterator[t
 
 
 def _name_of(node: ExpressionNode) -> str:
-    """Return the name of the field or root that a part is made of; nothing where it has none."""
+    """Return the name of the field or root that a part is made of; nothing where it has none. A step
+    is `steps.total`, which may have a field `total`.
+    """
     match node:
+        case Select(operand=Identifier(name=root), field=field) if root in _ROOTS_OF_FIELDS:
+            return f"{root}.{field}"
         case Select(field=field):
             return field
         case Identifier(name=name):
