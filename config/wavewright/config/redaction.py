@@ -12,7 +12,7 @@ import base64
 import html
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Protocol, TypeAlias
@@ -111,7 +111,7 @@ class Redactor:
         """Whether a text may hold a known secret, however escaped: a fast check before the exact
         one.
         """
-        plain = _unescape_text(text)
+        plain = _unescaped(text)[0] if _has_escape(text) else text
         return any(form.clue in text or form.clue in plain for form in self._forms)
 
     def redact_known(self, text: str) -> str:
@@ -391,71 +391,122 @@ def _spellings_of(character: str) -> str:
 
 
 def _redact_unescaped(redact: Callable[[str], str], text: str) -> str:
-    """Redact a text as it is written, and as it reads once needless escapes are undone.
+    """Redact a text as it reads once its escapes are undone, and as it is written: an escape can stand
+    within a secret, and can be what a secret ends with.
 
-    They stay where that brings no further secret to light.
-    """
-    redacted = redact(text)
-    plain = _unescape_text(redacted)
-    if plain == redacted:
-        return redacted
-    clean = redact(plain)
-    return redacted if clean == plain else clean
-
-
-def _unescape_text(text: str) -> str:
-    """Return a text with letters, digits and plain signs in place of their escapes; JSON stays
-    JSON.
-
-    An escape may hold escapes itself (`%%341` is `%41`, `A`): from the end to the start, all that
-    follows one is plain already, so that each is read once.
+    All that is kept stays as it was written.
     """
     if not _has_escape(text):
+        return redact(text)
+    for _ in range(_MOST_ROUNDS):
+        before, text = text, redact(_redact_as_read(redact, text))
+        if text == before:
+            break
+    return text
+
+
+def _redact_as_read(redact: Callable[[str], str], text: str) -> str:
+    read, places = _unescaped(text)
+    redacted = redact(read)
+    if redacted == read:
         return text
-    text = _ESCAPED_SLASH.sub("/", _ESCAPED_PERCENT.sub("%", text))
-    plain: list[str] = []  # characters, the last one first
+    written: list[str] = []
+    end = 0
+    for piece in redacted.split(REDACTED):
+        # Quotes may have been put around what was redacted: such a piece is nowhere in the text.
+        begin = read.find(piece, end, end + len(piece) + _MAX_REDACTED)
+        if begin >= 0:
+            end = begin + len(piece)
+        written.append(piece if begin < 0 else text[places[begin] : places[end]])
+        if read.startswith(REDACTED, end):
+            end += len(REDACTED)
+    return REDACTED.join(written)
+
+
+def _unescaped(text: str) -> tuple[str, Sequence[int]]:
+    """Return a text with characters in place of their escapes, the one form in which secrets are
+    looked for; and where in the text each character, and the end, stands.
+
+    An escape may hold escapes itself (`%%341` is `%41`, `A`): from the end to the start, all that
+    follows one is plain already, so that each is read once. It may also stand for the mark of another
+    one: `%252F` is `%2F`, `/`.
+    """
+    marks = [*_ESCAPE_MARK.finditer(text)]
+    if not marks:
+        return text, range(len(text) + 1)
+    signs = _FORM_ENCODED.sub(lambda run: _with_spaces(run[0]), text)
+    read: list[str] = []  # characters, the last one first
+    places = [len(text)]
     end = len(text)
-    for mark in reversed(list(_ESCAPE_MARK.finditer(text))):
-        plain.extend(text[mark.end() : end][::-1])
+    for mark in reversed(marks):
+        read.extend(reversed(signs[mark.end() : end]))
+        places.extend(range(end - 1, mark.end() - 1, -1))
         end = mark.start()
-        escape = _ESCAPED.match(mark[0][-2:] + "".join(plain[: -_MAX_ESCAPED - 1 : -1]))
-        character = _unescaped(escape) if escape else None
-        if escape and character:
-            del plain[len(mark[0][-2:]) - escape.end() :]
-            plain.append(character)
-        else:
-            plain.extend(mark[0][::-1])
-    return text[:end] + "".join(reversed(plain))
+        sign = mark[0][0]
+        is_escape = False
+        while sign in _MARKS and (escape := _ESCAPED.match(sign + _first_of(read))):
+            following = len(read) - (escape.end() - 1)
+            del read[following:], places[following + 1 :]
+            sign, is_escape = _character(escape), True
+        read.extend(sign if is_escape else reversed(mark[0]))
+        places.extend([end] if is_escape else range(mark.end() - 1, end - 1, -1))
+    read.extend(reversed(signs[:end]))
+    places.extend(range(end - 1, -1, -1))
+    return "".join(reversed(read)), places[::-1]
+
+
+def _first_of(read: Sequence[str]) -> str:
+    """Return the next characters after a mark, of those that were read from the end on."""
+    return "".join(read[: -_MAX_ESCAPED - 1 : -1])
 
 
 def _has_escape(text: str) -> bool:
-    return "\\" in text or "%" in text or "&#" in text
+    return "\\" in text or "%" in text or "&" in text
 
 
-_ESCAPED_SLASH = re.compile(r"(?<!\\)\\++/")
-"""A slash as JSON may write it, in JSON within JSON as well."""
-_ESCAPED_PERCENT = re.compile(r"%(?:25)+(?=[2-7][0-9A-Fa-f])")
-"""The mark of an escape in an address that was escaped again, however often: `%252F` is `%2F`."""
-_ESCAPE_MARK = re.compile(r"(?<!\\)\\++(?=[%&uUx])|%(?=[%&\\2-7])|&\#(?=[%&\\xX0-9])")
+_MOST_ROUNDS = 4
+"""Times that a text is redacted, where what was redacted has brought more of it to light."""
+_MAX_REDACTED = 20_000
+"""Characters of what is redacted in one place, beyond which escapes that follow it are undone."""
+_ESCAPE_MARK = re.compile(
+    r"(?<!\\)\\++(?=[%&uUxnrt/])|%(?=[%&\\02-7])|&(?=#[%&\\xX0-9]|[a-z]{2,4};)"
+)
 """What begins an escape, if what follows it does not rule that out, as a digit that is escaped
 would not.
 """
+_MARKS: Final = frozenset("%\\&")
 _ESCAPED = re.compile(
-    r"(?:\\++(?:u00|U000000|x)|%)(?P<text>[2-7][0-9A-Fa-f])"
-    r"|&\#(?:[xX]0{0,6}(?P<page>[2-7][0-9A-Fa-f])|0{0,6}(?P<decimal>[0-9]{2,3}));"
+    r"(?:\\(?:u00|U000000|x)|%)(?P<code>0[9ADad]|[2-7][0-9A-Fa-f])"
+    r"|\\(?P<control>[nrt/])"
+    r"|&#(?:[xX]0{0,6}(?P<page>[9ADad]|[2-7][0-9A-Fa-f])"
+    r"|0{0,6}(?P<decimal>9|1[03]|3[2-9]|[4-9][0-9]|1[01][0-9]|12[0-7]));"
+    r"|&(?P<name>amp|apos|gt|lt|quot);"
 )
 _MAX_ESCAPED = 10
 """Maximum characters of an escape after its mark."""
+_NAMED = {"n": "\n", "r": "\r", "t": "\t", "/": "/"} | {
+    name: html.unescape(f"&{name};") for name in ("amp", "apos", "gt", "lt", "quot")
+}
 
 
-def _unescaped(escape: re.Match[str]) -> str | None:
-    code = escape["text"] or escape["page"]
-    character = chr(int(code, 16) if code else int(escape["decimal"]))
-    return character if character in _PLAIN_SIGNS or _is_plain(character) else None
+def _character(escape: re.Match[str]) -> str:
+    """Return what an escape stands for."""
+    name = escape["control"] or escape["name"]
+    if name:
+        return _NAMED[name]
+    code = escape["code"] or escape["page"]
+    return chr(int(code, 16) if code else int(escape["decimal"]))
 
 
-_PLAIN_SIGNS = frozenset(" _.:/=@+?;,~-")
-"""Characters that mean nothing to JSON, pages and addresses where a value stands."""
+_FORM_ENCODED = re.compile(r"[A-Za-z0-9_.~*+%-]+")
+
+
+def _with_spaces(run: str) -> str:
+    """Return a part of an address with its spaces, where it is encoded as a form is, with signs for
+    spaces.
+    """
+    return run.replace("+", " ") if "+" in run and re.search("%[0-9A-Fa-f]{2}", run) else run
+
 
 _CONTROLS = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 
