@@ -253,7 +253,17 @@ SINKS = {
         "send", "spell", params={f"c{n}": f"${{{c}}}" for n, c in enumerate(LETTERS)}
     ),
     "digits in several parameters": step(
-        "send", "spell", params={f"c{n}": "${steps.page.stars}" for n in range(25)}
+        "send",
+        "spell",
+        params={f"c{n}": f"${{timestamp(steps.page.links[{n}]).getMonth()}}" for n in range(25)},
+    ),
+    "letters, some of them beside a number": step(
+        "send",
+        "spell",
+        params={
+            "c0": f"${{{{'n': steps.page.status, 'l': [{', '.join(LETTERS[:9])}]}}}}",
+            "c1": f"${{[{', '.join(LETTERS[9:])}]}}",
+        },
     ),
     "letters side by side in a list": step(
         "send", "ask", params={"payload": f"${{{{'n': lists.range(20).map(i, {LETTER_OF_16})}}}}"}
@@ -689,6 +699,61 @@ def test_what_is_read_of_one_choice_counts_once(
     rows: JsonObject = {"rows": [{"sender": f"s{n}"} for n in range(40)]}
 
     assert [one.code for one in found(*others, row, sent, inputs=rows)] == ["W809"]
+
+
+ROW = "inputs.rows[steps.page.status]"
+FIELDS = 2 * "abcdefg"
+COUNTED_ONCE: dict[str, tuple[JsonObject, JsonObject]] = {
+    "fields of one record in one text": (
+        {"c0": " ".join(f"${{{ROW}.{field}}}" for field in FIELDS)},
+        {},
+    ),
+    "fields of one record in one expression": (
+        {"c0": f"${{{' + '.join(f'{ROW}.{field}' for field in FIELDS)}}}"},
+        {},
+    ),
+    "fields of records of several lists with one key": (
+        {f"c{n}": f"${{inputs.rows{n}[steps.page.status].a}}" for n in range(25)},
+        {},
+    ),
+    "what a condition has found among trusted values": (
+        {f"c{n}": "${steps.page.text}" for n in range(12)},
+        {"when": "steps.page.text in steps.own"},
+    ),
+    "what a condition has found among items of a list": (
+        {f"c{n}": "${item}" for n in range(12)},
+        {"when": "steps.own.exists(o, o == item)", "for_each": "${steps.page.links}"},
+    ),
+    "what one condition chooses": (
+        {f"c{n}": 3 * f"${{steps.page.text == 'a' ? 'yes{n}' : 'no'}}" for n in range(25)},
+        {},
+    ),
+    "a number in several parameters": (
+        {f"c{n}": "${steps.page.status}" for n in range(4)},
+        {},
+    ),
+    "a date in several fields": (
+        {"c0": "${{'from': steps.page.day, 'to': steps.page.day, 'by': steps.page.day}}"},
+        {},
+    ),
+    "a number of an item in several parameters": (
+        {f"c{n}": "${item.status}" for n in range(4)},
+        {"for_each": "${[steps.page]}"},
+    ),
+    "a number beside fields of one record": (
+        {f"c{n}": f"${{{{'n': steps.page.status, 'a': {ROW}.a}}}}" for n in range(9)},
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize(("params", "fields"), COUNTED_ONCE.values(), ids=COUNTED_ONCE)
+def test_what_a_call_reads_twice_counts_once(params: JsonObject, fields: JsonObject) -> None:
+    sent = step("send", "spell", params=params, **fields)
+    records: list[Json] = [{**dict.fromkeys("abcdefg", "x")}] * 40
+    rows: JsonObject = dict.fromkeys(["rows", *(f"rows{n}" for n in range(25))], records)
+
+    assert [one.code for one in found(step("own", "own"), sent, inputs=rows)] == ["W809"]
 
 
 READ_OF_SEVERAL_RECORDS = {

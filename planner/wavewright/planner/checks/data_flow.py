@@ -210,9 +210,8 @@ class DataFlow:
             if influence.level > Level.RANGE:
                 influence = text(influence.origin)
             if influence:
-                influences[name] = stronger(
-                    influence._replace(origin=PREVIOUS_RESULT, by=""), influences.get(name, NOTHING)
-                )
+                of_before = influence.apart()._replace(origin=PREVIOUS_RESULT)
+                influences[name] = stronger(of_before, influences.get(name, NOTHING))
         return influences
 
     def _results(self) -> Iterator[tuple[str, Json]]:
@@ -273,7 +272,7 @@ class DataFlow:
     @staticmethod
     def _item(step: Step, listed: Value) -> Value:
         """Return what is known of the item of one call of a step."""
-        return listed.key().following(f"item of {step.id}")
+        return listed.key().coming_from(f"item of {step.id}")
 
     def _reading(
         self,
@@ -337,7 +336,7 @@ class DataFlow:
             # A tool can make a text of a number or a date.
             return Value(text(step.id), place)
         # All of the output follows from what it was asked with.
-        return Value(read._replace(origin=step.id, by=step.id) if read else NOTHING, place)
+        return Value(read.coming_from(step.id)._replace(origin=step.id) if read else NOTHING, place)
 
     def _kept(
         self, step: Step, output: Value, listed: Value, count: Influence, condition: Influence
@@ -349,7 +348,7 @@ class DataFlow:
             output = Value(elements=output, shape=compounded(count, called), size=size)
             self._hold(step.id, output.shape)
         elif condition:
-            is_there = choice(condition.origin, 2)._replace(by=f"whether {step.id}")
+            is_there = choice(condition.origin, 2).coming_from(f"whether {step.id}")
             output = output.raised(is_there)
             self._hold(step.id, condition)
         if step.id in self._before:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import reduce
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from wavewright.planner.schemas.views import (
     SchemaView,
@@ -76,102 +76,144 @@ class Level(IntEnum):
     TEXT = 5
 
 
+Bits: TypeAlias = Mapping[str, float]
+"""How many bits, by what they come from: a choice, or a value that is read at one place. What is not
+known to be another's stands under `_UNKNOWN`.
+"""
+_UNKNOWN: Final = ""
+_NO_BITS: Final[Bits] = {}
+
+
 class Influence(NamedTuple):
     """What untrusted text decides of one value."""
 
     level: Level = Level.NOTHING
-    bits: float = 0.0
-    """How many bits it chooses, of what is less than text."""
+    choices: Bits = _NO_BITS
+    """What it chooses among trusted values, or of numbers between close bounds."""
+    numbers: Bits = _NO_BITS
+    """What it decides of numbers, dates and text."""
     origin: str = ""
     """The step whose output brings it, or the input (`inputs.NAME`)."""
-    by: str = ""
-    """Which choice it is, where several values follow from one as they are: the fields of a record
-    that was chosen. Empty where it is not known to be another's.
-    """
 
     def __bool__(self) -> bool:
         """Whether it decides anything."""
         return self.level > Level.NOTHING
 
+    @property
+    def bits(self) -> float:
+        """How many bits it decides."""
+        return sum(self.choices.values()) + sum(self.numbers.values())
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known what all of it comes from."""
+        return _UNKNOWN not in self.choices and _UNKNOWN not in self.numbers
+
+    def coming_from(self, source: str) -> Influence:
+        """Return the influence as one that comes from one choice, or one place that is read."""
+        return self._replace(
+            choices=_coming_from(source, self.choices), numbers=_coming_from(source, self.numbers)
+        )
+
+    def apart(self) -> Influence:
+        """Return the influence as one that comes from nothing else that is counted."""
+        return self.coming_from(_UNKNOWN)
+
+
+def _coming_from(source: str, bits: Bits) -> Bits:
+    return {source: sum(bits.values())} if bits else bits
+
 
 NOTHING: Final = Influence()
+
+
+def influence(level: Level, bits: float, origin: str = "") -> Influence:
+    """Return the influence of so many bits of one level."""
+    counted = {_UNKNOWN: bits}
+    if level <= Level.RANGE:
+        return Influence(level, choices=counted, origin=origin)
+    return Influence(level, numbers=counted, origin=origin)
 
 
 def choice(origin: str, among: int | None = None) -> Influence:
     """Return the influence of a choice among so many trusted values."""
     bits = CHOICE_BITS if among is None else math.log2(max(among, 2))
-    return Influence(Level.CHOICE, bits, origin)
+    return influence(Level.CHOICE, bits, origin)
 
 
 def selection(origin: str, among: int | None) -> Influence:
     """Return the influence on which of so many trusted values are kept: of each, whether it is."""
-    return Influence(Level.CHOICE, CHOICE_BITS if among is None else max(among, 1), origin)
+    return influence(Level.CHOICE, CHOICE_BITS if among is None else max(among, 1), origin)
 
 
 def order(origin: str, among: int | None) -> Influence:
     """Return the influence on the order of so many trusted values."""
     bits = CHOICE_BITS if among is None else math.lgamma(among + 1) / math.log(2)
-    return Influence(Level.CHOICE, max(bits, 1.0), origin)
+    return influence(Level.CHOICE, max(bits, 1.0), origin)
 
 
 def text(origin: str) -> Influence:
     """Return the influence of text."""
-    return Influence(Level.TEXT, math.inf, origin)
+    return influence(Level.TEXT, math.inf, origin)
 
 
 def number(origin: str, bits: float = NUMBER_BITS) -> Influence:
     """Return the influence of a number."""
-    return Influence(Level.NUMBER, bits, origin)
+    return influence(Level.NUMBER, bits, origin)
 
 
 def in_range(origin: str, count: int) -> Influence:
     """Return the influence of a number that is one of a few."""
-    return Influence(Level.RANGE, math.log2(max(count, 2)), origin)
+    return influence(Level.RANGE, math.log2(max(count, 2)), origin)
 
 
 def stronger(*influences: Influence) -> Influence:
-    """Return the influence on a value that is one of several: that of the worst of them. It follows
-    from one choice only where all of them do.
-    """
-    worst = max(
-        influences, key=lambda influence: (influence.level, influence.bits), default=NOTHING
+    """Return the influence on a value that is one of several: that of the worst of them."""
+    worst = max(influences, key=lambda part: (part.level, part.bits), default=NOTHING)
+    return worst._replace(
+        choices=_most(part.choices for part in influences),
+        numbers=_most(part.numbers for part in influences),
     )
-    is_of_one = all(influence.by == worst.by for influence in influences if influence)
-    return worst if is_of_one else worst._replace(by="")
+
+
+def _most(several: Iterable[Bits]) -> Bits:
+    """Return the most of several bits. They come from the same only where all of them do."""
+    parts = [bits for bits in several if bits]
+    most = max(parts, key=lambda bits: sum(bits.values()), default=_NO_BITS)
+    is_of_one = all(bits.keys() == most.keys() for bits in parts)
+    return most if is_of_one else _coming_from(_UNKNOWN, most)
+
+
+def _sum(several: Iterable[Bits]) -> Bits:
+    """Return all of several bits: those that come from the same count once."""
+    total = dict[str, float]()
+    for bits in several:
+        for source, count in bits.items():
+            before = total.get(source, 0.0)
+            total[source] = before + count if source == _UNKNOWN else max(before, count)
+    return total
 
 
 def together(influences: Iterable[Influence]) -> Influence:
-    """Return the influence on values that stand side by side, in one call or one list.
+    """Return the influence on values that stand side by side, in one call, one list or one text.
 
     Numbers and dates add up, and so do choices, which spell a text where they have the bits for it,
-    as letters do. What follows from one choice counts once.
+    as letters do. What comes from one choice, or is read at one place, counts once.
     """
-    parts = [influence for influence in influences if influence]
-    strongest = stronger(*parts)
-    choices = dict[object, float]()
-    for number, part in enumerate(parts):
-        if part.level <= Level.RANGE:
-            key = part.by or number
-            choices[key] = max(part.bits, choices.get(key, 0.0))
-    of_choices = sum(choices.values())
-    of_others = sum(part.bits for part in parts if part.level > Level.RANGE)
-    if strongest.level is Level.TEXT or max(of_choices, of_others) > MAX_BITS:
-        return text(strongest.origin)
-    has_one_origin = len(choices) == 1 and not of_others
-    by = strongest.by if has_one_origin else ""
-    return strongest._replace(bits=of_others or of_choices, by=by)
+    parts = [part for part in influences if part]
+    whole = stronger(*parts)._replace(
+        choices=_sum(part.choices for part in parts), numbers=_sum(part.numbers for part in parts)
+    )
+    most = max(sum(whole.choices.values()), sum(whole.numbers.values()))
+    return text(whole.origin) if most > MAX_BITS else whole
 
 
 def compounded(*influences: Influence) -> Influence:
     """Return the influence on one value of which several things are chosen apart from each other,
-    such as which list it is from and which element of it: so many ways times so many.
+    such as which list it is from and which element of it: so many ways times so many. However it
+    comes about, a number is one.
     """
-    strongest = stronger(*influences)
-    if strongest.level > Level.RANGE:
-        return strongest
-    parts = [influence for influence in influences if influence]
-    by = "; ".join(part.by for part in parts) if all(part.by for part in parts) else ""
-    return strongest._replace(bits=sum(part.bits for part in parts), by=by)
+    return stronger(*influences)._replace(choices=_sum(part.choices for part in influences))
 
 
 _DATE_MARKS: Final = re.compile(r"(?:[-T:Z .,/]|:?00|[+-]\d\d:\d\d)*")
@@ -181,39 +223,35 @@ _DATE_MARKS: Final = re.compile(r"(?:[-T:Z .,/]|:?00|[+-]\d\d:\d\d)*")
 def joined(parts: Sequence[Influence | str]) -> Influence:
     """Return the influence on a text that is put together of parts; a constant part is a text.
 
-    Choices stay a choice within the bits of one call, dates and times stay a date between the marks
-    of dates. A number in a text is text: it can be an account or a telephone number, and so can
-    parts of dates that no mark parts.
+    Choices stay a choice, dates and times stay a date between the marks of dates. A number in a
+    text is text: it can be an account or a telephone number, and so can parts of dates that no mark
+    parts.
     """
     parts = [part for part in parts if part != ""]
     dynamic = [part for part in parts if isinstance(part, Influence)]
     constant = "".join(part for part in parts if isinstance(part, str))
-    strongest = stronger(*dynamic)
-    if strongest.level in {Level.NOTHING, Level.TEXT}:
-        return strongest
-    is_bounded = sum(part.bits for part in dynamic) <= MAX_BITS
-    if strongest.level is Level.NUMBER:
-        is_bounded = len(dynamic) == 1 and not constant
-    elif strongest.level is Level.DATE:
-        is_date = _DATE_MARKS.fullmatch(constant) is not None and all(dynamic)
-        is_bounded = is_bounded and is_date and not any(map(_are_dates, pairwise(parts)))
-    if not is_bounded:
-        return text(strongest.origin)
-    return strongest._replace(bits=sum(part.bits for part in dynamic), by="")
+    whole = together(dynamic)
+    match whole.level:
+        case Level.NUMBER:
+            is_text = len(dynamic) > 1 or constant != ""
+        case Level.DATE:
+            is_date = _DATE_MARKS.fullmatch(constant) is not None and all(dynamic)
+            is_text = not is_date or any(map(_are_dates, pairwise(parts)))
+        case _:
+            is_text = False
+    return text(whole.origin) if is_text else whole
 
 
 def _are_dates(neighbours: tuple[Influence | str, Influence | str]) -> bool:
     return all(isinstance(part, Influence) and part.level is Level.DATE for part in neighbours)
 
 
-def limited(influence: Influence, most: Influence) -> Influence:
+def limited(whole: Influence, most: Influence) -> Influence:
     """Return the influence on a value of a type that can take so much at most."""
-    if (most.level, most.bits) >= (influence.level, influence.bits):
-        return influence
-    level = min(influence.level, most.level)
-    bits = most.bits if level < influence.level else min(influence.bits, most.bits)
-    # Less of a choice is not the same as another part of it.
-    return Influence(level, bits, influence.origin)
+    if (most.level, most.bits) >= (whole.level, whole.bits):
+        return whole
+    # A part of what a choice decides is not the same as another part of it.
+    return most.apart()._replace(origin=whole.origin)
 
 
 def capacity(place: ScopedSchema, depth: int = 0) -> Influence:
@@ -235,7 +273,7 @@ def _view_capacity(view: SchemaView, depth: int) -> Influence:
         case "integer" | "number":
             return _number_capacity(view)
         case "timestamp":
-            return Influence(Level.DATE, DATE_BITS + TIME_BITS)
+            return influence(Level.DATE, DATE_BITS + TIME_BITS)
         case "duration":
             return number("")
         case "string":
@@ -261,7 +299,7 @@ def _number_capacity(view: SchemaView) -> Influence:
 def _text_capacity(view: SchemaView) -> Influence:
     pattern = view.schema.get("pattern")
     bits = date_bits(pattern) if isinstance(pattern, str) else None
-    return text("") if bits is None else Influence(Level.DATE, bits)
+    return text("") if bits is None else influence(Level.DATE, bits)
 
 
 def date_bits(pattern: str) -> float | None:
@@ -436,12 +474,12 @@ class Value:
 
     def own_of_this(self) -> Influence:
         """Return the influence on a value without known parts, were it not one of several."""
-        influence = self.influence
-        if influence and self.names is not None and not _can_hold(self.place, self.names):
-            influence = NOTHING
-        if influence and self.place is not None:
-            influence = limited(influence, capacity(self.place))
-        return influence
+        own = self.influence
+        if own and self.names is not None and not _can_hold(self.place, self.names):
+            return NOTHING
+        if own and self.place is not None:
+            own = limited(own, capacity(self.place))
+        return own
 
     def total(self) -> Influence:
         """Return the influence on all of the value, given to one parameter as it is."""
@@ -462,8 +500,7 @@ class Value:
             # However little each element says, many of them say anything.
             return text(of_element.origin)
         # Each element is chosen apart from the others.
-        apart = of_element._replace(by="")
-        return together([*[apart] * min(self.size, MAX_BITS + 1), self.shape])
+        return together([*[of_element.apart()] * min(self.size, MAX_BITS + 1), self.shape])
 
     def as_text(self) -> Influence:
         """Return the influence on what the value is as text."""
@@ -482,19 +519,27 @@ class Value:
             return text(whole.origin)
         return whole
 
-    def raised(self, influence: Influence) -> Value:
+    def raised(self, floor: Influence) -> Value:
         """Return the value as a part of one that was chosen among several."""
-        if not influence or influence == self.floor:
-            return self
-        floor = stronger(self.floor, influence)
-        return replace(self, floor=floor._replace(by="") if self.floor else floor)
+        return replace(self, floor=stronger(self.floor, floor)) if floor else self
 
-    def following(self, by: str) -> Value:
-        """Return the value as one that follows from one choice, with all that is read of it."""
+    def coming_from(self, source: str) -> Value:
+        """Return the value as one that comes from one choice, with all that is read of it."""
         return replace(
             self,
-            influence=self.influence._replace(by=by),
-            floor=self.floor._replace(by=by),
+            influence=self.influence.coming_from(source),
+            floor=self.floor.coming_from(source),
+        )
+
+    def read_at(self, place: str) -> Value:
+        """Return the value as the one that stands at a place, which is the same wherever it is read."""
+        whole, floor = self.own_of_this(), self.floor
+        # What is read of a text may be any part of it.
+        is_part = whole.is_known or whole.level is Level.TEXT
+        return replace(
+            self,
+            influence=self.influence if is_part else whole.coming_from(place),
+            floor=floor if floor.is_known else floor.coming_from(place),
         )
 
     def apart(self) -> Value:
@@ -503,7 +548,7 @@ class Value:
         """
         fields, items, elements = self.fields, self.items, self.elements
         return replace(
-            self.following(""),
+            self.coming_from(_UNKNOWN),
             fields=None if fields is None else {name: fields[name].apart() for name in fields},
             items=None if items is None else tuple(item.apart() for item in items),
             elements=None if elements is None else elements.apart(),

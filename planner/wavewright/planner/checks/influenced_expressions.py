@@ -44,6 +44,7 @@ from wavewright.planner.checks.influence import (
     compounded,
     either,
     in_range,
+    influence,
     joined,
     limited,
     list_of,
@@ -125,11 +126,11 @@ class _Walk:
             case LiteralValue():
                 return Value(is_text=isinstance(node.value, str))
             case Identifier():
-                return self._read(node.name, None)
+                return _at_its_place(node, self._read(node.name, None))
             case Select():
-                return self._select(node, scope)
+                return _at_its_place(node, self._select(node, scope))
             case Index():
-                return self._index(node, scope)
+                return _at_its_place(node, self._index(node, scope))
             case Has():
                 return self._has(node, scope)
             case Unary():
@@ -159,21 +160,24 @@ class _Walk:
 
     def _index(self, node: Index, scope: Scope) -> Value:
         owner = self.value(node.operand, scope)
+        chooser: ExpressionNode = node
         match node.key:
             case LiteralValue(kind="int", value=int() as place):
                 # Which element is the first one follows from which elements there are.
-                chooser = owner.shape if owner.items is None else NOTHING
+                by = owner.shape if owner.items is None else NOTHING
                 element = owner.element(place)
             case key:
-                chooser = stronger(self.value(key, scope).total(), _as_choice(owner.shape))
+                by = stronger(self.value(key, scope).total(), _as_choice(owner.shape))
                 element = owner.element()
-        chosen = _as_choice(chooser, owner.most())
-        if _is_one_choice(node, scope):
-            this_element = repr(without_places(node))
-            chosen = chosen._replace(by=this_element)
+                # With one key the element of any list is chosen.
+                chooser = node if owner.shape else key
+        chosen = _as_choice(by, owner.most())
+        if _is_one_choice(chooser, scope):
+            this_choice = repr(without_places(chooser))
+            chosen = chosen.coming_from(this_choice)
             if owner.elements is not None and isinstance(node.key, LiteralValue):
                 # All of what a step has given for one item follows from what it was asked with.
-                element = element.following(this_element)
+                element = element.coming_from(this_choice)
         return element.chosen(chosen)
 
     def _has(self, node: Has, scope: Scope) -> Value:
@@ -205,17 +209,16 @@ class _Walk:
         yes = self.value(node.yes, self.narrowed(node.condition, scope))
         no = self.value(node.no, self.narrowed(node.condition, scope, is_true=False))
         chosen = either([yes, no])
-        if not condition:
-            ways = (yes.floor.by, no.floor.by)
-            if all(ways) and _is_one_choice(node.condition, scope):
-                # What is read of the one or the other follows from both choices, and a condition.
-                by = repr((without_places(node.condition), *ways))
-                chosen = replace(chosen, floor=chosen.floor._replace(by=by))
+        if condition:
+            # All that it may be is what either of them may be: of `a ? 1 : b ? 2 : 3` three values.
+            bits = math.log2(math.exp2(-abs(yes.floor.bits - no.floor.bits)) + 1)
+            bits += max(yes.floor.bits, no.floor.bits)
+            chosen = chosen.raised(influence(Level.CHOICE, bits, condition.origin))
+        if not (yes.floor.is_known and no.floor.is_known and _is_one_choice(node.condition, scope)):
             return chosen
-        # All that it may be is what either of them may be: of `a ? 1 : b ? 2 : 3` three values.
-        bits = math.log2(math.exp2(-abs(yes.floor.bits - no.floor.bits)) + 1)
-        bits += max(yes.floor.bits, no.floor.bits)
-        return chosen.raised(choice(condition.origin)._replace(bits=bits))
+        # What is read of the one or the other follows from the condition and from both choices.
+        choices = (without_places(node.condition), yes.floor.choices, no.floor.choices)
+        return replace(chosen, floor=chosen.floor.coming_from(repr(choices)))
 
     def narrowed(self, condition: ExpressionNode, scope: Scope, *, is_true: bool = True) -> Scope:
         """Return the names where a condition is true, or false: what is equal to a value, or to one
@@ -259,7 +262,7 @@ class _Walk:
         within = _bound(scope, _variables(node, owner, owner.key()))
         narrowed = self.narrowed(node.arguments[-1], within, is_true=is_true)
         equal = {
-            path: value.chosen(choice(value.total().origin, owner.most()))
+            path: _chosen_at(path, value, choice(value.total().origin, owner.most()))
             for path, value in narrowed.items()
             if value is not within.get(path) and path[0] not in node.variables
         }
@@ -291,7 +294,7 @@ class _Walk:
             return scope
         equal = among.key() if is_member else among
         size = among.most() if is_member else 1
-        return {**scope, path: equal.chosen(_as_choice(chosen, size))}
+        return {**scope, path: _chosen_at(path, equal, _as_choice(chosen, size))}
 
     # -- operators
 
@@ -405,11 +408,24 @@ def _is_one_choice(node: ExpressionNode, scope: Scope) -> bool:
     """Whether an element is the same one wherever a call takes it: not where it is another one for each
     element of a macro. The item of a step is the same in all of a call.
     """
-    others = (path[0] for path in scope if path[0] not in _ROOTS_OF_RUN)
-    return names_in(node).isdisjoint(others)
+    return names_in(node).isdisjoint(path[0] for path in scope if _is_of_macro(path))
 
 
-_ROOTS_OF_RUN: Final = frozenset({"steps", "inputs", "previous"})
+def _is_of_macro(path: Path) -> bool:
+    """Whether a path leads on from a name that a macro gave, as the plain form writes it."""
+    return "." in str(path[0])
+
+
+def _at_its_place(node: ExpressionNode, value: Value) -> Value:
+    """Return a value that is read, which is one value wherever a call reads it."""
+    path = _path_of(node)
+    return value.read_at(repr(path)) if path and not _is_of_macro(path) else value
+
+
+def _chosen_at(path: Path, value: Value, by: Influence) -> Value:
+    """Return what stands at a path as one that was chosen among several."""
+    chosen = value.chosen(by)
+    return chosen if _is_of_macro(path) else chosen.coming_from(repr(path))
 
 
 def _path_of(node: ExpressionNode) -> Path:
@@ -438,7 +454,7 @@ def _one_of(ways: Sequence[Scope], scope: Scope) -> Scope:
         values = [way[path] for way in ways]
         value = either(values)
         if any(other is not scope.get(path) for other in values):
-            value = value.chosen(choice(value.total().origin, len(ways)))
+            value = _chosen_at(path, value, choice(value.total().origin, len(ways)))
         narrowed[path] = value
     return {**scope, **narrowed}
 
@@ -465,19 +481,18 @@ def text_of_parts(parts: Sequence[Value | str]) -> Influence:
     return joined([part if isinstance(part, str) else part.as_text() for part in parts])
 
 
-def _as_choice(influence: Influence, among: int | None = None) -> Influence:
+def _as_choice(by: Influence, among: int | None = None) -> Influence:
     """Return the influence of what something decides on which of several values is taken."""
-    if not influence:
+    if not by:
         return NOTHING
-    chosen = choice(influence.origin, among)
-    return chosen._replace(bits=min(chosen.bits, influence.bits))
+    bits = min(choice(by.origin, among).bits, by.bits)
+    return influence(Level.CHOICE, bits, by.origin)
 
 
 def _counted(influences: Sequence[Influence], most: Influence) -> Influence:
     """Return the influence on what is computed of choices: a choice, unless there are too many."""
-    bits = sum(influence.bits for influence in influences)
-    strongest = stronger(*influences)
-    return strongest._replace(bits=bits) if bits <= most.bits else most
+    whole = compounded(*influences)
+    return whole if whole.bits <= most.bits else most
 
 
 def _spelled(whole: Influence) -> Influence:
@@ -599,11 +614,11 @@ def _computed(call: _InfluencedCall) -> Value:
 
 
 def _instant(call: _InfluencedCall) -> Value:
-    return Value(limited(call.whole, Influence(Level.DATE, DATE_BITS + TIME_BITS)))
+    return Value(limited(call.whole, influence(Level.DATE, DATE_BITS + TIME_BITS)))
 
 
 def _year(call: _InfluencedCall) -> Value:
-    return Value(limited(call.whole, Influence(Level.DATE, DATE_BITS)))
+    return Value(limited(call.whole, influence(Level.DATE, DATE_BITS)))
 
 
 def _part_of_instant(call: _InfluencedCall) -> Value:
@@ -725,7 +740,7 @@ def _cut(call: _InfluencedCall) -> Value:
     cut_text = _literal_text(node.target)
     cut = _as_choice(places, None if cut_text is None else len(cut_text))
     ends = 1 if node.function == "charAt" else len(values) - 1
-    return Value(cut._replace(bits=cut.bits * ends), is_text=True)
+    return Value(compounded(*[cut] * ends), is_text=True)
 
 
 def _replaced(call: _InfluencedCall) -> Value:
@@ -749,9 +764,7 @@ def _chosen_parts(node: FunctionCall, choosers: Sequence[Influence]) -> Influenc
     if cut_text is not None:
         length = len(cut_text)
         parts = length * (length + 1) // 2 + 2
-    chosen = [_as_choice(chooser, parts) for chooser in choosers]
-    bits = sum(choice.bits for choice in chosen)
-    return stronger(*chosen)._replace(bits=bits)
+    return compounded(*(_as_choice(chooser, parts) for chooser in choosers))
 
 
 def _formatted_instant(call: _InfluencedCall) -> Value:
@@ -761,7 +774,7 @@ def _formatted_instant(call: _InfluencedCall) -> Value:
     written = _literal_text(call.node.arguments[1])
     if written is None:
         return Value(stronger(_spelled(instant), _spelled(form), *zones), is_text=True)
-    day = limited(instant, Influence(Level.DATE, DATE_BITS + TIME_BITS))
+    day = limited(instant, influence(Level.DATE, DATE_BITS + TIME_BITS))
     chosen = [part for part in (day, *zones) if part]
     constants = _DIRECTIVE.split(written)
     if not all(constants[1:-1]):
