@@ -484,6 +484,20 @@ def test_a_diff_shows_what_a_patch_does(snapshot: SnapshotAssertion) -> None:
     assert str(diff_plans(PLAN, applied(AGAIN, mail), TOOLS)) == snapshot
 
 
+@pytest.mark.parametrize("rest", ["", " && p.output != 5" * 9])
+def test_a_diff_shows_what_differs_in_the_words_of_the_author(rest: str) -> None:
+    def plan(least: int) -> Plan:
+        items = Step(id=StepId("a"), tool="t", for_each=[1, 2], params={"n": "${item}"})
+        kept = f"${{joined(steps.a).filter(p, p.output > 1{rest} && p.output > {least})}}"
+        written = Plan(steps=(items, Step(id=StepId("b"), tool="t", params={"n": kept})))
+        return with_let(written)[0]
+
+    shown = str(diff_plans(plan(7), plan(8), TOOLS)).splitlines()[1]
+
+    assert "joined_" not in shown
+    assert shown.count("> 7") == shown.count("> 8") == 1
+
+
 def test_a_diff_is_json_too(snapshot: SnapshotAssertion) -> None:
     assert diff_plans(PLAN, applied(RemoveStep(id=StepId("each"))), TOOLS).to_json() == snapshot
 

@@ -19,6 +19,7 @@ from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.estimates import expected_seconds
 from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.let_and_stop import with_joined
 from wavewright.planner.types import Json, JsonObject, PlanHash, StepId
 
 Edge = tuple[StepId, StepId]
@@ -144,9 +145,11 @@ def diff_plans(
     1
     """
     before, after = PlanGraph.of(old), PlanGraph.of(new)
+    shapes = _plan_shape(old, before, tools), _plan_shape(new, after, tools)
+    old, new = with_joined(old), with_joined(new)
     return PlanDiff(
-        old=_plan_shape(old, before, tools),
-        new=_plan_shape(new, after, tools),
+        old=shapes[0],
+        new=shapes[1],
         added=tuple(step for step in new.steps if step.id not in before.steps),
         removed=tuple(step for step in old.steps if step.id not in after.steps),
         changed=tuple(_step_changes(old, new)),
@@ -235,12 +238,26 @@ def _change_text(field: FieldChange) -> str:
         return f"{field.path}: {_value_text(field.new)} (added)"
     if field.new is None:
         return f"{field.path}: removed"
-    return f"{field.path}: {_value_text(field.old)} -> {_value_text(field.new)}"
+    old, new = _whole_text(field.old), _whole_text(field.new)
+    pairs = enumerate(zip(old, new, strict=False))
+    alike = next((place for place, (a, b) in pairs if a != b), min(len(old), len(new)))
+    # What differs is shown, however far into the text it stands.
+    start = 0 if alike < _TEXT_WIDTH * 3 // 4 else alike - _TEXT_WIDTH // 4
+    return f"{field.path}: {_cut(old, start)} -> {_cut(new, start)}"
 
 
 def _value_text(value: Json) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return cut_end(text, _TEXT_WIDTH)
+    return _cut(_whole_text(value))
+
+
+def _whole_text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _cut(text: str, start: int = 0) -> str:
+    """Return a text of one line's length from a place on; one that is no longer whole."""
+    shown = f"…{text[start:]}" if start and len(text) > _TEXT_WIDTH else text
+    return cut_end(shown, _TEXT_WIDTH)
 
 
 def _metric_change(old: float, new: float) -> str:

@@ -30,7 +30,7 @@ from wavewright.planner.cel.paths import Variables, kind_name, plain_path
 from wavewright.planner.cel.plain_paths import plain_read
 from wavewright.planner.cel.reads import step_mentions
 from wavewright.planner.language.json_values import map_texts
-from wavewright.planner.language.plan import Cap, DocumentModel, Gate, PlanStop, Step
+from wavewright.planner.language.plan import Cap, DocumentModel, Gate, Plan, PlanStop, Step
 from wavewright.planner.schemas.inference import PartTypes, TypeInference
 from wavewright.planner.schemas.views import self_contained_schema, without_cel_types
 from wavewright.planner.types import Json, JsonSchema
@@ -332,6 +332,17 @@ class ExpressionMap(NamedTuple):
     def condition(self, condition: str) -> str:
         """Return a condition, bare or as one `${…}`."""
         return map_condition(condition, self.change)
+
+    def plan(self, plan: Plan) -> Plan:
+        """Return a plan; its names of `let` stay."""
+        update = {
+            "steps": tuple(map(self.step, plan.steps)),
+            "gates": tuple(map(self.gate, plan.gates)),
+            "caps": tuple(map(self.cap, plan.caps)),
+            "result": self.value(plan.result),
+            "stop": self.stop(plan.stop),
+        }
+        return plan.model_copy(update=update)
 
     def step(self, step: Step) -> Step:
         """Return a step; it is the same one where no expression of it changes."""

@@ -61,15 +61,7 @@ def with_let(plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
     if not plan.let and not reads_joined(plan):
         return plan, ()
     names = _Names(plan.let, plan.steps)
-    put_in = names.put_in
-    update = {
-        "steps": tuple(map(put_in.step, plan.steps)),
-        "gates": tuple(map(put_in.gate, plan.gates)),
-        "caps": tuple(map(put_in.cap, plan.caps)),
-        "result": put_in.value(plan.result),
-        "stop": put_in.stop(plan.stop),
-    }
-    return plan.model_copy(update=update), tuple(names.faults)
+    return names.put_in.plan(plan), tuple(names.faults)
 
 
 def without_names(step: Step, plan: Plan) -> Step:
@@ -117,6 +109,13 @@ def in_authors_words(plan: Plan, *, with_names: bool = True) -> Callable[[str], 
         return text
 
     return put_back
+
+
+def with_joined(plan: Plan) -> Plan:
+    """Return a plan for a reader, in which `joined()` stands again for what was put in."""
+    if not has_joined(plan):
+        return plan
+    return ExpressionMap(in_authors_words(plan, with_names=False)).plan(plan)
 
 
 def _joined_words(plan: Plan) -> dict[str, str]:
@@ -204,13 +203,11 @@ class _WrittenForm:
             stop = stop.model_copy(update={"result": self._structure(stop.result)})
         update = {
             "let": {name: without_others.value(plan.let[name]) for name in self._values},
-            "steps": tuple(put_back.step(self._step(step)) for step in plan.steps),
-            "gates": tuple(map(put_back.gate, plan.gates)),
-            "caps": tuple(map(put_back.cap, plan.caps)),
-            "result": put_back.value(self._structure(plan.result)),
-            "stop": put_back.stop(stop),
+            "steps": tuple(map(self._step, plan.steps)),
+            "result": self._structure(plan.result),
+            "stop": stop,
         }
-        return plan.model_copy(update=update)
+        return put_back.plan(plan.model_copy(update=update))
 
     def _step(self, step: Step) -> Step:
         params = {name: self._structure(value) for name, value in step.params.items()}
