@@ -7,6 +7,8 @@ a job's file.
 from __future__ import annotations
 
 import datetime as dt
+import json
+import re
 import zoneinfo
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
@@ -102,6 +104,23 @@ class ScheduleTerms(BaseModel):
     """Whether nothing is begun, whatever `wavewright schedules resume` says."""
     inputs: dict[str, JsonValue] = {}
     """Inputs that replace those of the job; `${now()}` is the instant that is scheduled."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_fields(cls, value: object) -> object:
+        if isinstance(value, str) and value:
+            rule = "every" if re.fullmatch(r"\s*\d+\s*\w*\s*", value) else "cron"
+            msg = (
+                f"a schedule says by a field when it is due: write {{{rule}: {json.dumps(value)}}}"
+            )
+            raise ValueError(msg)
+        if isinstance(value, list):
+            msg = (
+                "a schedule is an object, such as {cron: 0 7 * * mon-fri}; several of one job stand"
+                " under `schedules` of the settings, each by its name"
+            )
+            raise ValueError(msg)  # noqa: TRY004 - what pydantic reports
+        return value
 
     @model_validator(mode="after")
     def _has_one_rule(self) -> Self:

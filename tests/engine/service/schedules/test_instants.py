@@ -179,11 +179,15 @@ def test_a_delay_is_within_the_jitter_and_the_same_everywhere() -> None:
         ({"every": "10s"}, "once in 60 seconds at most"),
         ({"cron": "0 7 * * *", "every": "1h"}, "one of 'cron' and 'every'"),
         ({}, "one of 'cron' and 'every'"),
+        ("0 7 * * mon-fri", 'write {cron: "0 7 * * mon-fri"}'),
+        ("@daily", 'write {cron: "@daily"}'),
+        ("15m", 'write {every: "15m"}'),
+        ([{"cron": "0 7 * * *"}], "several of one job stand under `schedules`"),
         ({"cron": "0 7 * * *", "timezone": "Europe/Berlinn"}, "no timezone 'Europe/Berlinn'"),
         ({"cron": "0 7 * * *", "timezone": "../etc/passwd"}, "no timezone"),
     ],
 )
-def test_terms_that_cannot_be_meant_are_refused(terms: dict[str, str], said: str) -> None:
+def test_terms_that_cannot_be_meant_are_refused(terms: object, said: str) -> None:
     with pytest.raises(ValidationError) as refused:
         ScheduleTerms.model_validate(terms)
 

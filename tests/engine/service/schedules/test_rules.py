@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wavewright.config.schedules import ScheduleTerms
+from wavewright.engine.service.schedules.instants import instants_after
 from wavewright.engine.service.schedules.rules import Outcome, ScheduleState, decide_tick
 
 HOUR = 3600.0
@@ -63,6 +64,16 @@ def test_nothing_is_made_up_for_that_is_longer_ago_than_the_window() -> None:
     found = outcomes(given, ScheduleState(MIDNIGHT), MIDNIGHT + 4.5 * HOUR)
 
     assert [one for one in found if one[1] != "missed"] == [(3, "begun"), (4, "waiting")]
+
+
+@pytest.mark.parametrize("missed", ["skip", "last", "all"])
+def test_what_is_longer_ago_than_the_window_was_missed(missed: str) -> None:
+    given = terms(every="168h", missed=missed)
+    due = next(instants_after(given, MIDNIGHT))
+
+    found = decide_tick(given, "a", ScheduleState(due - HOUR), due + 29 * HOUR)
+
+    assert found.outcomes == [(due, "missed")]
 
 
 def test_an_instant_on_time_stands_for_those_that_were_missed() -> None:

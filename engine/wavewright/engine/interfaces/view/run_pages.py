@@ -73,7 +73,7 @@ STATUSES: Final = (
     "failed",
     "cancelled",
 )
-_MAX_EVENTS: Final = 500
+_MAX_EVENTS: Final = 100
 """On one page of the events of a run."""
 _MAX_DIGITS: Final = 18
 """Of the number of an event in an address."""

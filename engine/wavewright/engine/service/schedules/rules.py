@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Literal, TypeAlias
 
 from wavewright.config.schedules import ScheduleTerms
@@ -96,9 +97,9 @@ def _due_instants(
     terms: ScheduleTerms, name: str, seen: float, now: float
 ) -> tuple[list[float], float]:
     """Return the instants whose time has come, and up to where all are decided with them."""
-    # What is older is made up for in no case, and of a long absence only the end is looked at.
+    # What is older is made up for in no case: the first of it was missed, and stands for the rest.
     after = max(seen, now - terms.window - ON_TIME_SECONDS - (terms.jitter or 0.0))
-    due = list[float]()
+    due = [*islice(instants_between(terms, seen, after), 1)]
     for instant in instants_between(terms, after, now):
         if instant + delay_of(terms, name, instant) > now:
             # Its jitter is not over; those after it are looked at with it.

@@ -6,7 +6,7 @@ import datetime as dt
 import zoneinfo
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, Literal
 
 import anyio.to_thread
 
@@ -31,7 +31,8 @@ class ShownSchedule:
     rule: str
     """When it is due."""
     state: str
-    is_paused: bool
+    switch: Literal["pause", "resume"] | None
+    """What people can do to it; None where it is paused by whoever wrote it."""
     fault: str
     """Why it begins nothing; empty where it begins its jobs."""
     last: str
@@ -58,9 +59,11 @@ async def shown_schedules(
 
 def _shown(schedule: ProjectSchedule, stored: StoredSchedule, now: float) -> ShownSchedule:
     terms = schedule.terms
-    is_paused = stored.paused_by is not None or (terms is not None and terms.paused)
+    switch: Literal["pause", "resume"] | None = "pause" if stored.paused_by is None else "resume"
     coming = list[float]()
-    if terms is not None and not schedule.fault and not is_paused:
+    if terms is not None and terms.paused:
+        switch = None
+    elif terms is not None and not schedule.fault and switch == "pause":
         coming += islice(instants_after(terms, now), _NEXT)
     last, outcome = ("", "") if stored.last is None else stored.last
     return ShownSchedule(
@@ -68,7 +71,7 @@ def _shown(schedule: ProjectSchedule, stored: StoredSchedule, now: float) -> Sho
         job=schedule.job,
         rule=_rule_text(schedule),
         state=_state_text(schedule, stored),
-        is_paused=is_paused,
+        switch=switch,
         fault=schedule.fault,
         last=_local_text(schedule, last) if isinstance(last, float) else "",
         outcome=outcome,
