@@ -154,11 +154,13 @@ def _tools_of_calls(types: Json) -> Iterator[str]:
             yield from _tools_of_calls(part)
 
 
-def all_tools(settings: Settings, services: Services | None = None) -> Registry:
+def all_tools(
+    settings: Settings, services: Services | None = None, *, without: Collection[str] = ()
+) -> Registry:
     """Return every tool of the project, of the packs that are listed, and of MCP servers.
 
     A pack's tool has its short name where no other pack brings one of that name; a server's tool
-    has its full name.
+    has its full name. Packs that are left out are not loaded.
 
     Raises:
         ToolDefinitionError, PackError: as in `tools_of_goal`.
@@ -166,10 +168,14 @@ def all_tools(settings: Settings, services: Services | None = None) -> Registry:
     sources = open_sources(
         packs_of_project(settings), settings, services or make_services(settings)
     )
-    brought = {
-        pack: sources.pack_tools(pack) for pack in pack_names() if is_listed(pack, settings.packs)
-    }
-    counts = Counter(itertools.chain.from_iterable(brought.values()))
+    listed = [pack for pack in pack_names() if is_listed(pack, settings.packs)]
+    brought = {pack: sources.pack_tools(pack) for pack in listed if pack not in without}
+    left_out = [
+        pack_tool_names(pack, as_object(settings.packs.get(pack)), settings.root)
+        for pack in listed
+        if pack in without
+    ]
+    counts = Counter(itertools.chain(*brought.values(), *left_out))
     names = [*sources.own]
     for pack, in_pack in brought.items():
         names += [name if counts[name] == 1 else full_name(pack, name) for name in in_pack]

@@ -77,11 +77,12 @@ def project_tools(settings: Settings, packs: Iterable[str] = ()) -> list[str]:
     Raises:
         ToolDefinitionError, PackError: as in `all_tools`.
     """
-    known = [name for name in all_tools(settings) if name not in {AGENT, ASK_PERSON}]
     configured = {**{pack: {} for pack in packs}, **settings.packs}
-    unused = pack_use(replace(settings, packs=configured)).tools_of_unused()
-    names = [name for name in known if name not in unused]
-    return names if set(names) - {ASK_MODEL} else known
+    unused = pack_use(replace(settings, packs=configured)).unused
+    tools = all_tools(settings, without=unused)
+    if not tools.keys() - {ASK_MODEL, AGENT, ASK_PERSON}:
+        tools = all_tools(settings)
+    return [name for name in tools if name not in {AGENT, ASK_PERSON}]
 
 
 def pack_use(settings: Settings) -> PackUse:
