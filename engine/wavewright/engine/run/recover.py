@@ -22,6 +22,7 @@ from wavewright.engine.run.model_phases import (
 )
 from wavewright.engine.run.ports import Attempt, Means
 from wavewright.engine.run.recording import record_note, record_refusal
+from wavewright.executor.events.state import RunState
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.package.builder import last_review
 from wavewright.reviewer.records import ReviewResult
@@ -60,7 +61,7 @@ async def recover(context: PlannedContext, attempt: Attempt, means: Means) -> Re
     if context.time_left == 0:
         return await _without_patch(context, _TIME_LIMIT, attempt)
     review = context.review or _last_review(context)
-    tried = _tried_patches(context)
+    tried = tried_patches(context.state)
     phase = await _replan(context, review, attempt, means, seen=tried)
     context = phase.context
     if phase.was_stopped:
@@ -190,20 +191,20 @@ async def _with_patch(
     return context
 
 
-def _tried_patches(context: RunContext) -> frozenset[str]:
-    """Return the fingerprints of the patches that this run has tried, before a resume as well.
+def tried_patches(state: RunState) -> frozenset[str]:
+    """Return the fingerprints of the patches that a run has tried, before a resume as well.
 
     A patch was tried once its plan was accepted; one that a crash cut off before that is proposed
     again.
     """
     tried = set[str]()
-    for noted in context.state.notes:
+    for noted in state.notes:
         if noted.topic != "recovery":
             continue
         fingerprint, round_number = noted.body.get("fingerprint"), noted.body.get("round")
         if not isinstance(fingerprint, str) or not isinstance(round_number, int):
             continue
-        if round_number <= context.state.round:
+        if round_number <= state.round:
             tried.add(fingerprint)
     return frozenset(tried)
 

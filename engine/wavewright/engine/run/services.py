@@ -31,38 +31,37 @@ from wavewright.tools.workers.services import Services, make_services
 async def remaining_allowance(
     services: Services, settings: Settings, goal: Goal, *, run: RunId, plan: Plan | None = None
 ) -> Allowance | None:
-    """Return what a run's steps may still spend; None if no model is configured.
-
-    If a budget of money is set, also by a step of the plan, the allowance holds the price of a
-    token of the model that a worker without a preference would ask.
-    """
+    """Return what a run's steps may still spend, priced; None if no model is configured."""
     if services.budget_store is None:
         return None
     allowance = await services.budget_store.left(BudgetScope(run=run, job=goal.job, role="worker"))
+    return priced(allowance, goal.model_preference, plan, settings)
+
+
+def priced(
+    allowance: Allowance, preference: str, plan: Plan | None, settings: Settings
+) -> Allowance:
+    """Return what may still be spent with the price of a token of the model that a worker without a
+    preference would ask, where a budget of money is set, also by a step of the plan.
+
+    A price that is unknown stays so: such calls are refused when they are made.
+    """
     steps = plan.steps if plan is not None else ()
     # Only a budget of money needs a price, and with it a model that can be chosen now.
     if not allowance.bounds_usd and all(
         step.budget is None or step.budget.usd is None for step in steps
     ):
         return allowance
-    return replace(allowance, usd_per_1000_tokens=_worker_price(services, settings, goal))
-
-
-def _worker_price(services: Services, settings: Settings, goal: Goal) -> float | None:
-    """Return the price of 1,000 tokens; None if it is unknown: such calls are then refused when
-    they are made.
-    """
-    if services.models is None:
-        return None
-    # Few budgets are of money, and no other needs the list of prices.
+    from wavewright.tools.models.endpoints import choose_model
     from wavewright.tools.models.pricing import price_per_1000_tokens
 
     try:
-        return price_per_1000_tokens(
-            services.models.choose(goal.model_preference, "worker").model, settings, os.environ
-        )
+        model = choose_model(settings, preference, "worker", os.environ).model
     except ModelError:
-        return None
+        return allowance
+    return replace(
+        allowance, usd_per_1000_tokens=price_per_1000_tokens(model, settings, os.environ)
+    )
 
 
 @asynccontextmanager

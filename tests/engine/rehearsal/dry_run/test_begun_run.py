@@ -21,8 +21,11 @@ from tests.engine.normalized_output import worded
 from tests.engine.stale_quotes_project import JOB, TEMPLATE, take_calls, write_quotes_project
 from tests.executor.event_examples import run_started
 from wavewright.config.settings import load_settings
-from wavewright.executor.events.types import Event, ItemFinished, PlanAccepted
+from wavewright.executor.events.state import fold
+from wavewright.executor.events.types import Event, ItemFinished, Noted, PlanAccepted
 from wavewright.executor.sqlite.transaction import JournalReader
+from wavewright.planner.language.plan import Plan, PlanPatch
+from wavewright.planner.plans.patches import patch_fingerprint
 from wavewright.planner.types import JsonObject
 
 FRESH_JOB = JOB.replace("as_of: 2010-03-01", "as_of: 2009-01-01")
@@ -161,6 +164,25 @@ def test_a_patch_that_cannot_be_applied_is_told_at_its_place(
 
     assert answer.code == 1
     assert worded(answer, quotes_project) == snapshot
+
+
+def test_a_patch_that_the_run_has_tried_is_refused_as_the_run_would(
+    wavewright: CommandLine, stale: str, quotes_project: Path
+) -> None:
+    file, events = patch_of(quotes_project, stale, [AGAIN]), events_of(quotes_project)
+    state = fold(events)
+    tried = patch_fingerprint(
+        Plan.model_validate(state.plan),
+        PlanPatch.model_validate_json(file.read_text()),
+        [gate.gate for gate in state.gates if gate.has_failed],
+    )
+    noted = Noted(events[-1].at, "recovery", {"fingerprint": tried, "round": state.round})
+    journal_again(quotes_project, [*events[:-1], noted, events[-1]])
+
+    answer = wavewright("dry-run", "--run", "r1", "--patch", file)
+
+    assert answer.code != 0
+    assert "the same patch was tried before against the same failed gates" in answer.err
 
 
 def test_a_new_side_effect_of_a_patch_is_a_question(

@@ -8,12 +8,13 @@ Everything is only read: no journal is created, no model is asked, nothing is re
 from __future__ import annotations
 
 import datetime as dt
+import math
 import os
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final, Literal
+from typing import Final
 
 from wavewright.config.sections import BudgetsSection
 from wavewright.config.settings import Settings
@@ -32,6 +33,7 @@ from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.previous_run import PreviousRun, find_previous
 from wavewright.engine.run.project.tools import find_obstacles, signatures_to_check
 from wavewright.engine.run.read_job import as_requested
+from wavewright.engine.run.services import priced
 from wavewright.engine.run.session import run_to_end
 from wavewright.executor.budgets.limits import NO_AMOUNT, BudgetLimits, budget_day
 from wavewright.executor.budgets.tables import budget_left
@@ -42,7 +44,7 @@ from wavewright.planner.language.signatures import AGENT, ToolSignature
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.previous_run import reads_previous
 from wavewright.planner.ports.budgets import Allowance, BudgetScope
-from wavewright.planner.ports.model_port import ModelError
+from wavewright.planner.ports.model_port import ModelError, Role
 from wavewright.planner.types import RunId
 from wavewright.tools.models import model_configured
 from wavewright.tools.models.endpoints import choose_model
@@ -70,27 +72,10 @@ def read_remaining_allowance(
     """
     if not model_configured(settings):
         return None
-    allowance = _remaining_budget(
-        settings, run, job, goal.limits.budget if goal is not None else None
+    budget, preference = (
+        (None, "auto") if goal is None else (goal.limits.budget, goal.model_preference)
     )
-    if allowance.bounds_usd or any(step.budget is not None for step in plan.steps):
-        price = price_of_role(
-            "worker", goal.model_preference if goal is not None else "auto", settings
-        )
-        per_1000 = price.usd_per_1000_tokens if isinstance(price, ModelPrice) else None
-        allowance = replace(allowance, usd_per_1000_tokens=per_1000)
-    return allowance
-
-
-def price_of_role(
-    role: Literal["agent", "worker"], preference: str, settings: Settings
-) -> ModelPrice | str:
-    """Return the model that would be asked, with its price, or why none can be asked."""
-    try:
-        model = choose_model(settings, preference, role, os.environ).model
-        return ModelPrice(model, price_per_1000_tokens(model, settings, os.environ))
-    except ModelError as error:
-        return f"{error} ({error.hint})" if error.hint else str(error)
+    return priced(_remaining_budget(settings, run, job, budget), preference, plan, settings)
 
 
 def _remaining_budget(settings: Settings, run: RunId, job: str, budget: Budget | None) -> Allowance:
@@ -203,15 +188,28 @@ def _with_previous(
 def _model_prices(
     asking: list[ToolSignature], goal: Goal, settings: Settings
 ) -> tuple[dict[str, ModelPrice], tuple[str, ...]]:
-    """Return the model that each tool would ask, with notes on why a run could not ask it."""
+    """Return the model that each tool would ask, with notes on why a run could not ask it; the
+    dearest of those of a tool that may ask several.
+    """
     prices: dict[str, ModelPrice] = {}
     notes: dict[str, None] = {}
     for tool in asking:
-        own = tool.model_preferences[0]
-        preference = goal.model_preference if own == "auto" else own
-        price = price_of_role("agent" if tool.name == AGENT else "worker", preference, settings)
-        if isinstance(price, str):
-            notes[f"a run would stop: {price}"] = None
-            price = ModelPrice(settings.model or preference, None)
-        prices[tool.name] = price
+        role: Role = "agent" if tool.name == AGENT else "worker"
+        candidates: list[ModelPrice] = []
+        for own in tool.model_preferences:
+            preference = goal.model_preference if own == "auto" else own
+            try:
+                model = choose_model(settings, preference, role, os.environ).model
+                price = price_per_1000_tokens(model, settings, os.environ)
+            except ModelError as error:
+                reason = f"{error} ({error.hint})" if error.hint else str(error)
+                notes[f"a run would stop: {reason}"] = None
+                model, price = settings.model or preference, None
+            candidates.append(ModelPrice(model, price))
+        prices[tool.name] = max(candidates, key=_price_to_compare)
     return prices, tuple(notes)
+
+
+def _price_to_compare(price: ModelPrice) -> float:
+    """Return a price by which the dearest is found: one that is unknown may be any."""
+    return math.inf if price.usd_per_1000_tokens is None else price.usd_per_1000_tokens

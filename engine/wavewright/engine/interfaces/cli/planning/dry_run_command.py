@@ -47,6 +47,7 @@ from wavewright.engine.run.jobs.saved_plan import save_plan
 from wavewright.engine.run.permits import needs_beyond, permits_of_run
 from wavewright.engine.run.project.tools import signatures_to_check
 from wavewright.engine.run.read_job import as_requested, requested_job
+from wavewright.engine.run.recover import tried_patches
 from wavewright.engine.run.target_waves import no_plan_reason
 from wavewright.executor.events.state import RunState, fold
 from wavewright.planner.diagnostics.diagnostic import PlanError, counted, locate_diagnostics
@@ -406,6 +407,7 @@ def _patched(
         tools=tools,
         round_number=state.round + 1,
         failed_gates=failed,
+        tried=tried_patches(state),
     )
     if checked.plan is None:
         raise PlanError(tuple(locate_diagnostics(checked.diagnostics, document)), document.source)
