@@ -35,6 +35,7 @@ from wavewright.engine.interfaces.cli.common.arguments import parse_instant
 from wavewright.engine.interfaces.cli.common.error_text import error_text
 from wavewright.engine.rehearsal.dry_run.forecast import DryRun, forecast
 from wavewright.engine.run.context import RunRequest
+from wavewright.engine.run.jobs.goal_in_words import with_kept_plan
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.ports import utc_now
 from wavewright.engine.run.project.tools import signatures_to_check, tools_of_goal
@@ -286,7 +287,8 @@ def read_tested_plan(
     """Return what a file comes to, and the tools that its plan is checked against."""
     __tracebackhide__ = True
     settings = file.settings if isinstance(file, LoadedPlan) else project.settings()
-    order = requested_job(project.run_request(file, plan, None), settings)
+    request = project.run_request(file, plan, None)
+    order = with_kept_plan(requested_job(request, settings), settings)
     if order.draft is None:
         return order, tools_of_goal(order.goal, settings).signatures
     return order, signatures_to_check(order.draft.plan, order.goal, settings)

@@ -27,6 +27,7 @@ from wavewright.engine.rehearsal.dry_run.kept_results import known_values
 from wavewright.engine.rehearsal.dry_run.records import PlanFacts, PlanForecast, StepForecast
 from wavewright.engine.rehearsal.dry_run.text import dry_run_text
 from wavewright.engine.rehearsal.dry_run.trust import judge_trust
+from wavewright.engine.run.jobs.plan_drafts import PlanDraft
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.context import CheckContext
@@ -47,15 +48,6 @@ from wavewright.planner.types import StepId
 
 _OVER_BUDGET_CODES = frozenset({"E701", "E702", "E703", "E704"})
 """Errors of the checker on budgets; in a dry run they are part of the budget verdict."""
-
-_TEMPLATE_PLAN = (
-    "this is the goal template's plan, which a run follows without asking the planner; a job with `plan: auto` has "
-    "one made"
-)
-_PLANNER_FIRST = (
-    "this is the goal template's fallback plan; a run would have the planner make one first: `--out FILE` saves "
-    "this one, `wavewright plan JOB --out FILE` makes another"
-)
 
 
 class DryRun(PlanFacts):
@@ -119,10 +111,27 @@ def forecast(
         for diagnostic in diagnostics
     ):
         raise PlanError(diagnostics, source)
-    if outlook.has_models and draft.rung == "template":
-        note = _TEMPLATE_PLAN if draft.is_saved else _PLANNER_FIRST
-        outlook = replace(outlook, notes=(note, *outlook.notes))
+    if outlook.has_models and draft.rung == "template" and rerun is None:
+        outlook = replace(outlook, notes=(_note_on_template(draft), *outlook.notes))
     return _Forecaster(plan, goal, tools, outlook, now).record(draft.rung, diagnostics, source)
+
+
+def _note_on_template(draft: PlanDraft) -> str:
+    """Return whether a run of a job that has not begun follows this plan of a goal template."""
+    if draft.kept_as is not None:
+        return (
+            f"this is the plan that was kept as {draft.kept_as!r} for this goal, which a run follows "
+            "without asking the planner; where its file is removed, the planner makes one"
+        )
+    if draft.is_saved:
+        return (
+            "this is the goal template's plan, which a run follows without asking the planner; a job "
+            "with `plan: auto` has one made"
+        )
+    return (
+        "this is the goal template's fallback plan; a run would have the planner make one first: "
+        "`--out FILE` saves this one, `wavewright plan JOB --out FILE` makes another"
+    )
 
 
 class _Forecaster:

@@ -415,7 +415,7 @@ def with_kept_plan(job: ResolvedJob, settings: Settings) -> ResolvedJob:
     kept = find_kept_plan(job.goal, settings, tools_of_goal(job.goal, settings).signatures)
     if kept is None or not kept.is_exact:
         return job
-    return replace(job, draft=replace(kept.draft, is_saved=True))
+    return replace(job, draft=replace(kept.draft, is_saved=True, kept_as=kept.name))
 
 
 def _kept_plan(

@@ -84,6 +84,8 @@ class PlanDraft:
     rung: str
     is_saved: bool = False
     """Whether it is run unchanged: no planner replaces it, whatever its rung."""
+    kept_as: str | None = None
+    """The goal template that it was kept in for such a goal, where no other names it."""
     partial: PartialPlan | None = None
     """Set if the plan has faults of shape; `plan` is its valid part, which is checked and never
     run.

@@ -11,6 +11,7 @@ import yaml
 from tests.engine.conftest import CommandLine
 from tests.engine.unplanned_project import REVIEW
 from tests.support.prepared_command import PipedCommand
+from wavewright.engine.interfaces.testing.project import PlanLoader, ProjectUnderTest
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.run.jobs.goal_in_words import unbound_plan
 from wavewright.planner.language.goals import Goal
@@ -66,7 +67,10 @@ def newest_package(project: Path) -> JsonObject:
     return found
 
 
-@pytest.mark.parametrize("command", [("check",), ("dry-run",), ("dry-run", "--simulate"), ("run",)])
+@pytest.mark.parametrize(
+    "command",
+    [("check",), ("dry-run",), ("dry-run", "--simulate"), ("run",), ("diff", "again.job.yaml")],
+)
 def test_a_job_without_a_plan_that_a_run_finds_kept_is_no_fault(
     kept: FakeModelServer,
     project: Path,
@@ -82,6 +86,21 @@ def test_a_job_without_a_plan_that_a_run_finds_kept_is_no_fault(
     answer = wavewright(*command, job)
 
     assert (answer.code, len(kept.requests)) == (0, asked), answer.out + answer.err
+
+
+def test_a_dry_run_and_a_test_have_the_plan_that_was_kept_for_the_job(
+    kept: FakeModelServer, project: Path, wavewright: CommandLine
+) -> None:
+    job = project / "again.job.yaml"
+    job.write_text("goal: Rank the words in pages\ninputs: {folder: pages, top: 7}\nplan: auto\n")
+
+    answer = wavewright("dry-run", job)
+
+    assert kept.requests
+    assert "this is the plan that was kept as 'ranked' for this goal" in answer.out
+    assert "plan: auto" not in answer.out
+    loaded = PlanLoader(ProjectUnderTest(project, project))(job)
+    assert loaded.steps == ("files", "notes", "ranking")
 
 
 def test_a_kept_plan_is_a_template_with_inputs_in_the_place_of_literals(

@@ -36,6 +36,7 @@ from wavewright.engine.interfaces.cli.common.output import (
 )
 from wavewright.engine.interfaces.cli.common.run_text import use_line
 from wavewright.engine.run.jobs.documents import is_job, is_template, misuse_error
+from wavewright.engine.run.jobs.goal_in_words import with_kept_plan
 from wavewright.engine.run.jobs.plan_drafts import plan_with_sub_plans
 from wavewright.engine.run.jobs.resolving import resolve_job
 from wavewright.engine.run.permit_checks import needed_permits
@@ -146,11 +147,11 @@ def _plan_of_document(
 ) -> tuple[Plan, Goal | None]:
     if not (is_job(document) or is_template(document)):
         return plan_with_sub_plans(read_model(document, Plan), document, settings).plan, None
-    order = resolve_job(document, path, None, settings)
+    order = with_kept_plan(resolve_job(document, path, None, settings), settings)
     draft = order.draft
     if draft is None:
         msg = f"{str(path)!r} has no plan: neither the job nor its goal template has one"
-        raise CommandError(msg, hint="name a plan file instead")
+        raise CommandError(msg, hint="name a plan file, or a run of the job, instead")
     return draft.plan, order.goal
 
 
