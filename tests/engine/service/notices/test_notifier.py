@@ -9,6 +9,8 @@ import shutil
 import ssl
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from email import message_from_bytes
+from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -329,6 +331,8 @@ async def test_a_mail_goes_to_those_who_are_named(site: Site) -> None:
     assert letter.rcpt_tos == ["a@example.org"]
     assert isinstance(letter.content, bytes)
     assert b"the feed is away" in letter.content
+    dated = parsedate_to_datetime(message_from_bytes(letter.content)["Date"])
+    assert abs(dated.timestamp() - site.now) < 60
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import EmailMessage
+from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final, Protocol, cast
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -133,6 +134,8 @@ def _mail(mail: MailSettings, message: NoticeMessage) -> str:
         letter["Subject"] = message.subject
         letter["From"] = mail.sender
         letter["To"] = ", ".join(mail.to)
+        # That of the latest event, so that a repeat is the same message.
+        letter["Date"] = formatdate(message.batch.events[-1].at)
         letter["Message-ID"] = f"<{message.batch.message}@wavewright>"
         letter.set_content(message.text)
         with _mail_server(server) as smtp:
