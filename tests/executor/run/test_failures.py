@@ -11,6 +11,7 @@ import ftplib
 import hashlib
 import http.client
 import imaplib
+import io
 import json
 import logging
 import queue
@@ -22,16 +23,19 @@ import ssl
 import subprocess
 import sys
 import sysconfig
+import threading
 import urllib.error
+import urllib.request
 import uuid
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
 from types import FunctionType
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import anyio
 import anyio.to_thread
@@ -1041,10 +1045,162 @@ def run_another_way_and_pay() -> None:
     bank().post("/closed")
 
 
+class AnsweringBank(urllib.request.BaseHandler):
+    def http_open(self, request: urllib.request.Request) -> io.BytesIO:
+        return io.BytesIO(request.full_url.encode())
+
+
+OPENER = urllib.request.OpenerDirector()
+OPENER.add_handler(AnsweringBank())
+
+
+def pay_by_opener() -> None:
+    OPENER.open("http://bank.example/paid", b"{}")
+    bank().post("/closed")
+
+
+class Payer(threading.Thread):
+    def run(self) -> None:
+        pay_one("/paid")
+
+
+def pay_by_own_thread() -> None:
+    payer = Payer()
+    payer.start()
+    payer.join()
+    bank().post("/closed")
+
+
+class Account:
+    """Pays as it is changed."""
+
+    @property
+    def balance(self) -> int:
+        return 3
+
+    @balance.setter
+    def balance(self, amount: int) -> None:
+        pay_one(f"/paid?{amount}")
+
+    def __setitem__(self, name: str, amount: int) -> None:
+        pay_one(f"/paid?{name}={amount}")
+
+    def __iadd__(self, amount: int) -> Self:
+        pay_one(f"/paid?{amount}")
+        return self
+
+    def __str__(self) -> str:
+        return pay_one("/paid").text
+
+
+class LateAccount:
+    def __setattr__(self, name: str, amount: object) -> None:
+        pay_one(f"/paid?{name}={amount}")
+
+
+ACCOUNT, LATE_ACCOUNT = Account(), LateAccount()
+
+
+def pay_by_setter() -> None:
+    ACCOUNT.balance = 3
+    bank().post("/closed")
+
+
+def pay_by_item() -> None:
+    ACCOUNT["ann"] = 3
+    bank().post("/closed")
+
+
+def pay_by_adding() -> None:
+    account = ACCOUNT
+    account += 3
+    bank().post("/closed")
+
+
+def pay_by_text() -> None:
+    bank().post("/closed", json=f"{ACCOUNT}")
+
+
+def pay_by_attribute() -> None:
+    LATE_ACCOUNT.balance = 3
+    bank().post("/closed")
+
+
+class PaymentOfShop(Payment):
+    def __init__(self) -> None:
+        super().__init__()
+        self.client = bank()
+
+
+def pay_by_base() -> None:
+    PaymentOfShop().client.post("/closed")
+
+
+class AccountOfLibrary:
+    __setitem__ = as_library(cast("FunctionType", Account.__setitem__), "account_client")
+
+
+def pay_by_item_of_library() -> None:
+    AccountOfLibrary()["ann"] = 3
+    bank().post("/closed")
+
+
+def store_in(store: Any) -> None:
+    store.index("/paid")
+
+
+def store_in_what_is_unknown_and_pay() -> None:
+    store_in(StoreOfLibrary(base_url="https://bank.example", transport=BANK))
+    bank().post("/closed")
+
+
+class ShopClient(httpx.Client):
+    def __init__(self) -> None:
+        super().__init__(base_url="https://bank.example", transport=BANK)
+        self.headers["key"] = "k"
+        self.sums = {"ann": Decimal(1)}
+
+    def __getattr__(self, name: str) -> Decimal:
+        return self.sums[name]
+
+    def __setitem__(self, name: str, amount: Decimal) -> None:
+        self.sums[name] = self.sums.get(name, Decimal()) + amount
+
+    def __enter__(self) -> Self:
+        return self
+
+
+def lines_of(order: dict[str, str], lines: list[str]) -> dict[str, str]:
+    copied = order.copy()
+    copied["at"] = str(lines.index("apples"))
+    return copied
+
+
+def fill_in_own_objects_and_pay() -> None:
+    request = urllib.request.Request("http://bank.example")
+    request.add_header("key", "k")
+    with ShopClient() as shop:
+        shop["ann"] = Decimal(2)
+        shop["ann"] = shop.ann
+        shop.timeout = 3
+        shop.post("/closed", json=lines_of({"name": "ann"}, ["apples"]))
+
+
 @pytest.mark.parametrize(
     ("work", "is_unclear"),
     [
         (pay_and_send_receipt, True),
+        (pay_by_opener, True),
+        (pay_by_own_thread, True),
+        (pay_by_setter, True),
+        (pay_by_item, True),
+        (pay_by_adding, True),
+        (pay_by_text, True),
+        (pay_by_attribute, True),
+        (pay_by_base, True),
+        (pay_by_item_of_library, True),
+        (store_in_what_is_unknown_and_pay, True),
+        (fill_in_own_objects_and_pay, False),
         (pay_and_wrap_the_receipt, True),
         (pay_and_unlock, True),
         (pay_and_have_the_token_refused, True),

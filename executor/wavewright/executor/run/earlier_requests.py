@@ -7,9 +7,12 @@ request, or with it in one statement. Another block of an `if` or a `match` was 
 of an `if` that leaves the function; all blocks of a `try` may have been. What the turns of a loop
 before have done nobody knows.
 
-What is called is looked up in the frame; functions and classes of the tool's own are read likewise.
-Reads (`get`), builtins, most of the standard library, logging, and what opens a client write
-nothing, a request by its name (`post`) once, and all that is not known as often as it likes.
+What is called is looked up in the frame; functions of the tool's own are read likewise, and those of
+its classes that Python calls: as an object is made, where it is named (`shop[key] = 3`), and where an
+attribute of it is changed. So are those in the place of a library's, where the library is called with
+the object (`Thread.start`). Reads (`get`), builtins, most of the standard library, logging, and what
+opens a client write nothing, a request by its name (`post`) once, and all that is not known as often
+as it likes.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ import inspect
 import linecache
 import sys
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache, partial
 from itertools import zip_longest
@@ -43,8 +46,10 @@ _OF_PLAIN_VALUES: Final = {
     name
     for kind in (str, bytes, dict, list, set, tuple, int, float, dt.datetime, dt.timedelta)
     for name in dir(kind)
-} - _CHANGING
-"""Names of methods of texts, numbers and lists, by which a client may well store: `index`, `copy`."""
+} - {*_CHANGING, "__delitem__", "__setitem__"}
+"""Names of methods of texts, numbers and lists."""
+_ALSO_OF_STORES: Final = frozenset({"copy", "index"})
+"""Those of them by which clients store."""
 _READING: Final = (
     # Requests that read, and what is read of an answer, of a file and of a model.
     {"build_request", "exists", "get", "head", "json", "model_dump", "model_dump_json"}
@@ -52,16 +57,18 @@ _READING: Final = (
     # Logging.
     | {"critical", "debug", "error", "exception", "info", "log", "warning"}
     # What opens and closes a client, a connection or a channel.
-    | {"__aenter__", "__aexit__", "__enter__", "__exit__", "aclose", "client", "close", "connect"}
-    | {"cursor", "from_url", "insecure_channel", "login", "resource", "secure_channel", "session"}
-    | {"starttls"}
+    | {"__aenter__", "__aexit__", "__enter__", "__exit__", "__init__", "__new__", "aclose"}
+    | {"add_handler", "add_header", "build_opener", "client", "close", "connect", "cursor"}
+    | {"from_url", "insecure_channel", "install_opener", "login", "resource", "secure_channel"}
+    | {"session", "starttls"}
 )
 """Names of functions of libraries that write nothing."""
 _PARTS: Final = frozenset({"cookies", "headers", "params"})
 """Attributes of a client and of a request that are changed in memory."""
 _WRITERS: Final = frozenset(
-    {"dbm", "ftplib", "http", "imaplib", "multiprocessing", "nntplib", "poplib", "shelve", "shutil"}
-    | {"smtplib", "socket", "sqlite3", "subprocess", "telnetlib", "xmlrpc"}
+    {"ctypes", "dbm", "ftplib", "http", "imaplib", "multiprocessing", "nntplib", "poplib", "shelve"}
+    | {"shutil", "smtplib", "socket", "sqlite3", "subprocess", "telnetlib", "urllib.request"}
+    | {"xmlrpc"}
 )
 """Modules of the standard library whose functions may write elsewhere; where C defines a part of one,
 an underscore stands before its name.
@@ -69,7 +76,17 @@ an underscore stands before its name.
 _WRITERS_BY_NAME: Final = frozenset(
     {"Popen", "create_connection", "create_datagram_endpoint", "create_subprocess_exec"}
     | {"create_subprocess_shell", "eval", "exec", "open_connection", "open_unix_connection"}
-    | {"build_opener", "open_process", "popen", "run_process", "system", "urlopen", "urlretrieve"}
+    | {
+        "open_process",
+        "popen",
+        "posix_spawn",
+        "run_process",
+        "sendall",
+        "system",
+        "to_gbq",
+        "to_sql",
+    }
+    | {"write_database"}
 )
 """Names of functions and classes that may write elsewhere, of the standard library and of packages
 that else write nothing.
@@ -80,13 +97,15 @@ _GIVING_PLAIN_VALUES: Final = frozenset(
 )
 """Modules of the standard library whose functions give nothing that writes."""
 _HARMLESS_PACKAGES: Final = frozenset(
-    {"anyio", "numpy", "pydantic", "stamina", "structlog", "tenacity", "wavewright"}
+    {"anyio", "numpy", "pandas", "polars", "pydantic", "stamina", "structlog", "tenacity"}
+    | {"wavewright"}
 )
-_CALLED_BY_PYTHON: Final = (
-    *("__new__", "__init__", "__post_init__", "model_post_init"),
-    *("__enter__", "__aenter__", "__exit__", "__aexit__"),
-)
-"""Methods that run as an object is made, and as a `with` block of it begins and ends."""
+_MAKING: Final = frozenset({"__init__", "__new__", "__post_init__", "model_post_init"})
+"""Methods that run as an object is made."""
+_READING_ATTRIBUTES: Final = frozenset({"__getattr__", "__getattribute__"})
+_CHANGING_ATTRIBUTES: Final = frozenset({"__delattr__", "__setattr__"})
+_NO_OPERATORS: Final = _MAKING | _READING_ATTRIBUTES | _CHANGING_ATTRIBUTES | {"__call__"}
+"""Special methods that no operator calls."""
 _CALLING_ONCE: Final = frozenset({"run_in_executor", "run_sync", "submit", "to_thread"})
 """What calls a function once that it is given; others may call it for each entry of a list."""
 _REPEATING: Final = (
@@ -101,8 +120,8 @@ _PLAIN: Final = object()
 """What the standard library has made of texts and numbers."""
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
-_Use: TypeAlias = ast.Call | ast.Name | ast.Attribute
-"""A call, or a name or an attribute that is not called where it stands."""
+_Use: TypeAlias = ast.Call | ast.Name | ast.Attribute | ast.Subscript
+"""A call, a name or an attribute that is not called where it stands, or an item that is changed."""
 _Place: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
 """Where something begins and ends, by lines and by columns in bytes."""
 
@@ -115,6 +134,8 @@ class _Scope(NamedTuple):
     """Whose modules are the tool's own."""
     writes: dict[tuple[FunctionType, int], int]
     """How often functions write that were read, each with what it is a method of."""
+    inside: frozenset[str] = frozenset()
+    """The functions that are being read, by name."""
 
 
 def had_sent_before(frames: Sequence[TracebackType], *, is_write_refused: bool) -> bool:
@@ -257,10 +278,19 @@ def _uses_in(parts: Iterable[ast.AST]) -> Iterator[_Use]:
                 parts_of_uses.add(node.func)
             elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 parts_of_uses.add(node.value)
-            elif isinstance(node, ast.Name) and _is_target(node):
-                continue
-            if isinstance(node, _Use) and node not in parts_of_uses:
+            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                yield node.target
+            if _is_use(node) and node not in parts_of_uses:
                 yield node
+
+
+def _is_use(node: ast.AST) -> TypeGuard[_Use]:
+    """Whether a node is a use: a name to which a value is given is none, nor is an item that is read."""
+    if isinstance(node, ast.Name):
+        return not _is_target(node)
+    if isinstance(node, ast.Subscript):
+        return not isinstance(node.ctx, ast.Load)
+    return isinstance(node, ast.Call | ast.Attribute)
 
 
 def _call_at(function: _Function, place: _Place) -> ast.Call | None:
@@ -316,10 +346,17 @@ def _use_left(function: _Function, uses: Sequence[_Use], place: _Place, inner: s
 
 
 def _writes_of(use: _Use, scope: _Scope) -> int:
-    """Return how many writes there may be where something is called or named."""
+    """Return how many writes there may be where something is called, named or changed."""
+    if isinstance(use, ast.Subscript):
+        return _writes_of_item(use, scope)
     name = _name_of(use)
     named = use.func if isinstance(use, ast.Call) else use
-    owner = _value_of(named.value, scope) if isinstance(named, ast.Attribute) else None
+    owner = None
+    if isinstance(named, ast.Attribute):
+        owner = _value_of(named.value, scope)
+        writes = _writes_of_attribute(named, owner, scope)
+        if writes or not isinstance(named.ctx, ast.Load):
+            return writes
     value = _value_of(named, scope)
     if value is _PLAIN:
         return 0
@@ -333,13 +370,45 @@ def _writes_of(use: _Use, scope: _Scope) -> int:
     if value is _UNKNOWN:
         # What is only named is data, but for what is called like a request.
         return _MANY if name in _WRITING else 0
-    # An object may be opened, as by `async with shop:`.
-    return 0 if isinstance(value, _Made) else _writes_of_class(type(cast("object", value)), scope)
+    return _writes_of_operators(_kind_of(value), scope)
+
+
+def _writes_of_item(changed: ast.Subscript, scope: _Scope) -> int:
+    """Return how many writes there may be as an object of a library sets or removes an item; those of
+    the tool's own count where they are named.
+    """
+    kind = _kind_of(_value_of(changed.value, scope))
+    method = _attribute_of(_Made(kind), "__setitem__")
+    is_in_memory = issubclass(kind, MutableMapping) and not _is_writer(method)
+    is_in_memory = is_in_memory or _name_of(changed.value) in _PARTS
+    if is_in_memory or not callable(method) or _is_own(method, scope):
+        return 0
+    return _writes_of_callable(method, "__setitem__", None, scope)
+
+
+def _writes_of_attribute(named: ast.Attribute, owner: Any, scope: _Scope) -> int:
+    """Return how many writes there may be as an attribute is changed, or read by a method for all of
+    them.
+    """
+    if owner is _PLAIN or inspect.isclass(owner):
+        return 0
+    kind = _kind_of(owner)
+    if isinstance(named.ctx, ast.Load):
+        return _writes_of_methods(kind, _READING_ATTRIBUTES - scope.inside, scope)
+    changed: Any = inspect.getattr_static(kind, named.attr, None)
+    accessors = (getattr(changed, name, None) for name in ("fget", "fset", "fdel"))
+    return (
+        sum(_writes_of_function(call, owner, scope) for call in accessors if _is_own(call, scope))
+        + _writes_of_methods(_kind_of(changed), {"__get__", "__set__", "__delete__"}, scope)
+        + _writes_of_methods(kind, _CHANGING_ATTRIBUTES - scope.inside, scope)
+    )
 
 
 def _writes_of_callable(called: Any, name: str, owner: Any, scope: _Scope) -> int:
     if inspect.isclass(called):
-        return _MANY if called.__name__ in _WRITERS_BY_NAME else _writes_of_class(called, scope)
+        if called.__name__ in _WRITERS_BY_NAME:
+            return _MANY
+        return _writes_of_methods(called, _MAKING, scope) + _writes_of_operators(called, scope)
     if isinstance(called, partial):
         called = called.func
     if inspect.ismethod(called):
@@ -352,30 +421,58 @@ def _writes_of_callable(called: Any, name: str, owner: Any, scope: _Scope) -> in
     if wrapped is not None:
         # A library may call what it wraps more than once.
         return _MANY if _writes_of_callable(wrapped, name, owner, scope) else 0
+    return _writes_of_library(called, name, owner, scope)
+
+
+def _writes_of_library(called: Any, name: str, owner: Any, scope: _Scope) -> int:
     actual = getattr(called, "__name__", "")
     if actual != "request":
         # It may have been imported under another name.
         name = actual
-    package = _package_of(called)
-    if package.removeprefix("_") in _WRITERS:
-        return 0 if name in _OF_PLAIN_VALUES | _READING else _MANY
+    if name in _READING:
+        return 0
+    kind = _kind_of(owner)
+    if _writes_of_methods(kind, _overridden_names(kind, scope), scope):
+        return _MANY
+    if _is_writer(called):
+        return 0 if name in _OF_PLAIN_VALUES else _MANY
     # What is put into a queue, or sent into a stream, another task may send on.
-    if _is_harmless(package) and name not in _WRITING | _WRITERS_BY_NAME:
+    if _is_harmless(_package_of(called)) and name not in _WRITING | _WRITERS_BY_NAME:
         return 0
     # It is no method of a plain value, though it may have the name of one.
-    return 0 if name in _READING else _writes_of_request(name)
+    return _writes_of_request(name)
 
 
-def _writes_of_class(kind: type, scope: _Scope) -> int:
-    methods = (_attribute_of(kind, name) for name in _CALLED_BY_PYTHON)
+def _writes_of_methods(kind: type, names: Iterable[str], scope: _Scope) -> int:
+    """Return how many writes there may be in those of some methods that are the tool's own."""
+    methods = (_attribute_of(_Made(kind), name) for name in names)
     # What a dataclass generates has no source, and writes nothing.
     own = (m for m in methods if _is_own(m, scope) and m.__code__.co_filename != "<string>")
     return sum(_writes_of_function(method, _Made(kind), scope) for method in own)
 
 
+def _writes_of_operators(kind: type, scope: _Scope) -> int:
+    """Return how many writes there may be as an object is used: by operators, by `for`, in a text, or
+    by a block that opens it, as `async with shop:`.
+    """
+    names = {name for part in kind.__mro__ for name in vars(part) if name.startswith("__")}
+    return _writes_of_methods(kind, names - _NO_OPERATORS - scope.inside, scope)
+
+
+def _overridden_names(kind: type, scope: _Scope) -> set[str]:
+    """Return the names of a library's methods that a class of the tool's own has in their place."""
+    own, others = set[str](), set[str]()
+    for part in kind.__mro__:
+        for name, value in vars(part).items():
+            (own if _is_own(value, scope) else others).add(name)
+    return {name for name in own & others if not name.startswith("__")}
+
+
 def _writes_of_function(function: FunctionType, owner: Any, scope: _Scope) -> int:
     """Return how many writes there may be in a function of the tool's own."""
     node = _source_of(function.__code__)
+    if isinstance(owner, _Made):
+        owner = _Made(owner.kind)
     key = function, id(owner.kind if isinstance(owner, _Made) else owner)
     if node is None or key in scope.writes:
         return scope.writes.get(key, _MANY)
@@ -405,7 +502,9 @@ def _may_send(failed: _Use, scope: _Scope) -> bool:
 
 
 def _writes_by_name(name: str) -> int:
-    return 0 if name in _OF_PLAIN_VALUES | _READING else _writes_of_request(name)
+    """Return how many writes there may be in a method of an object of which nothing is known."""
+    is_harmless = name in _READING | _OF_PLAIN_VALUES - _ALSO_OF_STORES
+    return 0 if is_harmless else _writes_of_request(name)
 
 
 def _writes_of_request(name: str) -> int:
@@ -419,8 +518,12 @@ class _Made(NamedTuple):
     """An object that will be, of which only the class is known."""
 
     kind: type
+    after: type | None = None
+    """Of `super()`: the class after which a method is looked for."""
 
 
+_PLAIN_KINDS: Final = {kind.__name__: kind for kind in (str, bytes, dict, list, set, tuple)}
+"""Types of parameters whose methods are known."""
 _DISPLAYS: Final[Mapping[type, _Made]] = {
     ast.Dict: _Made(dict),
     ast.List: _Made(list),
@@ -442,9 +545,16 @@ def _scope_inside(function: FunctionType, node: _Function, owner: Any, scope: _S
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):  # what has no value yet
             local[name] = cell.cell_contents
+    for name, annotation in function.__annotations__.items():
+        kind = _PLAIN_KINDS.get(str(getattr(annotation, "__name__", annotation)).partition("[")[0])
+        if kind is not None:
+            local[name] = _Made(kind)
     if code.co_varnames[:1] in {("self",), ("cls",)}:
         local[code.co_varnames[0]] = owner
-    inside = scope._replace(values=ChainMap(local, function.__globals__, builtins.__dict__))
+    inside = scope._replace(
+        values=ChainMap(local, function.__globals__, builtins.__dict__),
+        inside=scope.inside | {code.co_name},
+    )
     parts = list(ast.walk(node))
     targets = [part.id for part in parts if isinstance(part, ast.Name) and _is_target(part)]
     for part in parts:
@@ -475,6 +585,8 @@ def _value_of(node: ast.expr, scope: _Scope) -> Any:
             return scope.values.get(node.id, _UNKNOWN)
         case ast.Attribute():
             return _attribute_of(_value_of(node.value, scope), node.attr)
+        case ast.Call(func=ast.Name(id="super")):
+            return _super_of(node, scope)
         case ast.Call():
             called = _value_of(node.func, scope)
             if inspect.isclass(called):
@@ -482,16 +594,38 @@ def _value_of(node: ast.expr, scope: _Scope) -> Any:
             package = _package_of(called).removeprefix("_")
             is_plain = called is _PLAIN or package in _GIVING_PLAIN_VALUES
             return _PLAIN if is_plain else _UNKNOWN
+        case ast.Subscript(slice=ast.Constant(value=key)):
+            held = _value_of(node.value, scope)
+            is_known = type(held) in (dict, list, tuple)
+            try:
+                return held[key] if is_known else _UNKNOWN
+            except (LookupError, TypeError):
+                return _UNKNOWN
         case _:
             return _DISPLAYS.get(type(node), _UNKNOWN)
+
+
+def _super_of(call: ast.Call, scope: _Scope) -> Any:
+    """Return what `super()` is an object of; `_UNKNOWN` outside of methods."""
+    after: Any = _value_of(call.args[0], scope) if call.args else scope.values.get("__class__")
+    owner = scope.values.get("self", scope.values.get("cls"))
+    kind = owner if inspect.isclass(owner) else _kind_of(owner)
+    return _Made(kind, after) if after in kind.__mro__ else _UNKNOWN
+
+
+def _kind_of(value: Any) -> type[object]:
+    return value.kind if isinstance(value, _Made) else type(value)
 
 
 def _attribute_of(held: Any, name: str) -> Any:
     """Return an attribute without running code: of what is computed, what computes it."""
     if held is _PLAIN:
         return _PLAIN
-    kind = held.kind if isinstance(held, _Made) else type(held)
-    value = inspect.getattr_static(kind, name, _UNKNOWN)
+    kind = _kind_of(held)
+    value: Any = inspect.getattr_static(kind, name, _UNKNOWN)
+    if isinstance(held, _Made) and held.after is not None:
+        bases = kind.__mro__[kind.__mro__.index(held.after) + 1 :]
+        value = next((vars(base)[name] for base in bases if name in vars(base)), _UNKNOWN)
     # A `cached_property` puts its value in its own place.
     if isinstance(value, property | cached_property):
         getter: Any = value.fget if isinstance(value, property) else value.func
@@ -530,12 +664,20 @@ def _is_own(called: Any, scope: _Scope) -> TypeGuard[FunctionType]:
     return package == scope.package or not is_library_code(called.__code__.co_filename)
 
 
+def _is_writer(called: Any) -> bool:
+    return not _WRITERS.isdisjoint({_package_of(called).removeprefix("_"), _module_of(called)})
+
+
 def _is_harmless(package: str) -> bool:
     return package in sys.stdlib_module_names or package in _HARMLESS_PACKAGES
 
 
 def _package_of(called: Any) -> str:
-    """Return the package of a function; of one that C defines perhaps that of its class."""
+    return _module_of(called).partition(".")[0]
+
+
+def _module_of(called: Any) -> str:
+    """Return the module of a function; of one that C defines perhaps that of its class."""
     owner = getattr(called, "__objclass__", None)
     module = getattr(called, "__module__", None) or getattr(owner, "__module__", None)
-    return module.partition(".")[0] if isinstance(module, str) else ""
+    return module if isinstance(module, str) else ""
