@@ -21,7 +21,7 @@ from wavewright.packs.extraction.prose import (
     prose_note,
     prose_reader,
 )
-from wavewright.packs.knowledge.chunking import defined_terms
+from wavewright.packs.knowledge.chunking import TextDocument, defined_terms, known_names
 from wavewright.packs.knowledge.documents import DocumentChunks
 from wavewright.packs.knowledge.generation import generate_records
 from wavewright.packs.knowledge.models import Chunk, ChunkRecords, KnownName
@@ -138,8 +138,9 @@ def test_a_pronoun_is_the_one_name_of_its_kind_in_the_two_sentences_before() -> 
         "Helen Carter sails the old ferry. It rained. It rained. It rained. She was born in Oslo.",
         "Helen Carter sails the old ferry. He met nobody. She was born in Oslo.",
         "She met Helen Carter. She was born in Oslo.",
+        "Tom Carter raised Ned Carter. It rained. Ed Vane joined the Navy. Carter lived in Lima. He was born in Oslo.",
     ],
-    ids=["two names", "no name", "too far away", "two persons", "somebody before"],
+    ids=["two names", "no name", "too far away", "two persons", "somebody before", "short name"],
 )
 def test_a_pronoun_that_may_be_anybody_is_nobody(text: str) -> None:
     assert not {one for one in said(text, title="Karl Oster") if one[1] == "born in"}
@@ -230,6 +231,37 @@ def test_a_name_that_is_cut_at_the_end_of_a_line_is_whole() -> None:
     text = "The well-\nknown chemist Marie Dupont-\nLeroy worked in Oslo."
 
     assert "Marie Dupont-Leroy" in read_types(text)
+
+
+def test_whom_a_noun_describes_does_what_the_clause_behind_it_says() -> None:
+    text = (
+        "Ada Holm was an engineer who designed the Severn Viaduct. Ada Holm was a captain of the "
+        "Red Company and an old friend of Tom Becker. "
+        "Tom Becker, a sailor who led the Reed Company, died in Bath. Orla is a town ruled directly "
+        "from Castle Thorne. Ned Vane was not a captain who led the Red Company."
+    )
+
+    assert said(text) == {
+        ("Ada Holm", "designed", "Severn Viaduct"),
+        ("Ada Holm", "captain of", "Red Company"),
+        ("Ada Holm", "friend of", "Tom Becker"),
+        ("Tom Becker", "led", "Reed Company"),
+        ("Tom Becker", "died in", "Bath"),
+        ("Orla", "ruled from", "Castle Thorne"),
+    }
+
+
+def test_minutes_name_who_is_present_and_actions_are_of_nobody_else() -> None:
+    text = (
+        "Present: Ada Holm (chair), Priya Nair\n\nPriya opened the meeting.\n\n"
+        "# Actions\n\n- Priya: send the budget\n- Tom: call\n"
+    )
+    names = known_names([TextDocument(name="a.md", title="Minutes", text=text)])
+
+    assert [(one.name, one.type) for one in names[1:]] == [
+        ("Ada Holm", "person"),
+        ("Priya Nair", "person"),
+    ]
 
 
 def test_short_names_are_those_of_the_only_person_who_has_them() -> None:

@@ -131,6 +131,8 @@ class Clause:
     """Whether the noun is somebody `who` does something."""
     is_present: bool = False
     """Whether the verb tells of now."""
+    objects: tuple[Phrase, ...] = ()
+    """Whom or what the verb is done to, without a preposition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +245,8 @@ _REPORTS: Final = frozenset(
     }
 )  # fmt: skip
 """Verbs whose clause is what somebody says or wants, and no fact."""
+_MET: Final = frozenset({"find", "see", "meet", "buy", "obtain"})
+"""What can be done to a thing where it is: "It can be found in Orla" says that it is there."""
 _CONDITIONS: Final = frozenset({"if", "unless", "whether", "lest", "though"})
 _NO_RELATIONS: Final = frozenset(
     {
@@ -395,6 +399,7 @@ class _SentenceReader:
         for child in verb.children:
             is_denied = child.dep_ == "neg" or child.lower_ in {"never", "hardly", "no"}
             is_modal = child.dep_ in {"aux", "auxpass"} and child.lower_ in _MODALS
+            is_modal &= not (child.lower_ == "can" and verb.lemma_ in _MET and _is_passive(verb))
             if is_denied or is_modal or (child.dep_ == "mark" and child.lower_ in _CONDITIONS):
                 return False
             if child.dep_ in _SUBJECTS and any(
@@ -410,12 +415,21 @@ class _SentenceReader:
         """Return the nouns that a verb is said of."""
         own = [child for child in verb.children if child.dep_ in _SUBJECTS]
         if own and own[0].lower_ in _RELATIVES and verb.dep_ == "relcl":
-            own = _antecedents(own[0], verb.head)
-        if not own and verb.dep_ == "acl" and verb.tag_ == "VBN":
-            own = [verb.head]
+            own = [same for one in _antecedents(own[0], verb.head) for same in self._described(one)]
+        if not own and _is_reduced(verb):
+            own = self._described(verb.head)
         if not own and verb.dep_ == "conj" and verb.head.pos_ in _CLAUSE_VERBS:
             return self._subjects(verb.head)
         return [one for token in own for one in _all_of(token)]
+
+    def _described(self, noun: Token) -> list[Token]:
+        """Return a noun and whom it describes: "Ada was a chemist who led Orla" says it of Ada."""
+        described: list[Token] = []
+        if noun.pos_ == "NOUN" and noun.dep_ == "appos":
+            described = [noun.head]
+        if noun.pos_ == "NOUN" and noun.dep_ == "attr" and self._is_told(noun.head):
+            described = self._subjects(noun.head)
+        return [noun, *described]
 
     # -- clauses ----------------------------------------------------------------------------------
 
@@ -428,18 +442,40 @@ class _SentenceReader:
             (one.lower_ for one in verb.rights if one.dep_ in {"prep", "agent", "dative"}), ""
         )
         if noun is not None and not preposition:
-            preposition = next((one.lower_ for one in noun.rights if one.dep_ == "prep"), "")
+            preposition = _preposition_of(noun)
+        # "A captain of the guard and an old friend of Ada": each noun says it by itself.
+        others = [] if noun is None else [one for one in noun.conjuncts if one.pos_ == "NOUN"]
+        whole, rest = self._rest(verb), self._rest(verb, others)
+        # A place that the model has never seen is no object to it, but one more word.
+        objects = [
+            one
+            for one in verb.rights
+            if one.dep_ == "dobj" or (one.dep_ == "npadvmod" and one.pos_ == "PROPN")
+        ]
         yield Clause(
             subjects,
             verb.lemma_,
-            self._rest(verb),
+            rest,
             noun="" if noun is None else noun.lemma_.lower(),
             phrase=_NOWHERE if noun is None else _noun_phrase(noun),
             words=words,
             preposition=preposition,
             has_somebody=noun is not None and _does_something(noun),
-            is_present=verb.tag_ in {"VBZ", "VBP"},
+            is_present=_is_of_now(verb),
+            objects=tuple(_phrase(one) for one in objects),
         )
+        for other in others:
+            phrase = _noun_phrase(other)
+            yield Clause(
+                subjects,
+                verb.lemma_,
+                Span(phrase.start, max(whole.end, phrase.end)),
+                noun=other.lemma_.lower(),
+                phrase=phrase,
+                preposition=_preposition_of(other),
+                has_somebody=_does_something(other),
+                is_present=_is_of_now(verb),
+            )
 
     def _appositions(self) -> Iterator[Clause]:
         """Yield what a name is called beside it: `Ines Varga, captain of the Kittiwake`."""
@@ -464,18 +500,22 @@ class _SentenceReader:
                         Span(_noun_phrase(noun).start, end),
                         noun=noun.lemma_.lower(),
                         phrase=_noun_phrase(noun),
-                        preposition=next(
-                            (one.lower_ for one in noun.rights if one.dep_ == "prep"), ""
-                        ),
+                        preposition=_preposition_of(noun),
                         has_somebody=_does_something(noun),
                     )
 
-    def _rest(self, verb: Token) -> Span:
-        """Return what follows a verb: up to where another clause begins, or the sentence ends."""
-        start = verb.idx + len(verb.text)
+    def _rest(self, verb: Token, others: Sequence[Token] = ()) -> Span:
+        """Return what follows a verb and its adverbs (`ruled directly`): up to where another clause
+        or one of the `others` begins, or the sentence ends.
+        """
+        last = verb
+        for word in verb.rights:
+            last = word if word.i == last.i + 1 and word.lower_.endswith("ly") else last
+        start = last.idx + len(last.text)
         text = self._doc.text
         ends = [len(text.rstrip(" .!?;:"))]
         ends += [text.find(";", start)] if ";" in text[start:] else []
+        ends += [one.left_edge.idx for one in others if one.left_edge.idx > start]
         for child in verb.rights:
             is_other = child.dep_ == "conj" and self._has_own_subject(child)
             if is_other or child.dep_ == "parataxis":
@@ -682,8 +722,14 @@ def _verb_words(verb: Token) -> str:
 
 def _is_passive(verb: Token) -> bool:
     """Whether something is done to the subject: `founded by`, with or without a `was` before it."""
-    is_reduced = verb.dep_ == "acl" and verb.tag_ == "VBN"
-    return is_reduced or any(one.dep_ in {"nsubjpass", "auxpass"} for one in verb.children)
+    return _is_reduced(verb) or any(one.dep_ in {"nsubjpass", "auxpass"} for one in verb.children)
+
+
+def _is_reduced(verb: Token) -> bool:
+    """Whether a verb describes the noun before it: `a town ruled by`; the model takes many such
+    participles for the past.
+    """
+    return verb.dep_ == "acl" and verb.tag_ in {"VBN", "VBD"}
 
 
 def _said_to_be(verb: Token) -> tuple[Token | None, frozenset[str]]:
@@ -699,6 +745,16 @@ def _said_to_be(verb: Token) -> tuple[Token | None, frozenset[str]]:
         inner = next((one for child in noun.children for one in _objects(child)), None)
         noun = inner or noun
     return noun, words
+
+
+def _is_of_now(verb: Token) -> bool:
+    """Whether a verb tells of now: `lives`, `is kept`, `has lived`, `can be found`."""
+    helpers = [one for one in verb.children if one.dep_ in {"aux", "auxpass"}]
+    return any(one.tag_ in {"VBZ", "VBP", "MD"} for one in (*helpers[:1], verb))
+
+
+def _preposition_of(noun: Token) -> str:
+    return next((one.lower_ for one in noun.rights if one.dep_ == "prep"), "")
 
 
 def _does_something(noun: Token) -> bool:

@@ -25,13 +25,15 @@ from wavewright.config import Span
 from wavewright.packs.extraction.blocks import (
     TASK_BOX,
     clean_title,
+    is_name,
     is_plural,
     listed_name,
     singular,
     split_sentences,
     word_set,
 )
-from wavewright.packs.extraction.kinds import kind_of_word, type_of_noun
+from wavewright.packs.extraction.entities import kind_of_list
+from wavewright.packs.extraction.kinds import KINDS, kind_of_word, type_of_kind, type_of_noun
 from wavewright.packs.extraction.prose import ProseReader
 from wavewright.packs.knowledge.models import Chunk, KnownName
 
@@ -263,6 +265,8 @@ _CONTRACT: Final = 3
 """Terms that a document defines in so many words, and then all that it quotes and abbreviates are
 terms: it is a contract or a licence.
 """
+_ENUMERATION: Final = re.compile(r"\s*(?:[,;]|\band\b)\s*")
+_ASIDE: Final = re.compile(r"\s*\([^()]*\)")
 _LETTERED: Final = re.compile(r"^[ \t]*(?:[-*+•][ \t]+)?([A-Z]\. \w+)", re.MULTILINE)
 """How an item of a list with letters begins, `F. Include`, which reads as a name."""
 ITEM: Final = re.compile(
@@ -354,6 +358,8 @@ def known_names(
         name = title_name(document.title)
         kind = _type_said(name, document.text, prose) or _type_of_place(document.name)
         found.setdefault(name, KnownName(name=name, type=kind))
+        for name, kind in _named_in_fields(document.text):
+            found.setdefault(name, KnownName(name=name, type=kind))
     listed: dict[str, str] = {}
     for document in documents:
         for name, kind in _listed(document.text):
@@ -361,7 +367,8 @@ def known_names(
     texts = [plain_text(document.text) for document in documents]
     for name, kind in listed.items():
         # A word of a list that is named nowhere else may be any word.
-        if name not in found and sum(text.count(name) for text in texts) > 1:
+        is_short = any(name in other.split() for other in found)
+        if name not in found and not is_short and sum(text.count(name) for text in texts) > 1:
             found[name] = KnownName(name=name, type=kind)
     return [*found.values()]
 
@@ -377,11 +384,26 @@ def _listed(text: str) -> Iterator[tuple[str, str]]:
         item = ITEM.fullmatch(content) or DEFINITION.fullmatch(content)
         if heading is not None:
             title = plain_text(heading["text"])
-            kind = _noun(title.split()[-1]) if is_plural(title) and title.isalpha() else ""
+            noun = _noun(title.split()[-1]) if is_plural(title) and title.isalpha() else ""
+            # What stands under "Actions" is of no kind of things, and may be anybody.
+            kind = noun if kind_of_word(noun) is not None else THING if noun else ""
         elif item is not None and kind:
             name = listed_name(plain_text(item["text"]))
             if len(name) > 2:
                 yield name[:200], kind
+
+
+def _named_in_fields(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the names that fields such as `Present: Ada Holm (chair), Tom Becker` list, with the type
+    that their label tells.
+    """
+    for line in text.splitlines():
+        label, _, value = plain_text(line).partition(": ")
+        kind = kind_of_list(label, KINDS) if FIELD.match(f"{label}: {value}") else None
+        for part in _ENUMERATION.split(value) if kind is not None else ():
+            name = _ASIDE.sub("", part).strip(" .")
+            if is_name(name) and " " in name:
+                yield name[:200], type_of_kind(kind or THING)
 
 
 def defined_terms(text: str) -> list[str]:

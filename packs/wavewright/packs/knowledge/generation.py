@@ -93,6 +93,8 @@ _TYPES_OF_PRONOUNS: Final[Mapping[Pronoun, str]] = {
 }
 _OF_PEOPLE: Final = frozenset({"marry", "meet", "divorce"})
 """Verbs with a direct object that relate people alone."""
+_OF_PLACES: Final = frozenset({"bear", "bury", "die", "live", "retire", "settle"})
+"""Verbs of a person that have a place behind `in` and `to`."""
 _ALSO_OF_GROUPS: Final = frozenset({"ally", "enemy", "rival", "nemesis", "parent", "master"})
 """Kin that a company may have, too."""
 _KIN_OF_PEOPLE: Final = tuple(word for word in KINSHIP if word not in _ALSO_OF_GROUPS)
@@ -196,6 +198,8 @@ class _Sentence:
     prose: SentenceProse
     names: tuple[FoundName, ...]
     """Names with their places in the sentence, under the names that they are of."""
+    unclear: tuple[int, ...] = ()
+    """Where names stand that are short for several people's."""
 
     def named(self, phrase: Phrase) -> KnownName | None:
         """Return what a phrase names."""
@@ -460,6 +464,11 @@ class _ChunkReader:
             return None
         if kind == PERSON and _is_of_somebody_before(phrase, window):
             return None
+        is_unclear = any(place.unclear for place in before) or any(
+            start < phrase.head for start in sentence.unclear
+        )
+        if kind == PERSON and is_unclear:
+            return None
         fitting = {
             one.name: one
             for one in earlier
@@ -590,8 +599,8 @@ def _names_in(text: str, prose: SentenceProse, finder: NameFinder) -> tuple[Foun
         if any(other.end - other.start >= one.span.end - one.span.start for other in taken):
             continue
         found = [other for other in found if other not in taken]
-        name = KnownName(name=one.text[:200], type=one.type or THING)
-        found.append(FoundName(name, one.span.start, one.span.end))
+        name = KnownName(name=one.titled[:200], type=one.type or THING)
+        found.append(FoundName(name, one.span.end - len(one.titled), one.span.end))
     return tuple(sorted(found, key=lambda one: one.start))
 
 
@@ -608,7 +617,7 @@ def _under_full_names(
     types = _types(sentences, kept | {subject.name})
     terms = _behind_articles(sentences)
     words = {word for term in defined if not term.isupper() for word in _words_of_name(term)}
-    full = _full_names(types, subject.name)
+    full = _full_names({**{one.name: one.type for one in known}, **types}, subject.name)
     if types.get(subject.name, DOCUMENT) == DOCUMENT:
         # What a document is called is a name in it only where the model takes it for one, or where
         # a sentence says something of it.
@@ -634,7 +643,11 @@ def _under_full_names(
         return replace(found, name=KnownName(name=name, type=type_)) if is_name else None
 
     return [
-        replace(sentence, names=tuple(filter(None, map(whole, sentence.names))))
+        replace(
+            sentence,
+            names=tuple(filter(None, map(whole, sentence.names))),
+            unclear=tuple(one.start for one in sentence.names if full[one.name.name] is None),
+        )
         for sentence in sentences
     ]
 
@@ -700,12 +713,20 @@ def _votes(sentences: Sequence[_Sentence]) -> Mapping[str, Counter[str]]:
             for statement in prose.statements
             if statement.noun in _KIN_OF_PEOPLE and statement.preposition == "of"
         ]
+        places = [
+            statement.target.head
+            for statement in prose.statements
+            if statement.verb in _OF_PLACES and statement.preposition in {"in", "to"}
+        ]
         for one in sentence.names:
             near = (other for other in prose.names if other.span == Span(one.start, one.end))
             votes[one.name.name].update(other.type for other in near if other.type)
             # Only people are married or have a mother, and whom one meets is somebody.
             if any(one.start <= head < one.end for head in people):
                 votes[one.name.name][PERSON] += _SURE
+            # One is born in a place, and may die in the Battle of Orla.
+            if " " not in one.name.name and any(one.start <= head < one.end for head in places):
+                votes[one.name.name][_PLACE] += _SURE
     return votes
 
 
