@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 from wavewright.packs.extraction.blocks import Block, PageStructure, Phrases, clean_title, words_of
 from wavewright.packs.extraction.entities import EntityMention, Gazetteer, NamedEntity
 from wavewright.packs.extraction.kinds import LABELS, NPC, kind_of_word
-from wavewright.packs.extraction.prose import Clause
+from wavewright.packs.extraction.prose import Clause, Phrase
 
 Takes: TypeAlias = Literal["text", "list", "quote", "target"]
 
@@ -25,7 +25,8 @@ MAX_SECTION: Final = 2_000
 _PRONOUN: Final = re.compile(r"(?:He|She|It|They|This|These)\b")
 _THE_NOUN: Final = re.compile(r"The (?P<noun>[a-z]+)\b")
 _LIST_MARKS: Final = re.compile(r"\s*(?:[,;\n•]|\band\b)\s*")
-_NOTE_END: Final = re.compile(r"[,;(—–]")
+_NOTE: Final = re.compile(r"\s*(?:(?P<comma>,)|[—–:(]|-\s)\s*(?P<text>[^,;(—–)]+)")
+"""What a list adds to a name: `Old Tam, ferryman`, `Old Tam (ferryman)`."""
 _NO_VALUES: Final = frozenset(
     {"none", "unknown", "n/a", "na", "-", "—", "–", "?", "none known", "tba", "tbd"}
 )
@@ -52,6 +53,8 @@ class FactCues:
     """What a clause says of the thing: a verb in its basic form, alone or with the words behind it,
     such as `serve`, `belong to`, `be at war with`, `be captain of`. What follows is the value.
     """
+    verbs_with: Phrases = frozenset()
+    """Verbs, in the present, that a clause says somebody does to the thing, as `rule`."""
     words: Phrases = frozenset()
     """Adjectives that a clause says of the thing."""
     noun_kind: str = ""
@@ -151,15 +154,42 @@ class FactReader:
             if match is not None:
                 value = match["value"].strip(" ,")
                 yield from self._values(cue, value, sentence.block, sentence.page, sentence.text)
+        for page, block, text in self._done_to_it(cue):
+            yield from self._values(cue, text, block, page, text)
+
+    def _done_to_it(self, cue: FactCues) -> Iterator[tuple[PageStructure, Block, str]]:
+        """Yield the sentences that say what is done to the thing in the verbs of a cue."""
+        if not cue.verbs_with:
+            return
+        places = [(page, block) for page in self.pages for block in page.prose()]
+        mentions = self._gazetteer.mentions_of(self._entity)
+        places += [(one.page, one.block) for one in mentions if one.block.kind == "paragraph"]
+        for page, block in dict.fromkeys(places):
+            for sentence in block.sentences():
+                for clause in self._gazetteer.prose.read(sentence).clauses:
+                    is_told = clause.is_present and clause.verb in cue.verbs_with
+                    if is_told and any(
+                        self._is_named(one, sentence, page) for one in clause.objects
+                    ):
+                        yield page, block, sentence
+
+    def _is_named(self, phrase: Phrase, sentence: str, page: PageStructure) -> bool:
+        """Whether a phrase names the thing, or is `it` on its own page."""
+        if phrase.pronoun is not None:
+            return phrase.pronoun == "it" and page in self.pages
+        start = sentence.find(self._entity.name)
+        return start >= 0 and start <= phrase.head < start + len(self._entity.name)
 
     def _told(self, cue: FactCues, sentence: _AboutSentence) -> Iterator[str]:
         """Yield what the clauses of a sentence say of the thing in the words of a cue."""
         if not (cue.verbs or cue.words or cue.noun_kind):
             return
-        if cue.noun_kind and sentence.block.kind == "item" and sentence.rest.startswith(","):
-            # "Old Tam, ferryman": what a list adds to a name.
-            yield _NOTE_END.split(sentence.rest[1:], maxsplit=1)[0].strip()
-            return
+        note = _NOTE.match(sentence.rest) if sentence.block.kind == "item" else None
+        if cue.noun_kind and note is not None:
+            head = words_of(note["text"].partition(" of ")[0])[-1:]
+            if note["comma"] or (head and kind_of_word(head[0]) == cue.noun_kind):
+                yield note["text"].strip()
+                return
         end = len(sentence.text) - len(sentence.rest)
         for clause in self._gazetteer.prose.read(sentence.text).clauses:
             if not any(sentence.start <= one.head < end for one in clause.subjects):
@@ -172,7 +202,7 @@ class FactReader:
                 if is_kind or (clause.has_somebody and cue.noun_kind == NPC):
                     yield sentence.text[clause.phrase.start : clause.phrase.end]
             behind = _behind(clause, rest, cue.verbs)
-            if behind:
+            if behind is not None:
                 yield behind
 
     def _values(
@@ -243,8 +273,8 @@ class FactReader:
                 yield _AboutSentence(sentence, bare[len(name) :], mention.page, mention.block)
 
 
-def _behind(clause: Clause, rest: str, verbs: frozenset[str]) -> str:
-    """Return what stands behind the words by which a clause says one of some things; empty where it
+def _behind(clause: Clause, rest: str, verbs: frozenset[str]) -> str | None:
+    """Return what stands behind the words by which a clause says one of some things; None where it
     says none of them.
     """
     if clause.noun and f"be {clause.noun} {clause.preposition}" in verbs:
@@ -253,7 +283,7 @@ def _behind(clause: Clause, rest: str, verbs: frozenset[str]) -> str:
     for count in range(min(3, len(words)), -1, -1):
         if " ".join([clause.verb, *(word.lower() for word in words[:count])]) in verbs:
             return " ".join(words[count:])
-    return ""
+    return None
 
 
 def subject_end(sentence: str, name: str) -> int:

@@ -38,6 +38,7 @@ TOLD: Final = {
     "A level 3-6 zone in the north.": "3-6",
     "Gloam (levels 3-6) is a wood.": "3-6",
     "Gloam was level 3-5 before the Fall; it is level 8-10 now.": "8-10",
+    "Gloam is not for beginners: suited for level 25 and above.": "25+",
 }
 NOT_TOLD: Final = (
     "The lower level holds a forge.",

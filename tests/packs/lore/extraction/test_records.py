@@ -181,3 +181,58 @@ def test_a_sentence_tells_what_a_name_is_and_when_or_where_something_is_names_no
     assert [str(record.id) for record in items] == ["iron_lark"]
     assert "a horn that wakes sleepers" in items[0].evidence[0].quote
     assert extract(ZonePages(read, "grey_quarry", "factions")) == []
+
+
+REACH = """<h1>Orla Reach</h1><p>Orla Reach is a quiet sector. The Wreckers' Union has governed it since the war.</p>
+<h2>Residents</h2><ul><li><a href="/w/3">Tam Ferrant</a></li><li><a href="/w/4">Ilse Brand</a> - quartermaster of the
+Wreckers' Union</li></ul><h2>Gates</h2><ul><li><a href="/w/2">The Scour</a> (one way)</li></ul>"""
+SCOUR = """<h1>The Scour</h1><p>The Scour is a desert ruled directly from Orla Reach. From Orla Reach a gate leads into
+the Scour, but there is no way back.</p>"""
+FREE = """<h1>Port Amity</h1><p>Port Amity is a port. It has no government.</p>"""
+SURGEON = """<h1>Tam Ferrant</h1><p>Tam Ferrant is a surgeon who lives in Orla Reach. He lost a hand in the Scour.
+He is a brother of nobody here and an old friend of Ilse Brand. Port Amity is where his father died.</p>"""
+KEY = """<h1>Whisper Key</h1><p>The Whisper Key is a relic. It can be found in Port Amity.</p>"""
+WORLD = pages(_1=REACH, _2=SCOUR, _3=SURGEON, _5=FREE, _6=KEY)
+
+
+@pytest.mark.parametrize(
+    ("zone", "climate", "people", "items", "ways"),
+    [
+        (
+            "Orla Reach",
+            "The Wreckers' Union has governed it since the war.",
+            {"tam_ferrant", "ilse_brand"},
+            set[str](),
+            {"The Scour"},
+        ),
+        (
+            "The Scour",
+            "The Scour is a desert ruled directly from Orla Reach.",
+            set[str](),
+            set[str](),
+            set[str](),
+        ),
+        ("Port Amity", "It has no government.", set[str](), {"whisper_key"}, set[str]()),
+    ],
+)
+def test_sentences_tell_who_rules_and_what_is_there_now(
+    zone: str, climate: str, people: set[str], items: set[str], ways: set[str]
+) -> None:
+    [record] = extract(ZonePages(WORLD, zone, "zone"))
+    npcs = extract(ZonePages(WORLD, zone, "npcs"))
+    things = extract(ZonePages(WORLD, zone, "narrative_items"))
+
+    assert isinstance(record, ZoneData)
+    assert record.political_climate == climate
+    assert {one.id for one in npcs if isinstance(one, NPCData) and one.zone_id} == people
+    assert {one.id for one in things if one.model_dump()["zone_id"]} == items
+    assert {one.name for one in connected_zones(ZonePages(WORLD, zone)).zones} == ways
+
+
+def test_a_list_and_a_sentence_of_two_nouns_tell_what_somebody_is() -> None:
+    tam, ilse = extract(ZonePages(WORLD, "Orla Reach", "npcs"))
+
+    assert isinstance(tam, NPCData)
+    assert isinstance(ilse, NPCData)
+    assert [(one.npc_id, one.type) for one in tam.relationships] == [("ilse_brand", "friend")]
+    assert ilse.role == "quartermaster of the Wreckers' Union"

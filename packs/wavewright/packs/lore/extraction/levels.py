@@ -68,7 +68,7 @@ _TOLD_OF_IT: Final = re.compile(
     rf"(?<!sea )(?<!water ){_LEVEL}(?:\s+range)?\s*:?\s*{_RANGE}{_END}", re.IGNORECASE
 )
 """Of a sentence whose subject is the zone."""
-_CLAUSE_END: Final = re.compile(r"[,;]|\bbut\b")
+_CLAUSE_END: Final = re.compile(r"[,;:]|\bbut\b")
 _DENIED: Final = re.compile(
     r"\b(?:not|no|never|nor|neither|hardly|unlike|without|except|below|under|before|formerly|once|"
     r"used to)\b|n['’]t\b",
@@ -127,7 +127,8 @@ def _levels_of(text: str, match: re.Match[str]) -> str:
 
 def _is_denied(text: str, match: re.Match[str]) -> bool:
     """Whether the clause of a match says that it is not so, or is so no more."""
-    before = _CLAUSE_END.split(text[: match.start("min")])[-1]
+    # A colon may stand between a label and its number, and is no end of a clause there.
+    before = _CLAUSE_END.split(text[: match.start()])[-1] + match[0]
     after = _CLAUSE_END.split(text[match.end() :])[0]
     return _DENIED.search(before) is not None or _PAST.search(after) is not None
 

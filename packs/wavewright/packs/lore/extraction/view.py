@@ -13,14 +13,15 @@ from typing import Final, Literal, TypeAlias
 from wavewright.packs.extraction import kinds
 from wavewright.packs.extraction.blocks import PageStructure, clean_title, word_set
 from wavewright.packs.extraction.entities import EntityMention, Gazetteer, NamedEntity
-from wavewright.packs.extraction.facts import Fact, FactReader
+from wavewright.packs.extraction.facts import Fact, FactReader, subject_end
+from wavewright.packs.extraction.prose import Clause
 from wavewright.packs.lore.extraction import cues
 from wavewright.packs.lore.models import Evidence, slug
 
 _CONNECTION: Final = re.compile(
     r"(?:map |all |known )?(?:exits?|leads?|reached|connect\w*|neighbou?r\w*|adjacent|border\w*|ways? (?:in|out|on|to)|"
     r"paths?|roads?|routes?|passages?|portals?|travel\w*|links? to|entrances?|gates?|doors?|stairs?|teleports?|warps?|"
-    r"onward|nearby|next to|beside|from here)\b"
+    r"how to (?:get|come)|getting (?:here|there)|onward|nearby|next to|beside|from here)\b"
 )
 _NO_CONNECTION: Final = re.compile(
     r"\b(?:see also|part|other|all|list|index|mention\w*|quests?|history|related|references?|contents?|contain\w*|"
@@ -36,33 +37,35 @@ _ENTERED: Final = re.compile(
     r"\b(?:reaches|enters) (?:it|here)\b"
 )
 """Of sentences that say how one comes to the zone that they are about."""
-_FROM: Final = re.compile(r"\bfrom\s+(?:the\s+)?$")
+_FROM: Final = re.compile(r"\b[Ff]rom\s+(?:the\s+)?$")
 _TO: Final = re.compile(r"\b(?:to|into|onto|towards?)\s+(?:the\s+)?$")
 _ROAD: Final = re.compile(
     r"\b(?:road|path|pass|bridge|trail|track|street|tunnel|causeway|river|canal)\b"
 )
 """What can be gone both ways."""
 _NOT_THERE: Final = word_set(
-    "arrive be become belong come die fear go hail hat hate have leave need plan return seek"
+    "arrive be become belong come die disappear fear flee go hail hat hate have kill leave move need plan "
+    "return seek vanish"
 )
 """Verbs that do not say that who does it is in the zone whose page says so; the small English model
 reads `hates` as one of `hat`.
 """
 _HEARD: Final = word_set("ask hope know say tell want")
 """Verbs of sentences that tell what somebody knows or wants."""
-_BEFORE: Final = 300
-"""Characters before a zone's name that are looked at."""
-_IN_ZONE: Final = re.compile(
-    r"(?:\b(?:in|at|on|near|within|beneath|below|above|outside|inside|aboard|beside|under)|"
-    r"^[A-Z][a-z]+(?:\s[a-z]+){0,3}\s(?:of|from)|"
-    r"(?:^|[.!?]\s)[^.!?]*\b(?:is|was|are|were)\s+(?:the|an?)\s[^.!?]*\b(?:of|from))\s+(?:the\s+)?$"
+_LEFT_THERE: Final = word_set("bury drop find hide leave lock lose place post seal station store")
+"""Verbs after which a thing is still where they were done to it."""
+_BEING: Final = re.compile(
+    r"\b(?:in|at|on|near|within|beneath|below|above|outside|inside|aboard|beside|under)\s"
+    r"(?:(?:\w+\s){1,4}of\s)?(?:the\s)?$",
+    re.IGNORECASE,
 )
-"""Of what stands before a zone's name in a sentence about something that is there."""
-_OF_KIN: Final = re.compile(
-    r"(?:^|[.!?]\s+)(?:His|Her|Their)\s(?:[a-z]+\s){0,2}(?:(?:grand)?(?:father|mother|son|daughter|parents?)|brothers?|"
-    r"sisters?|husband|wife|spouse|uncle|aunt|cousins?|nephew|niece|children|family|ancestors?|twin)\b[^.!?]*$"
+_BELONGING: Final = re.compile(r"\b(?:of|from)\s(?:the\s)?$")
+"""Of what stands right before a zone's name."""
+_LABEL: Final = re.compile(
+    r"(?!Born|Died|Drowned|Killed|Raised)[A-Z][a-z]+"
+    r"(?:(?:\s[a-z]+){0,3}\s(?:of|from)|\s(?:in|at|on|near))\s(?:the\s)?"
 )
-"""Of what stands before a zone's name in a sentence about somebody else than its page is about."""
+"""What stands before a zone's name in a label: `Innkeeper of`, `Lives in`."""
 
 
 @dataclass(eq=False, slots=True)
@@ -179,7 +182,7 @@ class ZoneView:
             for mention in self.zone_mentions:
                 if mention.page is page:
                     is_in = subject.kind != kinds.LORE and (
-                        _is_linked_item(mention) or _stands_in(mention)
+                        _is_linked_item(mention) or self._stands_in(mention, subject.name)
                     )
                     where = subject.located if is_in else subject.mentioned
                     where.append(evidence_of(mention))
@@ -202,17 +205,37 @@ class ZoneView:
 
     def _does_something(self, mention: EntityMention) -> bool:
         """Whether somebody does what only who is there can do."""
-        for sentence, place in mention.block.sentence_places():
-            start, end = mention.start - place, mention.end - place
-            if 0 <= start < len(sentence):
-                clauses = self.gazetteer.prose.read(sentence).clauses
-                is_heard = any(clause.verb in _HEARD for clause in clauses)
-                return not is_heard and any(
-                    clause.is_present and clause.verb not in _NOT_THERE
-                    for clause in clauses
-                    if any(start <= one.head < end for one in clause.subjects)
-                )
-        return False
+        sentence, start = _sentence_of(mention)
+        end = start + mention.end - mention.start
+        clauses = self.gazetteer.prose.read(sentence).clauses
+        is_heard = any(clause.verb in _HEARD for clause in clauses)
+        return not is_heard and any(
+            clause.is_present and clause.verb not in _NOT_THERE
+            for clause in clauses
+            if any(start <= one.head < end for one in clause.subjects)
+        )
+
+    def _stands_in(self, mention: EntityMention, name: str) -> bool:
+        """Whether the page about a thing says that it is in the zone that is named: what it does
+        there now, where it is found or was left, or what it is of it.
+        """
+        if mention.block.kind != "paragraph":
+            return False
+        sentence, start = _sentence_of(mention)
+        if _LABEL.fullmatch(sentence[:start]):
+            return True
+        is_in, is_of = _BEING.search(sentence[:start]), _BELONGING.search(sentence[:start])
+        end = subject_end(sentence, name)
+        return any(
+            _is_still_so(clause) and (is_in or (is_of and clause.verb == "be"))
+            for clause in self.gazetteer.prose.read(sentence).clauses
+            if clause.rest.start <= start < clause.rest.end
+            # "Ada keeps it in Orla" says of a thing on its page where it is, too.
+            and (
+                any(one.head < end for one in clause.subjects)
+                or any(one.pronoun for one in clause.objects)
+            )
+        )
 
     @cached_property
     def zone_mentions(self) -> list[EntityMention]:
@@ -246,6 +269,22 @@ class ZoneView:
 def evidence_of(mention: EntityMention) -> Evidence:
     """Return the passage that names a thing."""
     return Evidence(quote=mention.sentence, url=mention.page.url)
+
+
+def _sentence_of(mention: EntityMention) -> tuple[str, int]:
+    """Return the sentence that names a thing, and where in it."""
+    sentence, place = max(
+        (one for one in mention.block.sentence_places() if one[1] <= mention.start),
+        key=lambda one: one[1],
+        default=(mention.block.text, 0),
+    )
+    return sentence, mention.start - place
+
+
+def _is_still_so(clause: Clause) -> bool:
+    """Whether what a clause says of a thing and a place is so now."""
+    is_left = clause.verb in _LEFT_THERE and not clause.objects
+    return is_left or (clause.is_present and clause.verb not in _NOT_THERE)
 
 
 def _is_hearsay(mention: EntityMention) -> bool:
@@ -296,10 +335,3 @@ def _is_linked_item(mention: EntityMention) -> bool:
         and mention.start == 0
         and any(link.start == 0 for link in mention.block.links)
     )
-
-
-def _stands_in(mention: EntityMention) -> bool:
-    """Whether a sentence says that what it is about is in the zone that it names."""
-    before = mention.block.text[max(0, mention.start - _BEFORE) : mention.start]
-    is_told = mention.block.kind == "paragraph" and _IN_ZONE.search(before) is not None
-    return is_told and _OF_KIN.search(before) is None
