@@ -27,14 +27,14 @@ OTHER: Final = "other"
 """A page about none of these, such as a skill or a recipe."""
 
 
-class _Words(BaseModel):
+class _WordsOfKinds(BaseModel):
     """The form of `kinds.toml`."""
 
     labels: Mapping[str, Phrases]
     kinds: tuple[KindCues, ...]
 
 
-_WORDS: Final = _Words.model_validate(
+_WORDS: Final = _WordsOfKinds.model_validate(
     tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 )
 LABELS: Final = _WORDS.labels
