@@ -125,6 +125,7 @@ async def test_a_thing_is_named_as_it_is_written_or_nearly_so(text: str, name: s
         "use",
         "use it",
         "should I drink the potion?",
+        "Mira, drink the potion",
     ],
 )
 async def test_what_is_not_asked_for_is_not_drunk(message: str) -> None:
@@ -159,6 +160,10 @@ def test_a_short_word_is_not_taken_for_another(word: str, name: str) -> None:
         (("buy a rope",), "I do not know how to “buy a rope”."),
         (("give the rope to Mira",), "I do not know how to “give the rope to mira”."),
         (("buy a rope and go to the inn",), "“go to the inn” is left undone."),
+        (("buy a healing potion and a rope",), "I do not know how to “buy a rope”."),
+        (("visit the moon please",), "no way leads from Village square to 'moon'"),
+        (("go to gate", "go to entrance", "look around"), "Mine entrance. Broken props"),
+        (("go to gate", "go to entrance", "what do I carry?"), "carries 25 gold"),
         (("what did she say?",), "Nobody has said anything yet."),
         (("hello mira", "what did she say?"), "Eight gold for a healing potion."),
         (("hello mira", "go to inn", "what did she say?"), "Mira said: “Eight gold"),

@@ -28,6 +28,7 @@ from wavewright.packs.tabletop.turn.wording import (
     is_nearly,
     named_in,
     says_nothing_more,
+    without_courtesy,
     words_of,
 )
 from wavewright.planner import JsonObject
@@ -39,7 +40,7 @@ INTRODUCTION: Final = (
 )
 _FIGHT: Final = re.compile(r"\b(?:attack|fight|strike|hit|kill|shoot)\b")
 _GO: Final = re.compile(
-    r"\b(?:go|goes|move|walk|head|run|enter|travel|climb|return|leave|"
+    r"\b(?:go|goes|move|walk|head|run|enter|travel|climb|return|leave|visit|approach|proceed|step|"
     r"(?:take|bring|lead) (?:me|us))\b"
     r"(?:\s+(?:(?:in|on)?to\b|towards?\b|through\b|(?:up|down|out|over)(?=\s)|back\b))*(?:\s+the\b)?(?P<where>.*)"
 )
@@ -76,7 +77,9 @@ _BUY: Final = re.compile(
 )
 _CHEAPEST: Final = re.compile(r"\b(?:cheapest|least expensive)\b")
 _DEAREST: Final = re.compile(r"\b(?:dearest|most expensive)\b")
-_HAND: Final = re.compile(r"\b(?:give|pay|hand|hire)\b(?! (?:up|in|me)\b)")
+_HAND: Final = re.compile(
+    r"\b(?:give|pay|hand|hire)\b(?! (?:up|in|me)\b)|^\W*here(?:['’]s| is| are)\b(?!.*\?)"
+)
 _HIRE: Final = re.compile(r"\bhire\b")
 _OF_GOLD: Final = re.compile(rf"\b(?:\d+|{'|'.join(NUMBERS)}|pay|wages)\b")
 """What is handed over where nothing is named: a number, or payment."""
@@ -106,6 +109,9 @@ _ONWARD: Final = re.compile(
 
 _TALK: Final = re.compile(r"(?:talk|speak|chat|ask|tell|greet)\b")
 _ACTIONS: Final = (_FIGHT, _GO, _DRINK, _BUY, _HAND, _ROLL, _LOOK, _TALK)
+_OF_EACH: Final = (_BUY, _DRINK, re.compile(r"(?:attack|strike|hit|kill|shoot)\b"))
+_ANOTHER: Final = re.compile(rf"(?:an?|the|some|another|\d+|{'|'.join(NUMBERS)})\b")
+"""How the second of two things begins."""
 _NEXT: Final = re.compile(r"\s*(?:[,;.!]\s*)?\b(?:and then|and|then)\s+|\s*[;.!]\s+")
 _VERBS: Final = (
     "attack", "drink", "travel", "climb", "return", "examine", "inspect", "search", "inventory",
@@ -143,8 +149,12 @@ def _actions_of(message: str) -> list[str]:
     """
     actions = [""]
     for part in filter(None, _NEXT.split(message.strip())):
+        begun = next(filter(None, (one.match(actions[-1].lower()) for one in _OF_EACH)), None)
         if not actions[-1] or any(pattern.match(part.lower()) for pattern in _ACTIONS):
             actions.append(part)
+        elif begun is not None and _ANOTHER.match(part.lower()):
+            # "Buy a potion and a rope": the verb is that of each thing.
+            actions.append(f"{begun[0]} {part}")
         else:
             return [message]
     return actions[1:] or [message]
@@ -285,8 +295,9 @@ async def fight(request: AgentRequest, tools: ToolUser) -> str:
     intended = intended_call(first, state)
     if intended is None:
         offered = ", ".join(option.label for option in options_of(state, current.id))
-        puzzled = "" if asks(first) else f"{puzzled_by(first)} "
-        return f"{puzzled}{current.name} hesitates. You can: {offered}."
+        is_asked = asks(first) or any(one.search(first.lower()) for one in (_LOOK, _OWN, _REPEAT))
+        told = _told(first.lower(), state) if is_asked else puzzled_by(first)
+        return f"{told} {current.name} hesitates. You can: {offered}."
     done = await attempt(tools, intended)
     return f"{done} “{' and '.join(others)}” is left undone." if others else done
 
@@ -417,7 +428,7 @@ def _moved(text: str, state: GameState) -> IntendedCall | None:
         if (name := named_in(go["where"], by_name)) is not None:
             return IntendedCall("move", {"place": by_name[name]})
     if not says_nothing_more(go["where"]) and not go[0].startswith(("leave", "return")):
-        return IntendedCall("move", {"place": go["where"].strip(" .!")[:100]})
+        return IntendedCall("move", {"place": without_courtesy(go["where"])[:100]})
     is_back = go[0].startswith(("leave", "return")) or re.search(r"\bback\b", go[0]) is not None
     if is_back and len(exits) > 1 and state.came_from in exits:
         return IntendedCall("move", {"place": state.came_from})
@@ -502,7 +513,10 @@ def _drunk(said: re.Match[str], state: GameState, actor: str) -> IntendedCall | 
     if item not in healing:
         return None
     others = [one for one in state.creatures.values() if one.id != actor]
-    receiver = _person_named(what, others)
+    before = said.string[: said.start()]
+    # "Sela, drink the potion": who is spoken to drinks it, unless somebody says "I".
+    addressed = None if re.search(r"\bi\b", before) else _person_named(before, others)
+    receiver = _person_named(what, others) or addressed
     if receiver is not None and receiver.side != "party":
         return None
     to = actor if receiver is None else receiver.id

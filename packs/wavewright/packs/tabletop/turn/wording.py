@@ -31,6 +31,9 @@ _FILLERS: Final = frozenset(
     }
 )  # fmt: skip
 """Words that name nothing."""
+_COURTESY: Final = re.compile(
+    r"(?:[\s,]+(?:please|now|then|again|first|if you please|quickly))+[\s.!]*$"
+)
 
 
 _COUNT: Final = re.compile(r"\b(\d[\d,]*)\b")
@@ -65,6 +68,11 @@ def corrected(text: str, known: Iterable[str]) -> str:
     return _WORD.sub(
         lambda word: next((name for name in names if is_nearly(word[0], name)), word[0]), text
     )
+
+
+def without_courtesy(text: str) -> str:
+    """Return what a text names, without the words of courtesy at its end."""
+    return _COURTESY.sub("", text).strip(" .!,")
 
 
 def says_nothing_more(text: str) -> bool:
