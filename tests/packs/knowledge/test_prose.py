@@ -294,6 +294,30 @@ def test_without_a_model_only_forms_are_read_and_the_commands_that_change_it_are
     assert prose_note(MODEL) == ""
 
 
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        (
+            "Ahlers war ein Orgelbauer, und er lernte bei Arp Schnitger, der in Hamburg eine Werkstatt hatte.",
+            "python -m spacy download de_core_news_sm",
+        ),
+        (
+            "Le village se trouve dans une vallée, et il est gouverné par une reine qui habite dans un château.",
+            "python -m spacy download fr_core_news_sm",
+        ),
+        ("Helen Carter was born in Oslo, and she sailed the old ferry for many years there.", ""),
+        ("Valve 12 Pump 13 Impeller 14 Gasket Motor Seal Hose Filter Basket Knob Switch Ring", ""),
+        ("Er lernte bei Arp Schnitger.", ""),
+    ],
+    ids=["German", "French", "English", "no prose", "too short to tell"],
+)
+def test_documents_in_another_language_are_named_with_its_model(text: str, command: str) -> None:
+    note = prose_note(MODEL, {"a.md": text})
+
+    assert command in note
+    assert ("a.md" in note) == bool(command)
+
+
 def generated(text: str, document: str = "a.txt") -> ChunkRecords:
     chunk = Chunk(
         id="a",

@@ -8,13 +8,15 @@ pronoun that may stand for several names.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from wavewright.config import Span, install_hint, is_installed
@@ -57,6 +59,10 @@ _MIN_WORDS: Final = 15
 _MIN_SHARE: Final = 0.2
 """Of small words, such as articles and prepositions, in a text of the model's language; about two
 fifths are usual."""
+_OTHER_LANGUAGES: Final = (
+    "da", "de", "es", "fi", "fr", "it", "nb", "nl", "pl", "pt", "ro", "ru", "sv", "uk",
+)  # fmt: skip
+"""Those that spaCy has a small model of, by the same name."""
 _MAX_KNOWN: Final = 20_000
 """Sentences whose reading is kept in the process."""
 
@@ -160,11 +166,8 @@ class ProseReader:
 
     def is_of_another_language(self, text: str) -> bool:
         """Whether a text has too few of the small words of the model's language to be in it."""
-        small = () if self._language is None else self._language.Defaults.stop_words
-        words = [word.casefold() for word in WORD.findall(text)]
-        if not small or len(words) < _MIN_WORDS:
-            return False
-        return sum(word in small for word in words) < _MIN_SHARE * len(words)
+        small = set[str]() if self._language is None else self._language.Defaults.stop_words
+        return bool(small) and _can_be_told(text) and _share_of(small, text) < _MIN_SHARE
 
     def read(self, sentence: str) -> SentenceProse:
         """Return what a sentence says."""
@@ -201,12 +204,46 @@ def prose_reader(model: str) -> ProseReader:
     return ProseReader(spacy.load(name))
 
 
-def prose_note(model: str) -> str:
+def _can_be_told(text: str) -> bool:
+    return len(WORD.findall(text)) >= _MIN_WORDS
+
+
+def _share_of(small: AbstractSet[str], text: str) -> float:
+    words = [word.casefold() for word in WORD.findall(text)]
+    return sum(word in small for word in words) / max(1, len(words))
+
+
+def _model_of_language(text: str) -> str:
+    """Return spaCy's model of the language whose small words a text has most; empty where it has
+    too few of each.
+    """
+    shares = {
+        code: _share_of(import_module(f"spacy.lang.{code}.stop_words").STOP_WORDS, text)
+        for code in _OTHER_LANGUAGES
+    }
+    best = max(shares, key=shares.__getitem__)
+    return f"{best}_core_news_sm" if shares[best] >= _MIN_SHARE else ""
+
+
+def prose_note(model: str, texts: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return what is to be said of prose that cannot be read, with the commands that change it;
-    nothing where it can be.
+    nothing where it can be. `texts`, by the names of their documents, may be in another language.
     """
     if installed_model(model) is not None:
-        return ""
+        reader = prose_reader(model)
+        others = {
+            name: other
+            for name, text in texts.items()
+            if reader.is_of_another_language(text) and (other := _model_of_language(text))
+        }
+        if not others:
+            return ""
+        first = next(iter(others.values()))
+        shown = ", ".join([*others][:3]) + (" and more" if len(others) > 3 else "")
+        return (
+            f"only the form of {shown} was read, no prose: {model} is of another language; to have it "
+            f"read: python -m spacy download {first}, and name it: extraction: {{model: {first}}}"
+        )
     commands = [f"python -m spacy download {model}"]
     if not is_installed("nlp"):
         commands.insert(0, install_hint("nlp"))

@@ -144,7 +144,9 @@ class DocumentReader:
             ],
             chunks=chunks,
             left_out=left_out,
-            prose=prose_note(self.settings.extraction.model),
+            prose=prose_note(
+                self.settings.extraction.model, {one.name: one.text for one in documents}
+            ),
         )
 
     async def _answers(

@@ -159,10 +159,12 @@ def _shown(params: JsonObject, draft: JsonObject) -> JsonObject:
 
 
 def _generate(model: str, params: JsonObject) -> Json | FallbackFailure:
-    found = generate_records(_chunk(params), prose_reader(model))
+    chunk = _chunk(params)
+    found = generate_records(chunk, prose_reader(model))
     if found is not None:
         return _as_json(found)
-    return FallbackFailure(prose_note(model) or "no name stands in the chunk")
+    note = prose_note(model, {chunk.document: chunk.text})
+    return FallbackFailure(note or "no name stands in the chunk")
 
 
 def _finish(found: AnswerToFinish) -> Json:
