@@ -415,6 +415,46 @@ def test_what_came_of_chosen_items_is_data_whatever_is_known_of_its_type(
     assert fields["result"].literals == frozenset()
 
 
+GOODS: Json = [{"code": code, "kind": "fruit"} for code in ("Ä-1", "B-2", "C-3")]
+ONE_BY_ONE: list[Json] = [f"${{inputs.at.goods[{place}].code}}" for place in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("items", "text", "is_choice"),
+    [
+        ("${inputs.at.goods}", "all", False),
+        (["${inputs.at.goods[0]}"], "all", True),
+        ("${[inputs.at.goods[2]]}", "all", True),
+        ("${[inputs.at.goods[2]]}", "the third", False),
+        ("${inputs.at.goods.filter(g, g.code == 'Ä-1')}", "all", True),
+        ("${inputs.at.goods.filter(g, g.code != 'ä-1')}", "without Ä-1", False),
+        ("${inputs.at.goods.filter(g, g.code in ['Ä-1', 'C-3'])}", "all", True),
+        ("${inputs.at.goods.filter(g, g.kind == 'fruit')}", "all", False),
+        (["Ä-1"], "all", True),
+        (["Ä-1", "B-2", "C-3"], "all", False),
+        (ONE_BY_ONE, "all", False),
+        (ONE_BY_ONE[1:], "all", True),
+        ("${inputs.one}", "all", False),
+        (["${inputs.one[0]}"], "all", False),
+        ([7], "all", True),
+        ([7, 8, 9], "all", False),
+    ],
+)
+def test_entries_of_a_list_of_the_job_are_chosen_where_others_are_left_out(
+    items: Json, text: str, *, is_choice: bool
+) -> None:
+    inputs: JsonObject = {"at": {"goods": GOODS}, "one": [{"code": "D-4"}], "figures": [7, 8, 9]}
+    wanted = goal(inputs=inputs, text=f"the total of {text} the goods")
+    steps = [
+        {"id": "items", "tool": "read_item", "params": {"id": "${item}"}, "for_each": items},
+        STEPS[2],
+    ]
+    bound = bind_plan(Plan.model_validate({"steps": steps, "result": "${steps.total}"}), wanted)
+    origins = PlanProvenance(bound, TOOLS, wanted).of_result()["result"]
+
+    assert (bool(origins.choices), origins.literals) == (is_choice, frozenset())
+
+
 def test_a_hint_names_a_field_in_a_list_as_a_goal_names_it() -> None:
     result: Json = {"rows": [{"n": "${steps.total.n}", "note": "few"}]}
     wanted = goal()

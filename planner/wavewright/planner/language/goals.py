@@ -94,6 +94,9 @@ def config_of(name: str, tools: Iterable[AvailableTool]) -> JsonObject | None:
 _InputName = Annotated[str, Field(pattern=ID_PATTERN)]
 
 
+_USUAL_IDENTIFIERS = ("code", "id", "name", "key", "title")
+
+
 class Targets(DocumentModel, defer_build=False):
     """Names of the inputs that hold a job's `variables` (primary targets) and `benchmarks` (for
     comparison only).
@@ -119,6 +122,11 @@ class Targets(DocumentModel, defer_build=False):
     """Name of the input that lists the targets of earlier waves of which something came."""
     failed: _InputName | None = None
     """Name of the input that lists the targets of earlier waves of which nothing came."""
+
+    @property
+    def identifiers(self) -> tuple[str, ...]:
+        """Fields that name what an object is about: that of the targets, and the usual ones."""
+        return (*([] if self.key is None else [self.key]), *_USUAL_IDENTIFIERS)
 
     @property
     def set_by_engine(self) -> dict[str, str]:

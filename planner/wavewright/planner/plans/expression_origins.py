@@ -88,6 +88,8 @@ class ExpressionOrigins:
     root: Callable[[str, str | None], Origins]
     """Returns the origins of a root of expressions, or of a field right below it."""
     said: JobWords
+    said_of_choices: JobWords
+    """What the job says of the entries that are to be taken."""
     outputs: StepOutputs
     trials: ValueTrials
     same: SameValues
@@ -181,6 +183,8 @@ class ExpressionOrigins:
         """
         if not isinstance(node.key, LiteralValue):
             return not self.of(node.key).reads
+        if _INPUT.fullmatch(self._source(node.operand)):
+            return False  # whether others are left out, all that the plan takes of the list says
         is_of_parts = _is_call(node.operand, {"split"})  # whose first one is no better
         is_first = node.key.value == 0 and not value.is_of_items and not is_of_parts
         return not (is_first or self.said.names_place(node.key.value))
@@ -195,8 +199,8 @@ class ExpressionOrigins:
             return self._comparison(node)
         sides = [self.of(side) for side in children(node)]
         if not isinstance(node, LogicalOperation):
-            return NOTHING.joined(*sides).deciding(self.said)
-        both = NOTHING.joined(*(side.deciding(self.said) for side in sides))
+            return NOTHING.joined(*sides).deciding(self.said_of_choices)
+        both = NOTHING.joined(*(side.deciding(self.said_of_choices) for side in sides))
         # A side that reads nothing has decided: `… || true`, `… && false`.
         return both.joined(Origins(choices=both.literals)) if both.reads else both
 
@@ -205,11 +209,13 @@ class ExpressionOrigins:
         value, other = self.of(node.left), self.of(node.right)
         bound = _text_of(node.right, within={"timestamp", "duration"})
         if value.reads and bound:
-            is_named = self.said.names_bound(node.operator, bound)
+            is_named = self.said_of_choices.names_bound(node.operator, bound)
             is_said = is_named or self._is_named_period(node.right)
-            return value.deciding(self.said).choosing(NO_TEXTS if is_said else self._shown(node))
+            return value.deciding(self.said_of_choices).choosing(
+                NO_TEXTS if is_said else self._shown(node)
+            )
         both = value.joined(other)
-        decision = both.deciding(self.said)
+        decision = both.deciding(self.said_of_choices)
         unsaid = decision.choices - both.choices - both.factors
         if not unsaid:
             return decision
@@ -229,7 +235,7 @@ class ExpressionOrigins:
             return origins.settled()
         if self._is_bounded(node):
             return self._bounded(node, (node.yes, node.no))
-        decision = self.of(node.condition).deciding(self.said)
+        decision = self.of(node.condition).deciding(self.said_of_choices)
         yes, no = self.of(node.yes).settled(), self.of(node.no).settled()
         return yes.joined(no, Origins(choices=decision.choices)).settled()
 
@@ -258,7 +264,7 @@ class ExpressionOrigins:
         is_between = len(texts) > 2 and all(_is_neither(text, bounds) for text in unasked)
         if unasked and not is_between and texts not in _ANSWERS:
             return None
-        decisions = [self.of(condition).deciding(self.said) for condition in conditions]
+        decisions = [self.of(condition).deciding(self.said_of_choices) for condition in conditions]
         if any(decision.literals or not decision.reads for decision in decisions):
             return None
         return NOTHING.joined(*decisions)
@@ -570,7 +576,7 @@ class ExpressionOrigins:
         asked = self._all(children(node))
         if node.function == "matches":
             asked = replace(asked, labels=frozenset(map(_words_of_pattern, asked.labels)))
-        return asked.deciding(self.said)
+        return asked.deciding(self.said_of_choices)
 
     def _range(self, node: FunctionCall) -> Origins:
         """Return the origins of places, of which those are left out before which a range stops."""
@@ -646,7 +652,7 @@ class ExpressionOrigins:
             # A word for each entry reads nothing of it: `map(x, 'Oslo')`. Marks only count: `'#'`.
             value = value.settled()
         if node.function in _CONDITIONS:
-            decision = over.joined(value).deciding(self.said)
+            decision = over.joined(value).deciding(self.said_of_choices)
             # So has a condition: `exists(x, false)`.
             return decision if value.reads else decision.joined(Origins(choices=value.literals))
         if not only_selects(body, node.variables):
@@ -663,7 +669,7 @@ class ExpressionOrigins:
         """Return what an order chooses by: a name, a place or what is the same for all chooses what
         comes first, and a sign only turns the order.
         """
-        orders = [replace(key, factors=NO_TEXTS).deciding(self.said) for key in keys]
+        orders = [replace(key, factors=NO_TEXTS).deciding(self.said_of_choices) for key in keys]
         return Origins(
             choices=NO_TEXTS.union(*(order.choices | order.literals for order in orders))
         )
@@ -677,7 +683,7 @@ class ExpressionOrigins:
             node.function in _MAPS and isinstance(body, Conditional) and constant(body.no) == 0
         ):
             return inside.of(body)
-        decision = inside.of(body.condition).deciding(self.said)
+        decision = inside.of(body.condition).deciding(self.said_of_choices)
         value = inside.of(body.yes)
         if decision.reads and not decision.literals:
             if constant(body.yes) == 1:
@@ -815,6 +821,7 @@ _LETTER: Final = re.compile(r"[^\W\d_]")
 _PLAIN_FIGURE: Final = re.compile(r"\d+(?:\.\d+)?")
 _WORD: Final = re.compile(r"[^\W_]")
 _PATH: Final = re.compile(r"[\w.]+(?:\[[^\]]*\][\w.]*)*")
+_INPUT: Final = re.compile(r"inputs(?:\.\w+)+")
 _BULLET: Final = re.compile(r"\s*[-\u2013*\u2022]\s+")
 _PATTERN_MARKS: Final = re.compile(r"\(\?[a-z]+\)|\\b|[\^$|()]|\.\*|\\s[+*]?")
 _PATTERN: Final = re.compile(r"[\\\[\]{}*+?.]")

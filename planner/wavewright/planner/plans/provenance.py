@@ -61,6 +61,7 @@ from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_ob
 if TYPE_CHECKING:
     from wavewright.planner.plans.expression_origins import ExpressionOrigins
     from wavewright.planner.plans.job_words import JobWords
+    from wavewright.planner.plans.listed_entries import ListedEntries
 
 _SourceKind: TypeAlias = Literal["data", "model", "computed", "unknown"]
 
@@ -104,6 +105,44 @@ class PlanProvenance:
             return JobWords([dict(self._plan.inputs)])
         fields = as_object((self._goal.output_schema or {}).get("properties"))
         return JobWords([dict(self._goal.inputs), self._goal.text], fields)
+
+    @cached_property
+    def _partly_taken(self) -> ListedEntries | None:
+        """The lists of the job of which the plan takes some entries and leaves others out; a patch is
+        judged by what the plan before it has asked for.
+        """
+        if self._goal is None or self._is_strict:
+            return None
+        if not any(isinstance(value, (list, dict)) for value in self._goal.inputs.values()):
+            return None
+        from wavewright.planner.plans.listed_entries import partly_taken
+
+        return partly_taken(self._plan, self._goal)
+
+    @cached_property
+    def said_of_choices(self) -> JobWords:
+        """What the job says of the entries that are to be taken: not what lists say of their own."""
+        from wavewright.planner.plans.job_words import JobWords
+
+        lists = self._partly_taken
+        if self._goal is None or lists is None or not lists.names:
+            return self.said
+        return JobWords([lists.without(dict(self._goal.inputs)), self._goal.text])
+
+    def _with_left_out(self, origins: Origins, part: Json | Step) -> Origins:
+        """Return the origins of a step or a value, with the entries that it takes of lists of which the
+        job does not say that others are to be left out.
+        """
+        lists = self._partly_taken
+        if lists is None or not lists.names or origins.choices:
+            return origins
+        said = self.said_of_choices
+        chosen = {
+            f"inputs.{path}[{place}] alone"
+            for path, place in lists.taken_by(part)
+            if not (said.names_place(place) or any(map(said.names, lists.names[path][place])))
+        }
+        return origins.joined(Origins(choices=frozenset(chosen)))
 
     def of_result(self, *, has_stopped: bool | None = None) -> dict[str, Origins]:
         """Return the origins of each field of the result, by its path; `result` where it is one
@@ -301,7 +340,8 @@ class PlanProvenance:
             yield name, params[name].settled().literals
 
     def _of_step(self, step: Step) -> Origins:
-        return self._of_output(step).joined(self._withheld(step))
+        origins = self._of_output(step).joined(self._withheld(step))
+        return self._with_left_out(origins, step)
 
     def _withheld(self, step: Step) -> Origins:
         """Return the condition that keeps a step from running whatever is read: `when: false`."""
@@ -360,7 +400,9 @@ class PlanProvenance:
         """
         if step.for_each is None or item.reads:
             return NO_TEXTS
-        unnamed = {text for text in item.literals - _EMPTY_LIST if not self.said.names(text)}
+        unnamed = {
+            text for text in item.literals - _EMPTY_LIST if not self.said_of_choices.names(text)
+        }
         listing = f"{', '.join(sorted(unnamed))} for {step.id}"
         return frozenset({shown(listing)}) if unnamed else NO_TEXTS
 
@@ -428,7 +470,7 @@ class PlanProvenance:
             for label in origins.labels
             if has_digit(label) and (self._is_strict or not self.said.words_figures_so(label))
         )
-        origins = origins.joined(Origins(literals=figures)).settled()
+        origins = self._with_left_out(origins.joined(Origins(literals=figures)).settled(), leaf)
         key = path[-1] if path else None
         if isinstance(key, str) and isinstance(leaf, str) and _WHOLE.fullmatch(leaf):
             renamed = self.renamed(key, leaf.removeprefix("${"), leaf, origins)
@@ -537,7 +579,9 @@ class PlanProvenance:
 
         trials = ValueTrials(expression, tree, self._type_of_root)
         same = SameValues(lambda: self._firsts)
-        return ExpressionOrigins(expression, root, self.said, self, trials, same)
+        return ExpressionOrigins(
+            expression, root, self.said, self.said_of_choices, self, trials, same
+        )
 
     def _chosen_keys(self, expression: str) -> frozenset[str]:
         """Return the keys that an expression takes from objects of which only the data knows the

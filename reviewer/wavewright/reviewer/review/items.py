@@ -23,8 +23,6 @@ from wavewright.planner.types import Json, JsonObject, StepId, as_list
 from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import shorten
 
-LABEL_KEYS: Final = ("code", "id", "name", "key", "title")
-"""Fields that usually name what an object is about."""
 _MAX_LABEL: Final = 40
 
 
@@ -69,15 +67,15 @@ def _set_by_recipes(run: ReviewedRun, step: Step) -> frozenset[str]:
 
 def labels_of(run: ReviewedRun, items: Sequence[Json]) -> tuple[str, ...]:
     """Return the label of each of some items."""
-    key = run.goal.targets.key
-    return tuple(_label(item, position, key) for position, item in enumerate(items))
+    identifiers = run.goal.targets.identifiers
+    return tuple(_label(item, position, identifiers) for position, item in enumerate(items))
 
 
-def _label(item: Json, position: int, key: str | None) -> str:
+def _label(item: Json, position: int, identifiers: Sequence[str]) -> str:
     # A number is named as what it is: `f[3]` is read as the position of the item.
     named = [("value", item)]
     if isinstance(item, dict):
-        named = [(name, item.get(name)) for name in (key, *LABEL_KEYS) if name is not None]
+        named = [(name, item.get(name)) for name in identifiers]
     for name, value in named:
         if isinstance(value, str) and value != "":
             return shorten(value, _MAX_LABEL)

@@ -45,7 +45,7 @@ from wavewright.planner.plans.job_words import JobWords
 from wavewright.planner.plans.uses import expressions_in, value_reads
 from wavewright.planner.plans.ways_of_fetching import says_how, which_data
 from wavewright.planner.types import Json, StepId, as_list
-from wavewright.reviewer.review.items import LABEL_KEYS, item_labels, labels_of, rendered
+from wavewright.reviewer.review.items import item_labels, labels_of, rendered
 from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import listing
 
@@ -100,6 +100,7 @@ class _Joins:
         self._graph = PlanGraph.of(run.plan)
         self._outputs = run.state.outputs()
         self._known: dict[StepId, _Entries] = {}
+        self._identifiers = run.goal.targets.identifiers
         self._how = {
             value
             for step in run.plan.steps
@@ -298,7 +299,7 @@ class _Joins:
         told = {
             name: value
             for name, value in entry.items()
-            if name in self._keys or not self._repeats_how(name, value)
+            if name in self._identifiers or not self._repeats_how(name, value)
         }
         return _as_text(told)
 
@@ -307,12 +308,7 @@ class _Joins:
 
     def _names_itself(self, entry: Json) -> bool:
         """Whether an entry is an object that names what it is about."""
-        return isinstance(entry, dict) and any(entry.get(key) for key in self._keys)
-
-    @cached_property
-    def _keys(self) -> tuple[str, ...]:
-        key = self._run.goal.targets.key
-        return LABEL_KEYS if key is None else (key, *LABEL_KEYS)
+        return isinstance(entry, dict) and any(entry.get(key) for key in self._identifiers)
 
     # Subjects
 

@@ -1,0 +1,135 @@
+"""Entries of the lists that a job gives, of which a plan takes some and leaves the others out.
+
+A plan *takes* an entry by its place (`inputs.goods[0]`) or by a word that names it and no other entry
+of the list. What a list says of its own entries is then no word of the job for this
+choice: the goal's text has to name the entry or its place, or another input. Where the plan takes
+every entry so, one by one, none is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from wavewright.planner.cel.embedded import iterate_strings
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.plans.figures import numbers_in
+from wavewright.planner.types import Json, JsonObject
+
+_Names: TypeAlias = frozenset[str]
+"""What names an entry: words without regard to case, and figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedEntries:
+    """The lists of a job of which a plan takes some entries only."""
+
+    names: Mapping[str, tuple[_Names, ...]]
+    """What names the entries of each list, by its path in the inputs."""
+
+    def without(self, inputs: JsonObject) -> JsonObject:
+        """Return the inputs without these lists."""
+        kept = {name: self._without(value, name) for name, value in inputs.items()}
+        return {name: value for name, value in kept.items() if name not in self.names}
+
+    def _without(self, value: Json, path: str) -> Json:
+        if not isinstance(value, dict):
+            return value
+        parts = {name: (f"{path}.{name}", part) for name, part in value.items()}
+        return {
+            name: self._without(part, below)
+            for name, (below, part) in parts.items()
+            if below not in self.names
+        }
+
+    def taken_by(self, part: Json | Step) -> Iterator[tuple[str, int]]:
+        """Yield the entries that a step or a value takes: the path of the list, and the place."""
+        texts = _texts_of_step(part) if isinstance(part, Step) else part
+        words, places = {*_words_in(texts)}, {*_places_in(texts)}
+        for path, entries in self.names.items():
+            for place, names in enumerate(entries):
+                if names & words or (path, place) in places:
+                    yield path, place
+
+
+def partly_taken(plan: Plan, goal: Goal) -> ListedEntries:
+    """Return the lists of a job's inputs of which a plan takes some entries and leaves others out."""
+    lists = ListedEntries(
+        {
+            path: _entry_names(entries, goal.targets.identifiers)
+            for path, entries in _lists_in(dict(goal.inputs), "")
+        }
+    )
+    stop: Json = None if plan.stop is None else [plan.stop.when, plan.stop.result]
+    taken = {*lists.taken_by([plan.result, stop])}.union(*map(lists.taken_by, plan.steps))
+    partly: dict[str, tuple[_Names, ...]] = {}
+    for path, entries in lists.names.items():
+        count = sum((path, place) in taken for place in range(len(entries)))
+        if 0 < count < len(entries):
+            partly[path] = entries
+    return ListedEntries(partly)
+
+
+def _texts_of_step(step: Step) -> Json:
+    """Return what a step says of what it asks for; of figures only its items, for others are options."""
+    items: list[Json] = [f"{figure:g}" for figure in numbers_in(step.for_each)]
+    return [*items, step.for_each, {**step.params}, step.when]
+
+
+def _lists_in(value: Json, path: str) -> Iterator[tuple[str, list[Json]]]:
+    """Yield the lists of two entries or more in the inputs, with their paths."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from _lists_in(part, f"{path}.{name}" if path else name)
+    elif isinstance(value, list) and len(value) > 1:
+        yield path, value
+
+
+def _entry_names(entries: list[Json], identifiers: Collection[str]) -> tuple[_Names, ...]:
+    """Return what names each entry of a list, and no other one: itself, or its identifiers, or else
+    whichever field has another value in each.
+    """
+    objects = [entry for entry in entries if isinstance(entry, dict)]
+    if len(objects) < len(entries):
+        scalars = [_name_of(entry) for entry in entries]
+        return tuple(
+            frozenset({name}) if name is not None and scalars.count(name) == 1 else frozenset()
+            for name in scalars
+        )
+    fields = [
+        name
+        for name in objects[0]
+        if len({_name_of(entry.get(name)) for entry in objects} - {None}) == len(entries)
+    ]
+    naming = [name for name in fields if name in identifiers] or fields
+    return tuple(frozenset(str(_name_of(entry[name])) for name in naming) for entry in objects)
+
+
+def _name_of(value: Json) -> str | None:
+    match value:
+        case bool() | None | list() | dict():
+            return None
+        case str():
+            return value.casefold().strip() or None
+        case _:
+            return f"{value:g}"
+
+
+def _words_in(value: Json) -> Iterator[str]:
+    """Yield the texts that a value of a plan holds, and those in its expressions."""
+    for _, text in iterate_strings(value):
+        quoted = [first or second for first, second in _QUOTED.findall(text)]
+        yield from (word.casefold().strip() for word in (text, *quoted))
+
+
+def _places_in(value: Json) -> Iterator[tuple[str, int]]:
+    for _, text in iterate_strings(value):
+        for path, place in _PLACE.findall(text):
+            yield path, int(place)
+
+
+_QUOTED: Final = re.compile(r"""'([^'\\]*)'|"([^"\\]*)\"""")
+_PLACE: Final = re.compile(r"\binputs\.(\w+(?:\.\w+)*)\[(\d+)\]")
