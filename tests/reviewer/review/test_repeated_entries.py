@@ -45,6 +45,10 @@ def test_what_calls_that_overlap_have_both_given_counts_once(
     assert overall(by_person).capped == 0.8
 
 
+OF_FIRST = "steps.ids.map(i, {'name': i, 'of': steps.ids[0]})"
+WITH_FIRST = "zip(steps.ids, steps.ids.map(i, steps.ids[0]))"
+
+
 @pytest.mark.parametrize(
     ("items", "asked", "worth"),
     [
@@ -55,10 +59,19 @@ def test_what_calls_that_overlap_have_both_given_counts_once(
         ("${steps.ids}", "${item}", 0.8),
         ("${steps.ids}", "${steps.ids[index]}", 0.8),
         ("${steps.ids.map(i, {'name': i, 'of': i})}", "${item.of}", 0.8),
+        (f"${{{OF_FIRST}.sortBy(i, i.name)}}", "${item.of}", 0.3),
+        (f"${{{OF_FIRST}.distinct().map(i, [i.name, i.of])}}", "${item[1]}", 0.3),
+        (f"${{{OF_FIRST}.distinct().map(i, [i.name, i.of])}}", "${item[0]}", 0.8),
+        (f"${{{WITH_FIRST}}}", "${item[1]}", 0.3),
+        (f"${{{WITH_FIRST}}}", "${item[0]}", 0.8),
+        (f"${{{WITH_FIRST}.map(p, {{'name': p[0], 'of': p[1]}})}}", "${item.of}", 0.3),
+        (f"${{{WITH_FIRST}.map(p, {{'name': p[0], 'of': p[1]}})}}", "${item.name}", 0.8),
+        ([{"name": "A", "of": "A"}, {"name": "B", "of": "A"}], "${item.of}", 0.3),
+        ([{"name": "A", "of": "A"}, {"name": "B", "of": "A"}], {"code": "${item}"}, 0.8),
     ],
 )
 def test_a_record_that_no_call_asks_for_by_its_item_counts_once(
-    items: str, asked: Json, worth: float
+    items: Json, asked: Json, worth: float
 ) -> None:
     plan = plan_of(
         {"id": "ids", "tool": "fetch"},
@@ -73,6 +86,34 @@ def test_a_record_that_no_call_asks_for_by_its_item_counts_once(
         overall(review(run_plan(plan, answers, FETCH, ADD_UP, goal=goal, rung="llm"))).capped
         == worth
     )
+
+
+@pytest.mark.parametrize(("result", "worth"), [("call.price", 0.8), ("call.rate", 0.3)])
+def test_what_a_sub_plan_reads_for_each_item_alone_counts_once_an_item(
+    result: str, worth: float
+) -> None:
+    each: JsonObject = {"for_each": "${steps.ids}"}
+    plan = plan_of(
+        {"id": "ids", "tool": "fetch"},
+        {"id": "call.rate", "tool": "fetch", "params": {"of": "A"}, **each},
+        {"id": "call.price", "tool": "fetch", "params": {"of": "${item}", "at": "${steps.`call.rate`[index]}"}, **each},
+        {"id": "call", "tool": "sub_plan", "params": {"result": f"${{steps.`{result}`[index]}}"}, **each},
+        {"id": "sum", "tool": "add_up", "params": {"of": "${steps.call}"}},
+        result={"total": "${steps.sum}"},
+    )  # fmt: skip
+    rates = rows_of("A", "A")
+    prices = rows_of("A", "B")
+    answers: dict[str, object] = {
+        "ids": ["A", "B"],
+        "call.rate": rates,
+        "call.price": prices,
+        "call": prices if result == "call.price" else rates,
+        "sum": 2.0,
+    }
+    goal = goal_for(plan, inputs={"of": ["A", "B"]})
+    found = review(run_plan(plan, answers, FETCH, ADD_UP, goal=goal, rung="llm"))
+
+    assert overall(found).capped == worth
 
 
 def test_calls_that_are_made_twice_are_named() -> None:

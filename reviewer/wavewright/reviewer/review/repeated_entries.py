@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
@@ -32,7 +32,6 @@ from wavewright.planner.cel.nodes import (
     Macro,
     MapLiteral,
     Select,
-    all_nodes,
     children,
     summed_terms,
 )
@@ -40,7 +39,7 @@ from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.expressions import evaluate
-from wavewright.planner.plans.graph import PlanGraph, input_paths
+from wavewright.planner.plans.graph import PlanGraph, input_paths, last_steps
 from wavewright.planner.plans.job_words import JobWords
 from wavewright.planner.plans.uses import expressions_in, value_reads
 from wavewright.planner.plans.ways_of_fetching import says_how, which_data
@@ -116,12 +115,53 @@ class _Joins:
             return
         items = rendered(self._run, step.for_each)
         yield from self._more_often(items, value_reads(step.for_each), are_calls=True)
-        if not _asks_for_its_item(step):
+        if not self._asks_for_its_item(step) and self._is_joined(step.id):
             records = [*filter(self._names_itself, as_list(self._outputs.get(step.id)))]
             times = Counter(map(self._identity, records))
             for record, label in zip(records, labels_of(self._run, records), strict=True):
                 if times[self._identity(record)] > 1:
                     yield label
+
+    def _asks_for_its_item(self, step: Step) -> bool:
+        """Whether a call of a step asks for what its item is: not where it reads nothing of it, or only
+        what is the same in all items, nor what another step has for it that does not either, as the
+        result of a sub-plan may.
+        """
+        same = _same_parts(step.for_each)
+        return any(
+            self._tells_apart(parse_expression(expression), step, same)
+            for name, value in step.params.items()
+            if not says_how(name)
+            for expression, _ in expressions_in(value)
+        )
+
+    def _tells_apart(self, node: ExpressionNode, step: Step, same: frozenset[str]) -> bool:
+        """Whether what a call reads differs from item to item."""
+        match node:
+            case Index(operand=Select() as operand, key=Identifier(name="index")):
+                read = self._graph.steps.get(_step_read(operand) or StepId(""))
+                if read is None or read.for_each != step.for_each:
+                    return True
+                return self._asks_for_its_item(read)
+            case Select(operand=Identifier(name="item")) | Index(operand=Identifier(name="item")):
+                return not _reads_only_same(node, "item", same, {"item", "index"})
+            case Identifier(name=name):
+                return name in {"item", "index"}
+            case _:
+                return any(self._tells_apart(part, step, same) for part in children(node))
+
+    def _is_joined(self, name: StepId) -> bool:
+        """Whether the outputs of a `for_each` step are read together, and not one for each item alone,
+        as by the steps beside it in a sub-plan: `steps.rate[index]`.
+        """
+        plan = self._run.plan
+        if plan.result is None and name in last_steps(plan):
+            return True
+        read: list[Json] = [[step.for_each, {**step.params}] for step in plan.steps]
+        trees = (
+            parse_expression(expression) for expression, _ in expressions_in([plan.result, *read])
+        )
+        return any(_reads_whole(tree, name) for tree in trees)
 
     def in_value(self, value: Json) -> Iterator[str]:
         """Yield the labels of the entries that count more than once in a parameter."""
@@ -367,33 +407,90 @@ def _is_part(path: str, of: str) -> bool:
     return path == of or path.startswith((f"{of}.", f"{of}["))
 
 
-def _asks_for_its_item(step: Step) -> bool:
-    """Whether a call of a step asks for what its item is: not where it reads nothing of it, or only
-    what is the same in all items, such as `id` of `x.map(i, {'name': i, 'id': x[0]})`.
+def _same_parts(listed: Json) -> frozenset[str]:
+    """Return the fields and places of the items of a `for_each` that a plan gives each of them without
+    reading what they are made of: `id` of `x.map(i, {'name': i, 'id': x[0]})`; of a list that is
+    written out, those in which its items are equal.
     """
-    same = _fields_of_all_items(step.for_each)
-    return any(
-        read.root == "index" or (read.root == "item" and read.name not in same)
-        for name, value in step.params.items()
-        if not says_how(name)
-        for _, reads in expressions_in(value)
-        for read in reads
+    if isinstance(listed, list):
+        return _equal_parts(listed)
+    for expression, _ in expressions_in(listed):
+        return _same_in(parse_expression(expression))
+    return _NO_PARTS
+
+
+def _equal_parts(items: Sequence[Json]) -> frozenset[str]:
+    records = [item for item in items if isinstance(item, dict)]
+    if len(records) < max(2, len(items)):
+        return _NO_PARTS
+    first = records[0]
+    return frozenset(
+        name for name in first if all(item.get(name) == first[name] for item in records)
     )
 
 
-def _fields_of_all_items(listed: Json) -> frozenset[str]:
-    """Return the fields that a plan gives its items without reading what they are made of."""
-    fields = set[str]()
-    for expression, _ in expressions_in(listed):
-        made = parse_expression(expression)
-        body = made.arguments[-1] if isinstance(made, Macro) else None
-        if not isinstance(made, Macro) or not isinstance(body, MapLiteral):
-            continue
-        for key, value in body.entries:
-            names = {node.name for node in all_nodes(value) if isinstance(node, Identifier)}
-            if isinstance(key, LiteralValue) and names.isdisjoint(made.variables):
-                fields.add(str(key.value))
-    return frozenset(fields)
+def _same_in(listed: ExpressionNode) -> frozenset[str]:
+    """Return the parts that are the same in all entries of a list, by the expression that makes it."""
+    match listed:
+        case FunctionCall(function="zip", target=None, arguments=lists):
+            return frozenset(str(place) for place, part in enumerate(lists) if _has_one_value(part))
+        case FunctionCall(function=name, target=over) if name in _KEEPING and over is not None:
+            return _same_in(over)
+        case Macro(function="filter" | "sortBy", range=over):
+            return _same_in(over)
+        case Macro(function="map" | "transformList", range=over, arguments=(*_, body)):
+            entry, same = listed.variables[-1], _same_in(over)
+            named = {*listed.variables}
+            parts = _parts_of(body)
+            if isinstance(body, Identifier) and body.name == entry:
+                return same
+            return frozenset(
+                name for name, value in parts if _reads_only_same(value, entry, same, named)
+            )
+        case _:
+            return _NO_PARTS
+
+
+def _has_one_value(listed: ExpressionNode) -> bool:
+    """Whether all entries of a list are the same, by the expression that makes it."""
+    match listed:
+        case Macro(function="map" | "transformList", range=over, arguments=(*_, body)):
+            entry, named = listed.variables[-1], {*listed.variables}
+            return _reads_only_same(body, entry, _same_in(over), named)
+        case _:
+            return False
+
+
+def _parts_of(body: ExpressionNode) -> list[tuple[str, ExpressionNode]]:
+    """Return the parts of what a macro makes of an entry, by their names or places."""
+    match body:
+        case MapLiteral(entries=entries):
+            return [
+                (str(key.value), value) for key, value in entries if isinstance(key, LiteralValue)
+            ]
+        case ListLiteral(items=items):
+            return [(str(place), value) for place, value in enumerate(items)]
+        case _:
+            return []
+
+
+def _reads_only_same(
+    node: ExpressionNode, entry: str, same: frozenset[str], named: Collection[str]
+) -> bool:
+    """Whether a value reads of an entry only what is the same in all of them; `named` are the names
+    that stand for something of it.
+    """
+    match node:
+        case Identifier(name=name):
+            return name not in named
+        case Select(operand=Identifier(name=name), field=part) if name == entry and part in same:
+            return True
+        case Index(operand=Identifier(name=name), key=LiteralValue(value=part)) if (
+            name == entry and str(part) in same
+        ):
+            return True
+        case _:
+            return all(_reads_only_same(part, entry, same, named) for part in children(node))
 
 
 def _step_read(node: ExpressionNode) -> StepId | None:
@@ -403,6 +500,17 @@ def _step_read(node: ExpressionNode) -> StepId | None:
             return StepId(name)
         case _:
             return None
+
+
+def _reads_whole(node: ExpressionNode, step: StepId) -> bool:
+    """Whether an expression reads all of a step's output, and not the entry at its own `index`."""
+    match node:
+        case Index(operand=operand, key=Identifier(name="index")) if _step_read(operand) == step:
+            return False
+        case _:
+            return _step_read(node) == step or any(
+                _reads_whole(part, step) for part in children(node)
+            )
 
 
 def _listed(node: ExpressionNode) -> Collection[ExpressionNode]:
@@ -436,6 +544,9 @@ def _as_text(entry: Json) -> str:
     return json.dumps(entry, sort_keys=True)
 
 
+_NO_PARTS: Final = frozenset[str]()
+_KEEPING: Final = frozenset({"distinct", "flatten", "reverse", "slice", "sort"})
+"""Methods that give entries of a list, in whatever order."""
 _COUNTING_ONCE: Final = frozenset(
     {
         *("distinct", "max", "min", "maxBy", "minBy", "math.greatest", "math.least"),
