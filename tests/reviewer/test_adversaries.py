@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, TypeVar, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -30,9 +30,9 @@ from wavewright.planner.checks.written_results import check_written_result
 from wavewright.planner.diagnostics.diagnostic import error_diagnostics
 from wavewright.planner.language.goals import AvailableTool
 from wavewright.planner.language.hashing import plan_hash
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.types import GateSeverity, Json, JsonObject
+from wavewright.planner.types import GateSeverity, Json, JsonObject, as_object
 from wavewright.reviewer.package.builder import build_package
 from wavewright.reviewer.records import Package, ReviewResult
 
@@ -85,6 +85,17 @@ def _call(tool: str, params: JsonObject) -> object:
             return {"total": float(sum(cast("list[float]", prices))), "n": len(prices)}
 
 
+Honest = TypeVar("Honest")
+Other = TypeVar("Other")
+
+
+def mostly(honest: Honest, others: st.SearchStrategy[Other]) -> st.SearchStrategy[Honest | Other]:
+    """Draw what an honest model writes in three of four cases: of a plan or a patch that lies in all
+    its parts at once the checker lets nothing through, and nothing is learnt.
+    """
+    return st.one_of(st.just(honest), st.just(honest), st.just(honest), others)
+
+
 MADE_UP: JsonObject = {"id": 9, "price": 1000.0}
 NUMBERS = {"first": 1, "second": 2, "third": 3}
 GOODS: Json = [{"code": f"the {name}", "id": name} for name in NUMBERS]
@@ -109,7 +120,10 @@ over: st.SearchStrategy[Json] = st.sampled_from([
     [1, 2, 3], "${steps.ids.map(i, {'id': i})}", "${steps.ids.map(i, {'id': i, 'other': 1})}",
     "${steps.ids.map(i, {'code': string(i), 'id': steps.ids[0]})}", "${inputs.goods}",
     "${inputs.goods.filter(g, g.code > 'the h')}", "${inputs.goods.slice(0, 2)}",
-    "${inputs.goods.map(g, {'code': g.code, 'id': inputs.goods[0].id})}",
+    "${inputs.goods.map(g, {'code': g.code, 'id': inputs.goods[0].id})}", "${[inputs.goods[0]]}",
+    ["${inputs.goods[1]}"], "${inputs.goods.filter(g, g.id != 'second')}", [{"id": 1}, {"id": 1}],
+    "${zip(steps.ids, steps.ids.map(i, steps.ids[0])).map(p, {'code': string(p[0]), 'id': p[1]})}",
+    "${steps.ids.map(i, {'code': string(i), 'id': steps.ids[0]}).sortBy(i, i.code)}",
 ])  # fmt: skip
 asked: st.SearchStrategy[Json] = st.sampled_from([
     "${item}", "${item}", 1, "${index + 1}", "${item == 2 ? 3 : item}", "${item + 0}", "${4 - item}",
@@ -120,12 +134,15 @@ RECORDS: JsonObject = {
     "params": {"id": "${item.id}"},
 }
 TARGETS: JsonObject = {"for_each": "${inputs.goods}", "params": {"id": "${item.id}"}}
+READINGS: tuple[JsonObject, ...] = (
+    {"for_each": "${steps.ids}", "params": {"id": "${item}"}}, RECORDS, TARGETS,
+)  # fmt: skip
 SANE: JsonObject = {"id": "sane", "on_tool": "sum_up", "judge": {"rubric": "It is a fair total."}}
 Verdict: TypeAlias = tuple[Literal["pass", "fail", "error"], GateSeverity]
 verdicts: st.SearchStrategy[Verdict | None] = st.sampled_from([
     None, ("pass", "block"), ("pass", "warn"), ("fail", "warn"), ("fail", "block"), ("error", "warn"),
 ])  # fmt: skip
-reviews = st.fixed_dictionaries({
+reviews: st.SearchStrategy[JsonObject] = st.fixed_dictionaries({
     "summary": st.just("All is well."),
     "goal_achieved": st.sampled_from([True, True, False, "yes"]),
     "confidence": st.sampled_from([0.95, "0.9", 90, "97 %", 0.05, 0.0, 1.0]),
@@ -147,29 +164,33 @@ helpers: st.SearchStrategy[JsonObject] = st.sampled_from([
 rows_to_save: st.SearchStrategy[Json] = st.sampled_from(
     ["${steps.items}", [MADE_UP], "${steps.total}"]
 )
-SOURCES: tuple[JsonObject, ...] = ({}, {"source": "live"})
+SOURCES: tuple[JsonObject, ...] = ({}, {"source": "live"}, {"source": "live"})
+SAME = "as before"
+"""In the place of a value of a patch: the one that the step before has."""
 
 
 @st.composite
 def patches(draw: st.DrawFn) -> JsonObject:
     """A patch of the items, of the total, or of both, honest or not."""
     flags: dict[str, Json] = {}
-    if draw(st.integers(0, 4)) == 0:
+    if draw(st.integers(0, 9)) == 0:
         flags["optional"] = True
-    if draw(st.integers(0, 4)) == 0:
+    if draw(st.integers(0, 9)) == 0:
         flags["when"] = draw(st.sampled_from(["false", "true", "inputs.n > 5"]))
     if draw(st.integers(0, 3)) == 0:
         flags["needs_approval"] = True
     source = draw(st.sampled_from(SOURCES))
     items: JsonObject = {
-        "id": "items_2", "tool": "read_item", "supersedes": "items", "for_each": draw(over),
-        "params": {"id": draw(asked), **source}, **flags,
+        "id": "items_2", "tool": "read_item", "supersedes": "items",
+        "for_each": draw(mostly(SAME, over)), "params": {"id": draw(mostly(SAME, asked)), **source}, **flags,
     }  # fmt: skip
-    tool = draw(st.sampled_from(["sum_up", "sum_up", "read_item"]))
+    tool = draw(st.sampled_from(["sum_up", "sum_up", "sum_up", "read_item"]))
+    added = draw(mostly("${steps.items}", lists))
     total: JsonObject = {
-        "id": "total_2", "tool": tool, "supersedes": "total", "params": {"items": draw(lists)}, **flags,
+        "id": "total_2", "tool": tool, "supersedes": "total", "params": {"items": added}, **flags,
     }  # fmt: skip
-    steps = draw(st.sampled_from([[items], [total], [items, total], [total, items]]))
+    # Where the items have failed their gate, the total has not run and follows them by itself.
+    steps = draw(st.sampled_from([[items], [items], [total], [items, total], [total, items]]))
     ops: list[Json] = [{"op": "add", "step": step} for step in steps]
     if "steps.helped" in json.dumps(steps):
         ops.insert(0, {"op": "add", "step": {"id": "helped", **draw(helpers)}})
@@ -177,7 +198,7 @@ def patches(draw: st.DrawFn) -> JsonObject:
         written = draw(rows_to_save)
         saved: JsonObject = {"id": "saved", "tool": "save", "params": {"rows": written}}
         ops.append({"op": "add", "step": saved})
-    if draw(st.integers(0, 3)) == 0:
+    if draw(st.integers(0, 9)) == 0:
         ops.append({"op": "remove", "id": draw(st.sampled_from(["total", "items"]))})
     return {"reason": "mend", "ops": ops, "expect": []}
 
@@ -287,12 +308,23 @@ async def told(run: ScriptedRun, said: JsonObject) -> tuple[ScriptedRun, ReviewR
     return dataclasses.replace(run, events=(*run.events, noted)), found
 
 
+def _as_before(patch: JsonObject, items: Step) -> JsonObject:
+    """Return a patch with what it takes over from the step that has read the items."""
+    taken_over: JsonObject = {"for_each": items.for_each, "id": items.params["id"]}
+    written = json.dumps(patch)
+    for name, before in taken_over.items():
+        written = written.replace(f'"{name}": "{SAME}"', f'"{name}": {json.dumps(before)}')
+    read: JsonObject = json.loads(written)
+    return read
+
+
 async def packaged(
     run: ScriptedRun, said: list[JsonObject], patch: JsonObject, person: Person = AGREES
 ) -> Package:
     """Return the package after at most one recovery, where a person lets its patch act."""
     run, found = await told(run, said[0])
     if not found.goal_achieved:
+        patch = _as_before(patch, run.plan.step("items"))
         replanned, _ = await mend(run, *[patch] * 9, review=found)
         checked = replanned.checked
         is_allowed = checked is not None and (person.approves or not checked.needs_approval)
@@ -308,25 +340,27 @@ async def packaged(
 @st.composite
 def readings(draw: st.DrawFn) -> JsonObject:
     """How a first plan reads the items: all of them or some, under conditions, or as it likes."""
-    how: JsonObject = {"for_each": draw(over), "params": {"id": draw(asked), **draw(sources)}}
-    if draw(st.booleans()):
+    how: JsonObject = {**draw(st.sampled_from(READINGS))}
+    params: JsonObject = {**as_object(how["params"]), **draw(st.sampled_from(SOURCES))}
+    lies = draw(st.sampled_from(("none", "items", "all")))
+    if lies != "none":
+        how["for_each"] = draw(over)
+    if lies == "all":
+        params["id"] = draw(asked)
+    how["params"] = params
+    if draw(st.integers(0, 11)) == 0:
         how["optional"] = True
-    if draw(st.integers(0, 3)) == 0:
+    if draw(st.integers(0, 11)) == 0:
         how["when"] = draw(st.sampled_from(["false", "true", "inputs.n > 5", "inputs.n > 1"]))
     return how
-
-
-sources: st.SearchStrategy[JsonObject] = st.sampled_from(SOURCES)
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     read=readings(),
-    result=st.sampled_from(
-        ["${steps.total.total}", "${has(steps.total) ? steps.total.total : 6.0}"]
-    ),
+    result=mostly("${steps.total.total}", st.just("${has(steps.total) ? steps.total.total : 6.0}")),
     gated=st.sampled_from([(GATE,), (GATE, ENOUGH), (GATE, SANE)]),
-    said=st.lists(reviews, min_size=2, max_size=2),
+    said=st.lists(mostly(GOOD, reviews), min_size=2, max_size=2),
     patch=patches(),
     person=st.builds(Person, approves=st.booleans(), verdict=verdicts),
 )
@@ -355,11 +389,11 @@ def total_of(package: Package) -> Json:
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
-    result=figures,
-    read=st.sampled_from([{}, RECORDS, TARGETS]),
-    items=lists,
+    result=mostly("${steps.total.total}", figures),
+    read=st.sampled_from(READINGS),
+    items=mostly("${steps.items}", lists.filter(lambda value: "helped" not in str(value))),
     gated=st.sampled_from([(), (GATE,), (GATE, ENOUGH), (ENOUGH,), (SANE,), (GATE, SANE)]),
-    said=st.lists(reviews, min_size=2, max_size=2),
+    said=st.lists(mostly(GOOD, reviews), min_size=2, max_size=2),
     patch=patches(),
     person=st.builds(Person, approves=st.booleans(), verdict=verdicts),
 )
