@@ -108,10 +108,10 @@ class PlanRun(Generic[R]):
         Raises:
             NoResult: the run ended before it had a plan.
         """
-        found = self.final_package or self._package_so_far
-        if found is None:
+        package = self.final_package or self._package_so_far
+        if package is None:
             raise NoResult(f"run {self.id} has no package: {self._reason}")
-        return found
+        return package
 
     @property
     def result(self) -> R:

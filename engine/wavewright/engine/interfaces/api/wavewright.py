@@ -190,9 +190,9 @@ class Wavewright:
             approve: As for `Wavewright`.
             ask: As for `Wavewright`.
         """
-        made = cls(approve=approve, ask=ask)
-        made._settings = settings
-        return made
+        opened = cls(approve=approve, ask=ask)
+        opened._settings = settings
+        return opened
 
     @property
     def settings(self) -> Settings:
@@ -518,9 +518,9 @@ class Wavewright:
         self, plan: LoadedPlan | None, tools: Iterable[UserFunction | Tool]
     ) -> Settings:
         settings = self._settings if plan is None else plan.settings
-        given = {name_of(tool): tool for tool in tools}
-        others = (tool for tool in settings.functions if name_of(tool) not in given)
-        return replace(settings, functions=(*others, *given.values()))
+        own = {name_of(tool): tool for tool in tools}
+        others = (tool for tool in settings.functions if name_of(tool) not in own)
+        return replace(settings, functions=(*others, *own.values()))
 
     async def cancel(self, run: str | uuid.UUID | int, *, by: str | None = None) -> PlanRun[Json]:
         """End a run for good, also one that another task or process executes, and return it; one

@@ -72,13 +72,13 @@ class CallRecorder(Runtime):
             BaseException: what it raises.
         """
         del goal
-        made = Call(call.step, call.tool, dict(call.params), call.index, call.attempt)
+        copy = Call(call.step, call.tool, dict(call.params), call.index, call.attempt)
         try:
             output = await self._answer(tool, call)
         except BaseException as error:
-            self.calls.append(replace(made, error=f"{type(error).__name__}: {error}"))
+            self.calls.append(replace(copy, error=f"{type(error).__name__}: {error}"))
             raise
-        self.calls.append(replace(made, output=output))
+        self.calls.append(replace(copy, output=output))
         return output
 
     async def _answer(self, tool: Tool, request: ToolCall) -> Json:

@@ -250,7 +250,7 @@ def recording_fixture(request: pytest.FixtureRequest) -> RecordedRuns:
     project: ProjectUnderTest = request.getfixturevalue("wavewright_project")
     # Tests of two classes may have one name.
     within = "".join(
-        f"{each.name}." for each in request.node.listchain() if isinstance(each, pytest.Class)
+        f"{node.name}." for node in request.node.listchain() if isinstance(node, pytest.Class)
     )
     name = re.sub(r"[^\w.-]+", "-", f"{within}{request.node.name}").strip("-")
     folder = request.path.parent / _RECORDINGS_FOLDER / request.path.stem
@@ -314,9 +314,9 @@ class RecordedRuns:
             ran = self._replay(request, recording, kept, people)
             if self.is_recording:
                 write_recording(kept, recording)
-        made = _calls_made(ran)
+        calls = _calls_made(ran)
         return RunView(
-            ran.context, ran.events, made, tuple(people.approvals), self.folder, ran.halted
+            ran.context, ran.events, calls, tuple(people.approvals), self.folder, ran.halted
         )
 
     def _record(self, request: RunRequest, people: ScriptedUser) -> Recording:

@@ -101,13 +101,13 @@ class ProjectUnderTest:
         it can be.
         """
         __tracebackhide__ = True
-        given = Path(name)
+        path = Path(name)
         for folder in (self.root, self.tests):
-            found = folder / given
-            if found.is_file():
-                inside = found.is_relative_to(self.root)
-                return found.relative_to(self.root) if inside else found
-        raise assertion_failure(f"there is no file {str(given)!r} in the project {self.root}")
+            file = folder / path
+            if file.is_file():
+                inside = file.is_relative_to(self.root)
+                return file.relative_to(self.root) if inside else file
+        raise assertion_failure(f"there is no file {str(path)!r} in the project {self.root}")
 
     def run_request(
         self,
@@ -209,10 +209,10 @@ class PlanView:
 
     def _known(self, step_id: str) -> StepId:
         __tracebackhide__ = True
-        found = StepId(step_id)
-        if found not in self.graph.steps:
+        step = StepId(step_id)
+        if step not in self.graph.steps:
             raise unknown_name(step_id, self.steps, what="step", of=f"plan {self.name!r}")
-        return found
+        return step
 
     def _path(self, step: StepId, wanted: StepId) -> list[StepId] | None:
         """Return a shortest path from a step that is waited for to the one that waits."""
@@ -240,10 +240,10 @@ class PlanLoader:
             order, tools = read_tested_plan(self.project, file, plan)
             draft = order.require_draft()
             bound = bind_plan(draft.plan, order.goal)
-            found = draft.origin.place(check(bound, order.goal, tools))
-            if error_diagnostics(found):
-                raise PlanError(found, draft.origin.document.source)
-        return PlanView(bound, order.goal, tools, found)
+            diagnostics = draft.origin.place(check(bound, order.goal, tools))
+            if error_diagnostics(diagnostics):
+                raise PlanError(diagnostics, draft.origin.document.source)
+        return PlanView(bound, order.goal, tools, diagnostics)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -48,8 +48,8 @@ class ReviewView:
     @property
     def verdict(self) -> ExplainedText:
         """`achieved` or `not_achieved`."""
-        found = self.read()
-        return ExplainedText("achieved" if found.goal_achieved else "not_achieved", found.summary)
+        review = self.read()
+        return ExplainedText("achieved" if review.goal_achieved else "not_achieved", review.summary)
 
     @property
     def summary(self) -> str:
@@ -74,20 +74,21 @@ class ReviewView:
     def confidence(self, field: str = "overall") -> ExplainedNumber:
         """Return the capped confidence in a field of the result; in the whole where none is named."""
         __tracebackhide__ = True
-        found = self.read()
-        known = {one.field: one for one in found.confidences}
+        review = self.read()
+        known = {confidence.field: confidence for confidence in review.confidences}
         if field in known:
-            one = known[field]
+            confidence = known[field]
             return ExplainedNumber(
-                one.capped, f"confidence in {field!r}: " + "; ".join((*one.why, *one.lowered_by))
+                confidence.capped,
+                f"confidence in {field!r}: " + "; ".join((*confidence.why, *confidence.lowered_by)),
             )
         if field == "overall":
-            return ExplainedNumber(found.confidence, found.summary)
+            return ExplainedNumber(review.confidence, review.summary)
         raise unknown_name(field, known, what="confidence", of="the review")
 
     def __repr__(self) -> str:
-        found = self.read()
-        return f"<review: {self.verdict}, confidence {found.confidence:g}>"
+        review = self.read()
+        return f"<review: {self.verdict}, confidence {review.confidence:g}>"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -104,8 +105,8 @@ class PackageView:
     @property
     def status(self) -> ExplainedText:
         """How the run ended."""
-        found = self.read()
-        return ExplainedText(found.status, found.ending)
+        package = self.read()
+        return ExplainedText(package.status, package.ending)
 
     @property
     def result(self) -> Json:
@@ -128,8 +129,8 @@ class PackageView:
         return self.read().warnings
 
     def __repr__(self) -> str:
-        found = self.read()
-        return f"<package of job {found.job!r}: {found.status}>"
+        package = self.read()
+        return f"<package of job {package.job!r}: {package.status}>"
 
 
 def gate_claim(gate: str, records: tuple[GateRecord, ...]) -> Claim:
@@ -278,11 +279,11 @@ class RunView:
         if name not in known:
             raise unknown_name(name, known, what="step or tool", of=repr(self))
         place = {step: number for number, step in enumerate(plan.steps)}
-        found = [call for call in self.recorded_calls if name in (call.step, call.tool)]
-        found.sort(
+        calls = [call for call in self.recorded_calls if name in (call.step, call.tool)]
+        calls.sort(
             key=lambda call: (place.get(call.step, len(place)), call.index or 0, call.attempt)
         )
-        return tuple(found)
+        return tuple(calls)
 
     def __repr__(self) -> str:
         return f"<run of job {self.context.goal.job!r}: {self.verdict}>"

@@ -52,11 +52,11 @@ def run_ids(incomplete: str) -> list[str]:
     try:
         connection = sqlite3.connect(f"{journal.as_uri()}?mode=ro", uri=True, timeout=0.2)
         try:
-            found = connection.execute(
+            rows = connection.execute(
                 "SELECT run FROM run WHERE substr(run, 1, ?) = ? ORDER BY run DESC LIMIT ?",
                 (len(incomplete), incomplete, _MAX_COMPLETIONS),
             )
-            return [str(row[0]) for row in found]
+            return [str(row[0]) for row in rows]
         finally:
             connection.close()
     except sqlite3.Error:

@@ -130,13 +130,13 @@ def parse_seconds(text: str, name: str) -> float:
         CommandError: it is not a duration.
     """
     try:
-        found = parse_duration(float(text) if text.isdecimal() else text)
+        seconds = parse_duration(float(text) if text.isdecimal() else text)
     except ValueError as error:
         raise CommandError(
             f"{name} {text!r} is no duration", hint="write it as 12h or 30d"
         ) from error
-    assert isinstance(found, float | int)
-    return float(found)
+    assert isinstance(seconds, float | int)
+    return float(seconds)
 
 
 def parse_past_instant(text: str, name: str, now: float) -> float:
@@ -168,8 +168,8 @@ def input_overrides(single: Sequence[str] | None, file: Path | None) -> InputOve
     """
     if file is None:
         return InputOverrides(assignments=tuple(single or ()))
-    given = read_document_file(file).value
-    if not isinstance(given, dict):
+    inputs = read_document_file(file).value
+    if not isinstance(inputs, dict):
         message = "inputs are a mapping of names to values"
         raise CommandError(message, place=str(file), hint="write one 'name: value' per line")
-    return InputOverrides(given, tuple(single or ()), may_add=True)
+    return InputOverrides(inputs, tuple(single or ()), may_add=True)

@@ -286,16 +286,16 @@ def approver_for(choice: str, progress: Progress, *, is_resumed: bool = False) -
 
 def _ask_approval(request: ApprovalRequest) -> bool:
     needs = "".join(f"  - {need}\n" for need in request.needs)
-    asked = f"Approve this {request.subject}?\n{needs}"
+    prompt = f"Approve this {request.subject}?\n{needs}"
     lines = request.text.split("\n")
     folded = [folded_line(line) for line in lines]
     if folded == lines:
-        return confirm(f"{request.text}\n{asked}")
-    sys.stderr.write("\n" + "\n".join(folded) + f"\n{asked}[y/N, or a to see all of it] ")
+        return confirm(f"{request.text}\n{prompt}")
+    sys.stderr.write("\n" + "\n".join(folded) + f"\n{prompt}[y/N, or a to see all of it] ")
     sys.stderr.flush()
     typed = sys.stdin.readline().strip().lower()
     if typed in ("a", "all"):
-        return confirm(f"{request.text}\n{asked}")
+        return confirm(f"{request.text}\n{prompt}")
     return typed in _YES
 
 

@@ -37,10 +37,10 @@ def published(
     for source, diagnostics in outcome.found:
         path = Path(source.name).absolute()
         if path == document.path:
-            own = [_with_related(found, document, project) for found in diagnostics]
+            own = [_with_related(diagnostic, document, project) for diagnostic in diagnostics]
         else:
             places = TextPositions(source.text, document.places.encoding)
-            others.append((path, [as_shown(found, places) for found in diagnostics]))
+            others.append((path, [as_shown(diagnostic, places) for diagnostic in diagnostics]))
     yield document.path, own
     yield from others
 
@@ -60,21 +60,21 @@ def as_shown(found: Diagnostic, places: TextPositions) -> types.Diagnostic:
 
 
 def _with_related(
-    found: Diagnostic, document: OpenDocument, project: OpenProject
+    diagnostic: Diagnostic, document: OpenDocument, project: OpenProject
 ) -> types.Diagnostic:
     """Return a diagnostic with the other places that it speaks of."""
-    shown = as_shown(found, document.places)
+    shown = as_shown(diagnostic, document.places)
     read = document.read
     if read is None:
         return shown
     related: list[types.DiagnosticRelatedInformation] = []
-    for place in found.related:
+    for place in diagnostic.related:
         span = read.document.span((read.base or "") + place.pointer)
         if span is not None:
             location = types.Location(document.uri, document.places.range(span))
             related.append(types.DiagnosticRelatedInformation(location, place.message))
-    if found.code in _ABOUT_ARGUMENTS:
-        parameter = parameter_location(found, read, project)
+    if diagnostic.code in _ABOUT_ARGUMENTS:
+        parameter = parameter_location(diagnostic, read, project)
         if parameter is not None:
             related.append(types.DiagnosticRelatedInformation(parameter, "the tool's parameter"))
     shown.related_information = related or None
@@ -100,14 +100,14 @@ def code_actions(
     start, end = map(document.places.offset, (params.range.start, params.range.end))
     named = [(shown.code, shown.range) for shown in params.context.diagnostics]
     plan, actions = _checked_plan(checked), list[types.CodeAction]()
-    for found in checked.diagnostics:
-        span = found.span or Span(0, 0)
+    for diagnostic in checked.diagnostics:
+        span = diagnostic.span or Span(0, 0)
         is_in_range = span.start <= end and start <= span.end
-        if not is_in_range and (found.code, document.places.range(span)) not in named:
+        if not is_in_range and (diagnostic.code, document.places.range(span)) not in named:
             continue
         with suppress(NotEditable):
-            edits = mend(found, read.document, read.base or "", plan)
-            actions += [_action(document, found, edits)] if edits else []
+            edits = mend(diagnostic, read.document, read.base or "", plan)
+            actions += [_action(document, diagnostic, edits)] if edits else []
     return actions
 
 

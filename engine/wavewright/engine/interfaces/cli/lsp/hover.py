@@ -40,10 +40,10 @@ def hover(
 def _of_codes(document: OpenDocument, offset: int, around: Surroundings) -> Iterator[str]:
     """Yield what the pages of the diagnostics at an offset say."""
     for source, diagnostics in () if around.outcome is None else around.outcome.found:
-        for found in diagnostics if source.name == str(document.path) else ():
-            span = found.span or Span(0, 0)
-            if span.start <= offset <= span.end and found.code in catalogue():
-                entry = catalogue()[found.code]
+        for diagnostic in diagnostics if source.name == str(document.path) else ():
+            span = diagnostic.span or Span(0, 0)
+            if span.start <= offset <= span.end and diagnostic.code in catalogue():
+                entry = catalogue()[diagnostic.code]
                 yield f"**{entry.code}: {entry.title}**\n\n{entry.meaning}\n\n{entry.fix}"
 
 

@@ -73,19 +73,19 @@ def definition(
 
 
 def parameter_location(
-    found: Diagnostic, read: ReadText, project: OpenProject
+    diagnostic: Diagnostic, read: ReadText, project: OpenProject
 ) -> types.Location | None:
     """Return where the parameter of a tool stands that a diagnostic of an argument speaks of, or
     else the tool.
     """
-    keys = pointer_keys(read.in_plan(found.pointer) or "")
+    keys = pointer_keys(read.in_plan(diagnostic.pointer) or "")
     span = read.document.span(f"{read.base}/steps/{keys[1]}/tool") if len(keys) > 1 else None
     if span is None:
         return None
     name = read.document.source.text[span.start : span.end].strip("\"'")
     parameter = keys[3] if len(keys) > 3 else None
-    if isinstance(found.mend, Addition):
-        parameter = found.mend.key
+    if isinstance(diagnostic.mend, Addition):
+        parameter = diagnostic.mend.key
     return _code_location(tool_place(name, project.tools(), project.settings, parameter))
 
 

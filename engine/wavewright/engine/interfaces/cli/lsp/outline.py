@@ -52,11 +52,11 @@ def symbols(
     for number, step in enumerate(subject.plan.steps):
         of_wave = waves.setdefault(wave_of.get(step.id, 0), [])
         of_wave += _symbol(range_of, f"/steps/{number}", step.id, step.plan or step.tool)
-    found = [_wave(number, members) for number, members in sorted(waves.items()) if members]
+    symbols = [_wave(number, members) for number, members in sorted(waves.items()) if members]
     for number, gate in enumerate(subject.plan.gates):
         looked_at = gate.on or gate.on_tool or "the plan"
-        found += _symbol(range_of, f"/gates/{number}", gate.id, f"gate on {looked_at}")
-    return found
+        symbols += _symbol(range_of, f"/gates/{number}", gate.id, f"gate on {looked_at}")
+    return symbols
 
 
 def _as_it_stands(span: Span) -> Span:

@@ -344,9 +344,9 @@ def project_file(path: str, settings: Settings) -> Path:
     Raises:
         CommandError: it leaves the project, also by a symbolic link.
     """
-    found = (settings.root / path).resolve()
-    if leaves_folder(path) or not found.is_relative_to(settings.root.resolve()):
+    file = (settings.root / path).resolve()
+    if leaves_folder(path) or not file.is_relative_to(settings.root.resolve()):
         raise CommandError(
             f"{path!r} leads out of the project's folder", hint="name a file of the project"
         )
-    return found
+    return file

@@ -109,7 +109,7 @@ _COMPARED = 100_000
 
 def line_starts(text: str) -> list[int]:
     """Return where the lines of a text begin, as editors break them."""
-    return [0, *(found.end() for found in _LINE_BREAK.finditer(text))]
+    return [0, *(line_break.end() for line_break in _LINE_BREAK.finditer(text))]
 
 
 _LINE_BREAK: Final = re.compile(r"\r\n|\n|\r")

@@ -280,13 +280,13 @@ def simulate(options: DryRunOptions, *, output_format: str, output: Path | None)
         CommandError: an option does not go with `--simulate`, or the file cannot be written.
         PlanError: the job has no plan, or it is not valid.
     """
-    given = {
+    parsed = {
         "--out": options.out,
         "--run": options.run,
         "--patch": options.patch,
         "--approve": options.approve,
     }
-    for name, value in given.items():
+    for name, value in parsed.items():
         if value is not None:
             raise CommandError(
                 f"{name} does not go with --simulate", hint=f"leave out --simulate or {name}"

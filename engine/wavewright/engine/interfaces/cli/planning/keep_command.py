@@ -148,10 +148,10 @@ def _check(plan: Plan, goal: Goal, tools: dict[str, ToolSignature], text: str, f
     """Raise an error if the plan is not valid for the goal of its run: it read what no template
     has, as feedback.
     """
-    found = errors_in(bind_plan(plan, goal), goal, tools)
-    if found:
+    faults = errors_in(bind_plan(plan, goal), goal, tools)
+    if faults:
         document = read_document(text, str(file))
-        raise PlanError(PlanOrigin(document, "/plan").place(found), document.source)
+        raise PlanError(PlanOrigin(document, "/plan").place(faults), document.source)
 
 
 def _diff(before: Plan, after: Plan, goal: str, template_goal: str) -> str:

@@ -111,9 +111,9 @@ def offers_at(place: CursorPlace) -> tuple[str, Iterator[Offer]]:
         return before, _keys(place)
     if subject is not None and place.pointer is not None:
         expression = expression_at(subject, place.pointer, cursor.text, cursor.offset)
-        asked = None if expression is None else name_asked(expression)
-        if expression is not None and asked is not None:
-            return asked.written, expression_offers(expression, asked)
+        partial_name = None if expression is None else name_asked(expression)
+        if expression is not None and partial_name is not None:
+            return partial_name.written, expression_offers(expression, partial_name)
     word = _WORD_BEFORE.search(before)
     written = before if word is None else word[0]
     names = [*_names(place)]

@@ -123,9 +123,10 @@ class CheckOptions:
     @property
     def read_limits(self) -> ReadLimits:
         """Limits of the document's size and nesting."""
-        given = MODEL_LIMITS if self.from_model else ReadLimits()
+        limits = MODEL_LIMITS if self.from_model else ReadLimits()
         return ReadLimits(
-            max_bytes=self.max_bytes or given.max_bytes, max_depth=self.max_depth or given.max_depth
+            max_bytes=self.max_bytes or limits.max_bytes,
+            max_depth=self.max_depth or limits.max_depth,
         )
 
     def read(self) -> tuple[bytes, str]:
@@ -164,7 +165,7 @@ class CheckBasis:
         """Return a plan bound to the goal, with its diagnostics."""
         if self.goal is not None:
             plan = bind_plan(plan, self.goal)
-        found = check(
+        diagnostics = check(
             plan,
             self.goal,
             self.tools,
@@ -173,9 +174,11 @@ class CheckBasis:
             can_ask=self.can_ask,
             can_answer=self.can_ask,
         )
-        if self.is_strict and not error_diagnostics(found):
-            found += check_values(plan, self.goal, self.tools)
-        return plan, tuple(in_file_order([*found, *check_readiness(plan, self.obstacles)], plan))
+        if self.is_strict and not error_diagnostics(diagnostics):
+            diagnostics += check_values(plan, self.goal, self.tools)
+        return plan, tuple(
+            in_file_order([*diagnostics, *check_readiness(plan, self.obstacles)], plan)
+        )
 
     def check_partial(self, part: PartialPlan) -> Sequence[Diagnostic]:
         """Return the diagnostics of the valid part of a plan that has faults of shape."""
@@ -295,12 +298,12 @@ def _check_other(document: Document, options: CheckOptions) -> CheckedDocument:
     )
 
     if is_settings(document):
-        found, kind = check_settings(document, lambda: options.project), _SETTINGS
+        diagnostics, kind = check_settings(document, lambda: options.project), _SETTINGS
     elif is_agent(document):
-        found, kind = check_agent(document, options.project), "an agent"
+        diagnostics, kind = check_agent(document, options.project), "an agent"
     else:
-        found, kind = check_worker(document, options.project), "a worker"
-    return CheckedDocument.without_plan(document, found, kind)
+        diagnostics, kind = check_worker(document, options.project), "a worker"
+    return CheckedDocument.without_plan(document, diagnostics, kind)
 
 
 def _check_job(document: Document, options: CheckOptions, settings: Settings) -> CheckedDocument:
@@ -343,13 +346,17 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
     basis = _run_basis(options, draft.plan, order.goal)
     goal, unfound = _check_expansion(order, basis.tools)
     basis = replace(basis, goal=goal, document=origin.document)
-    plan, found = basis.check(draft.plan)
+    plan, diagnostics = basis.check(draft.plan)
     own = (
         _check_template(document, options, order.goal).diagnostics if is_template(document) else ()
     )
     own_codes = {error.code for error in own}
-    found = origin.place(
-        [each for each in found if not (each.code in own_codes and _is_of_goal(each, draft.plan))]
+    diagnostics = origin.place(
+        [
+            diagnostic
+            for diagnostic in diagnostics
+            if not (diagnostic.code in own_codes and _is_of_goal(diagnostic, draft.plan))
+        ]
     )
     if (
         unfound
@@ -358,11 +365,11 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
     ):
         # Its place is in another document than the plan.
         other = CheckedDocument.without_plan(order.expansion.origin.document, unfound)
-        return CheckedDocument(text, plan, found, basis, others=(other,))
-    found = (*found, *unfound)
+        return CheckedDocument(text, plan, diagnostics, basis, others=(other,))
+    diagnostics = (*diagnostics, *unfound)
     if is_template(document):
-        found = tuple(locate_diagnostics([*own, *found], document))
-    return CheckedDocument(text, plan, found, None if origin.expanded is not None else basis)
+        diagnostics = tuple(locate_diagnostics([*own, *diagnostics], document))
+    return CheckedDocument(text, plan, diagnostics, None if origin.expanded is not None else basis)
 
 
 def _is_of_goal(diagnostic: Diagnostic, plan: Plan) -> bool:
@@ -388,8 +395,10 @@ def _with_schedule(
     fault = fault_of_job(terms, document, options.file, options.project, judge)
     if not fault:
         return checked
-    found = locate_diagnostics([Diagnostic("E107", fault, "/schedule/inputs")], document)
-    return replace(checked, others=(*checked.others, CheckedDocument.without_plan(document, found)))
+    diagnostics = locate_diagnostics([Diagnostic("E107", fault, "/schedule/inputs")], document)
+    return replace(
+        checked, others=(*checked.others, CheckedDocument.without_plan(document, diagnostics))
+    )
 
 
 def _check_expansion(
@@ -423,10 +432,10 @@ def _check_template(document: Document, options: CheckOptions, goal: Goal) -> Ch
     tools = _tools(options, Plan(steps=()), goal)
     # Inputs that a template does not declare come with a job.
     knows_inputs = "properties" in goal.inputs_schema
-    found = check_template(read_model(document, GoalTemplate), tools) + [
+    diagnostics = check_template(read_model(document, GoalTemplate), tools) + [
         error for error in errors_of_goal(goal, tools) if knows_inputs or error.code != "E302"
     ]
-    checked = CheckedDocument.without_plan(document, locate_diagnostics(found, document))
+    checked = CheckedDocument.without_plan(document, locate_diagnostics(diagnostics, document))
     return replace(checked, called=goal.tool_names)
 
 
@@ -435,9 +444,13 @@ def _check_plan(
 ) -> CheckedDocument:
     basis = _run_basis(options, expanded.plan, goal)
     basis = replace(basis, document=None if text.repairs else text.document)
-    plan, found = basis.check(expanded.plan)
-    found = tuple(expanded.place(found))
-    placed = tuple(locate_diagnostics(found, text.document)) if text.document is not None else found
+    plan, diagnostics = basis.check(expanded.plan)
+    diagnostics = tuple(expanded.place(diagnostics))
+    placed = (
+        tuple(locate_diagnostics(diagnostics, text.document))
+        if text.document is not None
+        else diagnostics
+    )
     # An editor of the text cannot fix what stands in a sub-plan.
     return CheckedDocument(
         text, plan, (*text.diagnostics, *placed), None if expanded.places else basis
@@ -471,9 +484,9 @@ def _basis(options: CheckOptions, plan: Plan, goal: Goal | None) -> CheckBasis:
     # See "A plan that a person wrote" in docs/explanation/semantics.md.
     of_author = Limits() if options.from_model else LIMITS_OF_OWN_PLANS
     limits = goal.limits if goal is not None else of_author
-    given = {"max_steps": options.max_steps, "max_waves": options.max_waves}
+    caps = {"max_steps": options.max_steps, "max_waves": options.max_waves}
     limits = limits.model_copy(
-        update={name: value for name, value in given.items() if value is not None}
+        update={name: value for name, value in caps.items() if value is not None}
     )
     return CheckBasis(plan, goal, tools, limits, allowance, is_strict=options.is_strict)
 

@@ -112,17 +112,17 @@ def plan(
     warn_of_foreign_job(job)
     request = RunRequest(job_file=job, as_of=parse_instant(as_of), inputs=inputs)
     report = anyio.run(make_plan_with_progress, request, project_settings(job), answers)
-    made = valid_plan(report)
-    if made is not None and out is not None:
-        text = plan_as_json(made) if out.suffix == ".json" else plan_as_yaml(made)
+    plan = valid_plan(report)
+    if plan is not None and out is not None:
+        text = plan_as_json(plan) if out.suffix == ".json" else plan_as_yaml(plan)
         write_atomically(out, text.encode())
     if output_format == "json":
         print_json(report_json(report))
     else:
         sys.stdout.write(report_text(report))
-    if made is not None and out is not None:
+    if plan is not None and out is not None:
         print_aside(f"written to {out}")
-    return exit_codes.OK if made is not None else exit_codes.NEGATIVE
+    return exit_codes.OK if plan is not None else exit_codes.NEGATIVE
 
 
 async def make_plan_with_progress(
@@ -255,7 +255,9 @@ def _planned_job(job: ResolvedJob, options: DoOptions, settings: Settings) -> Re
 
 def _no_model(goal: str, settings: Settings) -> CommandError:
     """Return the error where no model can plan, with the goal templates for a similar goal."""
-    offers = "".join(f"\n  {_offer(found, settings)}" for found in find_templates(goal, settings))
+    offers = "".join(
+        f"\n  {_offer(template, settings)}" for template in find_templates(goal, settings)
+    )
     return CommandError(
         "a goal in words needs a model, and none is configured",
         hint=MODEL_HINT

@@ -142,13 +142,13 @@ def valid_plan(report: PlanReport) -> Plan | None:
 def report_json(report: PlanReport) -> JsonObject:
     """Return the report as one JSON object."""
     planned, plan = report.planned, valid_plan(report)
-    found, source = _shown_diagnostics(report)
+    diagnostics, source = _shown_diagnostics(report)
     cost = sum_costs(report.uses)
     models: list[Json] = [*models_of(report.uses)]
     return {
         "plan": plan_json(plan) if plan is not None else None,
         "rung": planned.rung,
-        "diagnostics": [*render_json(found, source)],
+        "diagnostics": [*render_json(diagnostics, source)],
         "rungs": [
             {
                 "ladder": record.ladder,
@@ -215,10 +215,10 @@ def _plan_comments(report: PlanReport, plan: Plan) -> Iterator[str]:
     )
     yield f"plan    {steps} in {waves}, max parallelism {graph.width}{expected}"
     yield f"hash    {plan_hash(bound)}"
-    found, source = _shown_diagnostics(report)
-    if found:
+    diagnostics, source = _shown_diagnostics(report)
+    if diagnostics:
         yield ""
-        yield render_text(found, source)
+        yield render_text(diagnostics, source)
     last = planned.attempts[-1] if planned.attempts else None
     if last is not None and planned.rung not in _RUNGS_OF_ANSWERS and last.diagnostics:
         yield ""
@@ -238,9 +238,9 @@ def _rung_reason(planned: PlanningResult) -> str:
 
 def _no_plan_text(report: PlanReport) -> Iterator[str]:
     planned = report.planned
-    found, source = _shown_diagnostics(report)
-    if planned.question is None and planned.cannot_plan is None and found:
-        yield render_text(found, source)
+    diagnostics, source = _shown_diagnostics(report)
+    if planned.question is None and planned.cannot_plan is None and diagnostics:
+        yield render_text(diagnostics, source)
         yield ""
     adjective = "" if planned.question is not None else "valid "
     yield f"no {adjective}plan for job {report.goal.job!r}"
@@ -268,12 +268,12 @@ def _shown_diagnostics(report: PlanReport) -> tuple[Sequence[Diagnostic], Source
     if planned.plan is None and planned.attempts:
         last = planned.attempts[-1]
         return last.diagnostics, last.source
-    found = planned.diagnostics
-    if planned.plan is None and not planned.rungs and not found:
+    diagnostics = planned.diagnostics
+    if planned.plan is None and not planned.rungs and not diagnostics:
         return no_plan_error(report.goal, _NO_SOURCE).diagnostics, Source(
             f"job {report.goal.job!r}", ""
         )
-    return found, planned.document.source if planned.document is not None else _NO_SOURCE
+    return diagnostics, planned.document.source if planned.document is not None else _NO_SOURCE
 
 
 def _question_json(planned: PlanningResult) -> JsonObject | None:

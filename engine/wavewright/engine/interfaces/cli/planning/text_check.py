@@ -108,8 +108,8 @@ def _check(written: WrittenText) -> CheckOutcome:
         return CheckOutcome(_by_source([(error.source, error.diagnostics)]))
     except WavewrightError as error:
         return CheckOutcome(_faults_of_shape(written), error)
-    found = _by_source((part.text.source, part.diagnostics) for part in checked.documents)
-    return CheckOutcome(found, checked=checked)
+    diagnostics = _by_source((part.text.source, part.diagnostics) for part in checked.documents)
+    return CheckOutcome(diagnostics, checked=checked)
 
 
 def _kind(written: WrittenText) -> DocumentKind | None:

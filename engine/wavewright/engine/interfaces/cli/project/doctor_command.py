@@ -118,15 +118,17 @@ def examine(*, output_format: str, is_offline: bool, examines_model: bool = Fals
     instead of all that, and says what it is good for.
     """
     found_by = _model_examination() if examines_model else _findings(is_offline=is_offline)
-    findings = [_redacted(found) for found in found_by]
+    findings = [_redacted(finding) for finding in found_by]
     if output_format == "json":
-        print_json([asdict(found) for found in findings])
+        print_json([asdict(finding) for finding in findings])
     else:
-        for found in findings:
-            hint = f"\n{'':<18}= help: {found.hint}" if found.hint else ""
-            sys.stdout.write(f"{found.state:<6}{found.subject:<12}{found.detail}{hint}\n")
+        for finding in findings:
+            hint = f"\n{'':<18}= help: {finding.hint}" if finding.hint else ""
+            sys.stdout.write(f"{finding.state:<6}{finding.subject:<12}{finding.detail}{hint}\n")
     return (
-        exit_codes.NEGATIVE if any(found.state == "fault" for found in findings) else exit_codes.OK
+        exit_codes.NEGATIVE
+        if any(finding.state == "fault" for finding in findings)
+        else exit_codes.OK
     )
 
 
@@ -378,15 +380,15 @@ def _choices(settings: Settings, environment: Mapping[str, str]) -> list[_Probed
     """Return the models of all roles; roles that ask the same model for the same reason are
     grouped.
     """
-    found: dict[tuple[str, str], _ProbedModel] = {}
+    probed: dict[tuple[str, str], _ProbedModel] = {}
     roles: tuple[Role, ...] = get_args(Role)
     for role in roles:
         choice = choose_model(settings, "auto", role, environment)
         place = (choice.model, choice.why)
-        found.setdefault(
+        probed.setdefault(
             place, _ProbedModel(choice.model, choice.why, choice.fallbacks)
         ).roles.append(role)
-    return list(found.values())
+    return list(probed.values())
 
 
 def _choice_words(choice: _ProbedModel) -> str:

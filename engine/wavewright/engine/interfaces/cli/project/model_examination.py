@@ -104,7 +104,7 @@ async def _object(models: ModelClient) -> _Examined:
         answer = await models.ask(_question(text, _TOWN))
     except ModelError as error:
         return _no_answer("object", error)
-    values = [found.value for found in find_json(answer.text).values]
+    values = [match.value for match in find_json(answer.text).values]
     fitting = [value for value in values if validator_of(_TOWN).accepts(value)]
     if not fitting:
         return _outcome("object", "what it said does not fit the schema", started, is_good=False)

@@ -77,11 +77,11 @@ class DoctorFinding:
         if not isinstance(error, DocumentError | PlanError):
             place = f"{error.place}: " if error.place else ""
             return cls(subject, "fault", f"{place}{error.message}", error.hint or "")
-        found = error.diagnostics if isinstance(error, PlanError) else error.faults
-        first, place = found[0], error.source.name
+        faults = error.diagnostics if isinstance(error, PlanError) else error.faults
+        first, place = faults[0], error.source.name
         if first.span is not None and error.source.text:
             place += f":{error.source.position(first.span.start)[0]}"
-        more = "" if len(found) == 1 else f" (and {len(found) - 1} more)"
+        more = "" if len(faults) == 1 else f" (and {len(faults) - 1} more)"
         return cls(subject, "fault", f"{place}: {first.message}{more}", first.hint or mend)
 
 
@@ -98,8 +98,8 @@ def check_settings(document: Document, load: Callable[[], Settings]) -> tuple[Di
     try:
         settings = load()
     except PackError as error:
-        found = Diagnostic("E107", error.message, "/daemon", error.hint)
-        return tuple(locate_diagnostics([found], document))
+        diagnostic = Diagnostic("E107", error.message, "/daemon", error.hint)
+        return tuple(locate_diagnostics([diagnostic], document))
     if settings.file is None or settings.file != Path(document.source.name).absolute():
         return ()
     return tuple(locate_diagnostics(_settings_diagnostics(settings), document))
@@ -355,13 +355,13 @@ def _worker_diagnostics(spec: WorkerSpec, settings: Settings) -> Iterator[Diagno
     except ToolDefinitionError as error:
         yield Diagnostic("E107", str(error), "", error.hint)
         return
-    found = find_prompt_defect(spec.prompt, project_prompts(settings.prompts), (worker,))
-    if found is not None:
+    defect = find_prompt_defect(spec.prompt, project_prompts(settings.prompts), (worker,))
+    if defect is not None:
         yield Diagnostic(
             "E207",
-            f"the prompt cannot be rendered: {found.place}: {found.message}",
+            f"the prompt cannot be rendered: {defect.place}: {defect.message}",
             "/prompt",
-            found.hint,
+            defect.hint,
         )
 
 
@@ -370,9 +370,9 @@ def _valid_workers(settings: Settings) -> Iterator[Worker]:
     with suppress(ToolDefinitionError):
         yield from load_workers(settings.workers)
     for name in pack_names():
-        given = settings.packs.get(name)
+        own = settings.packs.get(name)
         with suppress(ToolDefinitionError, PackError):
-            yield from load_pack(name, as_object(given), settings.root).workers
+            yield from load_pack(name, as_object(own), settings.root).workers
 
 
 def prompt_findings(settings: Settings) -> Iterator[DoctorFinding]:
@@ -387,8 +387,8 @@ def prompt_findings(settings: Settings) -> Iterator[DoctorFinding]:
     with suppress(ToolDefinitionError):
         used |= {spec.prompt for spec in own_agents(settings).values()}
     faults = {name: _prompt_finding(name, own, workers) for name in names}
-    yield from dict.fromkeys(found for found in faults.values() if found is not None)
-    valid = [name for name, found in faults.items() if found is None]
+    yield from dict.fromkeys(defect for defect in faults.values() if defect is not None)
+    valid = [name for name, defect in faults.items() if defect is None]
     if replacing := [name for name in valid if name in used]:
         yield DoctorFinding("prompts", "ok", f"{', '.join(replacing)} of this project")
     for name in valid:

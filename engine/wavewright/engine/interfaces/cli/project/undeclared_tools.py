@@ -58,12 +58,12 @@ class _Undeclared:
 def list_undeclared() -> int:
     """Print what the project's tools should say of untrusted text, and a patch to apply."""
     settings = project_settings()
-    found = list(_undeclared(settings))
-    if not found:
+    undeclared = list(_undeclared(settings))
+    if not undeclared:
         sys.stdout.write("every tool of the project says what it takes and brings\n")
         return exit_codes.OK
-    print_lines(line for tool in found for line in _lines(tool))
-    sys.stdout.write("".join(_patch(settings, found)))
+    print_lines(line for tool in undeclared for line in _lines(tool))
+    sys.stdout.write("".join(_patch(settings, undeclared)))
     return exit_codes.OK
 
 

@@ -92,7 +92,7 @@ def diff(before: str, after: str | None, *, output_format: str) -> int:
         # Jobs also differ in what their goals put into the plans and ask for beside them.
         goals = (goal, other)
         first, second = bind_plan(first, goal), bind_plan(second, other)
-    found = _diff_of_plans(first, second, settings, goals)
+    difference = _diff_of_plans(first, second, settings, goals)
     old, new = (
         needed_permits(plan, plan_goal, tools_of_plan(plan, settings).signatures, settings)
         for plan, plan_goal in ((first, goal), (second, other or goal))
@@ -100,11 +100,11 @@ def diff(before: str, after: str | None, *, output_format: str) -> int:
     if output_format == "json":
         more, less = permit_changes(old, new)
         permits: JsonObject = {"more": _entries_json(more), "less": _entries_json(less)}
-        print_json({**found.to_json(), "permits": permits})
+        print_json({**difference.to_json(), "permits": permits})
     else:
-        sys.stdout.write(f"{found}\n")
+        sys.stdout.write(f"{difference}\n")
         print_lines(difference_lines(old, new))
-    return exit_codes.OK if found.is_empty else exit_codes.NEGATIVE
+    return exit_codes.OK if difference.is_empty else exit_codes.NEGATIVE
 
 
 def _entries_json(entries: Iterable[PermitEntry]) -> list[Json]:
@@ -273,12 +273,12 @@ def replay(run: str | None, request: ReplayOptions, *, output_format: str) -> in
     request = replace(request, prompt_dir=from_root(request.prompt_dir, settings))
     with contextlib.chdir(settings.root):  # where tools run
         replayed = anyio.run(_replay, run, settings, request)
-    found = replayed.compare()
+    difference = replayed.compare()
     if output_format == "json":
-        print_json(_replay_json(replayed, found))
+        print_json(_replay_json(replayed, difference))
     else:
         sys.stdout.writelines(
-            f"{printable(line).rstrip()}\n" for line in _replay_lines(replayed, found)
+            f"{printable(line).rstrip()}\n" for line in _replay_lines(replayed, difference)
         )
     if any(use.outcome != "over_budget" for use in replayed.silent_models):
         return exit_codes.ENVIRONMENT

@@ -45,8 +45,8 @@ def resume_request(
         CommandError: there are no runs yet, or the run belongs to a job of a daemon.
         RunNotFound: there is no such run.
     """
-    found = anyio.run(find_resumable_run, run, project_settings())
-    return RunRequest(run=found, concurrency=concurrency, output_dir=output, by=by or local_user())
+    run_id = anyio.run(find_resumable_run, run, project_settings())
+    return RunRequest(run=run_id, concurrency=concurrency, output_dir=output, by=by or local_user())
 
 
 async def find_resumable_run(prefix: str | None, settings: Settings) -> RunId:
@@ -95,9 +95,9 @@ def retry_request(
             cannot be read.
     """
     settings = project_settings()
-    wanted, events = anyio.run(load_run, settings, run)
+    run_id, events = anyio.run(load_run, settings, run)
     retry = retry_of_run(
-        wanted,
+        run_id,
         events,
         start=start,
         again=again,

@@ -283,10 +283,10 @@ async def _prune_runs(settings: Settings, before: float, newest: int, is_dry: bo
         kept = {row.run for row in rows[:newest]}
         if is_dry:
             groups, _ = await find_groups(removal, before, kept)
-            found = {run for group in groups for run in group}
-            if found:
-                print_lines(runs_table([row for row in rows if row.run in found]))
-            sys.stdout.write(f"would remove {counted(len(found), 'run')}\n")
+            removable = {run for group in groups for run in group}
+            if removable:
+                print_lines(runs_table([row for row in rows if row.run in removable]))
+            sys.stdout.write(f"would remove {counted(len(removable), 'run')}\n")
             return
         runs, size = 0, 0
         try:

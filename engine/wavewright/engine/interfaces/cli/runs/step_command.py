@@ -152,13 +152,13 @@ async def _follow_logs(
         run = await find_named_run(journal, prefix)
         read, shown = 0, NOTHING_SHOWN
         while True:
-            found = await journal.read(partial(run_queries.find_row, run=run))
+            row = await journal.read(partial(run_queries.find_row, run=run))
             events = await journal.read(partial(run_queries.load, run=run, after=read))
             read += len(events)
             lines, shown = log_lines(redacted_events(events), shown)
             _print_lines([line for line in lines if wanted.matches(line)], output_format)
-            was_removed = found is None and read > 0
-            if was_removed or (found is not None and found[0].status != "running"):
+            was_removed = row is None and read > 0
+            if was_removed or (row is not None and row[0].status != "running"):
                 return exit_codes.OK
             await anyio.sleep(_PAUSE)
 

@@ -96,19 +96,19 @@ class StartCheck:
         Nothing is created from a default that stands for a faulty setting: a queue cannot be
         changed afterwards.
         """
-        section, found = self.settings.daemon, list[WavewrightError]()
+        section, errors = self.settings.daemon, list[WavewrightError]()
         if section.health is not None:
-            found += _errors_of(partial(_check_port, section.health, *_HEALTH), START_ERRORS)
+            errors += _errors_of(partial(_check_port, section.health, *_HEALTH), START_ERRORS)
         if section.view is not None:
-            found += _errors_of(partial(_check_port, section.view, *_VIEW), START_ERRORS)
+            errors += _errors_of(partial(_check_port, section.view, *_VIEW), START_ERRORS)
         if not any(name in self.settings_error_text for name in _STORE_SETTINGS):
-            found += await _opening_errors(open_stores(self.settings, must_write=True))
+            errors += await _opening_errors(open_stores(self.settings, must_write=True))
         if section.amqp_url is not None:
             is_named = "daemon" not in self.settings_error_text
-            found += await _opening_errors(
+            errors += await _opening_errors(
                 open_daemon_bus(section) if is_named else open_connection(section.amqp_url)
             )
-        return [_with_start_code(error) for error in found]
+        return [_with_start_code(error) for error in errors]
 
 
 def check_start(
@@ -166,9 +166,9 @@ def _settings_faults(
     yield from _errors_of(check_tracing)
     if settings.daemon.view is not None:
         yield from _errors_of(partial(_check_view_access, settings), (WavewrightError,))
-    for found in prompt_findings(settings):
-        if found.state == "fault":
-            yield CommandError(found.detail, hint=found.hint)
+    for finding in prompt_findings(settings):
+        if finding.state == "fault":
+            yield CommandError(finding.detail, hint=finding.hint)
 
 
 def _check_view_access(settings: Settings) -> None:
@@ -278,8 +278,8 @@ def write_topology(*, out: Path | None, vhost: str) -> int:
         CommandError: the passwords of users are missing.
         FileNotWrittenError: the file cannot be written.
     """
-    found = definitions(project_settings().daemon, os.environ, vhost=vhost)
-    text = json.dumps(found, indent=2) + "\n"
+    document = definitions(project_settings().daemon, os.environ, vhost=vhost)
+    text = json.dumps(document, indent=2) + "\n"
     if out is None:
         sys.stdout.write(text)
     else:

@@ -48,20 +48,20 @@ def serve(name: str, pack: str | None, place: str, *, public_url: str | None, op
 
 
 def _find_page(wanted: str | None, settings: Settings) -> PackPage:
-    found: dict[str, PackPage] = {}
+    pages: dict[str, PackPage] = {}
     for name in pack_names():
         page = load_pack(name, as_object(settings.packs.get(name)), settings.root).page
         if page is not None:
-            found[name] = page
-    if wanted is None and len(found) == 1:
-        return next(iter(found.values()))
+            pages[name] = page
+    if wanted is None and len(pages) == 1:
+        return next(iter(pages.values()))
     if wanted is None:
         raise CommandError(
-            f"{len(found)} packs have a page", hint=f"name one with --pack: {', '.join(found)}"
+            f"{len(pages)} packs have a page", hint=f"name one with --pack: {', '.join(pages)}"
         )
-    if wanted not in found:
+    if wanted not in pages:
         raise CommandError(
             f"the pack {wanted!r} has no page",
-            hint=suggest_name(wanted, found, what="packs with a page"),
+            hint=suggest_name(wanted, pages, what="packs with a page"),
         )
-    return found[wanted]
+    return pages[wanted]
