@@ -257,14 +257,14 @@ class Folder:
         """Return what stands directly in the folder, by name, without links, dot files and special
         files.
         """
-        found: list[FolderEntry] = []
+        entries: list[FolderEntry] = []
         with os.scandir(self._fd) as items:
             for item in items:
                 status = item.stat(follow_symlinks=False)
                 is_file = stat.S_ISREG(status.st_mode)
                 if not item.name.startswith(".") and (is_file or stat.S_ISDIR(status.st_mode)):
-                    found.append(FolderEntry(item.name, is_file, status.st_size))
-        return tuple(sorted(found, key=lambda entry: entry.name))
+                    entries.append(FolderEntry(item.name, is_file, status.st_size))
+        return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def files(self, path: str = ".") -> list[str]:
         """Return the regular files below a path by name, without links, dot files and what lies in
@@ -274,7 +274,7 @@ class Folder:
             PathRefused: see `open`; or it is no folder.
         """
         parts = [part for part in path.split("/") if part not in {"", "."}] and path_parts(path)
-        found: list[str] = []
+        files: list[str] = []
         with self._open_parent(path, [*parts], create=False) as parent:
             for below, folders, names, at in os.fwalk(".", dir_fd=parent):
                 folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -282,8 +282,8 @@ class Folder:
                 for name in names:
                     is_file = stat.S_ISREG(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode)
                     if is_file and not name.startswith("."):
-                        found.append("/".join([*where, name]))
-        return sorted(found)
+                        files.append("/".join([*where, name]))
+        return sorted(files)
 
     @contextmanager
     def _open_parent(self, path: str, folders: list[str], *, create: bool) -> Generator[int]:

@@ -78,10 +78,10 @@ def _folders_of_packs() -> dict[str, Path]:
 def _folder_of(module: str) -> Path | None:
     """Return the folder of a module without importing it; none where it cannot be found."""
     try:
-        found = find_spec(module)
+        spec = find_spec(module)
     except ImportError:
-        found = None
-    return None if found is None or found.origin is None else Path(found.origin).parent
+        spec = None
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
 @lru_cache(maxsize=8)

@@ -214,7 +214,7 @@ class LogEvent:
         """
         if "__dataclass_fields__" not in vars(type(self)):
             raise ToolError(f"log event {type(self).__name__} is no dataclass")
-        found: JsonObject = {}
+        values: JsonObject = {}
         for field in fields(self):
             value = getattr(self, field.name)
             if not isinstance(value, str | int | float | None):
@@ -222,8 +222,8 @@ class LogEvent:
                     f"field {field.name!r} of log event {self.event_name!r} is {type(value).__name__}, "
                     "not text, number, boolean or None"
                 )
-            found[field.name] = value
-        return found
+            values[field.name] = value
+        return values
 
 
 @dataclass(frozen=True, slots=True)

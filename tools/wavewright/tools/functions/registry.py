@@ -282,18 +282,18 @@ def known_fields(tool: str, schema: JsonSchema, names: Iterable[str]) -> frozens
     Raises:
         ToolDefinitionError: no part of the output has a field of such a name.
     """
-    wanted, parts = frozenset(names), [*_parts(schema)]
+    untrusted, parts = frozenset(names), [*_parts(schema)]
     if any(_has_open_fields(part) for part in parts):
-        return wanted
+        return untrusted
     known = {field for part in parts for field in properties(part)}
-    for name in sorted(wanted - known):
+    for name in sorted(untrusted - known):
         raise ToolDefinitionError(
             f"tool {tool!r} has no field {name!r} in its output",
             hint=suggest_name(name, known, what="its fields")
             if known
             else "of an output without fields say `untrusted_output`",
         )
-    return wanted
+    return untrusted
 
 
 def _parts(schema: Json) -> Iterator[JsonSchema]:
@@ -404,17 +404,17 @@ def _bind_function(function: UserFunction, contract: Contract) -> ToolFunction:
 
 
 def _reserved_arguments(request: ToolCall, reserved: frozenset[str]) -> dict[str, object]:
-    given: dict[str, object] = {
+    arguments: dict[str, object] = {
         "config": dict(request.config or {}),
         "now": request.now,
         "idempotency_key": request.key,
         "emit": request.emit,
     }
     if "data" in reserved:
-        given["data"] = MemoryRunData() if request.data is None else request.data
+        arguments["data"] = MemoryRunData() if request.data is None else request.data
     if "agents" in reserved:
-        given["agents"] = NoAgents() if request.agents is None else request.agents
-    return {name: value for name, value in given.items() if name in reserved}
+        arguments["agents"] = NoAgents() if request.agents is None else request.agents
+    return {name: value for name, value in arguments.items() if name in reserved}
 
 
 def check_freshness_field(name: str, path: str, schema: JsonSchema) -> None:

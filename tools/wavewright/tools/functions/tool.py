@@ -161,8 +161,8 @@ class ToolCall(CallDescription):
         """Why the last package was rejected: what the call itself is told, or else what its step
         was.
         """
-        given = self.params.get(FEEDBACK_PARAM)
-        return given if isinstance(given, list) and given else self.step_feedback
+        own = self.params.get(FEEDBACK_PARAM)
+        return own if isinstance(own, list) and own else self.step_feedback
 
 
 ToolFunction: TypeAlias = Callable[[ToolCall], Awaitable[Json]]

@@ -75,16 +75,16 @@ def load_user_tools(entries: Sequence[Json], root: Path, *, first: int = 0) -> t
     >>> tool.signature.name
     'double'
     """
-    found: list[Tool] = []
+    tools: list[Tool] = []
     for position, entry in enumerate(entries, first):
         where = f"tools[{position}]"
         user_module = _read_entry(entry, where)
         if user_module.module is not None:
-            found += _tools_of(import_project_module(user_module.module, root), user_module)
+            tools += _tools_of(import_project_module(user_module.module, root), user_module)
             continue
         for file in _module_files(user_module, root, where):
-            found += _tools_in(file, user_module)
-    return tuple(found)
+            tools += _tools_in(file, user_module)
+    return tuple(tools)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def _tools_of(module: ModuleType, entry: UserModule) -> list[Tool]:
     public = _public_functions(module)
     if entry.functions is None:
         return [make_tool(function) for function in public.values()]
-    found: list[Tool] = []
+    tools: list[Tool] = []
     for name, options in entry.functions.items():
         function = public.get(name, getattr(module, name, None))
         if function is None or not callable(function):
@@ -220,8 +220,8 @@ def _tools_of(module: ModuleType, entry: UserModule) -> list[Tool]:
                 hint=did_you_mean(name, public) or f"it has {', '.join(public) or 'none'}",
             )
         named: ToolOptions = {"name": name, **options}
-        found.append(make_tool(function, **named))
-    return found
+        tools.append(make_tool(function, **named))
+    return tools
 
 
 def _public_functions(module: ModuleType) -> dict[str, UserFunction]:

@@ -210,14 +210,14 @@ class _Forecaster:
         """Return what a person will be asked to approve: of a patch, and of each step that calls."""
         rerun = self._inputs.rerun
         answered = None if rerun is None else rerun.answered
-        asked = [
+        of_steps = [
             f"step {step.id!r} calls {step.tool!r}, which needs approval"
             for step in steps
             if step.needs_approval and not step.makes_no_call and step.id != answered
         ]
         of_patch = () if rerun is None else rerun.approvals
         # Of a step that the patch brings both may speak.
-        return tuple(dict.fromkeys([*of_patch, *asked]))
+        return tuple(dict.fromkeys([*of_patch, *of_steps]))
 
     def _step(self, step: Step) -> StepForecast:
         tool, call, rerun = self._tools[step.tool], self._calls[step.tool], self._inputs.rerun

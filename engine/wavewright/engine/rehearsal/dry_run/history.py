@@ -165,13 +165,13 @@ async def _steps_of(
 ) -> dict[int, _StepTools]:
     """Return the steps of the first plan of each run, and of the latest within the window."""
     steps: dict[int, _StepTools] = {run: {} for run in runs}
-    wanted = f"FROM run WHERE no {statements.in_list('$1', 'bigint')}"
+    of_runs = f"FROM run WHERE no {statements.in_list('$1', 'bigint')}"
     plans = "FROM event WHERE event.run = run.no AND kind = 'plan_accepted'"
     # The first is near the beginning of its run: the events of a long one are not gone through.
     rows = await statements.fetch(
         f"""SELECT run, {statements.body_bytes} FROM event WHERE id IN (
-                SELECT (SELECT id {plans} ORDER BY seq LIMIT 1) {wanted}
-                UNION SELECT (SELECT max(id) {plans} AND id > $2) {wanted})
+                SELECT (SELECT id {plans} ORDER BY seq LIMIT 1) {of_runs}
+                UNION SELECT (SELECT max(id) {plans} AND id > $2) {of_runs})
             ORDER BY id""",  # noqa: S608 - constants
         list(runs),
         after,
@@ -247,14 +247,14 @@ async def _find_in_file(statements: Statements, keys: set[StepKey]) -> dict[Step
         max(upto, last - HISTORY_WINDOW),
     )
     newest |= {key: event for key, event in later if key in keys}
-    found = dict[StepKey, StoredCall]()
+    calls = dict[StepKey, StoredCall]()
     for key, event in newest.items():
         ((run, at),) = await statements.fetch(
             "SELECT run.run, event.at FROM event JOIN run ON run.no = event.run WHERE event.id = $1",
             event,
         )
-        found[key] = StoredCall(RunId(run), at)
-    return found
+        calls[key] = StoredCall(RunId(run), at)
+    return calls
 
 
 async def _find_in_database(

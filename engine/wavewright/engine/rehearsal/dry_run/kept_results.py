@@ -267,14 +267,14 @@ def find_saved_calls(
     own = None if rerun is None else rerun.run
     shared: Counter[StepId] = Counter()
     reused: dict[StepId, list[StoredCall]] = {}
-    made = set[CallContent]()
+    contents = set[CallContent]()
     for call in calls:
-        if call.is_shareable and call.content in made:
+        if call.is_shareable and call.content in contents:
             shared[call.step.id] += 1
             continue
         # A step with a condition may not run, and then serves no other.
         if call.is_shareable and call.step.when is None:
-            made.add(call.content)
+            contents.add(call.content)
         earlier = None if call.key is None else stored.get(call.key)
         kept_for = tools[call.step.tool].cache_for
         if earlier is None or kept_for is None or earlier.run == own:

@@ -171,8 +171,11 @@ def _summary_lines(dry_run: PlanFacts) -> Iterator[tuple[str, str]]:
         "effects",
         _names_text([step.id for step in dry_run.steps if step.effects and not step.makes_no_call]),
     )
-    asked = len(dry_run.approvals)
-    yield "approvals", f"asked when ready, for {counted(asked, 'step')}" if asked else "none"
+    approvals = len(dry_run.approvals)
+    yield (
+        "approvals",
+        f"asked when ready, for {counted(approvals, 'step')}" if approvals else "none",
+    )
     sending = [egress.step for egress in trust.egress]
     yield "egress", f"data of {_names_text(sending)}" if sending else "none"
     yield "untrusted", _names_text([flow.step for flow in trust.untrusted])

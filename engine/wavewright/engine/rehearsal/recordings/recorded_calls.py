@@ -124,7 +124,7 @@ def recorded_calls(events: Iterable[Event]) -> tuple[RecordedCall, ...]:
     fault was not made at all.
     """
     known = list(events)
-    made = {
+    contents = {
         content_of(event.key)
         for event in known
         if isinstance(event, StepFinished | ItemFinished)
@@ -136,7 +136,7 @@ def recorded_calls(events: Iterable[Event]) -> tuple[RecordedCall, ...]:
         (Plan.model_validate(event.plan) for event in known if isinstance(event, PlanAccepted)),
         None,
     )
-    reader = _CallReader(made, first)
+    reader = _CallReader(contents, first)
     return tuple(call for event in known for call in reader.add(event))
 
 

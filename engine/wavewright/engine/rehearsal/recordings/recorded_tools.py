@@ -105,7 +105,7 @@ class CallMiss(UnrecordedCall):
 def describe_call_miss(
     step: StepId,
     index: int | None,
-    asked: RecordedCall,
+    request: RecordedCall,
     recorded: Sequence[RecordedCall],
     *,
     because: str = "",
@@ -113,24 +113,24 @@ def describe_call_miss(
     """Return the miss of a call, with the recorded call of that tool that differs least from it; of
     equally near ones that of the same step and item.
     """
-    of_tool = [call for call in recorded if call.tool == asked.tool]
-    of_tool.sort(key=lambda call: (call.step != asked.step, call.index != asked.index))
+    of_tool = [call for call in recorded if call.tool == request.tool]
+    of_tool.sort(key=lambda call: (call.step != request.step, call.index != request.index))
     if not of_tool:
-        return CallMiss(step, asked.tool, asked.params, index, not_live_reason=because)
-    compared = [(call, list(_all_differences(call, asked))) for call in of_tool[:_MAX_COMPARED]]
+        return CallMiss(step, request.tool, request.params, index, not_live_reason=because)
+    compared = [(call, list(_all_differences(call, request))) for call in of_tool[:_MAX_COMPARED]]
     nearest, differences = min(compared, key=lambda pair: len(pair[1]))
     shown = differences[:_MAX_DIFFERENCES]
     if len(differences) > len(shown):
         shown.append(f"and {len(differences) - len(shown)} differences more")
-    return CallMiss(step, asked.tool, asked.params, index, nearest.place, tuple(shown), because)
+    return CallMiss(step, request.tool, request.params, index, nearest.place, tuple(shown), because)
 
 
-def _all_differences(recorded: RecordedCall, asked: RecordedCall) -> Iterator[str]:
+def _all_differences(recorded: RecordedCall, request: RecordedCall) -> Iterator[str]:
     if recorded.status == "cancelled":
         yield "the recorded run was cut off before it ended"
     changes = (
-        *json_changes(recorded.params, asked.params, within_lists=True),
-        *json_changes(recorded.config, asked.config, ("config",), within_lists=True),
+        *json_changes(recorded.params, request.params, within_lists=True),
+        *json_changes(recorded.config, request.config, ("config",), within_lists=True),
     )
     yield from (change.describe() for change in changes)
 
@@ -169,10 +169,10 @@ class RecordedTools(AnswerSource):
             RecordedFailure: it failed when it was recorded, or was never made.
         """
         del goal
-        asked = self._requested_call(call)
-        recorded = self._next_answer(asked)
+        requested = self._requested_call(call)
+        recorded = self._next_answer(requested)
         if recorded is None:
-            return await self._unrecorded(tool, call, asked)
+            return await self._unrecorded(tool, call, requested)
         for event in recorded.emitted:
             call.emit(_replayed_emission(event))
         if recorded.error is not None:
@@ -182,7 +182,7 @@ class RecordedTools(AnswerSource):
         return recorded.output
 
     def _requested_call(self, request: ToolCall) -> RecordedCall:
-        wanted = RecordedCall(
+        requested = RecordedCall(
             request.step,
             request.tool,
             request.params,
@@ -190,16 +190,20 @@ class RecordedTools(AnswerSource):
             request.index,
             dict(request.config or {}),
         )
-        return wanted if self.redactor is None else wanted.without_secrets(self.redactor)
+        return requested if self.redactor is None else requested.without_secrets(self.redactor)
 
-    def _next_answer(self, asked: RecordedCall) -> RecordedCall | None:
+    def _next_answer(self, requested: RecordedCall) -> RecordedCall | None:
         """Return the answer to a call: its own step's, or else the next that was not given, or the
         last.
         """
-        known = self._by_question.get(_call_key(asked.tool, asked.params, asked.config), [])
+        known = self._by_question.get(
+            _call_key(requested.tool, requested.params, requested.config), []
+        )
         if not known:
             return None
-        own = [call for call in known if (call.step, call.index) == (asked.step, asked.index)]
+        own = [
+            call for call in known if (call.step, call.index) == (requested.step, requested.index)
+        ]
         candidates = own or known
         recorded = next(
             (call for call in candidates if id(call) not in self._given), candidates[-1]
@@ -207,15 +211,17 @@ class RecordedTools(AnswerSource):
         self._given.add(id(recorded))
         return recorded
 
-    async def _unrecorded(self, tool: Tool, request: ToolCall, asked: RecordedCall) -> Json:
+    async def _unrecorded(self, tool: Tool, request: ToolCall, requested: RecordedCall) -> Json:
         because = _why_not_live(tool.signature) if self.calls_live else ""
         if self.calls_live and not because:
             if request.attempt == 1:
                 self.unrecorded_calls.append(
-                    UnrecordedCall(request.step, request.tool, asked.params, request.index)
+                    UnrecordedCall(request.step, request.tool, requested.params, request.index)
                 )
             return await tool.call(request)
-        miss = describe_call_miss(request.step, request.index, asked, self.calls, because=because)
+        miss = describe_call_miss(
+            request.step, request.index, requested, self.calls, because=because
+        )
         self.misses.append(miss)
         raise RecordedFailure(StepError("tool", miss.step_message(), hint=_MISSING_CALL_HINT))
 

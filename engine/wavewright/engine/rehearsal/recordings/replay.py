@@ -89,15 +89,15 @@ class RecordedRespondents:
             needs = event.body.get("needs")
             if event.topic == "approval" and isinstance(needs, list):
                 reasons = tuple(str(need) for need in needs)
-                given = bool(event.body.get("approved"))
-                respondents._approvals.setdefault(reasons, deque()).append(given)
+                approved = bool(event.body.get("approved"))
+                respondents._approvals.setdefault(reasons, deque()).append(approved)
             elif event.topic == "answer":
                 binding = event.body.get("binding")
                 step = binding.get("step") if isinstance(binding, dict) else None
                 asker = "" if step is None else f"step {step!r}"
-                asked = asker, str(event.body.get("question"))
+                question = asker, str(event.body.get("question"))
                 answer = str(event.body.get("answer"))
-                respondents._answers.setdefault(asked, deque()).append(answer)
+                respondents._answers.setdefault(question, deque()).append(answer)
         return respondents
 
     async def approve(self, request: ApprovalRequest) -> bool:
@@ -360,11 +360,11 @@ def _recorded_ladders(
     ladder: Callable[[str], Ladder], request: ReplayOptions
 ) -> Callable[[str], Ladder]:
     """Return the ladders without models where the run had none and no option names one."""
-    asked = {"reviewer": request.reviewer, "recovery": request.planner}
+    models = {"reviewer": request.reviewer, "recovery": request.planner}
 
     def recorded(name: str) -> Ladder:
         opened = ladder(name)
-        if name not in asked or asked[name] is not None:
+        if name not in models or models[name] is not None:
             return opened
         rungs = tuple(rung for rung in opened.rungs if rung.name != "model")
         return opened.model_copy(update={"rungs": rungs})

@@ -111,14 +111,14 @@ def replay_settings(request: ReplayOptions, settings: Settings) -> Settings:
     if request.prompt_dir is not None:
         folder = _checked_folder(request.prompt_dir, settings)
         settings = replace(settings, prompts=(folder, *settings.prompts))
-    wanted: dict[RoleName, str] = {}
+    own_roles: dict[RoleName, str] = {}
     if request.planner is not None:
-        wanted |= {"planner": request.planner, "recovery": request.planner}
+        own_roles |= {"planner": request.planner, "recovery": request.planner}
     if request.reviewer is not None:
-        wanted["reviewer"] = request.reviewer
+        own_roles["reviewer"] = request.reviewer
     for option, model in (("--planner", request.planner), ("--reviewer", request.reviewer)):
         _check_model_name(option, model, settings)
-    default = settings.model or next((model for model in wanted.values() if ":" in model), None)
+    default = settings.model or next((model for model in own_roles.values() if ":" in model), None)
     if default is None and request.asks_models:
         raise ReplayRejected(
             "no model is configured",
@@ -129,11 +129,11 @@ def replay_settings(request: ReplayOptions, settings: Settings) -> Settings:
     roles = dict(settings.models.roles)
     if settings.model_is_forced and settings.model is not None:
         roles = dict.fromkeys(_ROLES, settings.model)
-    models = settings.models.model_copy(update={"roles": {**roles, **wanted}})
+    models = settings.models.model_copy(update={"roles": {**roles, **own_roles}})
     return replace(
         settings,
         model=default,
-        model_is_forced=settings.model_is_forced and not wanted,
+        model_is_forced=settings.model_is_forced and not own_roles,
         models=models,
     )
 

@@ -124,8 +124,8 @@ def vocabulary_of(plan: Plan, now: dt.datetime) -> PlanVocabulary:
     compare outputs with, and the ages that its gates allow.
     """
     written = (value for text in plan_expressions(plan) for value in _constants(text))
-    given = (value for value in plan.inputs.values() if isinstance(value, str | int | float))
-    constants = list(dict.fromkeys([*written, *given]))
+    inputs = (value for value in plan.inputs.values() if isinstance(value, str | int | float))
+    constants = list(dict.fromkeys([*written, *inputs]))
     numbers = [
         value
         for value in constants
@@ -303,10 +303,10 @@ def presumed_schema(declared: JsonSchema, step: Step, shape: ReadShape) -> tuple
     """Return a tool's output schema with its open parts as the plan reads them, and whether it had
     no such part.
     """
-    properties, wanted = declared.get("properties"), step.params.get("output_schema")
-    if step.tool == AGENT and isinstance(properties, dict) and isinstance(wanted, dict):
+    properties, answer = declared.get("properties"), step.params.get("output_schema")
+    if step.tool == AGENT and isinstance(properties, dict) and isinstance(answer, dict):
         # The step says what its agent answers.
-        declared = {**declared, "properties": {**properties, "answer": wanted}}
+        declared = {**declared, "properties": {**properties, "answer": answer}}
     return _filled(declared, shape)
 
 

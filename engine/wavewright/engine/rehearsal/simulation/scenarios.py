@@ -349,7 +349,8 @@ def branches_taken(state: RunState, plan: Plan, goal: Goal, now: dt.datetime) ->
             yield Branch("failure", step.id, "failed")
         yield from _gate_branches(ended, plan)
     for patch in state.patches:
-        reason, gates = str(patch.get("reason")), {str(one) for one in as_list(patch.get("expect"))}
+        reason = str(patch.get("reason"))
+        gates = {str(gate_id) for gate_id in as_list(patch.get("expect"))}
         gates |= {gate.partition("__")[0] for gate in gates}
         for number, recipe in enumerate(goal.recipes, 1):
             if recipe.gate in gates and recipe.reason in reason:

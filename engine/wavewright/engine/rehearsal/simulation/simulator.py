@@ -199,8 +199,8 @@ class _Simulation:
         # What other inputs than the job's would break is no fault of its plan.
         if scenario.inputs is not None:
             return
-        found = failures_of(state, scenario.failing, self._plan, self._simulated.now)
-        for key, message in found.items():
+        failures = failures_of(state, scenario.failing, self._plan, self._simulated.now)
+        for key, message in failures.items():
             self._failures.setdefault(key, (message, scenario))
 
     async def _happy_path(self) -> Scenario:
@@ -305,8 +305,8 @@ class _Simulation:
     async def _run_scenario(self, name: str, scenario: Scenario) -> None:
         """Run the whole pipeline over a scenario and note what came of it."""
         inputs, own = scenario.inputs, self._plan.inputs
-        given = own if inputs is None else inputs
-        changed = tuple(key for key in {**own, **given} if own.get(key) != given.get(key))
+        used = own if inputs is None else inputs
+        changed = tuple(key for key in {**own, **used} if own.get(key) != used.get(key))
         simulated = self._simulated.with_inputs(inputs)
         done = None if simulated is None else await run_pipeline(simulated, scenario)
         if simulated is None or done is None:

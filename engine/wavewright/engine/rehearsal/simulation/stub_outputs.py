@@ -63,7 +63,7 @@ def read_fixtures(file: Path, simulated: SimulatedPlan) -> dict[StepId, StubOutp
     for tool in simulated.tools.values():
         signatures |= {name: part.signature for name, part in tool.parts.items()}
     faults: list[DocumentFault] = []
-    found: dict[str, StubOutputs] = {}
+    stubs: dict[str, StubOutputs] = {}
     for name, written in document.value.items():
         pointer = pointer_token(name)
         if name not in tool_of and name not in called:
@@ -79,10 +79,10 @@ def read_fixtures(file: Path, simulated: SimulatedPlan) -> dict[StepId, StubOutp
                 _fault(document, pointer, f"{name!r} is given no output", "give one at least")
             )
         faults += _schema_faults(document, signature, outputs)
-        found[name] = tuple(outputs.values())
+        stubs[name] = tuple(outputs.values())
     if faults:
         raise DocumentError(document.source, tuple(faults))
-    by_step = {step.id: _fixture_of(step, found) for step in simulated.plan.steps}
+    by_step = {step.id: _fixture_of(step, stubs) for step in simulated.plan.steps}
     return {step: outputs for step, outputs in by_step.items() if outputs}
 
 
@@ -240,20 +240,20 @@ class StubOutputSource:
 
     def _generated(self, step: Step, mode: GenerationMode) -> Json:
         schema = self._schemas.get(step.id, self._types.call_output(step))
-        wanted = self._simulated.goal.output_schema if step.id in self._result_steps else None
+        promised = self._simulated.goal.output_schema if step.id in self._result_steps else None
         candidates = [schema]
-        if wanted is not None:
-            both = both_schemas(scoped_schema(schema), scoped_schema(wanted))
+        if promised is not None:
+            both = both_schemas(scoped_schema(schema), scoped_schema(promised))
             candidates.insert(0, self_contained_schema(both))
         for candidate in candidates:
             try:
-                made = self._generator.make(candidate, mode, time_field=self._time_field(step))
+                output = self._generator.make(candidate, mode, time_field=self._time_field(step))
             except NoValueFound:
                 continue
             except PatternNeedsExtra as error:
                 raise NoStubOutput(step.tool, str(error)) from error
-            if validator_of(schema).accepts(made):
-                return made
+            if validator_of(schema).accepts(output):
+                return output
         raise NoStubOutput(step.tool, None)
 
 
@@ -262,7 +262,7 @@ def _result_steps(simulated: SimulatedPlan) -> frozenset[StepId]:
     plan = simulated.plan
     terminal = PlanGraph.of(plan).terminal
     checked = {rule.tool for rule in simulated.goal.rules.terminal}
-    found = [name for name in terminal if plan.step(name).tool in checked]
-    if not found and isinstance(plan.result, str):
+    ends = [name for name in terminal if plan.step(name).tool in checked]
+    if not ends and isinstance(plan.result, str):
         return value_reads(plan.result)
-    return frozenset(found or (terminal if plan.result is None else ()))
+    return frozenset(ends or (terminal if plan.result is None else ()))

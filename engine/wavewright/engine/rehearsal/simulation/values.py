@@ -97,7 +97,7 @@ def _generated_texts(compiled: re.Pattern[str]) -> tuple[str, ...]:
         from hypothesis.errors import HypothesisException
     except ModuleNotFoundError as error:
         raise PatternNeedsExtra(compiled.pattern) from error
-    found: list[str] = []
+    examples: list[str] = []
     settings = hypothesis.settings(database=None, deadline=None, phases=[hypothesis.Phase.generate])
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -106,17 +106,17 @@ def _generated_texts(compiled: re.Pattern[str]) -> tuple[str, ...]:
         # It writes tables of characters: not into the working folder.
         set_hypothesis_home_dir(folder)
         texts = strategies.from_regex(compiled, fullmatch=True, alphabet=_ALPHABET)
-        while len(found) < _EXAMPLE_COUNT:
-            found.append(
+        while len(examples) < _EXAMPLE_COUNT:
+            examples.append(
                 hypothesis.find(
                     texts,
-                    lambda text: text not in found,
+                    lambda text: text not in examples,
                     settings=settings,
                     random=random.Random(0),  # noqa: S311
                 )
             )
     set_hypothesis_home_dir(None)
-    return tuple(found)
+    return tuple(examples)
 
 
 GenerationMode: TypeAlias = Literal["full", "sparse", "mixed"]
@@ -347,9 +347,9 @@ class ValueGenerator:
         if rest is False:
             return members
         others = 0 if properties else self._pick((1, 2, 0), depth)
-        wanted = max(others, int(_count_of(view.schema.get("minProperties"))))
-        words = (*self._vocabulary.texts, *(f"key_{number}" for number in range(1, wanted + 1)))
-        while len(members) < wanted:
+        least = max(others, int(_count_of(view.schema.get("minProperties"))))
+        words = (*self._vocabulary.texts, *(f"key_{number}" for number in range(1, least + 1)))
+        while len(members) < least:
             name = self._pick([word for word in reversed(words) if word not in members], depth)
             members[name] = self._value(s.subschema(rest, view.root), (*path, name), depth + 1)
         return members
