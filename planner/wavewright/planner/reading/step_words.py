@@ -45,7 +45,10 @@ def read_ids_as_words(plan: ObjectNode, known: Collection[StepId] = ()) -> int:
         plan: The plan, or the steps of a patch.
         known: The ids of the plan that the patch is for.
     """
-    steps, gates = _Words(_ids_of(plan, "steps"), known), _Words(_ids_of(plan, "gates"))
+    steps, gates = (
+        _HyphenatedNames(_ids_of(plan, "steps"), known),
+        _HyphenatedNames(_ids_of(plan, "gates")),
+    )
     _put_into(plan, steps)
     for gate in _objects_in(plan, "gates"):
         # Nothing in a plan reads a gate.
@@ -58,7 +61,7 @@ def _ids_of(plan: ObjectNode, field: str) -> list[str]:
 
 
 @dataclass(slots=True)
-class _Words:
+class _HyphenatedNames:
     """The words that names with hyphens are read as, beside the ids of a plan."""
 
     ids: list[str]
@@ -108,7 +111,7 @@ def _as_word(written: str) -> str:
     return written.replace("-", "_")
 
 
-def _put_into(plan: ObjectNode, words: _Words) -> None:
+def _put_into(plan: ObjectNode, words: _HyphenatedNames) -> None:
     """Name the steps of a plan by their words, in its nodes."""
 
     def read(match: re.Match[str]) -> str:
@@ -147,7 +150,7 @@ _READ: Final = re.compile(
 )
 
 
-def _rename(owner: ObjectNode, words: _Words, *fields: str) -> None:
+def _rename(owner: ObjectNode, words: _HyphenatedNames, *fields: str) -> None:
     for name in fields:
         for node, text in _texts_in(owner, name):
             node.value = words.of(text)
