@@ -596,7 +596,10 @@ async def test_a_renaming_that_is_refused_is_no_fault_of_the_server(
         with pytest.raises(JsonRpcException):
             await renamed(editor, file, "id: ne", new)
 
-    assert [one.message for one in editor.client.messages] == []
+    said = [shown.message for shown in editor.client.messages]
+    # A check of the test before may end late, when the folder of its project is gone.
+    others = [text for text in said if str(project.parent) in text and str(project) not in text]
+    assert [text for text in said if text not in others] == []
 
 
 def test_a_request_that_is_refused_leaves_nothing_in_the_log(
