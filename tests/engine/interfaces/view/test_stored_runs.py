@@ -25,6 +25,7 @@ from wavewright.engine.interfaces.view.stored_runs import (
     page_of_runs,
     read_run,
 )
+from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import (
     Event,
     ModelCalled,
@@ -37,8 +38,10 @@ from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import JsonObject, PlanHash, RunId, StepId
+from wavewright.reviewer.review.by_code import review_by_code
 
 pytestmark = pytest.mark.anyio
 
@@ -107,6 +110,43 @@ async def test_a_step_of_a_later_wave_is_not_shown_as_running(journal: StoredJou
 
     assert snapshot is not None
     assert _running_names(snapshot.html("", "folded") or "") == ["slow"]
+
+
+async def test_a_page_says_what_a_run_is_at_work_with_beside_its_steps(
+    journal: StoredJournal,
+) -> None:
+    plan: JsonObject = {"version": 1, "steps": [{"id": "quick", "tool": "read"}]}
+    again: JsonObject = {
+        "version": 1,
+        "steps": [
+            {"id": "quick", "tool": "read"},
+            {"id": "quick_2", "tool": "read", "supersedes": "quick"},
+        ],
+    }
+    goal = Goal(name="read", job="read", text="Read", inputs={}, tools=())
+    begun: list[Event] = [
+        replace(run_started(run_id(1)), goal=goal.model_dump(mode="json")),
+        PlanAccepted(2.0, plan, PlanHash("h"), "given"),
+    ]
+    ended = step_finished("quick", status="failed")
+    review = review_by_code(Plan.model_validate(plan), goal, fold([*begun, ended]), {})
+    patch: JsonObject = {"base": "h", "reason": "it failed", "ops": []}
+    parts: list[list[Event]] = [
+        begun,
+        [ended],
+        [Noted(3.0, "review", review.model_dump(mode="json"))],
+        [PlanAccepted(4.0, again, PlanHash("h2"), "patch", round=1, patch=patch)],
+    ]
+    shown = list[str]()
+
+    for events in parts:
+        await journal.append(run_id(1), events)
+        snapshot = await read_run(journal, run_id(1))
+        assert snapshot is not None
+        page = snapshot.html("", "folded") or ""
+        shown += re.findall("follows the run|being reviewed|patch of the plan|round 1 are", page)
+
+    assert shown == ["follows the run", "being reviewed", "patch of the plan", "round 1 are"]
 
 
 def _running_names(page: str) -> list[str]:

@@ -28,13 +28,13 @@ from wavewright.engine.run.decisions.questions import (
     run_now,
 )
 from wavewright.engine.run.target_waves import TargetWaves, target_waves
-from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.state import RunState, fold, step_ids
 from wavewright.executor.store import run_queries
 from wavewright.executor.store.errors import JournalUnreachable
 from wavewright.executor.store.journal import ENDED_STATUSES, RunRow
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.planner.types import RunId
-from wavewright.reviewer.package.builder import stored_package
+from wavewright.reviewer.package.builder import last_review, stored_package
 from wavewright.reviewer.package.failures import FailedCall, failed_calls, group_failures
 from wavewright.reviewer.package.log_lines import (
     NOTHING_SHOWN,
@@ -64,7 +64,6 @@ _PAUSE: Final = 0.3
 _SHARE: Final = 3.0
 """A look that took long is followed by a pause that is this many times as long."""
 _VERDICTS: Final = {
-    "running": ("Running", "This page follows the run."),
     "interrupted": ("Interrupted", "Nobody executes this run. `wavewright resume` continues it."),
     "waiting_for_answer": (
         "Waiting for an answer",
@@ -208,11 +207,25 @@ class RunSnapshot:
         if package is None:
             return None
         verdict = _VERDICTS.get(self.row.status)
+        if self.row.status == "running":
+            verdict = "Running", _work_now(self.state)
         live = None if verdict is None else LiveRun(*verdict)
         links = f"{base}/runs/{self.row.run}"
         return render_run(
             package, live, links=links, drawings=drawings, question=question, failures=failures
         )
+
+
+def _work_now(state: RunState) -> str:
+    """Return what a run is at work with, beside its steps."""
+    review = last_review(state)
+    if review is not None and review.round == state.round and not review.goal_achieved:
+        return "The goal is not achieved so far; a patch of the plan is being made."
+    if all(step in state.steps for step in step_ids(state.plan)):
+        return "The steps have ended; what came of them is being reviewed."
+    if state.round:
+        return f"The steps of recovery round {state.round} are at work."
+    return "This page follows the run."
 
 
 def _version(row: RunRow, events: int, at: float) -> str:
