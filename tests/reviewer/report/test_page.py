@@ -22,6 +22,7 @@ from wavewright.reviewer import (
     write_report,
 )
 from wavewright.reviewer.cost_records import Cost, NamedCost
+from wavewright.reviewer.records import AttemptReport
 
 
 def page_of(package: Package) -> FoundPage:
@@ -265,6 +266,25 @@ def test_failures_show_their_kind_message_and_hint() -> None:
     text = page_of(build_package(run.plan, run.goal, run.state, None, run.tools)).text
 
     assert "tool no such file name one that is there" in text
+
+
+def test_items_that_failed_are_shown_however_far_down_the_list_they_are() -> None:
+    package = example_package()
+    [call, *_] = package.calls
+    calls = [
+        call.model_copy(update={"index": index, "status": "failed" if index == 700 else "ok"})
+        for index in range(1_000)
+    ]
+    attempt = AttemptReport(step=call.step, index=700, attempt=1, traceback="KeyError: 'price'")
+    page = render_report(
+        package.model_copy(update={"calls": tuple(calls), "failed_attempts": (attempt,)})
+    )
+
+    assert f"{call.step}/700" in page
+    assert "some of its items failed" in page
+    assert "KeyError: &#39;price&#39;" in page
+    assert "1000 calls" in page
+    assert "and 600 more; the package has all of them" in page
 
 
 def test_a_result_that_no_document_tells_stands_open() -> None:

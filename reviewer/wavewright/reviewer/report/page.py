@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TypeVar
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -33,6 +34,7 @@ from wavewright.reviewer.package.summary import failed_items
 from wavewright.reviewer.records import (
     GOING,
     AttemptReport,
+    CallReport,
     Confidence,
     OutputDocument,
     Package,
@@ -172,7 +174,7 @@ def _values(
     """Return what the templates show."""
     log = package.execution_log
     replaced = {entry.supersedes: entry.id for entry in log if entry.supersedes is not None}
-    rows = _rows(log)
+    rows = _rows(log, _MAX_STEPS)
     gates = group_gates(package.gates, replaced)
     failed = defaultdict[StepId, str](str, failed_gate_steps(gates))
     review = package.review
@@ -228,6 +230,7 @@ def _values(
         "gates": gates,
         "passed": sum(1 for group in gates if not group.failed and not group.is_replaced),
         "counted": sum(1 for group in gates if not group.is_replaced),
+        "calls": _rows(package.calls, _MAX_ROWS),
         "most": _MAX_LINES,
         "most_rows": _MAX_ROWS,
     }
@@ -389,26 +392,31 @@ def _render_document(document: OutputDocument) -> RenderedDocument:
 
 
 def _failures(package: Package) -> list[tuple[StepReport, list[AttemptReport]]]:
-    """Return the failed steps with a traceback or recorded attempts, each with its attempts."""
+    """Return the steps of which something failed that left a traceback or attempts behind, each with
+    its attempts: those that failed, and those that went on without some of their items.
+    """
     attempts: dict[StepId, list[AttemptReport]] = defaultdict(list)
     for attempt in package.failed_attempts:
         attempts[attempt.step].append(attempt)
     return [
         (entry, attempts[entry.id])
         for entry in package.execution_log
-        if entry.error is not None and (entry.error.frames or attempts[entry.id])
+        if attempts[entry.id] or (entry.error is not None and entry.error.frames)
     ][:_MAX_LINES]
 
 
-def _rows(log: Sequence[StepReport]) -> Sequence[StepReport]:
-    """Return the steps that have a row: all, or in a very large plan the failed ones and the first
-    others.
+_Entry = TypeVar("_Entry", StepReport, CallReport)
+
+
+def _rows(entries: Sequence[_Entry], most: int) -> Sequence[_Entry]:
+    """Return the steps or calls that have a row: all, or of very many those that did not end well
+    and the first others, in their order.
     """
-    if len(log) <= _MAX_STEPS:
-        return log
-    wrong = [number for number, entry in enumerate(log) if entry.status not in _SUCCESS_STATUSES]
-    well = [number for number, entry in enumerate(log) if entry.status in _SUCCESS_STATUSES]
-    return [log[number] for number in sorted((wrong + well)[:_MAX_STEPS])]
+    if len(entries) <= most:
+        return entries
+    wrong = [place for place, entry in enumerate(entries) if entry.status not in _SUCCESS_STATUSES]
+    well = [place for place, entry in enumerate(entries) if entry.status in _SUCCESS_STATUSES]
+    return [entries[place] for place in sorted((wrong + well)[:most])]
 
 
 def _shows_result(package: Package) -> bool:

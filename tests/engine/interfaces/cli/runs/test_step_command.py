@@ -82,6 +82,29 @@ def test_one_step_is_shown_with_parameters_traceback_and_output(
     assert project.is_dir()
 
 
+def test_items_that_failed_stand_before_the_others(wavewright: CommandLine, project: Path) -> None:
+    tool = "\n\ndef halve(n: int) -> int:\n    print('halves', n)\n    return n // (n - 40)\n"
+    (project / "tools" / "halves.py").write_text(f'"""Halves."""{tool}', encoding="utf-8")
+    (project / "wavewright.yaml").write_text("tools: [tools/halves.py]\n", encoding="utf-8")
+    numbers = ", ".join(map(str, range(60)))
+    (project / "plan.yaml").write_text(
+        f"steps:\n  - {{id: half, tool: halve, for_each: [{numbers}], params: {{n: '${{item}}'}}}}\n",
+        encoding="utf-8",
+    )
+    wavewright("run", "plan.yaml")
+
+    lines = wavewright("show", "20", "half").out.splitlines()
+
+    assert [line for line in lines if line.startswith("Parameters")][:2] == [
+        "Parameters of item 40 (failed)",
+        "Parameters of item 0 (ok)",
+    ]
+    assert "… and 40 items more; `--format json` has them" in lines
+    printed = [line for line in lines if line.startswith("    halves")]
+    assert printed[:2] == ["    halves 40", "    halves 0"]
+    assert len(printed) == 20
+
+
 def test_the_logs_of_a_run_are_those_of_its_attempts(wavewright: CommandLine, raised: str) -> None:
     wavewright("run", "plan.yaml")
 
