@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from wavewright.executor.events.state import RunState
@@ -57,6 +57,27 @@ class StepRecord:
     """To models, with their answers."""
     now: StepAtWork | None = None
     """None unless it runs."""
+
+    def of_first(self, most: int, status: str = "") -> StepRecord:
+        """Return the record of so many calls at most, those that failed first, however far down the
+        list they are, with what belongs to them and to calls that have not ended.
+
+        Args:
+            most: How many calls.
+            status: How these ended; however they did where it is empty.
+        """
+        wanted = [call for call in self.calls if status in {"", call[2].status}]
+        calls = sorted(wanted, key=lambda call: call[2].error is None)[:most]
+        place = {index: number for number, (index, _, _) in enumerate(calls)}
+        left_out = {index for index, _, _ in self.calls if index not in place}
+        attempts = [attempt for attempt in self.attempts if attempt.index not in left_out]
+        return replace(
+            self,
+            calls=calls,
+            attempts=sorted(attempts, key=lambda attempt: place.get(attempt.index, most)),
+            uses=[called for called in self.uses if called.use.index not in left_out],
+            questions=[asked for asked in self.questions if asked[0].index not in left_out],
+        )
 
 
 def step_record(name: str, state: RunState, events: Sequence[Event]) -> StepRecord | None:

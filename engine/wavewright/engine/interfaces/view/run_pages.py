@@ -453,15 +453,14 @@ class StepPages:
         if record is None:
             raise HTTPException(404, f"run {run!r} has no step {name!r}")
         wanted = request.query_params.get("status", "")
-        calls = [call for call in record.calls if wanted in {"", call[2].status}]
-        # Failed items first, whatever their place in the list.
-        calls.sort(key=lambda call: call[2].status != "failed")
+        ended = [call for call in record.calls if wanted in {"", call[2].status}]
+        shown = record.of_first(_MAX_CALLS, wanted)
         faults = {place[1]: fault for place, fault in state.faults.items() if place[0] == name}
         values = {
             "run": run,
-            "record": record,
-            "calls": calls[:_MAX_CALLS],
-            "left_out": max(0, len(calls) - _MAX_CALLS),
+            "record": shown,
+            "ended": len(record.calls),
+            "left_out": len(ended) - len(shown.calls),
             "faults": faults,
             "gates": [gate for gate in state.gates if gate.step == name],
             "redact": known_secrets_redactor(self.project.settings).redact_json,

@@ -214,9 +214,8 @@ def _step_lines(view: StepRecord, settings: Settings) -> Iterator[str]:
     else:
         yield f"step {view.step.id}  tool {view.step.tool}  {_status(ending)}"
     yield from _lines_of_ending(ending)
-    # What failed stands first, however far down the list it is.
-    calls = sorted(view.calls, key=lambda call: call[2].error is None)
-    for index, params, call in calls[:_MAX_ITEMS]:
+    shown = view.of_first(_MAX_ITEMS)
+    for index, params, call in shown.calls:
         item = "" if index is None else f" of item {index} ({call.status})"
         yield from ["", f"Parameters{item}"]
         yield from (
@@ -229,17 +228,14 @@ def _step_lines(view: StepRecord, settings: Settings) -> Iterator[str]:
             yield from _value_lines(redact(call.output))
         elif index is not None and call.error is not None:
             yield f"  error ({call.error.kind}): {call.error.message}"
-    if len(calls) > _MAX_ITEMS:
-        yield f"… and {len(calls) - _MAX_ITEMS:,} items more; `--format json` has them"
-    place = {index: number for number, (index, _, _) in enumerate(calls)}
-    # Those of calls that have not ended come last.
-    for attempt in sorted(view.attempts, key=lambda attempt: place.get(attempt.index, len(calls))):
-        if place.get(attempt.index, 0) < _MAX_ITEMS:
-            yield ""
-            yield from _attempt_lines(attempt)
-    for use in view.uses:
+    if left_out := len(view.calls) - len(shown.calls):
+        yield f"… and {left_out:,} items more; `--format json` has them"
+    for attempt in shown.attempts:
+        yield ""
+        yield from _attempt_lines(attempt)
+    for use in shown.uses:
         yield from ["", use_line(use.use)]
-    for question, answer in view.questions:
+    for question, answer in shown.questions:
         yield from [
             "",
             f"Asked of a model ({question.role} {question.name})",
