@@ -149,7 +149,7 @@ class Part:
 
     def newest_kept(self, tool: str, x: Asked) -> KeptResult | None:
         """Return the newest result of another run of the same call, of the same code and in the same
-        stretch of the clock.
+        stretch of the clock, for as long as it is kept.
         """
         asked = (tool, x, self.version, self.now // CACHE_SECONDS)
         equal = [
@@ -157,7 +157,14 @@ class Part:
             for kept in self.kept
             if (kept.tool, kept.x, kept.version, kept.now // CACHE_SECONDS) == asked
         ]
-        return max(equal, key=lambda kept: kept.at, default=None)
+        newest = max(equal, key=lambda kept: kept.at, default=None)
+        is_kept = newest is not None and self.begins - newest.at <= CACHE_SECONDS
+        return newest if is_kept else None
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the run that it retries was of other code."""
+        return bool(self.chain) and self.chain[0][1]
 
 
 class NotAllowedError(AssertionError):

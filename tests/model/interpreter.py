@@ -7,11 +7,10 @@ questions are allowed, which are missing, how each step ends, and what the resul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tests.model.facts import (
-    CACHE_SECONDS,
     Asked,
     Call,
     CallLog,
@@ -313,13 +312,11 @@ class Interpreter:
         of the clock and of the same code.
         """
         part = self._part
-        is_changed = bool(part.chain) and part.chain[0][1]
-        is_named = step.id in self._anew or step.id in part.again
-        is_new = is_named or step.supersedes is not None
-        if not step.rules.is_cached or is_new or is_changed:
+        is_new = step.id in self._anew | part.again or step.supersedes is not None
+        if not step.rules.is_cached or is_new or part.is_changed:
             return None
         newest = part.newest_kept(step.tool, call.x)
-        if newest is None or part.begins - newest.at > CACHE_SECONDS:
+        if newest is None:
             return None
         ending = Ending("success", newest.output)
         return ending if self._can_read(step, ending) else None
@@ -350,17 +347,16 @@ class Interpreter:
         """Return the ending of an equal call of this run: the latest that was made, or else that was
         taken over.
         """
-        if not self._may_share(step):
+        question = self._question(step, call.x)
+        if question is None:
             return None
-        question = step.tool, call.x
         for one in self._made:
             its = self.steps[one.step]
-            is_equal = (its.tool, asked_by(its, one)) == question
-            if is_equal and one.outcome == "ok" and self._may_share(its):
+            if one.outcome == "ok" and self._question(its, asked_by(its, one)) == question:
                 return Ending("success", output_of(its, one))
         ended = [*self._later(), *self._past.calls.items(), *self.calls.items()]
         # Of those that were not made here the last one that was taken over.
-        equal = [known for asked, known in self._serving(reversed(ended)) if asked == question]
+        equal = [known for known in reversed(ended) if self._answered(*known) == question]
         newest = max(equal, key=lambda known: self._past.made_at.get(known[0], 0), default=None)
         return None if newest is None else newest[1]
 
@@ -372,31 +368,27 @@ class Interpreter:
                 yield call, ending
 
     def _deterministic_calls_are_made_once(self) -> None:
-        done = {asked for asked, _ in self._serving(self._past.calls.items())}
+        done = {self._answered(*known) for known in self._past.calls.items()}
         for one in self._made:
             step = self.steps[one.step]
-            asked = (step.tool, asked_by(step, one))
-            if self._may_share(step) and asked in done:
+            question = self._question(step, asked_by(step, one))
+            if question is not None and question in done:
                 raise NotAllowedError(f"{one} was made although an equal call had succeeded")
-            if self._may_share(step) and one.outcome == "ok":
-                done.add(asked)
+            if one.outcome == "ok":
+                done.add(question)
 
-    def _serving(
-        self, ended: Iterable[tuple[Call, Ending]]
-    ) -> Iterator[tuple[tuple[str, Asked], tuple[Call, Ending]]]:
-        """Yield the calls that may serve others, each with the question that it answers."""
-        for call, ending in ended:
-            step = self.steps[call.step]
-            is_read = ending.kind == "success" and self._can_read(step, ending)
-            if is_read and self._may_share(step):
-                yield (step.tool, call.x), (call, ending)
+    def _answered(self, call: Call, ending: Ending) -> tuple[str, Asked] | None:
+        """Return the question that an ended call answers for others, if it does."""
+        step = self.steps[call.step]
+        is_read = ending.kind == "success" and self._can_read(step, ending)
+        return self._question(step, call.x) if is_read else None
 
-    def _may_share(self, step: ModelStep) -> bool:
-        """Whether a step's call may serve another: what asks a person serves nobody else, and what
-        a patch adds is asked anew.
+    def _question(self, step: ModelStep, asked: Asked) -> tuple[str, Asked] | None:
+        """Return what equal calls ask a deterministic tool; None where a call has no equal: what asks
+        a person serves nobody else, and what a patch adds is asked anew.
         """
         is_own = step.tool == GATHER or step.approval or step.supersedes is not None
-        return not is_own and step.rules.deterministic
+        return None if is_own or not step.rules.deterministic else (step.tool, asked)
 
     # -- people
 
