@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -180,6 +181,22 @@ async def test_a_retry_asks_for_functions_of_which_data_chooses(tmp_path: Path) 
     async with Wavewright(journal=tmp_path / "runs.db") as other:
         with pytest.raises(FunctionsMissing, match=r"tools=\[pay\]"):
             await other.retry(failed.id)
+
+
+@pytest.mark.parametrize("options", [{}, {"from_": "first"}, {"set": {"n": 2}}])
+async def test_a_retry_of_a_run_that_succeeded_asks_for_its_functions_too(
+    options: Any, tmp_path: Path
+) -> None:
+    def double(n: int) -> int:
+        return 2 * n
+
+    step = {"id": "first", "tool": "double", "params": {"n": "${inputs.n}"}}
+    async with Wavewright(tools=[double], journal=tmp_path / "runs.db") as first:
+        run = await first.run({"inputs": {"n": 1}, "steps": [step]})
+
+    async with Wavewright(journal=tmp_path / "runs.db") as other:
+        with pytest.raises(FunctionsMissing, match=r"tools=\[double\]"):
+            await other.retry(run.id, **options)
 
 
 async def test_what_cannot_be_retried_says_why_and_what_else(ww: Wavewright) -> None:

@@ -63,14 +63,14 @@ from wavewright.engine.run.retry import retry_of_run
 from wavewright.engine.run.run_job import run_job
 from wavewright.engine.run.session import run_to_end
 from wavewright.engine.service.operations.trace_export import traced
-from wavewright.executor.events.state import SUCCESSES, RunState, fold
+from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, StepFinished
 from wavewright.executor.store.errors import RunBusy, RunNotFound
 from wavewright.executor.store.journal import CancelRequest, new_run_id
 from wavewright.planner.cel.errors import join_names
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json, plan_hash
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.types import Json, JsonObject, RunId, read_run_id
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.records import Package
@@ -465,7 +465,9 @@ class Wavewright:
         known, events = await self._events_of(run)
         settings, state = self._settings_with(plan, tools), fold(events)
         if not state.has_ended:
-            _require_functions(state, settings, is_retry=False)
+            # What has ended stands, a failure too: see `Finished is finished` and `A failure stands`
+            # of `docs/explanation/semantics.md`.
+            _require_functions(state, settings, lambda step: _is_open(state.steps.get(step.id)))
         return await self._execute(RunRequest(run=known), settings=settings)
 
     async def retry(
@@ -503,7 +505,8 @@ class Wavewright:
         """
         known, events = await self._events_of(run)
         settings = self._settings_with(plan, tools)
-        _require_functions(fold(events), settings, is_retry=True)
+        # The plan of a retry is checked as a whole, also where all of it is reused.
+        _require_functions(fold(events), settings, lambda _step: True)
         repeated = retry_of_run(
             known,
             events,
@@ -735,15 +738,13 @@ class FunctionsMissing(WavewrightError):
     exit_code = exit_codes.MISUSE
 
 
-def _require_functions(state: RunState, settings: Settings, *, is_retry: bool) -> None:
-    """Raise an error where steps that are still to be called need functions that nobody has given."""
+def _require_functions(
+    state: RunState, settings: Settings, is_needed: Callable[[Step], bool]
+) -> None:
+    """Raise an error where steps that are needed call functions that nobody has given."""
     if state.started is None or state.plan is None:
         return
-    missing = functions_elsewhere(
-        state,
-        settings,
-        lambda step: _is_called_again(state.steps.get(step.id), is_retry=is_retry),
-    )
+    missing = functions_elsewhere(state, settings, is_needed)
     if missing:
         raise FunctionsMissing(
             f"run {state.started.run!r} calls {join_names(missing)}, which its program gave to it",
@@ -751,13 +752,8 @@ def _require_functions(state: RunState, settings: Settings, *, is_retry: bool) -
         )
 
 
-def _is_called_again(end: StepFinished | None, *, is_retry: bool) -> bool:
-    # What has ended stands, a failure too, unless the run is retried: see `Finished is finished`
-    # and `A failure stands` of `docs/explanation/semantics.md`.
-    if end is None or end.status == "cancelled":
-        return True
-    has_failed_items = end.items is not None and end.items[0] < end.items[1]
-    return is_retry and (has_failed_items or end.status not in SUCCESSES)
+def _is_open(end: StepFinished | None) -> bool:
+    return end is None or end.status == "cancelled"
 
 
 def _published_package(state: RunState) -> Package | None:
