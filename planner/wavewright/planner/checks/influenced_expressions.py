@@ -738,7 +738,8 @@ def _cut(call: _InfluencedCall) -> Value:
             return Value(_counted([whole, _as_choice(places)], text(whole.origin)), is_text=True)
         return Value(whole, is_text=True)
     cut_text = _literal_text(node.target)
-    cut = _as_choice(places, None if cut_text is None else len(cut_text))
+    # Beyond its last character there is one more place, where nothing is read.
+    cut = _as_choice(places, None if cut_text is None else len(cut_text) + 1)
     ends = 1 if node.function == "charAt" else len(values) - 1
     return Value(compounded(*[cut] * ends), is_text=True)
 
