@@ -178,10 +178,28 @@ def test_the_fields_of_an_object_are_what_their_names_say() -> None:
         (step("a", "count", [1, 2, 3], items=1), 3),
         ({**step("a", "count", items=1), "retry": {"attempts": 4}}, 4),
         ({**step("a", "count", "${steps.b}", items=1), "max_items": 7}, 7),
+        ({**step("a", "count", [1, 2, 3], items=1), "when": "item != 2"}, 2),
+        ({**step("a", "count", [1, 2, 3], items=1), "when": "item in steps.b"}, 3),
     ],
 )
 def test_the_most_calls_are_those_of_all_items_and_attempts(used: JsonObject, most: int) -> None:
     assert permits(step("b", "count", items=[]), used).calls == 1 + most
+
+
+@pytest.mark.parametrize(
+    "never",
+    [
+        {"when": "false"},
+        {"when": "inputs.go"},
+        {"for_each": []},
+        {"for_each": [1], "when": "item > 1"},
+    ],
+)
+def test_a_step_that_is_known_to_call_nothing_needs_nothing(never: JsonObject) -> None:
+    idle = step("idle", "count", items=[])
+    used = {**step("a", "fetch", url="https://x.example"), **never}
+
+    assert permits(idle, used, inputs={"go": False}) == permits(idle)
 
 
 USES: dict[str, Callable[[str], JsonObject]] = {

@@ -50,7 +50,7 @@ from wavewright.planner.language.signatures import (
 )
 from wavewright.planner.plans.beginnings import Beginning, known_beginnings
 from wavewright.planner.plans.dispatch import with_dispatched
-from wavewright.planner.plans.estimates import known_items, known_values
+from wavewright.planner.plans.estimates import calls_nothing, known_items, known_values, most_calls
 from wavewright.planner.plans.let_and_stop import with_let
 from wavewright.planner.plans.uses import holds_expression
 from wavewright.planner.schemas.views import (
@@ -410,9 +410,9 @@ class _Needs:
         return {name: tuple(because_of[name]) for name in sorted(because_of)}
 
     def add_step(self, step: Step) -> None:
-        """Add what a step needs."""
+        """Add what a step needs, unless it is known that it calls nothing."""
         signature = self.tools.get(step.tool)
-        if step.tool == SUB_PLAN or signature is None:
+        if step.tool == SUB_PLAN or signature is None or calls_nothing(self.plan, step):
             return
         at = f"steps.{step.id}"
         if parts := dispatched_tools(step.tool):
@@ -490,12 +490,10 @@ class _Needs:
 
     def _most_calls(self, step: Step, signature: ToolSignature) -> int:
         attempts = (step.retry or signature.retry).attempts
-        items = 1
-        if step.for_each is not None:
-            known = known_items(self.plan, step)
-            most = step.max_items or signature.max_items
-            items = most if known is None else len(known)
-        return items * attempts
+        calls = most_calls(self.plan, step)
+        if calls is None:
+            calls = step.max_items or signature.max_items
+        return calls * attempts
 
     def _reached_by(
         self, step: Step, signature: ToolSignature, name: str, value: Json, place: ScopedSchema

@@ -82,14 +82,23 @@ def calls_nothing(plan: Plan, step: Step) -> bool:
     """Whether it is known before the run that a step makes no call: its condition is false, or is
     so for each item of its list.
     """
+    return most_calls(plan, step) == 0
+
+
+def most_calls(plan: Plan, step: Step) -> int | None:
+    """Return how many calls a step makes at most, one for each item that its condition may keep;
+    None where its list is not known.
+    """
     variables = plan.scope({})
     if condition_if_known(step, variables) is False:
-        return True
+        return 0
+    if step.for_each is None:
+        return 1
     items = known_items(plan, step)
-    return items is not None and all(
-        condition_if_known(step, {**variables, "item": item, "index": index}) is False
-        for index, item in enumerate(items)
-    )
+    if items is None:
+        return None
+    scopes = ({**variables, "item": item, "index": index} for index, item in enumerate(items))
+    return sum(condition_if_known(step, scope) is not False for scope in scopes)
 
 
 def condition_if_known(step: Step, scope: JsonObject) -> bool | None:
