@@ -302,3 +302,28 @@ def test_a_cell_that_says_there_is_nothing_leaves_its_field_out_and_its_row_in(
     assert ann == {"name": "Ann", "role": "Cook"}
     # A text may be a dash.
     assert bo == {"name": "Bo", **({"role": nothing} if nothing else {}), "age": 31}
+
+
+PART: JsonObject = {
+    "type": "object",
+    "required": ["name", "price"],
+    "additionalProperties": False,
+    "properties": {"name": {"type": "string"}, "price": {"type": "number"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "price"),
+    [
+        pytest.param("name;price\nBolt;1,50\n", 1.5, id="decimal comma"),
+        pytest.param("name;price\nBolt;1,234\n", 1.234, id="semicolons"),
+        pytest.param('name,price\nBolt,"1,234"\n', 1234, id="thousands"),
+        pytest.param("name: Bolt\nprice: 1.250,50 €\n", 1250.5, id="points of thousands"),
+        pytest.param("| name | price |\n|--|--|\n| Bolt | $3.50 |\n", 3.5, id="currency"),
+        pytest.param("NAME   PRICE\nBolt   3\n", 3, id="aligned"),
+        pytest.param("name  price\n====  =====\nBolt  3\n", 3, id="simple table of reST"),
+        pytest.param("name = 'Bolt'\nprice = 3\n", 3, id="quoted, as in TOML"),
+    ],
+)
+def test_numbers_are_read_as_people_and_programs_write_them(text: str, price: float) -> None:
+    assert [one.record for one in plain_records(text, PART)] == [{"name": "Bolt", "price": price}]

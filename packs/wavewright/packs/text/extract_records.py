@@ -7,7 +7,8 @@ A record without any literal quote is sent back, and finally left out and listed
 Without a model, code reads records in plain forms: JSON, tables and lines of `key: value`, in
 Markdown, HTML or plain text. Nothing is guessed. A column or a key counts only where its name is a
 field's, without regard to case and to what joins its words; a value counts only where it reads as
-the field's type; a record only where it fits the schema. One pass, linear in the text.
+the field's type, with the sign of a currency or without; a record only where it fits the schema. One
+pass, linear in the text.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ MIN_QUOTE = 3
 """Characters of a quote that can be evidence of anything."""
 
 _LIMITS = ReadLimits(max_bytes=16 * 2**20, max_depth=32)
-_DELIMITERS = ("|", "\t", ";", ",")
+_ALIGNED = "  "
+"""Between cells that stand below each other: two blanks or more."""
+_DELIMITERS = ("|", "\t", ";", ",", _ALIGNED)
 _RULE = re.compile(r"[|+:\-= ]*[-=][|+:\-= ]*")
 """The line under the names of a table, or between its rows: `|---|---|`, `+---+---+`."""
 _PAIR = re.compile(
@@ -51,6 +54,13 @@ _CELL_END = re.compile(r"(?<!\\)\|")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
 _UNIT = re.compile(r"\s*[(\[][^()\[\]]*[)\]]$")
 """Behind the name of a column: `Age (years)`."""
+_INTEGER = re.compile(r"[+-]?[0-9]{1,15}")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]{1,15}(?:\.[0-9]{1,15})?|\.[0-9]{1,15})")
+_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
+_DECIMAL_COMMA = re.compile(r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+),[0-9]+")
+"""`1.250,50`, and `1,5`, whose comma cannot be one of thousands."""
+_CURRENCY = re.compile(r"^[$€£¥]\s?(?=[+-]?[.0-9])|(?<=[0-9])\s?[$€£¥]$")
+_QUOTED = re.compile(r"(?P<mark>[\"'])(?P<text>(?:(?!(?P=mark)).)+)(?P=mark)")
 _BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 _NULL_WORDS = frozenset({"null", "none", "n/a", "-", "\u2013", "\u2014"})
 """What stands in a cell that holds nothing."""
@@ -359,7 +369,9 @@ def _records_in_tables(
                 # The last cells of a row may be left out.
                 cells += [""] * (len(columns) - len(cells))
             if len(cells) == len(columns):
-                yield PlainRecord(_record(dict(zip(columns, cells, strict=True)), schema), (span,))
+                values = dict(zip(columns, cells, strict=True))
+                record = _record(values, schema, prefers_decimal_comma=mark == ";")
+                yield PlainRecord(record, (span,))
         else:
             mark = ""
 
@@ -380,6 +392,8 @@ def _cells(line: str, mark: str) -> list[str]:
     if mark == "|":
         inner = line.removeprefix("|").rstrip().removesuffix("|")
         return [_plain_cell(cell) for cell in _CELL_END.split(inner)]
+    if mark == _ALIGNED:
+        return re.split(r" {2,}", line)
     try:
         rows = list(csv.reader([line], delimiter=mark, skipinitialspace=True))
     except csv.Error:  # a cell of more than 128 KiB: not a real table
@@ -441,11 +455,18 @@ def _field(name: str, schema: JsonSchema) -> str | None:
     )
 
 
-def _record(values: dict[str | None, str], schema: JsonSchema) -> JsonObject:
+def _record(
+    values: dict[str | None, str], schema: JsonSchema, *, prefers_decimal_comma: bool = False
+) -> JsonObject:
+    """Return the fields of a record; semicolons between cells say that `1,234` is a little more than
+    one.
+    """
     fields = _fields(schema)
     record: JsonObject = {}
     for field, written in values.items():
         text = written.strip("`")
+        quoted = _QUOTED.fullmatch(text)
+        text = text if quoted is None else quoted["text"]
         if field is None or not text:
             continue
         kinds = _kinds(fields[field])
@@ -453,7 +474,7 @@ def _record(values: dict[str | None, str], schema: JsonSchema) -> JsonObject:
         if is_nothing and "null" in kinds:
             record[field] = None
         elif not is_nothing or not kinds or "string" in kinds:
-            record[field] = _typed_value(text, kinds)
+            record[field] = _typed_value(text, kinds, prefers_decimal_comma=prefers_decimal_comma)
         # What says that there is nothing is no number: the field is absent, as with an empty cell.
     return record
 
@@ -466,14 +487,16 @@ def _kinds(schema: Json) -> list[Json]:
     return kind if isinstance(kind, list) else [kind]
 
 
-def _typed_value(text: str, kinds: list[Json]) -> Json:
+def _typed_value(text: str, kinds: list[Json], *, prefers_decimal_comma: bool) -> Json:
     """Return a text as one of the types, where it reads as such."""
-    bare = text.replace(",", "")
-    if "integer" in kinds and re.fullmatch(r"[+-]?[0-9]{1,15}", bare):
+    bare = _CURRENCY.sub("", text)
+    if _THOUSANDS.fullmatch(bare) and not prefers_decimal_comma:
+        bare = bare.replace(",", "")
+    elif _DECIMAL_COMMA.fullmatch(bare):
+        bare = bare.replace(".", "").replace(",", ".")
+    if "integer" in kinds and _INTEGER.fullmatch(bare):
         return int(bare)
-    if "number" in kinds and re.fullmatch(
-        r"[+-]?(?:[0-9]{1,15}(?:\.[0-9]{1,15})?|\.[0-9]{1,15})", bare
-    ):
+    if "number" in kinds and _NUMBER.fullmatch(bare):
         return float(bare)
     if "boolean" in kinds and text.casefold() in _BOOLEANS:
         return _BOOLEANS[text.casefold()]
