@@ -283,6 +283,8 @@ SAYING_MORE = [
     ("ANV", "max_drawdown", ALL, "down", "ANV fell 41.3 %, to 2022-10-12, and has risen since."),
     ("BEL", "period_return", ALL, "down", "BEL lost 32.2 % over nearly 7 years."),
     ("ANV", "return_1y", YEAR, "up", "ANV hat in einem Jahr 14,7 % gewonnen."),
+    ("ANV", "beta", ALL, "none", "ANV moves with the S&P 500, with a beta of 1.24."),
+    ("ANV", "trend", NOW, "up", "ANV, a 3M supplier, trends up."),
 ]
 """True of their figures: they are not refused, and stand in words of code."""
 
@@ -356,6 +358,14 @@ def test_a_trend_that_goes_nowhere(
     result = read_conclusion(given, stated_table({"stocks": [stock]}))
 
     assert (isinstance(result, Conclusion) and result.shown() == text) is is_shown
+
+
+def test_a_change_that_rounds_to_nothing_has_no_minus() -> None:
+    stock: JsonObject = {"code": "ANV", "as_of": "2026-11-27", "return_1y": -0.0004}
+
+    stated = stated_table({"stocks": [stock]}).figures["ANV"]["return_1y"]
+
+    assert stated.sentence() == "ANV: return over one year +0.0 % to 2026-11-27."
 
 
 def test_a_stock_whose_code_is_a_word_is_not_seen_in_that_word() -> None:

@@ -263,6 +263,7 @@ _NUMBER: Final = re.compile(
     r"(?P<sign>(?<![\w.,)])[+\N{MINUS SIGN}-]\s?)?"
     r"(?<![\w.])(?P<digits>\d{1,3}(?:,\d{3})+|\d+)(?P<decimals>\.\d+|,\d{1,2}(?!\d))?"
     r"(?P<unit>\s?(?:%|per ?cent\b|percent(?:age)?\b))?(?P<points>\s?points?\b)?"
+    r"(?!\w)"
 )
 """With a decimal comma, too: a model may write in another language."""
 _MONTHS: Final = [name for name in calendar.month_abbr if name]
@@ -272,6 +273,8 @@ _WRITTEN_DATE: Final = re.compile(
     r"(?:(?P<day_behind>\d{1,2})(?:st|nd|rd|th)?,? )?(?P<year>\d{4})\b",
     re.IGNORECASE,
 )
+_OF_A_NAME: Final = re.compile(r"\b[A-Z][\w&]*\s\d+\b(?![.,]\d|\s?(?:%|p|[A-Z]{3}\b))")
+"""A number that belongs to a name, as of an index: `S&P 500`."""
 _LENGTH: Final = re.compile(
     r"\b(?P<digits>\d+)(?P<decimals>\.\d+)?[- ](?P<unit>day|week|month|year)s?\b", re.IGNORECASE
 )
@@ -305,7 +308,8 @@ def _contradictions(text: str, stated: StatedFigure, table: StatedTable) -> Iter
     for date in _DATE.findall(bare):
         if not any(day.startswith(date) for day in days):
             yield f"no figure of it is of {date}"
-    for match in _NUMBER.finditer(_without_lengths(_without_spans(bare), of_stock)):
+    counted = _OF_A_NAME.sub(" ", _without_lengths(_without_spans(bare), of_stock))
+    for match in _NUMBER.finditer(counted):
         if not any(_is_of_figure(match, figure) for figure in of_stock):
             yield f"{match[0].strip()} is no figure of it"
     words = {*_words(bare)}

@@ -294,17 +294,17 @@ NOT_AVAILABLE = "n/a"
 
 def signed_percent(value: float | None) -> str:
     """Return a fraction as signed percent with one decimal."""
-    return NOT_AVAILABLE if value is None else f"{value * 100:+,.1f} %"
+    return NOT_AVAILABLE if value is None else f"{value * 100:+z,.1f} %"
 
 
 def unsigned_percent(value: float | None) -> str:
     """Return a fraction as percent without a plus sign, for what is no change."""
-    return NOT_AVAILABLE if value is None else f"{value * 100:,.1f} %"
+    return NOT_AVAILABLE if value is None else f"{value * 100:z,.1f} %"
 
 
 def two_decimals(value: float | None) -> str:
     """Return a number with two decimals."""
-    return NOT_AVAILABLE if value is None else f"{value:,.2f}"
+    return NOT_AVAILABLE if value is None else f"{value:z,.2f}"
 
 
 def figures_text(figures: Figures) -> list[str]:
