@@ -24,7 +24,10 @@ PAGE = "\n".join(
     (ROOT / "docs" / "explanation" / name).read_text(encoding="utf-8")
     for name in ("semantics.md", "values.md")
 )
-RULES = [line.strip("|").split("|") for line in PAGE.splitlines() if line.startswith("| **")]
+# A bar that stands in a cell is escaped.
+RULES = [
+    re.split(r"(?<!\\)\|", line.strip("|")) for line in PAGE.splitlines() if line.startswith("| **")
+]
 _VALUES = PAGE.partition("| value | JSON | parameter |\n|---|---|---|\n")[2].partition("\n\n")[0]
 VALUES = [re.findall(r"`([^`]+)`", line) for line in _VALUES.splitlines()]
 _SOURCES = ("planner", "executor", "engine", "tools", "reviewer", "config")
