@@ -8,7 +8,7 @@ those that follow from what is missing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
@@ -65,9 +65,8 @@ class PartialPlan:
     def is_certain(self, diagnostic: Diagnostic) -> bool:
         """Whether a diagnostic of `plan` holds of the plan as it was written."""
         keys = pointer_keys(diagnostic.pointer)
-        if any(
-            "".join(f"/{key}" for key in keys[:length]) in self._replaced for length in (1, 2, 3)
-        ):
+        owners = {"".join(f"/{key}" for key in keys[:length]) for length in (1, 2, 3)}
+        if not self._replaced.isdisjoint(owners):
             return False
         if diagnostic.code in _NEEDS_NAMES:
             return all("id" in step.given for step in self._steps)
@@ -96,33 +95,46 @@ def read_partial_plan(value: Json, faults: Iterable[DocumentFault]) -> PartialPl
     if not isinstance(value, dict) or not isinstance(value.get("steps"), list):
         return None
     located = [(pointer_keys(fault.pointer), fault.kind) for fault in faults]
-    root = _part(
-        value, [(path, kind) for path, kind in located if len(path) < 2 or path[0] not in _LISTS]
-    )
+    root = _part(value, [fault for fault in located if not _is_within_list(fault)])
     steps, gates, caps = (_parts(value.get(name), name, located) for name in _LISTS)
-    readable_steps = [_step(part, number) for number, part in enumerate(steps)]
+    update = {
+        "steps": tuple(_step(part, number) for number, part in enumerate(steps)),
+        "gates": tuple(_gate(part, number) for number, part in enumerate(gates)),
+        "caps": tuple(_valid(Cap, part.given) or _NO_CAP for part in caps),
+    }
     plan = _valid(Plan, {**root.given, "steps": [], "gates": [], "caps": []}) or Plan(steps=())
-    plan = plan.model_copy(
-        update={
-            "steps": tuple(readable_steps),
-            "gates": tuple(_gate(part, number) for number, part in enumerate(gates)),
-            "caps": tuple(_valid(Cap, part.given) or _NO_CAP for part in caps),
-        }
-    )
-    untyped = (
+    plan = plan.model_copy(update=update)
+    untyped = frozenset(
         step.id
-        for step, part in zip(readable_steps, steps, strict=True)
+        for step, part in zip(plan.steps, steps, strict=True)
         if part.may_have("for_each") or step.plan is not None
     )
-    plan = with_stop(with_let(plan)[0])
-    replaced = {f"/{name}" for name in root.faulty}
-    for number, part in enumerate(steps):
-        replaced |= {
-            f"/steps/{number}/{name}" for name in (*part.faulty, *(_REQUIRED - part.given.keys()))
-        }
+    replaced = frozenset(_replaced_pointers(root, steps, gates, caps))
+    return PartialPlan(with_stop(with_let(plan)[0]), untyped, steps, root, replaced)
+
+
+def _is_within_list(fault: _LocatedFault) -> bool:
+    path, _ = fault
+    return len(path) > 1 and path[0] in _LISTS
+
+
+def _replaced_pointers(
+    root: _PartialNode,
+    steps: Sequence[_PartialNode],
+    gates: Sequence[_PartialNode],
+    caps: Sequence[_PartialNode],
+) -> Iterator[str]:
+    """Yield the pointers of what was left out, or has a stand-in: of steps the fields, of gates and
+    caps the whole.
+    """
+    yield from (f"/{name}" for name in root.faulty)
+    for number, step in enumerate(steps):
+        for name in step.faulty | (_REQUIRED - step.given.keys()):
+            yield f"/steps/{number}/{name}"
     for name, parts in (("gates", gates), ("caps", caps)):
-        replaced |= {f"/{name}/{number}" for number, part in enumerate(parts) if not part.is_whole}
-    return PartialPlan(plan, frozenset(untyped), steps, root, frozenset(replaced))
+        for number, part in enumerate(parts):
+            if not part.is_whole:
+                yield f"/{name}/{number}"
 
 
 _LISTS: Final = ("steps", "gates", "caps")
