@@ -374,8 +374,8 @@ def _no_choice(value: Json, choices: list[Json], pointer: str) -> SchemaViolatio
 
 
 _NO_TOOLS_HINT = (
-    "there are no tools at all; name the modules that bring them under 'tools' in wavewright.yaml, "
-    "or in a job the goal template that allows them"
+    "there are no tools at all; name the modules that bring them under 'tools' in wavewright.yaml, in "
+    "Python give `Wavewright(tools=[…])`, or name in a job the goal template that allows them"
 )
 
 
