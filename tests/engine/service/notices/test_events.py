@@ -103,4 +103,4 @@ async def test_an_instant_that_was_missed_is_told(site: Site) -> None:
     await execute(site, put, "missed")
 
     [event] = await events(site, "schedule_missed", 10.0)
-    assert event.text == "schedule morning was missed"
+    assert event.text == "schedule morning was missed: it was due at 1970-01-01T00:00:20Z"

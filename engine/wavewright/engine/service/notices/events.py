@@ -14,6 +14,7 @@ from wavewright.config.notices import NoticeKind
 from wavewright.config.sections import BudgetSettings, BudgetsSection
 from wavewright.executor.budgets.limits import Amount, budget_day
 from wavewright.executor.store.transaction import StoreTransaction
+from wavewright.reviewer.values import iso_of_epoch
 
 REACHED_SHARE: Final = 0.8
 """Share of a budget that is told."""
@@ -160,5 +161,5 @@ async def _missed(transaction: StoreTransaction, since: float) -> AsyncIterator[
 
 def missed_event(schedule: str, instant: float) -> NoticeEvent:
     """Return that an instant of a schedule was missed."""
-    text = f"schedule {schedule} was missed"
+    text = f"schedule {schedule} was missed: it was due at {iso_of_epoch(instant)}"
     return NoticeEvent(f"missed {schedule} {instant!r}", "schedule_missed", text, instant)
