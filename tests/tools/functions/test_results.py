@@ -480,6 +480,16 @@ def test_a_value_of_several_types_is_what_it_is_written_as(kind: Any, value: obj
     )
 
 
+def test_what_fits_none_of_several_types_is_told_by_their_kinds() -> None:
+    def take(at: dt.date | dt.datetime, amount: int | Decimal) -> str:
+        return repr((at, amount))
+
+    with pytest.raises(ToolError) as refused:
+        call(make_tool(take), at="soon", amount=1)
+
+    assert re.findall(r"(\S+): input", str(refused.value)) == ["at.date", "at.datetime"]
+
+
 def test_one_is_no_truth_value_for_a_literal() -> None:
     def take(number: Literal["a", 1, True]) -> str:
         return repr(number)

@@ -111,16 +111,18 @@ def _as_written(part: Any) -> Any:
 
 
 def _told_apart(choices: Sequence[Any]) -> Sequence[Any]:
-    """Return the types of a union, of which each leaves to the others what is written as theirs."""
+    """Return the types of a union, of which each leaves to the others what is written as theirs. They
+    are called by their kinds where a value fits none.
+    """
     kinds = [_kind_of(choice) for choice in choices]
     told = list[Any]()
     for kind, choice in zip(kinds, choices, strict=True):
         others = [_WRITTEN[other] for other in kinds if other in _WRITTEN and other != kind]
         if others and (kind in _WRITTEN or kind in _NUMBERS):
             leave = partial(_leave_to_others, own=_WRITTEN.get(kind), others=others)
-            told.append(core_schema.no_info_before_validator_function(leave, choice))
+            told.append((core_schema.no_info_before_validator_function(leave, choice), kind))
         else:
-            told.append(choice)
+            told.append((choice, kind) if kind == "timedelta" else choice)
     return choices if told == choices else told
 
 
