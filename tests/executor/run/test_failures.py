@@ -15,6 +15,7 @@ import io
 import json
 import logging
 import queue
+import random
 import secrets
 import smtplib
 import socket
@@ -27,6 +28,7 @@ import threading
 import urllib.error
 import urllib.request
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -1176,9 +1178,21 @@ def lines_of(order: dict[str, str], lines: list[str]) -> dict[str, str]:
     return copied
 
 
+def totals(amounts: list[int]) -> Counter[int]:
+    return Counter(amounts)
+
+
+totals_of_library = as_library(cast("FunctionType", totals), "pandas")
+
+
+def compute_and_pay() -> None:
+    bank().post("/closed", json=totals_of_library([1, 2]).most_common())
+
+
 def fill_in_own_objects_and_pay() -> None:
     request = urllib.request.Request("http://bank.example")
     request.add_header("key", "k")
+    random.random()  # noqa: S311 - as tools may
     with ShopClient() as shop:
         shop["ann"] = Decimal(2)
         shop["ann"] = shop.ann
@@ -1200,6 +1214,7 @@ def fill_in_own_objects_and_pay() -> None:
         (pay_by_base, True),
         (pay_by_item_of_library, True),
         (store_in_what_is_unknown_and_pay, True),
+        (compute_and_pay, False),
         (fill_in_own_objects_and_pay, False),
         (pay_and_wrap_the_receipt, True),
         (pay_and_unlock, True),

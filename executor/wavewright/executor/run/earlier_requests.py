@@ -59,8 +59,8 @@ _READING: Final = (
     # What opens and closes a client, a connection or a channel.
     | {"__aenter__", "__aexit__", "__enter__", "__exit__", "__init__", "__new__", "aclose"}
     | {"add_handler", "add_header", "build_opener", "client", "close", "connect", "cursor"}
-    | {"from_url", "insecure_channel", "install_opener", "login", "resource", "secure_channel"}
-    | {"session", "starttls"}
+    | {"from_url", "insecure_channel", "install_opener", "login", "mount", "prepare_request"}
+    | {"resource", "secure_channel", "session", "starttls"}
 )
 """Names of functions of libraries that write nothing."""
 _PARTS: Final = frozenset({"cookies", "headers", "params"})
@@ -91,15 +91,20 @@ _WRITERS_BY_NAME: Final = frozenset(
 """Names of functions and classes that may write elsewhere, of the standard library and of packages
 that else write nothing.
 """
-_GIVING_PLAIN_VALUES: Final = frozenset(
-    {"base64", "datetime", "decimal", "hashlib", "hmac", "json", "logging", "math", "pathlib"}
-    | {"re", "time", "uuid", "zoneinfo"}
+_COMPUTING: Final = frozenset(
+    {"bs4", "dateutil", "jinja2", "jwt", "lxml", "markdown", "numpy", "orjson", "pandas"}
+    | {"polars", "pytz", "scipy", "yaml", "yarl"}
 )
-"""Modules of the standard library whose functions give nothing that writes."""
-_HARMLESS_PACKAGES: Final = frozenset(
-    {"anyio", "numpy", "pandas", "polars", "pydantic", "stamina", "structlog", "tenacity"}
-    | {"wavewright"}
+"""Packages whose functions write nothing, and give nothing that writes."""
+_GIVING_PLAIN_VALUES: Final = _COMPUTING | frozenset(
+    {"base64", "csv", "datetime", "decimal", "hashlib", "hmac", "json", "logging", "math", "re"}
+    | {"pathlib", "string", "textwrap", "time", "uuid", "zoneinfo"}
 )
+"""These, and modules of the standard library that give nothing that writes."""
+_HARMLESS_PACKAGES: Final = _COMPUTING | frozenset(
+    {"anyio", "attr", "pydantic", "stamina", "structlog", "tenacity", "wavewright"}
+)
+"""These, and packages that give what they are given, or call it."""
 _MAKING: Final = frozenset({"__init__", "__new__", "__post_init__", "model_post_init"})
 """Methods that run as an object is made."""
 _READING_ATTRIBUTES: Final = frozenset({"__getattr__", "__getattribute__"})
@@ -359,7 +364,7 @@ def _writes_of(use: _Use, scope: _Scope) -> int:
             return writes
     value = _value_of(named, scope)
     if value is _PLAIN:
-        return 0
+        return _MANY if name in _WRITERS_BY_NAME else 0
     if callable(value):
         writes = _writes_of_callable(value, name, owner, scope)
         # What is handed over may be called for each entry of a list.
@@ -678,6 +683,6 @@ def _package_of(called: Any) -> str:
 
 def _module_of(called: Any) -> str:
     """Return the module of a function; of one that C defines perhaps that of its class."""
-    owner = getattr(called, "__objclass__", None)
+    owner = getattr(called, "__objclass__", _kind_of(getattr(called, "__self__", None)))
     module = getattr(called, "__module__", None) or getattr(owner, "__module__", None)
     return module if isinstance(module, str) else ""
