@@ -370,8 +370,11 @@ def test_a_reference_names_a_step_with_hyphens_or_without(
     ],
 )
 def test_an_expression_in_place_of_a_list_is_a_reference_to_it(written: str, read: str) -> None:
-    steps: list[Json] = [{"id": "a", "tool": "b"}, {"id": "b-c", "tool": "b"}]
-    steps += [{"id": "d", "tool": "b", "for_each": written}]
+    steps: list[Json] = [
+        {"id": "a", "tool": "b"},
+        {"id": "b-c", "tool": "b"},
+        {"id": "d", "tool": "b", "for_each": written},
+    ]
     text = read_model_answer(json.dumps({"let": {"towns": "${inputs.all}"}, "steps": steps}))
 
     assert text.plan is not None
