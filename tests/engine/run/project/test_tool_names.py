@@ -74,6 +74,24 @@ def test_a_tool_of_the_project_hides_none_of_a_pack(tmp_path: Path, *, lists_all
     assert caught.value.hint == "call it 'text.summarize_content', or rename yours"
 
 
+def test_steps_that_call_a_name_of_several_tools_are_named(tmp_path: Path) -> None:
+    settings = load_settings(project(tmp_path, "summarize_content"), {})
+    steps = [
+        {"id": "first", "tool": "summarize_content"},
+        {"id": "other", "tool": "text.summarize_content"},
+        {"id": "chosen", "tools": ["summarize_content", "note"], "dispatch": "${inputs.calls}"},
+    ]
+    plan = Plan.model_validate({"steps": steps})
+
+    with pytest.raises(
+        ToolDefinitionError,
+        match=r"^steps 'first', 'chosen': 'summarize_content' is a tool of this project and",
+    ) as caught:
+        signatures_to_check(plan, goal_with(), settings)
+
+    assert caught.value.hint == "call it 'text.summarize_content', or rename yours"
+
+
 def test_a_full_name_means_the_packs_tool(tmp_path: Path) -> None:
     assert found(project(tmp_path, "summarize_content"), "text.summarize_content") == {
         "text.summarize_content"

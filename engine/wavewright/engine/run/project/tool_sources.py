@@ -118,6 +118,7 @@ class ToolSources:
         }
         if not specs:
             return None
+        # Imported here and below: most projects have no agents and no workers.
         from wavewright.tools.workers.named_agents import AgentCatalog
 
         def find(name: str) -> Tool | None:
@@ -305,7 +306,15 @@ def full_name(source: str, tool: str) -> str:
     return tool if tool.startswith(f"{source}.") else f"{source}.{tool}"
 
 
-def _ambiguous(name: str, candidates: list[_ToolCandidate]) -> ToolDefinitionError:
+class AmbiguousTool(ToolDefinitionError):
+    """A name that several tools have."""
+
+    def __init__(self, name: str, owners: str, hint: str) -> None:
+        super().__init__(f"{name!r} is a tool of {owners}", hint=hint)
+        self.name = name
+
+
+def _ambiguous(name: str, candidates: list[_ToolCandidate]) -> AmbiguousTool:
     full = [
         repr(candidate.full_name)
         for candidate in candidates
@@ -318,7 +327,7 @@ def _ambiguous(name: str, candidates: list[_ToolCandidate]) -> ToolDefinitionErr
         hint = f"call it {' or '.join(full)}, or rename yours"
     else:
         hint = f"call it {' or '.join(full)}"
-    return ToolDefinitionError(f"{name!r} is a tool of {owners}", hint=hint)
+    return AmbiguousTool(name, owners, hint)
 
 
 def _shared_name(name: str, agent: str, tool: str) -> ToolDefinitionError:
@@ -406,7 +415,6 @@ def own_agents(settings: Settings) -> dict[Path, AgentSpec]:
 
 
 def _worker_tool(worker: Worker, services: Services) -> Tool:
-    # Most projects have no workers.
     from wavewright.tools.workers.worker_tools import make_worker
 
     return make_worker(worker, services)

@@ -25,6 +25,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import Redactor, known_secrets, redactor_of
 from wavewright.config.settings import Settings
 from wavewright.engine.run.project.tool_sources import (
+    AmbiguousTool,
     ToolSources,
     full_name,
     open_sources,
@@ -52,7 +53,7 @@ from wavewright.planner.language.signatures import (
     ToolSignature,
 )
 from wavewright.planner.types import Json, JsonObject, as_list, as_object
-from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.registry import Registry, name_of
 from wavewright.tools.functions.tool import MODEL_HINT, Tool, ToolCall, ask_person_tool
 from wavewright.tools.functions.user_tools import load_user_tools
@@ -98,7 +99,15 @@ def signatures_to_check(plan: Plan, goal: Goal, settings: Settings) -> dict[str,
     """
     names = goal.tool_names | {step.tool for step in plan.steps}
     services = make_services(settings).for_goal(goal)
-    return _named_tools(names, goal.packs, settings, services, goal, all_if_missing=True).signatures
+    try:
+        registry = _named_tools(names, goal.packs, settings, services, goal, all_if_missing=True)
+    except AmbiguousTool as error:
+        callers = [repr(step.id) for step in plan.steps if error.name in step_tools(step)]
+        if not callers:
+            raise
+        where = f"{'step' if len(callers) == 1 else 'steps'} {', '.join(callers)}"
+        raise ToolDefinitionError(f"{where}: {error.message}", hint=error.hint) from error
+    return registry.signatures
 
 
 def tools_of_plan(plan: Plan, settings: Settings) -> Registry:
