@@ -33,6 +33,7 @@ _NAMED_CRONS: Final = {
 
 
 def _valid_cron(text: str) -> str:
+    # Imported here: few jobs have a schedule.
     from cronsim import CronSim, CronSimError
 
     text = _NAMED_CRONS.get(text.strip().lower(), text)

@@ -8,14 +8,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wavewright.prompts.templates import Prompts
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 PACK_GROUP = "wavewright.packs"
 
@@ -89,9 +86,5 @@ def _entry_points_on(places: tuple[str, ...]) -> Mapping[str, EntryPoint]:
     """Return the entry points of what is installed; it reads some hundred files, and a daemon asks
     for each job.
     """
-    from importlib.metadata import (
-        entry_points,
-    )  # loads the parser of e-mail: only where packs are asked for
-
     del places  # they are where it looks
     return {entry.name: entry for entry in entry_points(group=PACK_GROUP)}

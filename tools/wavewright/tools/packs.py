@@ -267,6 +267,7 @@ def pack_settings_schema(name: str) -> JsonSchema | None:
     Raises:
         PackError: no such pack, or it cannot be imported.
     """
+    # Imported here: only editors ask for it.
     from wavewright.config.published_schemas import published_schema
 
     model: str | None = getattr(sys.modules[_import_pack(name).__module__], "SETTINGS", None)

@@ -306,6 +306,7 @@ def read_toml(source: Source, limits: ReadLimits) -> JsonValue:
     Raises:
         DocumentError: with the faults of the text.
     """
+    # Imported here: few documents are TOML.
     import tomllib
 
     try:

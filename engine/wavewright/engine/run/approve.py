@@ -212,6 +212,7 @@ def _approval_text(
     of all new ones, and these calls.
     """
     if context.plan is not None:
+        # Imported here: few runs are patched.
         from wavewright.planner.plans.diff import diff_plans
 
         lines = str(diff_plans(context.plan, plan, context.signatures)).split("\n")

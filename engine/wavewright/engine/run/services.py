@@ -125,6 +125,7 @@ async def _open_models(
     if not model_configured(settings):
         yield make_services(settings)
         return
+    # Imported here: a run without a model loads no client of one.
     from wavewright.reviewer.gates.judge import read_calibration
     from wavewright.tools.models import open_models
 

@@ -76,6 +76,7 @@ def catalogue() -> Mapping[str, DiagnosticEntry]:
     >>> catalogue()["E201"].severity
     'error'
     """
+    # Imported here: a sound document needs no entry of the catalogue.
     import tomllib
 
     text = Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8")

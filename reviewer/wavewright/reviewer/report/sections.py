@@ -67,6 +67,7 @@ def markdown_to_html(text: str) -> Markup:
 
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
+    # Imported here: few reports show Markdown.
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "typographer": False})

@@ -110,6 +110,7 @@ def _listed_price(
     base_url: str | None,
     when: datetime | None,
 ) -> float | None:
+    # Imported here: the list of prices takes a while to load, and few budgets are of money.
     from genai_prices import Usage, calc_price
 
     read, written, cached = tokens

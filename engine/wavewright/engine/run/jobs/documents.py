@@ -183,6 +183,7 @@ def refuse_unknown_preference(
     )
     if word == "auto" or ":" in word:
         return
+    # Imported here: most jobs leave the choice of the model to the project.
     from wavewright.tools.models.endpoints import preference_words
 
     words = preference_words(settings)
