@@ -564,7 +564,7 @@ def test_json_written_as_text_stays_json(value: JsonValue) -> None:
 
 @pytest.mark.parametrize("number", [1, 123456, 1234567890123])
 def test_a_number_that_goes_from_a_json_text_leaves_json(number: int) -> None:
-    text = json.dumps({"token": number, "next": [number]})
+    text = json.dumps({"said": "one\n", "token": number, "then": "two\n", "next": [number]})
 
     assert json.loads(Redactor().redact(text))["next"] == [number]
 

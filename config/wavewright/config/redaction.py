@@ -404,6 +404,7 @@ def _redact_unescaped(redact: Callable[[str], str], text: str) -> str:
 
 
 def _redact_as_read(redact: Callable[[str], str], text: str) -> str:
+    """Redact what a text reads as, and return it with all that is kept as it was written."""
     read, places = _unescaped(text)
     redacted = redact(read)
     if redacted == read:
@@ -411,14 +412,28 @@ def _redact_as_read(redact: Callable[[str], str], text: str) -> str:
     written: list[str] = []
     end = 0
     for piece in redacted.split(REDACTED):
-        # Quotes may have been put around what was redacted: such a piece is nowhere in the text.
-        begin = read.find(piece, end, end + len(piece) + _MAX_REDACTED)
-        if begin >= 0:
-            end = begin + len(piece)
-        written.append(piece if begin < 0 else text[places[begin] : places[end]])
+        for kept, before, after in _without_added_quotes(piece):
+            begin = read.find(kept, end, end + len(kept) + _MAX_REDACTED)
+            if begin >= 0:
+                end = begin + len(kept)
+                written.append(before + text[places[begin] : places[end]] + after)
+                break
+        else:
+            written.append(piece)
         if read.startswith(REDACTED, end):
             end += len(REDACTED)
     return REDACTED.join(written)
+
+
+def _without_added_quotes(piece: str) -> Iterator[tuple[str, str, str]]:
+    """Yield a piece between two redactions, and what it is without the quotes that a redacted number
+    before it or after it has been put into, each with those quotes.
+    """
+    first, last = _QUOTE_AT_START.search(piece), _QUOTE_AT_END.search(piece)
+    begin = first.end() if first else 0
+    end = last.start() if last else len(piece)
+    for start, stop in ((0, len(piece)), (0, end), (begin, len(piece)), (begin, max(begin, end))):
+        yield piece[start:stop], piece[:start], piece[stop:]
 
 
 def _unescaped(text: str) -> tuple[str, Sequence[int]]:
@@ -462,6 +477,8 @@ def _has_escape(text: str) -> bool:
     return "\\" in text or "%" in text or "&" in text
 
 
+_QUOTE_AT_START = re.compile(r"\A\\{0,8}[\"']")
+_QUOTE_AT_END = re.compile(r"\\{0,8}[\"']\Z")
 _MOST_ROUNDS = 4
 """Times that a text is redacted, where what was redacted has brought more of it to light."""
 _MAX_REDACTED = 20_000
