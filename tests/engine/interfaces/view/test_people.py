@@ -203,6 +203,27 @@ async def test_below_a_prefix_a_page_is_served_whether_the_proxy_removes_it_or_n
     assert own.json()[3] == "/ww/decisions/x"
 
 
+@pytest.mark.parametrize(
+    ("public_url", "origin", "status"),
+    [
+        ("https://ops.example/", "https://ops.example", 200),
+        ("https://ops.example/", "http://ops.example", 403),
+        ("https://OPS.example:443/", "https://ops.example", 200),
+        ("http://ops.example:80/", "http://ops.example", 200),
+        ("https://ops.example:8443/", "https://ops.example", 403),
+    ],
+)
+async def test_a_change_comes_from_a_page_of_the_public_address(
+    public_url: str, origin: str, status: int
+) -> None:
+    access = PageAccess(PEOPLE, PROXY, public_url=public_url)
+    async with guarded(access, peer="10.0.0.7", host="ops.example") as client:
+        headers = {"X-Forwarded-User": "ada", "Origin": origin}
+        answer = await client.post("/decisions/x", headers=headers)
+
+    assert answer.status_code == status
+
+
 async def test_an_address_with_a_token_leads_to_no_other_host() -> None:
     async with guarded(PageAccess(PEOPLE)) as client:
         answer = await client.get(f"http://page:80//evil.example/?token={ADAS}")

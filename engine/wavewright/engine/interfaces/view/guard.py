@@ -157,7 +157,9 @@ class AccessGuard:
         if self._open_requests[client] > _MAX_REQUESTS:
             return _refusal(request, 429, f"{_MAX_REQUESTS} requests are open already")
         is_change = request.method not in _SAFE_METHODS
-        own_origins = {f"http://{host}", self._access.origin} - {None}
+        # A page of the public host over plain HTTP may be anyone's on the way there.
+        is_public = host in self._access.public_hosts
+        own_origins = {self._access.origin, None if is_public else f"http://{host}"} - {None}
         is_own = request.headers.get("origin") in own_origins
         path = request.scope["path"].removeprefix(self._access.prefix)
         if is_change and path in {"/sign-in", "/sign-out"}:

@@ -109,11 +109,13 @@ class PageAccess:
 
     @property
     def origin(self) -> str | None:
-        """Scheme and host of the public address."""
+        """Scheme and host of the public address, as browsers write them: in lower case, without the
+        port that the scheme has anyway.
+        """
         if self.public_url is None:
             return None
-        parts = urlsplit(self.public_url)
-        return f"{parts.scheme}://{parts.netloc}"
+        scheme, name, port = _place_of(self.public_url)
+        return f"{scheme}://{name}" if port == _PORTS[scheme] else f"{scheme}://{name}:{port}"
 
     @property
     def public_hosts(self) -> frozenset[str]:
@@ -122,9 +124,7 @@ class PageAccess:
         """
         if self.public_url is None:
             return frozenset()
-        parts = urlsplit(self.public_url)
-        name = parts.netloc.removesuffix(f":{parts.port}")
-        port = parts.port or (443 if parts.scheme == "https" else 80)
+        _, name, port = _place_of(self.public_url)
         return frozenset({name, f"{name}:{port}"})
 
     def common_token(self) -> str | None:
@@ -232,6 +232,16 @@ class Credentials:
             if hmac.compare_digest(known, sent):
                 return known, viewer
         return None
+
+
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+def _place_of(url: str) -> tuple[str, str, int]:
+    """Return scheme, host and port of a public address."""
+    parts = urlsplit(url)
+    name = parts.netloc.lower().removesuffix(f":{parts.port}")
+    return parts.scheme, name, parts.port or _PORTS[parts.scheme]
 
 
 def _is_within(address: str, networks: tuple[str, ...]) -> bool:
