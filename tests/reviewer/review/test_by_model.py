@@ -243,6 +243,44 @@ async def test_actions_in_another_form_are_read_as_they_are_meant(
     assert [(act.action, act.kind, act.step) for act in found.recovery_actions] == accepted
 
 
+DENIALS = (
+    "The answer does not answer the question: it is about another town.",
+    "The goal is only partly achieved.",
+    "Das Ziel wurde nicht erreicht, weil zwei Proben fehlen.",
+    "Ob die Zahlen stimmen, kann ich nicht beurteilen.",
+    "L'objectif n'est pas atteint : il manque deux prix.",
+    "El objetivo no se ha alcanzado.",
+    "O objetivo não foi atingido.",
+    "L'obiettivo non è stato raggiunto.",
+    "Het doel is niet bereikt.",
+    "Cel nie został osiągnięty.",
+    "Цель не достигнута.",
+    "目标没有达成。",
+    "目標は達成されていません。",
+)
+
+
+@pytest.mark.parametrize(
+    "summary",
+    [
+        "The goal is not only achieved but exceeded; nothing is missing.",
+        "Das Ziel ist nicht nur erreicht, sondern übertroffen.",
+        "Das Ziel ist erreicht, nicht alle Felder waren verlangt.",
+        "L'objectif est atteint, et pas un prix ne manque.",
+        "El objetivo se ha alcanzado y no falta nada.",
+        "目标已达成，没有未完成的项。",  # noqa: RUF001 - a comma of Chinese
+        "目標は達成されました。不足はありません。",
+    ],
+)
+async def test_a_summary_that_says_that_nothing_is_missing_contradicts_nothing(
+    summary: str,
+) -> None:
+    found, models, _ = await review(simple_run(), {**GOOD, "summary": summary})
+
+    assert len(models.asked) == 1
+    assert found.goal_achieved
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -257,6 +295,7 @@ async def test_actions_in_another_form_are_read_as_they_are_meant(
         {"recovery_actions": [{"kind": "STALE", "step": "fetch"}]},
         {"summary": "The goal is not achieved: the total is wrong."},
         {"summary": "All there. I cannot tell whether it is right."},
+        *({"summary": summary} for summary in DENIALS),
     ],
 )
 async def test_a_review_that_contradicts_itself_is_asked_for_once_more_and_read_strictly(

@@ -43,6 +43,7 @@ from wavewright.reviewer.records import (
     RecoveryAction,
     RefusedAction,
 )
+from wavewright.reviewer.review.denials import DENIAL
 from wavewright.reviewer.review.items import item_labels
 from wavewright.reviewer.review.results import ReviewedRun, RunResult
 from wavewright.reviewer.values import grouped, shape, shorten
@@ -383,7 +384,7 @@ def contradictions(answer: ReviewAnswer) -> tuple[str, ...]:
         speaking_against.append(
             f"`recovery_actions` asks for {shorten(demand, 80)!r}: what is achieved needs no recovery"
         )
-    denial = _DENIAL.search(answer.summary)
+    denial = DENIAL.search(answer.summary)
     if denial is not None:
         speaking_against.append(
             f"`summary` says {shorten(denial[0], 80)!r}: where it is so, the goal is not achieved"
@@ -473,13 +474,6 @@ _LEAST_ACHIEVED = 0.5
 """The confidence below which a review that finds the goal achieved contradicts itself."""
 _MOST_NOT_ACHIEVED = 0.7
 """The confidence above which one that finds it not achieved does."""
-_DENIAL = re.compile(
-    r"\b(?:goal|task|question)\b[^.;:!?]{0,30}\b(?:not|never|isn't|wasn't|hasn't)\b[^.;:!?]{0,20}"
-    r"\b(?:achieved|reached|met|fulfilled|solved|answered)\b"
-    r"|\b(?:i|we) (?:cannot|can't|can not|could not) (?:tell|judge|say|decide|verify|confirm)\b",
-    re.IGNORECASE,
-)
-"""Words of a summary by which the goal is not achieved."""
 _TRUE_WORDS = frozenset({"true", "yes", "achieved"})
 _FALSE_WORDS = frozenset({"false", "no", "not achieved", "partly", "partially"})
 _CONFIDENCE = re.compile(
