@@ -9,7 +9,11 @@ import pytest
 from tests.reviewer.scripted_runs import Fails, ScriptedRun, goal_for, plan_of, run_plan, signature
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.package.builder import build_package
-from wavewright.reviewer.package.confidence_proof import proof_of, reviewed_fields
+from wavewright.reviewer.package.confidence_proof import (
+    proof_of,
+    reviewed_field,
+    reviewed_fields,
+)
 from wavewright.reviewer.records import Confidence, ReviewResult
 from wavewright.reviewer.review.by_code import review_by_code
 
@@ -257,3 +261,13 @@ def test_a_cap_on_a_field_of_list_items_lowers_what_they_state_and_nothing_else(
             {"confidence": {"volatility": 0.4, "price": 0.2}},
         ]
     }
+    assert package.review is not None
+    of_paths = {
+        "returns[0].confidence.volatility": "returns",
+        "returns[1]": "returns",
+        "returns[*].volatility": "returns[*].volatility",
+        "returns[2]": None,
+        "other": None,
+    }
+    for path, field in of_paths.items():
+        assert reviewed_field(package, package.review, path) == field

@@ -4,8 +4,10 @@ field.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.records import (
@@ -17,6 +19,7 @@ from wavewright.reviewer.records import (
 )
 from wavewright.reviewer.review.caps import confidence_in, is_cap_on
 from wavewright.reviewer.review.rounds import provenance_text
+from wavewright.reviewer.values import look_up
 
 
 def reviewed_fields(package: Package, review: ReviewResult) -> list[str]:
@@ -29,6 +32,31 @@ def reviewed_fields(package: Package, review: ReviewResult) -> list[str]:
     computed = [confidence.field for confidence in review.confidences]
     reached = [name for cap in review.caps for name in (*cap.ways, *cap.spares)]
     return [*dict.fromkeys((*computed, *members, *reached))]
+
+
+def reviewed_field(package: Package, review: ReviewResult, path: str) -> str | None:
+    """Return the field of which a figure is known for a path in the result: the field itself, that of
+    every entry of its list (`rows[*].price` for `rows[1].price`), or else what holds it. None where
+    the result has no such path.
+    """
+    known = reviewed_fields(package, review)
+    if path in known:
+        return path
+    parts = _PART.findall(path)
+    names = [part.strip(".[]") for part in parts if part != "[*]"]
+    if not any(is_there for _, _, is_there in look_up(package.result, names)):
+        return None
+    for count in range(len(parts), 0, -1):
+        holder = "".join(parts[:count])
+        of_entries = _POSITION.sub("[*]", holder)
+        for field in (holder, of_entries):
+            if field in known:
+                return field
+    return None
+
+
+_PART: Final = re.compile(r"\[[^\]]*\]|\.?[^.\[\]]+")
+_POSITION: Final = re.compile(r"\[\d+\]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import Json, RunId, RunIdRefused, as_object, read_run_id
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.package.comparison import ComparedRun, compare
-from wavewright.reviewer.package.confidence_proof import proof_of, reviewed_fields
+from wavewright.reviewer.package.confidence_proof import proof_of, reviewed_field
 from wavewright.reviewer.package.log_lines import LEVELS, LogFilter, log_lines
 from wavewright.reviewer.package.step_records import step_record, timed_messages
 from wavewright.reviewer.report.sub_plan_folding import Drawings
@@ -471,13 +471,13 @@ class StepPages:
         """Answer with how the confidence in a field of the result came about."""
         run, field = _run_of(request), request.path_params["field"]
         package = stored_package(fold(await self._events(run)))
-        if (
-            package is None
-            or package.review is None
-            or field not in reviewed_fields(package, package.review)
-        ):
+        review = None if package is None else package.review
+        if package is None or review is None:
+            raise HTTPException(404, f"run {run!r} was not reviewed")
+        reviewed = reviewed_field(package, review, field)
+        if reviewed is None:
             raise HTTPException(404, f"run {run!r} has no confidence in a field {field!r}")
-        proof = proof_of(package, package.review, field)
+        proof = proof_of(package, review, reviewed)
         return page(request, "why.html.j2", title=f"Why {field} of {run}", run=run, proof=proof)
 
     async def _logs(self, request: Request) -> Response:

@@ -52,7 +52,11 @@ from wavewright.planner.diagnostics.diagnostic import counted, suggest_name
 from wavewright.planner.diagnostics.rendering import printable, printable_json
 from wavewright.planner.types import JsonObject, as_list
 from wavewright.reviewer.package.builder import package_bytes, stored_package
-from wavewright.reviewer.package.confidence_proof import proof_of, reviewed_fields
+from wavewright.reviewer.package.confidence_proof import (
+    proof_of,
+    reviewed_field,
+    reviewed_fields,
+)
 from wavewright.reviewer.records import Package
 from wavewright.reviewer.report.page import render_report
 
@@ -344,11 +348,12 @@ def show_reasons(run: str | None, field: str, *, output_format: str) -> int:
             hint=f"finish it: `wavewright resume {package.run}`",
             exit_code=exit_codes.NEGATIVE,
         )
-    known = reviewed_fields(package, package.review)
-    if field not in known:
+    reviewed = reviewed_field(package, package.review, field)
+    if reviewed is None:
+        known = reviewed_fields(package, package.review)
         hint = suggest_name(field, known, what="its fields")
         raise CommandError(f"the result of run {package.run!r} has no field {field!r}", hint=hint)
-    proof = proof_of(package, package.review, field)
+    proof = proof_of(package, package.review, reviewed)
     if output_format == "json":
         print_json(proof.as_json())
     else:
