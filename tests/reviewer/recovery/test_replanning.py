@@ -299,7 +299,7 @@ GATES: Json = no_recipe().plan.model_dump(mode="json", by_alias=True, exclude_de
             {"ops": [{"op": "add", "step": WITH_HYPHENS}], "rationale": "r"}, "r", id="as_a_plan"
         ),
         pytest.param(
-            {"ops": FULL_OPS, "reason": "r", "expect": "x"},
+            {"ops": FULL_OPS, "reason": "r", "expect": "x", "cannot_plan": ""},
             "r",
             id="all_fields_of_a_schema",
         ),
@@ -358,6 +358,7 @@ def test_what_is_done_to_a_step_of_the_plan_is_read_in_other_forms(
         pytest.param({"ops": OPS, "result": "other"}, id="another_result"),
         pytest.param({"ops": OPS, "gates": [{"id": "g", "on": "b"}]}, id="another_gate"),
         pytest.param({"ops": OPS, "caps": [{"id": "c"}]}, id="caps"),
+        pytest.param({"ops": OPS, "cannot_plan": "No tool helps."}, id="no_patch_beside_one"),
         pytest.param({"ops": [{"op": "supersede", "step": ADDED}]}, id="supersedes_nobody"),
         pytest.param(
             {"ops": [{"op": "supersede", "id": "b", "step": SUPERSEDING}]}, id="supersedes_two"

@@ -83,9 +83,9 @@ _IN_PLACE_OF: Final = {
     "dispatch": frozenset({"tool", "params", "for_each"}),
 }
 _OPTIONAL_STEP_FIELDS = frozenset(STEP_FIELDS) - {"id", "tool"}
-_REFUSAL_FIELDS = ("error", "cannot_plan", "ask")
+REFUSAL_FIELDS = ("error", "cannot_plan", "ask")
 _OPTIONAL_PLAN_FIELDS = frozenset(
-    {"version", "goal", "reasoning", "let", "gates", "stop", "result", *_REFUSAL_FIELDS}
+    {"version", "goal", "reasoning", "let", "gates", "stop", "result", *REFUSAL_FIELDS}
 )
 NEVER_EMPTY: Final = frozenset({"when", "for_each", "plan", "dispatch"})
 """Fields of which an empty text says nothing."""
@@ -181,7 +181,7 @@ def _is_plan(node: ObjectNode) -> bool:
 
 def refusal_field(node: ObjectNode) -> str | None:
     """Return the field by which the planner says that there is no plan, if it does."""
-    for key in _REFUSAL_FIELDS:
+    for key in REFUSAL_FIELDS:
         member = node.members.get(key)
         if member is not None and not _is_blank(member.node):
             return key
@@ -527,7 +527,7 @@ def _is_absent(key: str, node: Node) -> bool:
     """Whether an optional field is left empty, as a schema that wants all fields makes models write
     it.
     """
-    if key in _REFUSAL_FIELDS:
+    if key in REFUSAL_FIELDS:
         return _is_blank(node)
     if key in _OBJECTS and isinstance(node, ObjectNode):
         return all(_says_nothing(member.node) for member in node.members.values())

@@ -35,6 +35,7 @@ from wavewright.planner.language.plan import (
 from wavewright.planner.reading.json_extraction import THOUGHT_FIELDS
 from wavewright.planner.reading.normalization import (
     ALIASES,
+    REFUSAL_FIELDS,
     normalize_patch_steps,
 )
 from wavewright.planner.reading.reader import read_model
@@ -242,13 +243,15 @@ def _without_thoughts(fields: JsonObject) -> JsonObject:
         name: entry
         for name, entry in fields.items()
         if entry is not None and entry is not False and not _is_thought(name, entry)
+        # A schema of all fields has a refusal as well, which says nothing where it is empty.
+        if entry != "" or name not in REFUSAL_FIELDS
     }
 
 
 def _is_thought(name: str, entry: Json) -> bool:
     """Whether a field says what the model thinks: a text under a name that no plan and no patch has."""
-    is_of_plan = name in Plan.model_fields or name in EmittedPatch.model_fields
-    return name.lower() in THOUGHT_FIELDS or (isinstance(entry, str) and not is_of_plan)
+    is_known = name in {*Plan.model_fields, *EmittedPatch.model_fields, *REFUSAL_FIELDS}
+    return name.lower() in THOUGHT_FIELDS or (isinstance(entry, str) and not is_known)
 
 
 # --- operations, one by one, whatever they are written in
