@@ -184,6 +184,7 @@ def test_what_cannot_be_done_is_answered_with_its_reason(project: Path) -> None:
         )
         assert answered.status_code == 303
         assert "ada" in client.get(f"{run_page}/events").text
+        assert "events?from=0" in client.get(f"{run_page}/events?from=1").text
         client.post(f"{run_page}/resume")
         with client.stream("GET", f"{run_page}/stream") as stream:
             assert any(line == "event: ended" for line in stream.iter_lines())

@@ -288,14 +288,15 @@ class RunPages:
             (first + place, iso_of_epoch(event.at), kind, _cut(body))
             for place, ((kind, body), event) in enumerate(zip(shown, loaded[first:], strict=False))
         ]
-        following = first + len(rows) if first + len(rows) < len(loaded) else None
+        after = first + len(rows)
         return page(
             request,
             "events.html.j2",
             title=f"Events of {run}",
             run=run,
             rows=rows,
-            following=following,
+            earlier=max(0, first - _MAX_EVENTS) if first else None,
+            later=after if after < len(loaded) else None,
         )
 
     async def _steer(self, act: Steering, request: Request) -> Response:
