@@ -251,6 +251,28 @@ def test_whom_a_noun_describes_does_what_the_clause_behind_it_says() -> None:
     }
 
 
+def test_titles_and_what_somebody_is_named_tell_people() -> None:
+    text = (
+        "Sister Odile lived in Orla. A boy named Pip Harrow guards the Salt Gate. "
+        "Brackfield is a fortress west of Orla."
+    )
+
+    assert said(text) == {
+        ("Sister Odile", "lived in", "Orla"),
+        ("Pip Harrow", "guards", "Salt Gate"),
+        ("Brackfield", "west of", "Orla"),
+    }
+
+
+def test_who_is_bought_is_a_company_and_its_head_is_not_that_of_the_buyer() -> None:
+    text = (
+        "The vessel is operated by Caledonian Sealines.\n\nCaledonian Sealines was bought by Nordlink "
+        "Group in 2019. Its chief executive, Peter Halvorsen, apologised."
+    )
+
+    assert said(text) == {("Caledonian Sealines", "bought by", "Nordlink Group")}
+
+
 def test_minutes_name_who_is_present_and_actions_are_of_nobody_else() -> None:
     text = (
         "Present: Ada Holm (chair), Priya Nair\n\nPriya opened the meeting.\n\n"

@@ -48,7 +48,8 @@ SPATIAL: Final = re.compile(
     r"^(?!.*\?$)(?!.*\b(?:I|[Ww]e|[Yy]ou|[Oo]ur|[Yy]our|[Mm]y)\b).*(?:"
     r"\b(?:north|south|east|west)(?:-?(?:east|west))?(?:ern|wards?)?\b|"
     r"\b(?:border|bound|adjoin|neighbou?r|adjacent|surround|connect)\w*|\b[Ll](?:ies?|ying)\b|\b(?:situated|located)\b|"
-    r"\b(?:coast|shore|delta|rising in|flows?|runs? (?:from|to|into|down)|empties|leads?|road|path|pass|bridge|tunnel|"
+    r"\b(?:[Ss]hips? sails?|[Bb]oats? (?:go|goes|run|sails?)|"
+    r"coast|shore|delta|rising in|flows?|runs? (?:from|to|into|down)|empties|leads?|road|path|pass|bridge|tunnel|"
     r"stairs?|gate|door|ferry|trail|track|climbs?|descends?|opens?) |\bacross\b|\bbetween\b|\bbeyond\b|\bpart of\b)",
     re.DOTALL,
 )

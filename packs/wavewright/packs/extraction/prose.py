@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from wavewright.config import Span, install_hint, is_installed
-from wavewright.packs.extraction.blocks import WORD
+from wavewright.packs.extraction.blocks import WORD, word_set
 from wavewright.planner import DocumentModel
 
 if TYPE_CHECKING:
@@ -43,6 +43,16 @@ _TYPES: Final = {
     "MISC": "thing",
 }
 """Types of names by the labels of spaCy's models; other labels are of dates, numbers and peoples."""
+
+TITLES: Final = word_set(
+    "admiral archbishop aunt baron baroness bishop brother captain chancellor chief colonel commander count "
+    "countess dame doctor dr duchess duke elder emperor empress father general governor judge king lady "
+    "lieutenant lord madam major master mayor minister miss mister mr mrs ms pope president prince princess "
+    "prof professor queen saint senator sergeant sheriff sir sister st uncle"
+)
+"""What stands before the names of people."""
+_ALSO_OF_THINGS: Final = frozenset({"general", "major", "master", "saint", "st"})
+"""Titles that companies and places begin with, too."""
 
 Pronoun: TypeAlias = Literal["he", "she", "it", "they"]
 _PRONOUNS: Final[dict[str, Pronoun]] = {
@@ -282,6 +292,7 @@ _REPORTS: Final = frozenset(
     }
 )  # fmt: skip
 """Verbs whose clause is what somebody says or wants, and no fact."""
+_DIRECTIONS: Final = word_set("north south east west northeast northwest southeast southwest")
 _MET: Final = frozenset({"find", "see", "meet", "buy", "obtain"})
 """What can be done to a thing where it is: "It can be found in Orla" says that it is there."""
 _CONDITIONS: Final = frozenset({"if", "unless", "whether", "lest", "though"})
@@ -384,8 +395,8 @@ class _SentenceReader:
             while tokens and (tokens[0].lower_ in _ARTICLES or tokens[0].pos_ != "PROPN"):
                 tokens.pop(0)
             part = _of_part(chunk.root)
-            is_titled = chunk.root.text[:1].isupper() and chunk.root.i > 0 and bool(part)
-            if not tokens and is_titled:
+            is_written_so = chunk.root.text[:1].isupper() and chunk.root.i > 0 and bool(part)
+            if not tokens and is_written_so:
                 # "The Order of the Pale Hand": an ordinary noun that is written as a name.
                 tokens = [chunk.root]
             elif (
@@ -398,8 +409,9 @@ class _SentenceReader:
             inner = part[0].idx if part else end
             is_known = any(one.span.start < inner and start < one.span.end for one in names)
             text = self._doc.text[start:end]
+            is_titled = len(tokens) > 1 and tokens[0].lower_ in TITLES - _ALSO_OF_THINGS
             if not is_known and _is_a_name(text, tokens) and self._is_named(tokens, ""):
-                yield ProseName(text, "", Span(start, end))
+                yield ProseName(text, PERSON if is_titled else "", Span(start, end))
 
     def _is_named(self, tokens: Sequence[Token], kind: str) -> bool:
         """Whether a text is a name where it stands: not a term that the document defines, as `each
@@ -526,9 +538,10 @@ class _SentenceReader:
                     noun=token.lemma_.lower(),
                     phrase=_noun_phrase(token),
                 )
-            if token.dep_ != "appos":
-                continue
-            for name, noun in ((token.head, token), (token, token.head)):
+            pairs = [(token.head, token), (token, token.head)] if token.dep_ == "appos" else []
+            if _gives_a_name(token.head):
+                pairs = [(token, token.head.head)]
+            for name, noun in pairs:
                 if name.pos_ == "PROPN" and noun.pos_ == "NOUN":
                     end = max(one.idx + len(one.text) for one in noun.subtree)
                     yield Clause(
@@ -736,8 +749,16 @@ def _antecedents(relative: Token, noun: Token) -> list[Token]:
 
 
 def _same_as(token: Token) -> list[Token]:
-    """Return a noun and the names that stand beside it for the same: `its captain, Joss Verrin`."""
-    return [token, *(one for one in token.children if one.dep_ == "appos" and one.pos_ == "PROPN")]
+    """Return a noun and the names that stand beside it for the same: `its captain, Joss Verrin`, `a
+    boy named Pip`.
+    """
+    beside = [one for one in token.children if one.dep_ == "appos"]
+    beside += [one for child in token.children if _gives_a_name(child) for one in child.children]
+    return [token, *(one for one in beside if one.pos_ == "PROPN")]
+
+
+def _gives_a_name(verb: Token) -> bool:
+    return verb.dep_ == "acl" and verb.lemma_ in {"name", "call"}
 
 
 def _objects(preposition: Token) -> list[Token]:
@@ -777,6 +798,10 @@ def _said_to_be(verb: Token) -> tuple[Token | None, frozenset[str]]:
     described = [one for noun in nouns for one in noun.children if one.dep_ == "amod"]
     words = frozenset(one.lower_ for one in (*every, *described))
     noun = nouns[0] if nouns else None
+    if noun is not None and noun.lower_ in _DIRECTIONS:
+        # "A fortress west of Orla": the model takes the direction for what it is.
+        before = noun.doc[noun.i - 1]
+        noun = before if before.pos_ == "NOUN" else noun
     if noun is not None and noun.lemma_ == "one":
         # "One of the five harbours" is a harbour.
         inner = next((one for child in noun.children for one in _objects(child)), None)

@@ -93,6 +93,8 @@ _TYPES_OF_PRONOUNS: Final[Mapping[Pronoun, str]] = {
 }
 _OF_PEOPLE: Final = frozenset({"marry", "meet", "divorce"})
 """Verbs with a direct object that relate people alone."""
+_OF_GROUPS: Final = frozenset({"acquire", "buy", "found"})
+"""Verbs that are done to nobody: who is bought is a company."""
 _OF_PLACES: Final = frozenset({"bear", "bury", "die", "live", "retire", "settle"})
 """Verbs of a person that have a place behind `in` and `to`."""
 _ALSO_OF_GROUPS: Final = frozenset({"ally", "enemy", "rival", "nemesis", "parent", "master"})
@@ -713,6 +715,11 @@ def _votes(sentences: Sequence[_Sentence]) -> Mapping[str, Counter[str]]:
             for statement in prose.statements
             if statement.noun in _KIN_OF_PEOPLE and statement.preposition == "of"
         ]
+        groups = [
+            (statement.source if statement.preposition == "by" else statement.target).head
+            for statement in prose.statements
+            if statement.verb in _OF_GROUPS and statement.preposition in {"by", ""}
+        ]
         places = [
             statement.target.head
             for statement in prose.statements
@@ -724,6 +731,9 @@ def _votes(sentences: Sequence[_Sentence]) -> Mapping[str, Counter[str]]:
             # Only people are married or have a mother, and whom one meets is somebody.
             if any(one.start <= head < one.end for head in people):
                 votes[one.name.name][PERSON] += _SURE
+            is_group = any(one.start <= head < one.end for head in groups)
+            if is_group and votes[one.name.name][PERSON]:
+                votes[one.name.name][ORGANIZATION] += _SURE
             # One is born in a place, and may die in the Battle of Orla.
             if " " not in one.name.name and any(one.start <= head < one.end for head in places):
                 votes[one.name.name][_PLACE] += _SURE

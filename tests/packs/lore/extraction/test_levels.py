@@ -39,6 +39,7 @@ TOLD: Final = {
     "Gloam (levels 3-6) is a wood.": "3-6",
     "Gloam was level 3-5 before the Fall; it is level 8-10 now.": "8-10",
     "Gloam is not for beginners: suited for level 25 and above.": "25+",
+    "You should be level 18 or higher.": "18+",
 }
 NOT_TOLD: Final = (
     "The lower level holds a forge.",

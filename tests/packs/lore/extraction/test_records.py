@@ -236,3 +236,17 @@ def test_a_list_and_a_sentence_of_two_nouns_tell_what_somebody_is() -> None:
     assert isinstance(ilse, NPCData)
     assert [(one.npc_id, one.type) for one in tam.relationships] == [("ilse_brand", "friend")]
     assert ilse.role == "quartermaster of the Wreckers' Union"
+
+
+def test_names_by_title_or_given_by_a_word_are_people_and_a_place_lies_west_of_another() -> None:
+    read = pages(
+        _1="<h1>Brackfield</h1><p>Brackfield is a fortress west of Orla. Sister Maud keeps a chapel there. "
+        "A boy named Pip guards the gate. Ships sail to Orla.</p>",
+        _2="<h1>Orla</h1><p>Orla is a town.</p>",
+    )
+
+    npcs = extract(ZonePages(read, "Brackfield", "npcs"))
+
+    assert {str(one.id) for one in npcs} == {"sister_maud", "pip"}
+    assert {one.name for one in connected_zones(ZonePages(read, "Brackfield")).zones} == {"Orla"}
+    assert {one.name for one in connected_zones(ZonePages(read, "Orla")).zones} == {"Brackfield"}

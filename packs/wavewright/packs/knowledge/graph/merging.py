@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wavewright.packs.extraction.blocks import word_set
+from wavewright.packs.extraction.prose import TITLES
 from wavewright.packs.knowledge.graph.tables import OPEN_TYPES
 from wavewright.packs.knowledge.models import (
     ConflictingStatement,
@@ -23,12 +24,6 @@ from wavewright.packs.knowledge.models import (
 )
 from wavewright.packs.text.cross_reference import normal_name
 
-_TITLES: Final = word_set(
-    "admiral archbishop baron baroness bishop brother captain chancellor chief colonel commander count countess"
-    " dame doctor dr duchess duke elder emperor empress father general governor judge king lady lieutenant lord"
-    " madam major master mayor minister miss mister mr mrs ms pope president prince princess prof professor"
-    " queen saint senator sergeant sheriff sir sister st uncle aunt"
-)
 _SMALL_WORDS: Final = word_set("a an and de for in of on the to von")
 _ONLY_ONCE: Final = re.compile(
     r"(?P<frame>^.*\b(?:born|died|founded|built|opened|closed|destroyed|crowned|discovered|introduced|invented|"
@@ -134,7 +129,7 @@ def _titles(named: Sequence[_Named]) -> Iterator[tuple[_Named, _Named, str]]:
     surnames: dict[str, list[_Named]] = defaultdict(list)
     for one in named:
         title, *rest = one.words or [""]
-        if title in _TITLES and rest:
+        if title in TITLES and rest:
             titled[" ".join(rest)].append(one)
             by_title[title].append(one)
             for short in {rest[-1], f"{title} {rest[-1]}"} - {one.normal, " ".join(rest)}:
@@ -144,7 +139,7 @@ def _titles(named: Sequence[_Named]) -> Iterator[tuple[_Named, _Named, str]]:
             yield found[0], other, f"{found[0].entity.name!r} is {other.entity.name!r} with a title"
         if len(found := surnames.get(other.normal, [])) == 1:
             yield found[0], other, f"{found[0].entity.name!r} by the last name"
-        if other.normal in _TITLES:
+        if other.normal in TITLES:
             near = [
                 one for one in by_title.get(other.normal, ()) if one.documents & other.documents
             ]

@@ -47,6 +47,7 @@ _PEOPLE: Final = (
 )
 _FOR: Final = rf"(?:to|for|at|of|between|from|{_PEOPLE})"
 _PLACE: Final = r"(?:zones?|areas?|regions?|maps?|dungeons?|raids?|content)"
+_NEEDED: Final = r"(?:at least|reached|(?:should|must|ought to|need to) be)"
 _OPEN: Final = r"\+|(?:and|or) (?:above|up|over|higher|more|beyond)\b"
 _END: Final = rf"(?=\s*(?:$|[.,;:!)(+]|{_OPEN}|(?:{_PLACE}|{_PEOPLE}|now|solo|today)\b))"
 
@@ -56,7 +57,7 @@ _TOLD: Final = tuple(
     for pattern in (
         rf"{_KIND}(?:\s+(?:for|of|in)\s+(?:the\s+)?ZONE)?{_SAYS}{_RANGE}",
         rf"{_LEVEL} (?:range|requirement)(?:\s+(?:for|of)\s+ZONE)?{_SAYS}{_RANGE}",
-        rf"\b(?:{_PEOPLE}|you)\b[^,;]{{0,30}}\b(?:at least|reached)\s+{_LEVEL}\s+{_RANGE}",
+        rf"\b(?:{_PEOPLE}|you)\b[^,;]{{0,30}}\b{_NEEDED}\s+(?:at\s+)?{_LEVEL}\s+{_RANGE}",
         rf"\b(?:for|suit(?:s|ed)?|recommended)\s+(?:{_FOR}\s+)*{_LEVEL}\s+{_RANGE}",
         rf"\b{_PEOPLE}\b[^,;]{{0,30}}\b(?:of|at|between|from|are)\s+(?:of\s+)?{_LEVEL}\s+{_RANGE}",
         rf"{_LEVEL}\s+{_RANGE}(?=\s+{_PLACE}\b)",
