@@ -43,6 +43,8 @@ from tests.model.plans import (
     descendants,
 )
 from wavewright.config.redaction import known_secrets_redactor
+from wavewright.config.sources import Source
+from wavewright.engine.interfaces.api.wavewright import RunExists, require_same_job
 from wavewright.engine.run.context import PlannedContext, RunRequest
 from wavewright.engine.run.decisions.approvals import (
     APPROVAL_GIVEN,
@@ -52,8 +54,11 @@ from wavewright.engine.run.decisions.approvals import (
 )
 from wavewright.engine.run.decisions.step_questions import StepQuestions, take_answer
 from wavewright.engine.run.execute_plan import changed_tools
+from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
+from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.ports import ApprovalRequest, Attempt, People
 from wavewright.engine.run.read_job import steps_to_repeat
+from wavewright.engine.run.recording import draft_note
 from wavewright.executor.events.state import SUCCESSES, RunState, blocking_gate, fold
 from wavewright.executor.events.types import (
     Event,
@@ -125,7 +130,7 @@ class DrawnPart:
     items: Mapping[str, tuple[int | Chosen, ...]] = field(
         default_factory=dict[str, tuple[int | Chosen, ...]]
     )
-    """Of a retry: other lists of items."""
+    """Other lists of items: of a retry, and of a plan that a program gives under a run's id."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +227,10 @@ class _Person:
         shown = _shown(step, [call.params for call in request.calls])
         self.world.replies.append((shown, reply))
         return reply
+
+
+def _draft(plan: Plan) -> PlanDraft:
+    return PlanDraft(plan, PlanOrigin.with_plan_value(plan, None), "given")
 
 
 def _accepted(plan: Plan, at: float, rung: str) -> PlanAccepted:
@@ -335,6 +344,8 @@ class _Run:
     id: RunId
     part: DrawnPart
     """The part that began it."""
+    written: ModelPlan
+    """The plan that it was begun with."""
     plan: BoundPlan
     engine_plan: Plan
     now: float
@@ -381,7 +392,7 @@ async def hold_against_model(
                 plan = _with_lists(plan, drawn)
             run_id = RunId(f"run-{salt}{len(runs)}")
             bound_model, engine_plan = bound(plan), bound_plan(plan)
-            runs.append(_Run(run_id, drawn, bound_model, engine_plan, world.clock.now, last))
+            runs.append(_Run(run_id, drawn, plan, bound_model, engine_plan, world.clock.now, last))
         await _Session(case, drawn, world, runs, salt, fleet).execute_part(place)
 
 
@@ -413,6 +424,7 @@ class _Session:
                 await journal.append(run.id, self._patched())
             await self._leave_answer(journal)
             run.state = fold(await journal.load(run.id))
+            self._give_another_plan()
             async with self._routed(tools) as routed:
                 unions = dispatch_tools(_unions(run), routed)
                 is_stopped = await self._executed(journal, run.engine_plan, {**routed, **unions})
@@ -457,8 +469,34 @@ class _Session:
             f"tool {name}": tool.signature.version
             for name, tool in {**tools, **dispatch_tools(_unions(run), tools)}.items()
         }
-        started = RunStarted(run.id, at, "model", {}, run.now, versions)
-        return [started, _accepted(run.engine_plan, at, "given")]
+        goal = GOAL.model_dump(mode="json")
+        started = RunStarted(run.id, at, "model", goal, run.now, versions)
+        draft = draft_note(_draft(run.engine_plan), at)
+        return [started, draft, _accepted(run.engine_plan, at, "given")]
+
+    def _give_another_plan(self) -> None:
+        """Hold that a program which gives a plan under the run's id is refused where it is another one,
+        or has other inputs, whatever patches have made of the run's own.
+
+        Raises:
+            NotAllowedError: it is refused its own plan, or another one is taken for that.
+        """
+        own = bound_plan(self.run.written)
+        other = bound_plan(_with_lists(self.run.written, self.drawn))
+        inputs = GOAL.model_copy(update={"inputs": {"x": 1}})
+        for goal, plan in ((GOAL, own), (GOAL, other), (inputs, own)):
+            job = ResolvedJob(goal, _draft(plan), Source("", ""))
+            is_own = goal == GOAL and plan_hash(plan) == plan_hash(own)
+            try:
+                require_same_job(self.run.state, job)
+            except RunExists:
+                is_taken = False
+            else:
+                is_taken = True
+            if is_taken != is_own:
+                raise NotAllowedError(
+                    f"{self.run.id} takes or refuses {plan.steps} of {goal.inputs}"
+                )
 
     def _patched(self) -> list[Event]:
         """Return the events of a patch that has the named step called again, and all that rests on

@@ -27,6 +27,7 @@ from tests.model.plans import (
     ModelStep,
     SubPlan,
 )
+from wavewright.engine.interfaces.api import wavewright
 from wavewright.engine.run.decisions import approvals, step_questions
 from wavewright.engine.run.read_job import steps_to_repeat
 from wavewright.executor.events import state
@@ -39,7 +40,7 @@ from wavewright.executor.run.ports import ReadyCalls
 from wavewright.executor.run.program import CompiledStep, CompiledTool
 from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall
 from wavewright.executor.store.journal import StoredOutput
-from wavewright.planner.language.hashing import cache_key
+from wavewright.planner.language.hashing import cache_key, plan_hash
 from wavewright.planner.language.plan import Plan, Repeat, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans import dispatch, let_and_stop, sub_plans
@@ -146,6 +147,17 @@ def _a_write_that_broke_off_counts_as_not_made(patch: Patch) -> None:
 
 def _nobody_is_asked(patch: Patch) -> None:
     patch.setattr(rules.CallRules, "_needs_person", _never)
+
+
+def _the_id_of_a_run_is_enough(patch: Patch) -> None:
+    patch.setattr(driver, "require_same_job", _never)
+
+
+def _a_patched_run_is_of_another_plan(patch: Patch) -> None:
+    def hash_now(state: RunState) -> str:
+        return plan_hash(Plan.model_validate(state.plan))
+
+    patch.setattr(wavewright, "_first_hash", hash_now)
 
 
 def _a_retry_calls_with_old_code_too(patch: Patch) -> None:
@@ -609,6 +621,18 @@ CASES: dict[str, tuple[Callable[[Patch], None], DrawnCase]] = {
         _nobody_is_asked,
         _case(
             (ModelStep("a", "post", 1, approval=True),), (), (DrawnPart(answers={"a": "refuse"}),)
+        ),
+    ),
+    "the id of a run is enough": (
+        _the_id_of_a_run_is_enough,
+        _case((ModelStep("a", "put", items=(1,)),), (), (DrawnPart(items={"a": (2,)}),)),
+    ),
+    "a patched run is of another plan": (
+        _a_patched_run_is_of_another_plan,
+        _case(
+            (ModelStep("a", "look", 1),),
+            (),
+            (DrawnPart(), DrawnPart(kind="recover", named="a")),
         ),
     ),
     "a retry calls with old code too": (
