@@ -144,23 +144,26 @@ def test_without_any_plan_the_run_fails_with_what_was_wrong_with_the_last_answer
 def test_a_question_that_nobody_answers_parks_the_run_and_the_answer_resumes_it(
     tmp_path: Path, wavewright: CommandLine, quotes_project: FakeModelServer
 ) -> None:
+    many = {**PLAN, "result": {"more than 23": "More than 23: ${steps.quotes.size() > 23}"}}
     quotes_project.answer(
-        {"ask": {"question": "Which currency?", "options": ["EUR", "USD"]}},
-        PLAN,
+        {"ask": {"question": "How many at least?", "options": ["7", "23"]}},
+        many,
         when=asked_for("plan"),
     )
 
     asked = wavewright("run", "quotes.job.yaml")
 
     assert asked.code != 0
-    assert "Which currency?" in asked.err
+    assert "How many at least?" in asked.err
     [run] = json.loads(wavewright("runs", "--format", "json").out)
     assert f"wavewright resume {run['run']} --answer" in asked.err
-    resumed = wavewright("resume", run["run"], "--answer", "EUR")
+    resumed = wavewright("resume", run["run"], "--answer", "more than 23")
     assert resumed.code == 0, resumed.err
     first, second = questions(quotes_project, "plan")
-    assert "EUR" not in first.prompt
-    assert "EUR" in second.prompt
+    assert "more than 23" not in first.prompt
+    assert "more than 23" in second.prompt
+    # What a person answered is said by the job: the planner has written nothing of its own.
+    assert package_of(tmp_path).review.confidence == 0.9
 
 
 def test_a_plan_that_was_made_before_a_crash_is_not_made_again(

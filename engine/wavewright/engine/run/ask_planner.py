@@ -12,7 +12,12 @@ from dataclasses import dataclass, replace
 import anyio
 
 from wavewright.engine.run.context import RunContext
-from wavewright.engine.run.decisions.approvals import ANSWER, QUESTION, open_question
+from wavewright.engine.run.decisions.approvals import (
+    ANSWER,
+    QUESTION,
+    answers_to_planner,
+    open_question,
+)
 from wavewright.engine.run.early_steps import EarlySteps
 from wavewright.engine.run.endings import RunHalted, record_end, run_failed, run_stopped, run_waits
 from wavewright.engine.run.jobs.goal_in_words import KeptPlan
@@ -192,7 +197,9 @@ class Planning:
         if answer is None:
             reason = f"the planner asks: {question.question}"
             raise await run_waits(self.attempt, context, reason)
-        return await record_note(self.attempt, context, ANSWER, {**body, "answer": answer})
+        context = await record_note(self.attempt, context, ANSWER, {**body, "answer": answer})
+        goal = context.goal
+        return replace(context, goal=goal.model_copy(update={"answers": (*goal.answers, answer)}))
 
 
 def _user_question(asked: Noted) -> UserQuestion:
@@ -208,7 +215,6 @@ def _day(state: RunState) -> dt.date | None:
 def _given_answers(state: RunState) -> Sequence[AnsweredQuestion]:
     """Return the planner's former questions with their answers, including those before a resume."""
     return [
-        AnsweredQuestion(str(noted.body["question"]), str(noted.body["answer"]))
-        for noted in state.notes
-        if noted.topic == ANSWER
+        AnsweredQuestion(str(body["question"]), str(body["answer"]))
+        for body in answers_to_planner(state)
     ]

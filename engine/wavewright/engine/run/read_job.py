@@ -13,7 +13,8 @@ from wavewright.engine.run.context import (
     RunRequest,
     TargetsContext,
     extended,
-    goal_with_feedback,
+    goal_with_answers,
+    goal_with_replies,
 )
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.run.permits import permits_beside, permits_of_run, within_permits
@@ -75,7 +76,7 @@ async def _resumed(
     if retry is not None:
         # What the run before has done is taken over by this attempt as well.
         donor = fold(await attempt.journal.load(retry.run))
-    goal = goal_with_feedback(Goal.model_validate(started.goal), state)
+    goal = goal_with_replies(Goal.model_validate(started.goal), state)
     context = RunContext(
         request,
         as_requested(goal, request, settings),
@@ -106,7 +107,8 @@ async def _retried(
         raise PipelineError(
             f"run {retried.run!r} has not begun; a run that has ended can be repeated"
         )
-    goal = _with_inputs(Goal.model_validate(donor.started.goal), retried.inputs, donor)
+    goal = goal_with_answers(Goal.model_validate(donor.started.goal), donor)
+    goal = _with_inputs(goal, retried.inputs, donor)
     draft = pending_draft(donor)
     if draft is not None:
         # Saved, so that no planner replaces the plan that is repeated.

@@ -29,6 +29,7 @@ from wavewright.planner.types import (
     ID_PATTERN,
     TOOL_NAME_PATTERN,
     GateId,
+    Json,
     JsonObject,
     JsonSchema,
     Schedule,
@@ -460,11 +461,20 @@ class Goal(GoalTerms):
     """
     untrusted_inputs: Names = frozenset()
     """Inputs that hold untrusted text: the name of a target that a run has found."""
+    answers: Annotated[
+        tuple[str, ...], Field(strict=False, exclude_if=lambda value: not value)
+    ] = ()
+    """What a person answered to questions of the planner."""
 
     @property
     def title(self) -> str:
         """What the run is called where several are shown: its job, and its target."""
         return self.job if self.target is None else f"{self.job}: {self.target}"[:_MAX_TITLE_LENGTH]
+
+    @property
+    def said(self) -> list[Json]:
+        """All that the job says: its text, a person's answers to the planner, and its inputs."""
+        return [self.text, *self.answers, dict(self.inputs)]
 
     @property
     def tool_names(self) -> frozenset[str]:

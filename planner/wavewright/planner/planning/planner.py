@@ -55,7 +55,9 @@ async def make_plan(request: PlanningRequest, asking: Asking) -> PlanningResult:
         PromptError: one of the planner's templates is faulty.
     """
     assert asking.ladder is not None
-    goal, tools, template_plan = request.goal, request.tools, request.template_plan
+    answers = tuple(answered.answer for answered in request.answers)
+    goal = request.goal.model_copy(update={"answers": answers})
+    tools, template_plan = request.tools, request.template_plan
     validator = PlanValidator(goal, tools, request.allowance)
     ways: dict[str, FallbackStrategy[Candidate]] = {}
     if template_plan is not None:

@@ -141,7 +141,7 @@ def _supplied_data(
     """
     said: list[Json] = [before.inputs]
     if goal is not None:
-        said += [goal.text, goal.inputs]
+        said += goal.said
     known = set(figures_in(said))
     for pointer, step, old in _new_steps(before, patch):
         supplied = {name: _listing(texts) for name, texts in now.supplied(step).items()}

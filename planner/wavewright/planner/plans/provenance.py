@@ -104,7 +104,7 @@ class PlanProvenance:
         if self._goal is None:
             return JobWords([dict(self._plan.inputs)])
         fields = as_object((self._goal.output_schema or {}).get("properties"))
-        return JobWords([dict(self._goal.inputs), self._goal.text], fields)
+        return JobWords(self._goal.said, fields)
 
     @cached_property
     def _partly_taken(self) -> ListedEntries | None:

@@ -391,7 +391,7 @@ class _Joins:
 
     @cached_property
     def _job_words(self) -> JobWords:
-        return JobWords([dict(self._run.goal.inputs), self._run.goal.text])
+        return JobWords(self._run.goal.said)
 
 
 def _are_two(subjects: Collection[str], others: Collection[str]) -> bool:

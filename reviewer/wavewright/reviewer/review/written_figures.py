@@ -158,7 +158,7 @@ class WrittenParts:
             for step in run.plan.steps
             if self._provenance.only_fetches(step) and step.id in run.state.steps
         ]
-        return [run.goal.text, dict(run.goal.inputs), *fetched]
+        return [*run.goal.said, *fetched]
 
     @cached_property
     def _evidence_figures(self) -> set[float]:

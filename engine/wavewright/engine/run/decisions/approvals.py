@@ -80,6 +80,17 @@ def step_binding(state: RunState, ready: ReadyCalls) -> JsonObject:
     }
 
 
+def answers_to_planner(state: RunState) -> list[JsonObject]:
+    """Return the answers to the planner's questions, each with its question: those of a step are bound
+    to its call, and one about targets names the target that leads to others.
+    """
+    return [
+        noted.body
+        for noted in state.notes
+        if noted.topic == ANSWER and not {"binding", "target"} & noted.body.keys()
+    ]
+
+
 def open_question(state: RunState) -> Noted | None:
     """Return the run's one open question or request for an approval; None where there is none, or
     the run has used its answer.
