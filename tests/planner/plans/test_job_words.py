@@ -110,6 +110,12 @@ def test_a_period_names_as_many_days_and_hours_as_it_has(
         ("until 9.30 pm", "21:30", True),
         ("ab 9 Uhr", "09:00", True),
         ("version 9.30.1", "09:30", False),
+        ("from 6 pm on 2026-12-01", "2026-12-01T18:00:00Z", True),
+        ("from noon on 1 December 2026", "2026-12-01T12:00", True),
+        ("from 7 pm on 2026-12-01", "2026-12-01T18:00:00Z", False),
+        ("from 6 pm on 2026-12-01", "2026-12-02T18:00:00Z", False),
+        ("yesterday from 18:00 on", "T18:00:00Z", True),
+        ("on 2026-12-01", "2026-12-01T00:00:00Z", True),
     ],
 )
 def test_a_time_of_day_is_named_in_whatever_way_it_is_written(

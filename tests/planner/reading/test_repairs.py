@@ -97,6 +97,11 @@ REPAIRED = [
     pytest.param(f'{{"execution_plan": {TEXT}}}', {"wrapper"}, id="wrapper"),
     pytest.param(f'{{"answer": {TEXT}}}', {"wrapper"}, id="an answer"),
     pytest.param(f'{{"thoughts": "first", "final_answer": {TEXT}}}', {"wrapper"}, id="an answer beside thoughts"),
+    pytest.param(
+        TEXT.replace('"steps"', '"thinking": "first", "steps"').replace('"tool"', '"thought": "then", "tool"', 1),
+        {"thought"},
+        id="thoughts in a plan and a step",
+    ),
     pytest.param(f"[{TEXT}]", {"wrapper"}, id="a list of one plan"),
     pytest.param(json.dumps({"answer": TEXT}), {"wrapper", "double_encoding"}, id="an answer in a string"),
     pytest.param(f'{{"response": {{"plan": {STEPS}}}}}', {"wrapper", "bare_list"}, id="two wrappers"),

@@ -482,8 +482,9 @@ class ExpressionOrigins:
             if words is not None and self._completes(node.function, words, is_after=is_after):
                 continue
             if words is not None and is_after and _TIME_OF_DAY.fullmatch(words):
-                # Another time than midnight makes of a day another instant.
-                value = self._factor(term)
+                # Another time than midnight makes of a day another instant, which the job may name.
+                is_named = self.said.names(words.strip())
+                value = NOTHING if is_named else self._factor(term)
             origins.append(value)
         return NOTHING.joined(*origins)
 

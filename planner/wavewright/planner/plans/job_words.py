@@ -175,6 +175,17 @@ class JobWords:
         """Whether a time of day is named, in whatever way it is written."""
         return _clock_time(time) in self._clock_times
 
+    def _names_moment(self, moment: re.Match[str]) -> bool:
+        """Whether the day and the time of an instant, or the one of them that it has, are named; a day
+        begins at midnight.
+        """
+        day, time = moment["day"], moment["time"]
+        if day is not None and (time is None or time == "00:00"):
+            return day in self._periods
+        clock = _CLOCK_TIME.fullmatch(time)
+        is_time_named = clock is not None and self._names_time(clock)
+        return is_time_named and (day is None or day in self._periods)
+
     def names_bound(self, operator: str, text: str) -> bool:
         """Whether a day or a month that is compared with (`value operator text`) is named, or bounds a
         period that is named, on either side of it.
@@ -187,9 +198,11 @@ class JobWords:
         its name is.
         """
         folded = text.casefold()
-        day = folded.removesuffix("t00:00:00z")
-        if _DAY.fullmatch(day) or day in self._periods:
-            return day in self._periods
+        moment = _MOMENT.fullmatch(folded)
+        if moment is not None:
+            return self._names_moment(moment)
+        if folded in self._periods:
+            return True
         time = _CLOCK_TIME.fullmatch(folded)
         if time is not None and self._names_time(time):
             return True
@@ -377,7 +390,10 @@ _WEEKDAYS: Final[Mapping[str, frozenset[float]]] = {
 """How `getDayOfWeek()` counts them."""
 _SIGNS: Final = re.compile("[%‰±<>≈~€$£¥]")
 _YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
-_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_MOMENT: Final = re.compile(
+    r"(?=[\dt])(?P<day>\d{4}-\d\d-\d\d)?(?:t(?P<time>\d\d:\d\d)(?::00(?:\.0+)?)?z?)?"
+)
+"""A day, a time behind it, or both: `2026-12-01T18:00:00Z`."""
 _FIGURE: Final = r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)"
 _LIKE_A_YEAR: Final = r"(?<![\w.,/-])((?:19|20)\d\d)(?![\w/-]|[.,]\d)"
 _AMOUNT: Final = re.compile(

@@ -2,8 +2,8 @@
 
 Models wrap plans (in `{"plan": …}`, in a tool call, in a string) and use other names for fields. A
 value is *plan-shaped* if a fixed list of wrappers leads to an object with `steps`, to a list of
-steps, or to the answer that there is no plan. Thoughts may stand beside what is wrapped. Two names
-for one field are a duplicate key.
+steps, or to the answer that there is no plan. Thoughts may stand beside what is wrapped, and in words
+in a plan and its steps. Two names for one field are a duplicate key.
 """
 
 from __future__ import annotations
@@ -188,6 +188,11 @@ def refusal_field(node: ObjectNode) -> str | None:
     return None
 
 
+def _is_thought(key: str, node: Node) -> bool:
+    """Whether a field is a thought in words: what holds more than words may be the answer."""
+    return key.lower() in THOUGHT_FIELDS and isinstance(node, ScalarNode)
+
+
 def _is_blank(node: Node) -> bool:
     """Whether a field that should be absent is present, but empty."""
     if isinstance(node, ObjectNode):
@@ -370,6 +375,8 @@ class _PlanNormalizer:
             named.add(key)
             if key in optional and _is_absent(key, member.node):
                 self.notes.append(JsonDeparture("null_field", member.node.start))
+            elif _is_thought(key, member.node) and key not in known:
+                self.notes.append(JsonDeparture("thought", member.node.start))
             elif key not in known and not self._keeps_unknown:
                 message = f"{written!r} is no field that a planner may write in {owner}"
                 self._faults.append(

@@ -56,6 +56,7 @@ _MESSAGES = {
     "raw_control_character": "{n} raw line break(s) or tab(s) inside strings kept",
     "surplus_closer": "closing brackets without a partner left out at the end",
     "think": "the reasoning was left out",
+    "thought": "{n} thought(s) beside the fields of a plan left out",
     "tool_call": "the plan was taken out of a tool call",
     "trailing_comma": "{n} trailing comma(s) left out",
     "unknown_escape": "{n} unknown escape(s) read with their backslash",
