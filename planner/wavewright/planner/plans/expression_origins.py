@@ -210,7 +210,7 @@ class ExpressionOrigins:
         bound = _text_of(node.right, within={"timestamp", "duration"})
         if value.reads and bound:
             is_named = self.said_of_choices.names_bound(node.operator, bound)
-            is_said = is_named or self._is_named_period(node.right)
+            is_said = is_named or self._is_named_time(node.right)
             return value.deciding(self.said_of_choices).choosing(
                 NO_TEXTS if is_said else self._shown(node)
             )
@@ -312,10 +312,10 @@ class ExpressionOrigins:
         if formula.base is not node:
             return self.of(formula.base)
         left, right = self.of(node.left), self.of(node.right)
-        for value, other, period in ((left, node.left, node.right), (right, node.right, node.left)):
-            if value.reads and self._is_named_period(period):
+        for value, other, time in ((left, node.left, node.right), (right, node.right, node.left)):
+            if value.reads and self._is_named_time(time):
                 # A period counts once, as a unit does.
-                is_again = any(self._is_named_period(part) for part in all_nodes(other))
+                is_again = any(self._is_named_time(part) for part in all_nodes(other))
                 return value.joined(self._factor(node) if is_again else self._computed(node))
         terms = [*summed_terms(node)]
         if any(_text_of(term) is not None for term in terms):
@@ -333,10 +333,17 @@ class ExpressionOrigins:
         is_itself = self._source(node.left) == self._source(node.right)
         return both.joined(self._written(node) if is_itself else self._factor(node))
 
-    def _is_named_period(self, node: ExpressionNode) -> bool:
-        """Whether a node is a duration that the job names, in whatever unit: `336h` for two weeks."""
-        text = _text_of(node, within={"duration"}) if _is_call(node, {"duration"}) else None
-        return text is not None and self.said.names_period(text)
+    def _is_named_time(self, node: ExpressionNode) -> bool:
+        """Whether a node is a duration that the job names, in whatever unit (`336h` for two weeks), or an
+        instant that it names.
+        """
+        if _is_call(node, {"duration"}):
+            period = _text_of(node, within={"duration"})
+            return period is not None and self.said.names_period(period)
+        if _is_call(node, {"timestamp"}):
+            instant = _text_of(node, within={"timestamp"})
+            return instant is not None and self.said.names(instant)
+        return False
 
     def _converted(self, node: Binary, formula: Formula) -> Origins:
         """Return the origins of a value to which figures are applied: they are no part of it where the
