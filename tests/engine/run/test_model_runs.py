@@ -26,6 +26,7 @@ from wavewright.engine.run.pipeline.phase import PipelineRun
 from wavewright.engine.run.ports import ApprovalRequest, ignore_event
 from wavewright.executor.events.types import Event, ModelCalled, PlanAccepted, RunFinished
 from wavewright.executor.sqlite.journal import SqliteJournal
+from wavewright.planner.types import JsonObject
 from wavewright.reviewer.package.builder import read_package
 from wavewright.reviewer.records import Package
 
@@ -144,7 +145,10 @@ def test_without_any_plan_the_run_fails_with_what_was_wrong_with_the_last_answer
 def test_a_question_that_nobody_answers_parks_the_run_and_the_answer_resumes_it(
     tmp_path: Path, wavewright: CommandLine, quotes_project: FakeModelServer
 ) -> None:
-    many = {**PLAN, "result": {"more than 23": "More than 23: ${steps.quotes.size() > 23}"}}
+    many: JsonObject = {
+        **PLAN,
+        "result": {"more than 23": "More than 23: ${steps.quotes.size() > 23}"},
+    }
     quotes_project.answer(
         {"ask": {"question": "How many at least?", "options": ["7", "23"]}},
         many,
@@ -163,7 +167,9 @@ def test_a_question_that_nobody_answers_parks_the_run_and_the_answer_resumes_it(
     assert "more than 23" not in first.prompt
     assert "more than 23" in second.prompt
     # What a person answered is said by the job: the planner has written nothing of its own.
-    assert package_of(tmp_path).review.confidence == 0.9
+    review_of_run = package_of(tmp_path).review
+    assert review_of_run is not None
+    assert review_of_run.confidence == 0.9
 
 
 def test_a_plan_that_was_made_before_a_crash_is_not_made_again(
