@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pydantic import JsonValue
 
 from wavewright.config.documents import Document
-from wavewright.engine.run.decisions.approvals import answers_to_planner
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft
 from wavewright.engine.run.jobs.resolving import ResolvedJob
@@ -73,15 +72,8 @@ def feedback_note(feedback: Feedback, state: RunState) -> JsonObject:
     }
 
 
-def goal_with_answers(goal: Goal, state: RunState) -> Goal:
-    """Return the goal of a run with what a person answered to its planner."""
-    answers = (str(body["answer"]) for body in answers_to_planner(state))
-    return goal.model_copy(update={"answers": (*goal.answers, *answers)})
-
-
-def goal_with_replies(goal: Goal, state: RunState) -> Goal:
-    """Return the goal of a run with what people replied to it: answers and feedback."""
-    goal = goal_with_answers(goal, state)
+def goal_with_feedback(goal: Goal, state: RunState) -> Goal:
+    """Return the goal of a run with the feedback that it has taken."""
     for noted in feedback_notes(state):
         package, texts = noted.body.get("iteration"), noted.body.get("texts")
         if isinstance(package, int) and isinstance(texts, list):

@@ -13,9 +13,9 @@ from wavewright.engine.run.context import (
     RunRequest,
     TargetsContext,
     extended,
-    goal_with_answers,
-    goal_with_replies,
+    goal_with_feedback,
 )
+from wavewright.engine.run.decisions.approvals import goal_with_answers
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.run.permits import permits_beside, permits_of_run, within_permits
 from wavewright.engine.run.pipeline.phase import PipelineError
@@ -76,7 +76,8 @@ async def _resumed(
     if retry is not None:
         # What the run before has done is taken over by this attempt as well.
         donor = fold(await attempt.journal.load(retry.run))
-    goal = goal_with_replies(Goal.model_validate(started.goal), state)
+    goal = goal_with_feedback(Goal.model_validate(started.goal), state)
+    goal = goal_with_answers(goal, state)
     context = RunContext(
         request,
         as_requested(goal, request, settings),

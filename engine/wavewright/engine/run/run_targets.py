@@ -17,7 +17,7 @@ from wavewright.engine.run.context import (
     RunRequest,
     TargetsContext,
     feedback_notes,
-    goal_with_replies,
+    goal_with_feedback,
 )
 from wavewright.engine.run.decisions.approvals import ANSWER, QUESTION, open_question
 from wavewright.engine.run.endings import RunHalted, run_ended, run_stopped, run_waits
@@ -384,7 +384,7 @@ class _RootRun:
             return None
         if state.finished.status == "failed":
             return None
-        goal = goal_with_replies(Goal.model_validate(state.started.goal), state)
+        goal = goal_with_feedback(Goal.model_validate(state.started.goal), state)
         plan = Plan.model_validate(state.plan)
         package = build_package(plan, goal, state, last_review(state), {})
         folder = run_folder(self.ports.means.settings.output_dir, run)

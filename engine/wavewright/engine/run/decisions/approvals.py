@@ -19,6 +19,7 @@ from wavewright.engine.run.ports import Approval
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Noted
 from wavewright.executor.run.ports import PersonReply, ReadyCalls
+from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import content_hash, plan_hash
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, as_list
@@ -89,6 +90,12 @@ def answers_to_planner(state: RunState) -> list[JsonObject]:
         for noted in state.notes
         if noted.topic == ANSWER and not {"binding", "target"} & noted.body.keys()
     ]
+
+
+def goal_with_answers(goal: Goal, state: RunState) -> Goal:
+    """Return the goal of a run with what a person answered to its planner."""
+    answers = (str(body["answer"]) for body in answers_to_planner(state))
+    return goal.model_copy(update={"answers": (*goal.answers, *answers)})
 
 
 def open_question(state: RunState) -> Noted | None:

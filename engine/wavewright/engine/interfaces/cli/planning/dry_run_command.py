@@ -36,7 +36,7 @@ from wavewright.engine.rehearsal.dry_run.kept_results import BegunRunForecast, r
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job, gather_forecast_inputs
 from wavewright.engine.rehearsal.dry_run.text import dry_run_text
 from wavewright.engine.run.approve import approval_reasons, steps_needing_approval
-from wavewright.engine.run.context import CandidatePlan, RunRequest, goal_with_replies
+from wavewright.engine.run.context import CandidatePlan, RunRequest, goal_with_feedback
 from wavewright.engine.run.decisions.approvals import asking_step, open_question, recorded_answer
 from wavewright.engine.run.jobs.documents import is_saved_plan
 from wavewright.engine.run.jobs.goal_in_words import with_kept_plan
@@ -336,7 +336,7 @@ def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> Begun
     if state.plan is None:
         message = no_plan_reason(state, f"run {state.run!r} ended before it had a plan")
         raise CommandError(message, hint="forecast its job: `wavewright dry-run JOB`")
-    goal = goal_with_replies(Goal.model_validate(state.started.goal), state)
+    goal = goal_with_feedback(Goal.model_validate(state.started.goal), state)
     plan = Plan.model_validate(state.plan)
     source = Source(f"the plan of run {state.run}", "")
     approvals: tuple[str, ...] = ()
