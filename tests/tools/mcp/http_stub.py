@@ -63,6 +63,8 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.startswith("opens with "):
             status = int(fault.rpartition(" ")[2])
             return self._send(status, b"because", **{"Retry-After": "3"})
+        if fault == "takes no notification" and "id" not in body:
+            self.server.stopping.wait()
         if body.get("method") == "tools/call":
             if fault in {"stream for ever", "silent stream", "signs of life"}:
                 return self._stream(fault)
@@ -90,9 +92,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(405, b"")
 
     def do_DELETE(self) -> None:
+        self.server.requests.append(("DELETE", {**self.headers}, {}))
         if self.server.stub.fault == "never ends":
             self.server.stopping.wait()
-        self._send(200, b"")
+        is_compressed = self.server.stub.fault == "ends with a compressed body"
+        self._send(200, b"no gzip", **({"Content-Encoding": "gzip"} if is_compressed else {}))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - named so in the base class
         """Write nothing."""

@@ -194,6 +194,13 @@ class Stub:
             case "floods":
                 while True:
                     print("noise", flush=True)
+            case "floods with blank lines":
+                while True:
+                    sys.stdout.write("\n" * 10_000)
+            case "floods half a message with blank lines":
+                print("{")
+                while True:
+                    sys.stdout.write("\n" * 10_000)
             case "huge line":
                 sys.stdout.write("x" * 100_000_000)
             case "asks nobody":
@@ -211,6 +218,9 @@ class Stub:
                     daemon, start_new_session=True, stdout=subprocess.DEVNULL, env=variables
                 )
                 yield result(message, {"content": [text("started")]})
+            case "exits and leaves a child":
+                subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
+                os._exit(3)
             case "logs a token":
                 word = os.environ["WORD"]
                 yield notification("message", level="trace", data=f"using {word}")
@@ -243,7 +253,13 @@ LATER_PAGES: dict[str, Callable[[Message], list[Message]]] = {
     "no list on page 2": lambda message: [result(message, {"tools": "none"})],
     "exits on page 2": lambda message: os._exit(3),  # noqa: ARG005 - it has no answer
     "no answer on page 2": lambda message: [],  # noqa: ARG005 - asked and not answered
+    "5 MB on each page": lambda message: [long_page(message, message["params"]["cursor"])],
 }
+
+
+def long_page(message: Message, page: str) -> Message:
+    tools = [tool(f"t{page}", description="x" * 5_000_000)]
+    return result(message, {"tools": tools, "nextCursor": str(int(page) + 1)})
 
 
 def fields_after(prefix: str, fault: str) -> Message:

@@ -328,6 +328,26 @@ def test_a_server_that_refuses_the_session_is_reported_with_what_mends_it(
     assert f"check {hint}" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content-Length": "1000", "Connection": "close"},
+        {"Content-Length": "1000"},
+        {"Content-Encoding": "gzip"},
+    ],
+)
+def test_a_status_whose_body_is_cut_short_or_never_ends_or_is_compressed_is_in_the_error(
+    headers: dict[str, str],
+) -> None:
+    with http_stub() as server:
+        server.replies = [(429, headers, b"because")]
+        with pytest.raises(ToolError, match="write failed: HTTP 429 Too Many Requests") as caught:
+            call(server, "write")
+
+    assert caught.value.transient
+    assert not caught.value.is_unclear
+
+
 def test_retry_after_may_be_a_date() -> None:
     later = format_datetime(dt.datetime.now(dt.UTC) + dt.timedelta(seconds=100), usegmt=True)
     with http_stub() as server:
@@ -423,6 +443,21 @@ async def wait_for_port(port: int) -> None:
             else:
                 await stream.aclose()
                 return
+
+
+def test_a_server_that_does_not_take_a_notification_answers_calls() -> None:
+    with http_stub("takes no notification") as server:
+        assert call(server) == {"text": '{"a": 1}', "parts": []}
+
+
+def test_the_body_of_what_has_no_answer_is_not_decompressed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with http_stub("ends with a compressed body") as server:
+        assert call(server) == {"text": '{"a": 1}', "parts": []}
+
+    assert "termination failed" not in caplog.text
+    assert server.requests[-1][0] == "DELETE"
 
 
 def test_closing_does_not_wait_for_a_server_that_does_not_end_the_session() -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from mcp_types import JSONRPCNotification
 
 from tests.repository.tree import ROOT
 from tests.support.child_processes import child_processes
@@ -24,9 +25,11 @@ from tests.tools.calling import list_server_tools, request
 from tests.tools.mcp import stub_server
 from tests.tools.mcp.stub_server import text
 from wavewright.config.mcp_servers import McpServerSection
+from wavewright.config.redaction import Redactor
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.injected import TextChunk
+from wavewright.tools.mcp.connection import ConnectionState
 from wavewright.tools.mcp.lock import ServerListing, lock_server, refuse_changed_tools
 from wavewright.tools.mcp.sessions import ListingCheck, McpSessions
 from wavewright.tools.mcp.tools import McpServerSettings, server_settings
@@ -519,6 +522,7 @@ def test_a_message_is_read_though_no_line_end_follows_it(
     [
         ("5,000 tools", 1000, "its list has more than 1,000 tools"),
         ("9 MB of tools", 831, "its list is longer than 8 MiB"),
+        ("5 MB on each page", 6, "its list is longer than 8 MiB"),
         ("error on page 2", 4, "database away"),
         ("exits on page 2", 4, "it exited with status 3 as page 2 was asked for"),
         ("no list on page 2", 4, "it broke the protocol: tools: Input should be a valid list"),
@@ -580,6 +584,8 @@ def test_a_list_that_comes_again_with_every_cursor_is_read_once(
     ("fault", "reason"),
     [
         ("floods", "it floods its standard output with lines that are no messages"),
+        ("floods with blank lines", "it floods its standard output"),
+        ("floods half a message with blank lines", "it floods its standard output"),
         ("huge line", "it sent a line of more than 64 MiB"),
         ("asks nobody", "messages that nobody asked for"),
         ("asks for roots", "messages that nobody asked for"),
@@ -699,6 +705,22 @@ def test_a_server_that_ends_at_once_is_reported_with_what_it_wrote(
     stub: Callable[..., McpServerSettings],
 ) -> None:
     assert "it exited with status 2; it last wrote: no licence key" in str(failure(stub("refuses")))
+
+
+def test_a_server_that_exits_has_ended_though_what_it_has_started_holds_its_output_open(
+    stub: Callable[..., McpServerSettings],
+) -> None:
+    assert "it exited with status 3" in str(failure(stub("exits and leaves a child")))
+
+
+def test_progress_of_many_rows_is_no_flood() -> None:
+    progress = JSONRPCNotification(jsonrpc="2.0", method="notifications/progress")
+    state = ConnectionState("stub", Redactor(set()))
+
+    for _ in range(50_000):
+        state.count_unasked(progress)
+
+    assert not state.ended.is_set()
 
 
 def test_a_program_that_does_not_exist_is_reported() -> None:

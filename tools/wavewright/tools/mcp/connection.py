@@ -22,6 +22,7 @@ from mcp_types import (
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
+    JSONRPCNotification,
     JSONRPCRequest,
     RequestId,
 )
@@ -83,7 +84,7 @@ _MAX_RAW_CHARS = 4 * MAX_ERROR_CHARS
 _logger = logging.getLogger(__name__)
 
 
-class ByteAllowance:
+class RateAllowance:
     """How much of something a server may send: a number at once, and a number a second."""
 
     def __init__(self, at_once: float, a_second: float) -> None:
@@ -125,11 +126,12 @@ class ConnectionState:
     """Why the last page of its list was read in part; empty where it was read as a whole."""
     unfinished: bytes = b""
     """How a message begins that the program has not ended."""
-    _log_lines: ByteAllowance = field(default_factory=lambda: ByteAllowance(1_000, 20))
-    _skipped_lines: ByteAllowance = field(default_factory=lambda: ByteAllowance(10_000, 100))
-    _skipped_bytes: ByteAllowance = field(default_factory=lambda: ByteAllowance(64 * 2**20, 2**20))
-    _unasked: ByteAllowance = field(default_factory=lambda: ByteAllowance(10_000, 500))
-    _requests: ByteAllowance = field(default_factory=lambda: ByteAllowance(1_000, 50))
+    _log_lines: RateAllowance = field(default_factory=lambda: RateAllowance(1_000, 20))
+    _skipped_lines: RateAllowance = field(default_factory=lambda: RateAllowance(10_000, 100))
+    _skipped_bytes: RateAllowance = field(default_factory=lambda: RateAllowance(64 * 2**20, 2**20))
+    _unasked: RateAllowance = field(default_factory=lambda: RateAllowance(10_000, 500))
+    _progress: RateAllowance = field(default_factory=lambda: RateAllowance(100_000, 5_000))
+    _requests: RateAllowance = field(default_factory=lambda: RateAllowance(1_000, 50))
 
     def end(self, fault: str) -> None:
         """Keep the first reason why the connection cannot be used."""
@@ -190,9 +192,16 @@ class ConnectionState:
         """Count a message that answers no request, or an event without one; a flood of them ends the
         connection.
         """
-        # Each request waits in a task of its own until the server reads what it is answered.
-        is_request = isinstance(message, JSONRPCRequest)
-        if not self._unasked.take() or (is_request and not self._requests.take()):
+        match message:
+            case JSONRPCNotification(method="notifications/progress"):
+                # Each call asks for it, and a loop over many rows writes it for each of them.
+                is_flood = not self._progress.take()
+            case JSONRPCRequest():
+                # Each waits in a task of its own until the server reads what it is answered.
+                is_flood = not (self._unasked.take() and self._requests.take())
+            case _:
+                is_flood = not self._unasked.take()
+        if is_flood:
             self.end("it floods the connection with messages that nobody asked for")
 
     def warn(self, text: str) -> None:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Final, cast
 from urllib.parse import quote
 
+import anyio
+import anyio.lowlevel
 import httpx2
 import mcp_types
 from anyio.abc import ObjectReceiveStream
@@ -27,10 +29,10 @@ from pydantic_core import from_json
 
 from wavewright.planner.language.call_outcomes import is_unknown_by_status
 from wavewright.tools.mcp.connection import (
-    ByteAllowance,
     CallFault,
     ConnectionState,
     MessageStreams,
+    RateAllowance,
 )
 from wavewright.tools.mcp.results import correct_result
 from wavewright.tools.mcp.tools import McpServerSettings
@@ -72,6 +74,8 @@ async def http_transport(
 
 _SSE_READ_SECONDS: Final = 300.0
 _MAX_ERROR_BODY: Final = 64 * 2**10
+_SIDE_SECONDS: Final = 3.0
+"""What a server gets to write the body of an error, and to take what has no answer."""
 
 
 class _SiftedStream(ObjectReceiveStream[SessionMessage | Exception]):
@@ -124,6 +128,7 @@ class _CheckingTransport(httpx2.AsyncHTTPTransport):
         """Request → why it has no answer, until the library has told so."""
         self.methods: dict[RequestId, str] = {}
         """Request → its method, until it is answered."""
+        self._streams = RateAllowance(20, 1)
         self._session_ids: dict[str, bytes] = {}
         """What stands for the id of a session → the id, where the library could not send it."""
 
@@ -134,10 +139,11 @@ class _CheckingTransport(httpx2.AsyncHTTPTransport):
                 for name, value in request.headers.raw
             ]
             request.headers = httpx2.Headers(raw)
+        if request.method == "GET":
+            return await self._stream_of(request)
         asked = await _asked_request(request)
         if asked is None:
-            response = await super().handle_async_request(request)
-            return _limited(response, self._state) if request.method == "GET" else response
+            return await self._accepted(request)
         id_, method = asked
         self.methods[id_] = method
         is_handshake = method in _HANDSHAKE
@@ -159,6 +165,33 @@ class _CheckingTransport(httpx2.AsyncHTTPTransport):
                 await response.aclose()
         return _nothing(request)
 
+    async def _stream_of(self, request: httpx2.Request) -> httpx2.Response:
+        """Open a stream of events that answers no request of its own; one that is opened again and
+        again is waited for.
+        """
+        if not self._streams.take():
+            await anyio.sleep(1.0)
+        response = await super().handle_async_request(request)
+        if _is_compressed(response):
+            await response.aclose()
+            return _nothing(request)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _LimitedStream(response.stream, self._state)
+        return response
+
+    async def _accepted(self, request: httpx2.Request) -> httpx2.Response:
+        """Send what has no answer: a notification, the answer of a request of the server, or the end
+        of the session. The library sends nothing else meanwhile, so it is not waited for long, and of
+        the response only the head counts.
+        """
+        response: httpx2.Response | None = None
+        with anyio.move_on_after(_SIDE_SECONDS):
+            response = await super().handle_async_request(request)
+            await _read(response, _MAX_ERROR_BODY)
+        if response is None:
+            return httpx2.Response(HTTPStatus.ACCEPTED, request=request)
+        return _replaced(response, b"", request, response.status_code)
+
     async def _checked(
         self,
         response: httpx2.Response,
@@ -173,12 +206,10 @@ class _CheckingTransport(httpx2.AsyncHTTPTransport):
             NotAMessage: its body is none.
             httpx2.TransportError: the connection breaks.
         """
-        if not _COMPRESSIONS.isdisjoint(_encodings(response)):
-            raise NotAMessage("the response is compressed, which was not asked for")
         self._name_session(response)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.status_code >= HTTPStatus.BAD_REQUEST:
-            body = await _read(response, _MAX_ERROR_BODY)
+            body = await _body_of_error(response)
             has_session = _SESSION in request.headers
             self.faults[id_] = _fault_of_status(response, body, has_session=has_session)
             headers = {"content-type": kind}
@@ -186,6 +217,8 @@ class _CheckingTransport(httpx2.AsyncHTTPTransport):
             return httpx2.Response(
                 response.status_code, headers=headers, content=shown, request=request
             )
+        if _is_compressed(response):
+            raise NotAMessage("the response is compressed, which was not asked for")
         if kind == "text/event-stream":
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             response.stream = _EventStream(response.stream, self._state, self.faults, id_)
@@ -230,9 +263,9 @@ _SESSION: Final = "mcp-session-id"
 _COMPRESSIONS: Final = frozenset({"gzip", "x-gzip", "deflate", "compress", "br", "zstd"})
 
 
-def _encodings(response: httpx2.Response) -> Iterator[str]:
-    for encoding in response.headers.get("content-encoding", "").split(","):
-        yield encoding.strip().lower()
+def _is_compressed(response: httpx2.Response) -> bool:
+    named = response.headers.get("content-encoding", "").split(",")
+    return any(encoding.strip().lower() in _COMPRESSIONS for encoding in named)
 
 
 def _in_utf_8(body: bytes, charset: str | None) -> bytes:
@@ -276,14 +309,17 @@ def _nothing(request: httpx2.Request) -> httpx2.Response:
     return httpx2.Response(HTTPStatus.BAD_GATEWAY, request=request)
 
 
-def _replaced(response: httpx2.Response, body: bytes, request: httpx2.Request) -> httpx2.Response:
-    headers = {
-        name: value
-        for name, value in response.headers.items()
-        if name not in {"content-length", "transfer-encoding", "content-type"}
-    }
+def _replaced(
+    response: httpx2.Response, body: bytes, request: httpx2.Request, status: int = HTTPStatus.OK
+) -> httpx2.Response:
+    headers = {name: value for name, value in response.headers.items() if name not in _OF_THE_BODY}
     headers["content-type"] = "application/json"
-    return httpx2.Response(HTTPStatus.OK, headers=headers, content=body, request=request)
+    return httpx2.Response(status, headers=headers, content=body, request=request)
+
+
+_OF_THE_BODY: Final = frozenset(
+    {"content-length", "content-encoding", "transfer-encoding", "content-type"}
+)
 
 
 def _answer_among(
@@ -311,8 +347,21 @@ async def _read(response: httpx2.Response, limit: int) -> bytes:
         body += chunk
         if len(body) > limit:
             break
+        # Chunks of one byte are read without a wait, and leave others their turn.
+        await anyio.lowlevel.checkpoint()
     await response.aclose()
     return bytes(body[: limit + 1])
+
+
+async def _body_of_error(response: httpx2.Response) -> bytes:
+    """Return the body of an error; nothing where it cannot be read soon, since its status says the
+    most.
+    """
+    if not _is_compressed(response):
+        with suppress(httpx2.TransportError), anyio.move_on_after(_SIDE_SECONDS):
+            return await _read(response, _MAX_ERROR_BODY)
+    await response.aclose()
+    return b""
 
 
 def _fault_of_status(response: httpx2.Response, body: bytes, *, has_session: bool) -> CallFault:
@@ -439,6 +488,7 @@ class _EventStream(httpx2.AsyncByteStream):
         received = 0
         try:
             async for chunk in self._stream:
+                await anyio.lowlevel.checkpoint()
                 received += len(chunk)
                 _refuse_longer(received)
                 searched = max(0, len(waiting) - 3)
@@ -448,6 +498,8 @@ class _EventStream(httpx2.AsyncByteStream):
                     del waiting[: end.end()]
                     searched = 0
                     yield self._readable(event.removeprefix(b"\xef\xbb\xbf"))
+                    if self._state.ended.is_set():
+                        return
         except NotAMessage as error:
             self._faults[self._id] = CallFault("unreadable", str(error))
         except httpx2.TransportError as error:
@@ -504,21 +556,17 @@ def _refuse_longer(received: int) -> None:
         raise NotAMessage(f"it sent a response of more than {MAX_MESSAGE_BYTES // 2**20} MiB")
 
 
-def _limited(response: httpx2.Response, state: ConnectionState) -> httpx2.Response:
-    """Return the stream of notifications, which has no end, with a limit on its rate."""
-    assert isinstance(response.stream, httpx2.AsyncByteStream)
-    response.stream = _LimitedStream(response.stream, state)
-    return response
-
-
 class _LimitedStream(httpx2.AsyncByteStream):
+    """The stream of notifications, which has no end, with a limit on its rate."""
+
     def __init__(self, stream: httpx2.AsyncByteStream, state: ConnectionState) -> None:
         self._stream = stream
         self._state = state
-        self._bytes = ByteAllowance(64 * 2**20, 2**20)
+        self._bytes = RateAllowance(64 * 2**20, 2**20)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for chunk in self._stream:
+            await anyio.lowlevel.checkpoint()
             if not self._bytes.take(len(chunk)):
                 self._state.end("it floods the stream of notifications")
                 return

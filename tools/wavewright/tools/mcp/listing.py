@@ -14,6 +14,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.planner.types import JsonObject
 from wavewright.tools.mcp.connection import ConnectionState, reason_of
 from wavewright.tools.mcp.lock import ListedTool, ServerListing
+from wavewright.tools.mcp.wire import MAX_MESSAGE_BYTES
 
 MAX_LISTED_TOOLS: Final = 1000
 MAX_PAGES: Final = 100
@@ -93,6 +94,7 @@ class _Pages:
         self.unread = ""
         self._state = state
         self._limit = limit
+        self._chars = 0
         self._digests = set[str]()
         self._cursors = set[str]()
 
@@ -107,6 +109,7 @@ class _Pages:
         self.tools += tools
         self.faulty += faulty
         self._digests.update(tool.digest for tool in (*tools, *faulty))
+        self._chars += sum(len(tool.text) for tool in (*tools, *faulty))
         self.unread = self._state.unread_tools
         following = page.next_cursor
         # Some servers mark the end by an empty cursor, give the same one for ever, or give ever
@@ -114,6 +117,9 @@ class _Pages:
         is_last = not following or following in self._cursors or not (tools or faulty)
         if len(self.tools) + (not is_last) > MAX_LISTED_TOOLS:
             self.unread = f"its list has more than {MAX_LISTED_TOOLS:,} tools"
+        elif not is_last and self._chars > MAX_MESSAGE_BYTES:
+            # All pages may be as long as one that has the whole list.
+            self.unread = f"its list is longer than {MAX_MESSAGE_BYTES // 2**20} MiB"
         elif not is_last and self.count == self._limit.pages:
             self.unread = self._limit.reason
         if is_last or self.unread:

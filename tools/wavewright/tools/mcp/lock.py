@@ -47,8 +47,8 @@ class ListedTool:
     """
 
     @property
-    def digest(self) -> str:
-        """SHA-256 of everything in it, in hexadecimal."""
+    def text(self) -> str:
+        """Everything in it as JSON."""
         written = [
             self.name,
             self.description,
@@ -56,8 +56,12 @@ class ListedTool:
             self.output_schema,
             self.annotations,
         ]
-        text = json.dumps(written, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return json.dumps(written, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of everything in it, in hexadecimal."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, cast
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 from anyio.abc import ByteReceiveStream, ByteSendStream, ObjectReceiveStream, Process
 from anyio.streams.memory import MemoryObjectSendStream
@@ -57,6 +58,8 @@ _MAX_DISCARDED_BYTES: Final = 64 * 2**20
 """Of one line that is too long."""
 _BEFORE_MESSAGE: Final = b"\xef\xbb\xbf \t\0"
 _FLOOD_SECONDS: Final = 0.01
+_LINES_AT_ONCE: Final = 500
+_WATCH_SECONDS: Final = 1.0
 _MARK: Final = "MCP_SESSION_MARK"
 """Variable that names the session to every process that a program starts."""
 _STRAY_ROUNDS: Final = 5
@@ -95,6 +98,7 @@ async def stdio_transport(
         group.start_soon(_read_stdout, process, delivered, requests, state)
         group.start_soon(_write_stdin, process.stdin, sent, requests, state)
         group.start_soon(_read_stderr, process.stderr, state)
+        group.start_soon(_end_with, process, state)
         try:
             yield incoming, outgoing
             grace = 0.0 if state.fault else EXIT_SECONDS
@@ -119,9 +123,13 @@ async def _read_stdout(
 ) -> None:
     assert process.stdout is not None
     spread = SpreadMessage()
+    lines = 0
     async with delivered:
         try:
             async for line in _lines(_in_utf_8(process.stdout), spread, state):
+                lines += 1
+                if lines % _LINES_AT_ONCE == 0:
+                    await anyio.lowlevel.checkpoint()  # a flood leaves others their turn
                 for whole in spread.joined(line):
                     for message in _messages_of(whole, requests, state):
                         await delivered.send(SessionMessage(message))
@@ -133,6 +141,14 @@ async def _read_stdout(
         with anyio.move_on_after(EXIT_SECONDS):
             await process.wait()
         state.end(_ending(process.returncode))
+
+
+async def _end_with(process: Process, state: ConnectionState) -> None:
+    """End the connection once its program has ended: what that has started may hold its output open."""
+    while process.returncode is None:  # noqa: ASYNC110 - `wait` would also wait for the pipes
+        await anyio.sleep(_WATCH_SECONDS)
+    await anyio.sleep(EXIT_SECONDS)  # what it wrote last is read meanwhile
+    state.end(_ending(process.returncode))
 
 
 class SpreadMessage:
@@ -153,10 +169,13 @@ class SpreadMessage:
         A spread message begins with a bracket that stands alone, as printers of JSON write it, or is
         half an answer that does not name its request yet. Half an answer that names it is the fault
         of its call at once. It goes on with lines that JSON can go on with: what another thread
-        prints between them is a line by itself, and a whole message gives it up.
+        prints between them is a line by itself, and a whole message gives it up. A blank line is no
+        part of a message.
         """
         if isinstance(line, LongLine) or (self._text and _is_message(line)):
             yield from self._given_up()
+            yield line
+        elif not line.strip():
             yield line
         elif self._text and self._open.can_go_on_with(line):
             yield from self._with(line)
@@ -268,7 +287,8 @@ async def _lines(
         return ended
 
     async for chunk in stream:
-        for place, part in enumerate(chunk.replace(b"\r", b"\n").split(b"\n")):
+        one_end = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        for place, part in enumerate(one_end.split(b"\n")):
             if place:
                 yield ended_line()
             line += part
@@ -300,8 +320,7 @@ def _messages_of(
     """
     head, tail = (line.head, line.tail) if isinstance(line, LongLine) else (line, b"")
     if not head.lstrip(_BEFORE_MESSAGE).startswith((b"{", b"[")) and b'"jsonrpc"' not in head:
-        if head.strip():
-            state.skip(head)  # what a program prints
+        state.skip(head)  # what a program prints
         return
     for message in messages_in(head, state.warn, tail):
         match message:
@@ -390,7 +409,7 @@ async def _read_stderr(stderr: ByteReceiveStream, state: ConnectionState) -> Non
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async for chunk in stderr:
             *lines, rest = (rest + chunk).split(b"\n")
-            may_write_more = [state.note_line(line) for line in lines]
+            may_write_more = [state.note_line(line) for line in lines if line.strip()]
             rest = rest[-_MAX_LINE_BYTES:]
             if not all(may_write_more):
                 # Who writes more than is logged waits until there is room in its pipe.

@@ -306,8 +306,8 @@ class OpenParts:
         return longer.are_none
 
     def can_go_on_with(self, line: bytes) -> bool:
-        """Return whether a line can come next, judged by its beginning."""
-        if self._is_in_text or not line.strip():
+        """Return whether a line that is not blank can come next, judged by its beginning."""
+        if self._is_in_text:
             return True
         head = line.lstrip()[:END_BYTES]
         read = _JSON_TOKENS.match(head)
