@@ -278,6 +278,8 @@ def test_a_tool_without_a_name_or_with_one_that_is_too_long_is_left_out(name: st
         ("n" * 128, "n" * 128),
         ("9-starts", "9-starts"),
         ("get/user", "get_user"),
+        ("files.v2/read", "files.v2_read"),
+        ("files.-v2/read", "files_-v2_read"),
         ("a..b", "a__b"),
         ("-a", "_-a"),
         ("ünïcode", "_n_code"),

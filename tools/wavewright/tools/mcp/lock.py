@@ -251,13 +251,16 @@ def _usable_schema(part: str, schema: JsonValue, allowance: SchemaAllowance) -> 
 def plan_names(names: Iterable[str]) -> dict[str, str]:
     """Return, for the names of a server's tools, those that plans call them by after the server's.
 
-    What the language cannot say, such as a slash, is `_` there; a name that would be another
-    tool's, or that has nothing else, ends with a hash of the server's own.
+    What the language cannot say, such as a slash, is `_` there, and so is each dot of a name whose
+    dots divide nothing; a name that would be another tool's, or that has nothing else, ends with a
+    hash of the server's own.
     """
     said = {name: name for name in names if _SAYABLE.fullmatch(name)}
     taken = {*said}
     for name in sorted({*names} - said.keys()):
         alias = _UNSAYABLE.sub("_", name)
+        if _SAYABLE.fullmatch(alias) is None:
+            alias = alias.replace(".", "_")
         if alias.startswith("-"):
             alias = f"_{alias}"
         if alias in taken or not alias.strip("_-"):
@@ -268,7 +271,7 @@ def plan_names(names: Iterable[str]) -> dict[str, str]:
 
 
 _SAYABLE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_][A-Za-z0-9_-]*)*")
-_UNSAYABLE: Final = re.compile(r"[^A-Za-z0-9_-]")
+_UNSAYABLE: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 def refuse_changed_tools(
