@@ -438,7 +438,8 @@ class DaemonSection(_DaemonModel):
     """
     stall_limit: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False, strict=False)] = 60.0
     """Seconds for which a step may block the event loop; then the daemon ends with exit code 70,
-    and its jobs go on in the next one.
+    and its jobs go on in the next one. A step that waits and holds the interpreter's lock ends it
+    after ten times as long.
     """
     health: HealthAddress | None = None
     """`HOST:PORT` of the HTTP endpoints `/live`, `/ready` and `/metrics`; port 0 takes any that is

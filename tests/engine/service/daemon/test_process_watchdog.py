@@ -32,6 +32,15 @@ def match(text: str) -> bool:
     return re.match(r"(a+)+$", "a" * 60 + "b") is not None
 
 
+def freeze(text: str) -> str:
+    """Wait in C code for longer than anybody waits, and hold the interpreter's lock."""
+    import ctypes
+
+    _note(f"freeze {text}")
+    ctypes.PyDLL(None).sleep(3600)
+    return text
+
+
 async def swallow(text: str) -> str:
     """Go on whenever it is cancelled."""
     import asyncio
@@ -54,7 +63,9 @@ async def pause(text: str) -> str:
 def stalling(site: DaemonSite) -> DaemonSite:
     with (site.folder / "yard.py").open("a") as file:
         file.write(TOOLS)
-    site.write(functions="say: {}, block: {}, match: {}, pause: {}", daemon="stall_limit: 1")
+    site.write(
+        functions="say: {}, block: {}, match: {}, freeze: {}, pause: {}", daemon="stall_limit: 1"
+    )
     return site
 
 
@@ -105,8 +116,9 @@ async def test_calls_that_do_not_end_when_they_are_cancelled_give_their_places_b
     assert "the call of step 's0' swallowed its cancellation and was abandoned" in daemon.text
 
 
+@pytest.mark.parametrize(("tool", "ending"), [("match", -signal.SIGPROF), ("freeze", 1)])
 async def test_a_step_that_holds_the_interpreter_ends_the_daemon_as_well(
-    stalling: DaemonSite, client: BrokerClient, start: StartDaemon
+    stalling: DaemonSite, client: BrokerClient, start: StartDaemon, tool: str, ending: int
 ) -> None:
     # The limit holds for each processor that the daemon may run on; one of them is soonest at its
     # end.
@@ -117,13 +129,13 @@ async def test_a_step_that_holds_the_interpreter_ends_the_daemon_as_well(
     finally:
         os.sched_setaffinity(0, processors)
     await held.started()
-    await client.send(JobRequest(job_id=str(uuid4()), job=job(("match", "it"))))
+    await client.send(JobRequest(job_id=str(uuid4()), job=job((tool, "it"))))
 
     code = await held.ended()
 
-    assert code == -signal.SIGPROF
+    assert code == ending
     assert "yard.py" in held.text
-    assert stalling.calls() == {"match it": 1}
+    assert stalling.calls() == {f"{tool} it": 1}
 
 
 async def test_threads_that_work_at_the_same_time_do_not_use_up_the_time_of_the_loop() -> None:

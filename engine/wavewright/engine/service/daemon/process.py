@@ -2,8 +2,8 @@
 
 The first TERM, INT or HUP requests a stop: no job starts, running ones are journaled, and the
 process exits with 0 within `SHUTDOWN_SECONDS`, also where something hangs. The second one exits at
-once; so does QUIT. Where a step holds the GIL no handler and no thread runs, and a timer of the
-system ends the process. However it ends, the journal holds every step that had ended.
+once; so does QUIT. Where a step holds the GIL no handler and no thread runs, and timers of the
+system end the process. However it ends, the journal holds every step that had ended.
 
 A *stall* is a time in which a step blocks the event loop, so that nothing else runs. The watchdog
 thread logs a stall while it lasts, with the place in the code. A stall as long as
@@ -33,6 +33,8 @@ from wavewright.planner.types import Json
 
 SHUTDOWN_SECONDS: Final = 9.0
 """Seconds from the first signal to the end of the process."""
+WAITING_FACTOR: Final = 10
+_STDERR: Final = 2
 GRACEFUL_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -92,7 +94,7 @@ def _exit_after(seconds: float) -> None:
 
     def end() -> None:
         # The log shows what was blocked.
-        faulthandler.dump_traceback(2)
+        faulthandler.dump_traceback(_STDERR)
         os._exit(0)
 
     # A daemon thread does not keep the process alive.
@@ -102,17 +104,25 @@ def _exit_after(seconds: float) -> None:
 
 
 def exit_by_timer(seconds: float) -> None:
-    """End this process after so many seconds of CPU time, unless this is called again; 0 for never.
+    """End this process after so many seconds of CPU time, and `WAITING_FACTOR` times as many of the
+    clock, unless this is called again; 0 for never.
 
-    A suspended process uses no CPU time and is not ended. The timer counts the CPU time of all
-    threads together, and threads in C code run in parallel, so the seconds are multiplied by the
-    number of CPUs.
+    A step that computes uses CPU time, which a suspended process does not. One that waits and holds
+    the GIL uses none, and neither does a loop that waits for a thread which had no memory to start.
+    Only the clock ends them, so it leaves more time: a process may be suspended for a while.
+
+    The timer counts the CPU time of all threads together, and threads in C code run in parallel, so
+    the seconds are multiplied by the number of CPUs.
     """
     # Not every system has the CPU affinity of a process.
     processors = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
     signal.setitimer(signal.ITIMER_PROF, seconds * processors)
+    if seconds:
+        faulthandler.dump_traceback_later(WAITING_FACTOR * seconds, exit=True, file=_STDERR)
+    else:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def exit_at_once(number: int) -> NoReturn:
