@@ -27,6 +27,9 @@ class HttpStub(ThreadingHTTPServer):
         self.stopping = threading.Event()
         self.replies = list[tuple[int, dict[str, str], bytes]]()
         """Status, headers and body of the answers to the next calls."""
+        self.notices = b""
+        """Events of the stream of notifications, before the first call is answered."""
+        self.noticed = threading.Event()
         self.session = "s1"
 
     @property
@@ -68,6 +71,9 @@ class _Handler(BaseHTTPRequestHandler):
         if body.get("method") == "tools/call":
             if fault in {"stream for ever", "silent stream", "signs of life"}:
                 return self._stream(fault)
+            if self.server.notices:
+                self.server.noticed.wait()
+                self.server.stopping.wait(0.3)  # until they are read
             if fault == "redirect":
                 return self._send(307, b"", Location=self.server.location)
             if fault == "compressed":
@@ -89,7 +95,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.requests.append(("GET", {**self.headers}, {}))
-        self._send(405, b"")
+        if not self.server.notices:
+            return self._send(405, b"")
+        self._send(200, self.server.notices, **{"Content-Type": "text/event-stream"})
+        self.server.noticed.set()
+        self.server.stopping.wait()
+        return None
 
     def do_DELETE(self) -> None:
         self.server.requests.append(("DELETE", {**self.headers}, {}))

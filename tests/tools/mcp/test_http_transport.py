@@ -121,6 +121,37 @@ def test_an_answer_is_read_whichever_type_the_server_says_it_has(kind: str) -> N
         assert call(server, "write") == {"text": "made", "parts": []}
 
 
+@pytest.mark.parametrize("name", ["X-Powered-By", "Mcp-Session-Id", "Content-Type"])
+@pytest.mark.parametrize(("status", "ending"), [(200, "made"), (503, "HTTP 503 Service Unavail")])
+def test_a_header_in_other_characters_than_ascii_costs_no_session(
+    name: str, status: int, ending: str
+) -> None:
+    with http_stub() as server:
+        server.replies = [(status, {name: "Café"}, ANSWER.encode())]
+        try:
+            outcome = str(call(server))
+        except ToolError as error:
+            outcome = str(error)
+
+    assert ending in outcome
+
+
+def test_a_notification_is_measured_and_corrected_as_an_answer_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    notice = (
+        '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":%s}}'
+    )
+    sent = [notice % r'"half \ud83d"', "no message", notice % f"[{'{},' * 10_000}1]"]
+    with http_stub() as server:
+        server.notices = "".join(f"data: {event}\n\n" for event in sent).encode()
+        assert call(server) == {"text": '{"a": 1}', "parts": []}
+
+    assert "half \N{REPLACEMENT CHARACTER}" in caplog.text
+    assert "not JSON-RPC 2.0" in caplog.text
+    assert "a message of more than 10,000 items" in caplog.text
+
+
 @pytest.mark.parametrize(
     "events",
     [

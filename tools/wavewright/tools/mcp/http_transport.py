@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from email.utils import parsedate_to_datetime
@@ -95,7 +96,11 @@ class _SiftedStream(ObjectReceiveStream[SessionMessage | Exception]):
         self._methods = transport.methods
 
     async def receive(self) -> SessionMessage | Exception:
-        item = await self._stream.receive()
+        try:
+            item = await self._stream.receive()
+        except anyio.EndOfStream:
+            self._state.end("")  # the library sends nothing more
+            raise
         if not isinstance(item, SessionMessage):
             return item
         match item.message:
@@ -155,7 +160,7 @@ class _CheckingTransport(httpx2.AsyncHTTPTransport):
             self.faults[id_] = _fault_of_connection(error)
             return _nothing(request)
         try:
-            return await self._checked(response, request, id_, keeps_data=is_handshake)
+            return await self._checked(response, request, id_, is_handshake=is_handshake)
         except NotAMessage as error:
             self.faults[id_] = CallFault("unreadable", str(error))
         except httpx2.TransportError as error:
@@ -176,7 +181,7 @@ class _CheckingTransport(httpx2.AsyncHTTPTransport):
             await response.aclose()
             return _nothing(request)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _LimitedStream(response.stream, self._state)
+        response.stream = _NotificationStream(response.stream, self._state)
         return response
 
     async def _accepted(self, request: httpx2.Request) -> httpx2.Response:
@@ -198,7 +203,7 @@ class _CheckingTransport(httpx2.AsyncHTTPTransport):
         request: httpx2.Request,
         id_: RequestId,
         *,
-        keeps_data: bool,
+        is_handshake: bool,
     ) -> httpx2.Response:
         """Return a response that the library can read.
 
@@ -206,25 +211,24 @@ class _CheckingTransport(httpx2.AsyncHTTPTransport):
             NotAMessage: its body is none.
             httpx2.TransportError: the connection breaks.
         """
-        self._name_session(response)
+        if is_handshake:
+            self._name_session(response)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.status_code >= HTTPStatus.BAD_REQUEST:
             body = await _body_of_error(response)
             has_session = _SESSION in request.headers
             self.faults[id_] = _fault_of_status(response, body, has_session=has_session)
-            headers = {"content-type": kind}
-            shown = body if keeps_data else b""
-            return httpx2.Response(
-                response.status_code, headers=headers, content=shown, request=request
-            )
+            # That of a handshake decides which protocol is spoken.
+            shown = body if is_handshake else b""
+            return _replaced(response, shown, request, response.status_code)
         if _is_compressed(response):
             raise NotAMessage("the response is compressed, which was not asked for")
         if kind == "text/event-stream":
             assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = _EventStream(response.stream, self._state, self.faults, id_)
+            response.stream = _AnswerStream(response.stream, self._state, self.faults, id_)
             response.headers["content-type"] = kind  # events are UTF-8, whatever it says
             return response
-        if not response.is_success and (response.has_redirect_location or keeps_data):
+        if not response.is_success and (response.has_redirect_location or is_handshake):
             return response
         if not response.is_success:
             raise NotAMessage(f"it answered with {_named_status(response.status_code)}")
@@ -312,13 +316,16 @@ def _nothing(request: httpx2.Request) -> httpx2.Response:
 def _replaced(
     response: httpx2.Response, body: bytes, request: httpx2.Request, status: int = HTTPStatus.OK
 ) -> httpx2.Response:
-    headers = {name: value for name, value in response.headers.items() if name not in _OF_THE_BODY}
-    headers["content-type"] = "application/json"
+    # As bytes: what is no ASCII could not be written again.
+    headers = [
+        (name, value) for name, value in response.headers.raw if name.lower() not in _OF_THE_BODY
+    ]
+    headers.append((b"content-type", b"application/json"))
     return httpx2.Response(status, headers=headers, content=body, request=request)
 
 
 _OF_THE_BODY: Final = frozenset(
-    {"content-length", "content-encoding", "transfer-encoding", "content-type"}
+    {b"content-length", b"content-encoding", b"transfer-encoding", b"content-type"}
 )
 
 
@@ -468,44 +475,42 @@ def proxy_hint() -> str | None:
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r|\n\r\n")
 
 
-class _EventStream(httpx2.AsyncByteStream):
-    """The events of a response, each measured and corrected before it is parsed."""
+class _EventStream(httpx2.AsyncByteStream, ABC):
+    """Events, each measured and corrected before it is parsed."""
 
-    def __init__(
-        self,
-        stream: httpx2.AsyncByteStream,
-        state: ConnectionState,
-        faults: dict[RequestId, CallFault],
-        id_: RequestId,
-    ) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, state: ConnectionState) -> None:
         self._stream = stream
         self._state = state
-        self._faults = faults
-        self._id = id_
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         waiting = bytearray()
-        received = 0
-        try:
-            async for chunk in self._stream:
-                await anyio.lowlevel.checkpoint()
-                received += len(chunk)
-                _refuse_longer(received)
-                searched = max(0, len(waiting) - 3)
-                waiting += chunk
-                while (end := _EVENT_END.search(waiting, searched)) is not None:
-                    event = bytes(waiting[: end.end()])
-                    del waiting[: end.end()]
-                    searched = 0
-                    yield self._readable(event.removeprefix(b"\xef\xbb\xbf"))
-                    if self._state.ended.is_set():
-                        return
-        except NotAMessage as error:
-            self._faults[self._id] = CallFault("unreadable", str(error))
-        except httpx2.TransportError as error:
-            self._faults[self._id] = _fault_of_connection(error)
-        if self._id not in self._faults and waiting:
+        async for chunk in self._stream:
+            await anyio.lowlevel.checkpoint()
+            self._count(len(chunk))
+            searched = max(0, len(waiting) - 3)
+            waiting += chunk
+            while (end := _EVENT_END.search(waiting, searched)) is not None:
+                event = bytes(waiting[: end.end()])
+                del waiting[: end.end()]
+                searched = 0
+                yield self._readable(event.removeprefix(b"\xef\xbb\xbf"))
+                if self._state.ended.is_set():
+                    return
+            _refuse_longer(len(waiting))
+        if waiting:
             yield self._last(bytes(waiting))
+
+    @abstractmethod
+    def _count(self, size: int) -> None:
+        """Count what has come.
+
+        Raises:
+            NotAMessage: it is too much.
+        """
+
+    def _pass_by(self, message: NotAMessage, data: bytes) -> None:
+        """Log what is no message."""
+        self._state.skip(data, str(message))
 
     def _last(self, text: bytes) -> bytes:
         """Return what comes after the last event: an event without an end, or a message alone.
@@ -522,7 +527,7 @@ class _EventStream(httpx2.AsyncByteStream):
         """Return an event with the messages of its data; what is none is passed by.
 
         Raises:
-            NotAMessage: it was to answer the request.
+            NotAMessage: it was to answer the request of the stream.
         """
         lines = event.splitlines()
         data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line[:5] == b"data:")
@@ -537,12 +542,10 @@ class _EventStream(httpx2.AsyncByteStream):
         ]
         written = list[bytes]()
         for message in messages_in(data, self._state.warn):
-            if not isinstance(message, NotAMessage):
-                written.append(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
-            elif message.is_answer:
-                raise message  # the stream answers this request, whichever id is written
+            if isinstance(message, NotAMessage):
+                self._pass_by(message, data)
             else:
-                self._state.skip(data, str(message))
+                written.append(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
         if not written:
             return b"\n".join((*others, b"", b""))
         return b"".join(b"\n".join((*others, b"data: " + text, b"", b"")) for text in written)
@@ -551,26 +554,52 @@ class _EventStream(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-def _refuse_longer(received: int) -> None:
-    if received > MAX_MESSAGE_BYTES:
-        raise NotAMessage(f"it sent a response of more than {MAX_MESSAGE_BYTES // 2**20} MiB")
+class _AnswerStream(_EventStream):
+    """The events of the response of a request: what is wrong with them is the fault of that."""
+
+    def __init__(
+        self,
+        stream: httpx2.AsyncByteStream,
+        state: ConnectionState,
+        faults: dict[RequestId, CallFault],
+        id_: RequestId,
+    ) -> None:
+        super().__init__(stream, state)
+        self._faults = faults
+        self._id = id_
+        self._received = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for event in super().__aiter__():
+                yield event
+        except NotAMessage as error:
+            self._faults[self._id] = CallFault("unreadable", str(error))
+        except httpx2.TransportError as error:
+            self._faults[self._id] = _fault_of_connection(error)
+
+    def _count(self, size: int) -> None:
+        self._received += size
+        _refuse_longer(self._received)
+
+    def _pass_by(self, message: NotAMessage, data: bytes) -> None:
+        if message.is_answer:
+            raise message  # the stream answers this request, whichever id is written
+        super()._pass_by(message, data)
 
 
-class _LimitedStream(httpx2.AsyncByteStream):
+class _NotificationStream(_EventStream):
     """The stream of notifications, which has no end, with a limit on its rate."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, state: ConnectionState) -> None:
-        self._stream = stream
-        self._state = state
+        super().__init__(stream, state)
         self._bytes = RateAllowance(64 * 2**20, 2**20)
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._stream:
-            await anyio.lowlevel.checkpoint()
-            if not self._bytes.take(len(chunk)):
-                self._state.end("it floods the stream of notifications")
-                return
-            yield chunk
+    def _count(self, size: int) -> None:
+        if not self._bytes.take(size):
+            self._state.end("it floods the stream of notifications")
 
-    async def aclose(self) -> None:
-        await self._stream.aclose()
+
+def _refuse_longer(received: int) -> None:
+    if received > MAX_MESSAGE_BYTES:
+        raise NotAMessage(f"it sent a response of more than {MAX_MESSAGE_BYTES // 2**20} MiB")
