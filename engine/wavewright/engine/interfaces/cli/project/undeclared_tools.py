@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from wavewright.config import exit_codes
+from wavewright.config.documents import Document
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.output import print_lines
@@ -24,7 +25,7 @@ from wavewright.planner.checks.influence import Level, capacity
 from wavewright.planner.checks.untrusted_text import is_sink, text_parameters
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.schemas.views import scoped_schema
-from wavewright.planner.types import as_list, as_object
+from wavewright.planner.types import JsonObject, as_list, as_object
 
 _CONTENT: Final = frozenset(
     {"text", "body", "subject", "title", "content", "message", "description", "note", "notes"}
@@ -44,13 +45,16 @@ class _Undeclared:
     """Text parameters that take no untrusted text."""
     is_silent: bool
     """Whether it asks outside and does not say that its output is trusted or not."""
+    accepted: tuple[str, ...]
+    """Parameters that are declared to take it already."""
 
     @property
     def proposed(self) -> dict[str, str]:
         """What to declare, as YAML by the name of the option."""
         content = [name for name in self.sinks if name in _CONTENT]
+        accepted = ", ".join([*self.accepted, *content])
         return {
-            **({"accepts_untrusted": f"[{', '.join(content)}]"} if content else {}),
+            **({"accepts_untrusted": f"[{accepted}]"} if content else {}),
             **({"untrusted_output": "true"} if self.is_silent else {}),
         }
 
@@ -85,7 +89,8 @@ def _undeclared(settings: Settings) -> Iterator[_Undeclared]:
         says_nothing = not {"untrusted_output", "untrusted"} & options.keys()
         is_silent = asks_outside and says_nothing and _gives_text(signature)
         if sinks or is_silent:
-            yield _Undeclared(name, pointer, sinks, is_silent)
+            accepted = as_list(options.get("accepts_untrusted"))
+            yield _Undeclared(name, pointer, sinks, is_silent, tuple(map(str, accepted)))
 
 
 def _undeclared_sinks(signature: ToolSignature) -> Iterator[str]:
@@ -100,7 +105,7 @@ def _gives_text(signature: ToolSignature) -> bool:
     return capacity(scoped_schema(signature.output_schema)).level is Level.TEXT
 
 
-def _declared_functions(settings: Settings) -> Iterator[tuple[str, str, Mapping[str, object]]]:
+def _declared_functions(settings: Settings) -> Iterator[tuple[str, str, JsonObject]]:
     """Yield the tools that the settings have options of: names, places and options."""
     if settings.document is None:
         return
@@ -119,24 +124,10 @@ def _patch(settings: Settings, tools: list[_Undeclared]) -> Iterator[str]:
     if document is None or settings.file is None:
         return
     old = new = document.source.text
+    edits = [edit for tool in tools for edit in _edits(document, tool)]
     # From the end, so that the places before stay.
-    for tool in reversed(tools):
-        span = document.span(tool.pointer)
-        options = [f"{name}: {value}" for name, value in tool.proposed.items()]
-        if span is None or not options:
-            continue
-        written = old[span.start : span.end].rstrip()
-        end = span.start + len(written)
-        if written.endswith("}"):
-            begun = written[:-1].rstrip()
-            joined = ", ".join(options)
-            changed = f"{begun}{joined}}}" if begun.endswith("{") else f"{begun}, {joined}}}"
-        elif written:
-            column = span.start - (old.rfind("\n", 0, span.start) + 1)
-            changed = written + "".join(f"\n{' ' * column}{option}" for option in options)
-        else:
-            continue
-        new = new[: span.start] + changed + new[end:]
+    for start, end, text in sorted(edits, reverse=True):
+        new = new[:start] + text + new[end:]
     name = Path(settings.file).name
     lines = difflib.unified_diff(
         old.splitlines(keepends=True), new.splitlines(keepends=True), name, name
@@ -144,3 +135,29 @@ def _patch(settings: Settings, tools: list[_Undeclared]) -> Iterator[str]:
     yield from (
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
+
+
+def _edits(document: Document, tool: _Undeclared) -> Iterator[tuple[int, int, str]]:
+    """Yield what to write in the settings, and from where to where: a list that is there already is
+    extended, and an option that is not there follows the others of its tool.
+    """
+    added = list[str]()
+    for name, value in tool.proposed.items():
+        declared = document.span(f"{tool.pointer}/{name}")
+        if declared is None:
+            added.append(f"{name}: {value}")
+        else:
+            yield declared.start, declared.end, value
+    span = document.span(tool.pointer)
+    if span is None or not added:
+        return
+    text = document.source.text
+    written = text[span.start : span.end].rstrip()
+    end = span.start + len(written)
+    if written.endswith("}"):
+        begun = written[:-1].rstrip()
+        between = "" if begun.endswith("{") else ", "
+        yield span.start + len(begun), end, f"{between}{', '.join(added)}}}"
+    elif written:
+        column = span.start - (text.rfind("\n", 0, span.start) + 1)
+        yield end, end, "".join(f"\n{' ' * column}{option}" for option in added)
