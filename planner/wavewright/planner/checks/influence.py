@@ -533,14 +533,13 @@ class Value:
 
     def read_at(self, place: str) -> Value:
         """Return the value as the one that stands at a place, which is the same wherever it is read."""
-        whole, floor = self.own_of_this(), self.floor
-        # What is read of a text may be any part of it.
-        is_part = whole.is_known or whole.level is Level.TEXT
-        return replace(
-            self,
-            influence=self.influence if is_part else whole.coming_from(place),
-            floor=floor if floor.is_known else floor.coming_from(place),
-        )
+        own, floor = self.own_of_this(), self.floor
+        if not floor.is_known:
+            floor = floor.coming_from(place)
+        # A text stays what it is: each part of it that is read decides something else.
+        if own.is_known or own.level is Level.TEXT:
+            return replace(self, floor=floor)
+        return replace(self, influence=own.coming_from(place), floor=floor)
 
     def apart(self) -> Value:
         """Return the value as one of several that came about alike: each has been chosen by itself,
