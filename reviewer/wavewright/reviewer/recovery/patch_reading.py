@@ -239,13 +239,8 @@ def _other_reason(answer: JsonObject, ops: Collection[Json]) -> str:
 
 def _without_thoughts(fields: JsonObject) -> JsonObject:
     """Return an object without thoughts beside what it says, and without empty fields."""
-    return {
-        name: entry
-        for name, entry in fields.items()
-        if entry is not None and entry is not False and not _is_thought(name, entry)
-        # A schema of all fields has a refusal as well, which says nothing where it is empty.
-        if entry != "" or name not in REFUSAL_FIELDS
-    }
+    told = _without_empty_fields(fields)
+    return {name: entry for name, entry in told.items() if not _is_thought(name, entry)}
 
 
 def _is_thought(name: str, entry: Json) -> bool:

@@ -243,7 +243,7 @@ def _writing(provenance: FieldProvenance) -> str:
     if provenance.factors:
         return f"made another value ({listing(provenance.factors, _MAX_SHOWN)})"
     what = listing(provenance.choices, _MAX_SHOWN)
-    return f"chosen or worded ({what}, which neither the goal nor an input names)"
+    return f"chosen or worded ({what}, which neither the goal nor an input asks for)"
 
 
 def _cap_by_engine(field: str, most: float, because: str) -> CapRecord:
