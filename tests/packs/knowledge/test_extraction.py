@@ -15,7 +15,7 @@ import pytest
 from tests.tools.calling import request
 from tests.tools.scripted_models import Script, answer_of, project, serving
 from wavewright.packs.extraction.prose import ProseReader
-from wavewright.packs.knowledge.extraction import chunk_extractor
+from wavewright.packs.knowledge.extraction import chunk_extractor, source_hash
 from wavewright.packs.knowledge.generation import generate_records, least_records
 from wavewright.packs.knowledge.models import Chunk, ChunkRecords, GraphRecord, KnownName
 from wavewright.planner.ports.fallback_ladder import RungRecord
@@ -317,3 +317,18 @@ def test_nested_items_and_definitions_are_told_of_what_they_stand_under() -> Non
         ("Petrel", "Lost: 1931"),
         ("Petrel", "Petrel : A cutter of the line."),
     ]
+
+
+def test_records_are_kept_only_for_the_code_and_the_words_that_made_them(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("A = 1\n")
+    (tmp_path / "a.toml").write_text("words = 'a'\n")
+    (tmp_path / "a.md").write_text("of people\n")
+    first = source_hash([tmp_path])
+
+    (tmp_path / "a.md").write_text("of others\n")
+    assert source_hash([tmp_path]) == first
+    (tmp_path / "a.toml").write_text("words = 'b'\n")
+    second = source_hash([tmp_path])
+    (tmp_path / "a.py").write_text("A = 2\n")
+
+    assert len({first, second, source_hash([tmp_path])}) == 3

@@ -8,9 +8,11 @@ kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Final
 
 from pydantic import TypeAdapter
@@ -135,8 +137,21 @@ def chunk_extractor(model: str = ProseSettings().model) -> Worker:
         suggest=_suggested,
         generate=partial(_generate, model),
         force=lambda params: _as_json(least_records(_chunk(params))),
-        code=f"prose {installed_model(model)}",
+        code=f"prose {installed_model(model)}, code {source_hash(_READING)}",
     )
+
+
+_READING: Final = (Path(__file__).parent, Path(__file__).parents[1] / "extraction")
+"""Folders of the code that makes records: kept ones of other code are none of this."""
+
+
+def source_hash(folders: Sequence[Path]) -> str:
+    """Return a short hash of the modules in some folders, and of the files of words beside them."""
+    digest = hashlib.sha256()
+    for folder in folders:
+        for path in sorted((*folder.glob("*.py"), *folder.glob("*.toml"))):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def _chunk(params: JsonObject) -> Chunk:
