@@ -116,9 +116,10 @@ async def test_calls_that_do_not_end_when_they_are_cancelled_give_their_places_b
     assert "the call of step 's0' swallowed its cancellation and was abandoned" in daemon.text
 
 
-@pytest.mark.parametrize(("tool", "ending"), [("match", -signal.SIGPROF), ("freeze", 1)])
+# What computes ends by the timer of CPU time, or where others use the processors by that of the clock.
+@pytest.mark.parametrize(("tool", "endings"), [("match", {-signal.SIGPROF, 1}), ("freeze", {1})])
 async def test_a_step_that_holds_the_interpreter_ends_the_daemon_as_well(
-    stalling: DaemonSite, client: BrokerClient, start: StartDaemon, tool: str, ending: int
+    stalling: DaemonSite, client: BrokerClient, start: StartDaemon, tool: str, endings: set[int]
 ) -> None:
     # The limit holds for each processor that the daemon may run on; one of them is soonest at its
     # end.
@@ -133,7 +134,7 @@ async def test_a_step_that_holds_the_interpreter_ends_the_daemon_as_well(
 
     code = await held.ended()
 
-    assert code == ending
+    assert code in endings
     assert "yard.py" in held.text
     assert stalling.calls() == {f"{tool} it": 1}
 
