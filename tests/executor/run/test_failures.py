@@ -1353,6 +1353,7 @@ def test_a_very_long_message_is_cut() -> None:
         ("999999", 3600.0),
         ("soon", None),
         ("-5", None),
+        ("Tue, 01 Feb 99999999999 00:00:00 GMT", None),
         (email.utils.formatdate(1_000_030, usegmt=True), 30.0),
         (email.utils.formatdate(999_000, usegmt=True), 0.0),
     ],

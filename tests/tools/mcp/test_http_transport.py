@@ -320,6 +320,7 @@ def test_a_session_that_a_server_forgets_again_and_again_fails_the_call() -> Non
         (503, {"Retry-After": "0"}, True, False, 0.0),
         (503, {"Retry-After": "Thu, 01 Jan 1970 00:00:00 GMT"}, True, False, 0.0),
         (503, {"Retry-After": "soon"}, True, False, None),
+        (503, {"Retry-After": "Tue, 01 Feb 99999999999 00:00:00 GMT"}, True, False, None),
     ],
 )
 def test_the_status_is_in_the_error_which_says_whether_and_when_to_try_again(

@@ -173,7 +173,7 @@ def _seconds_of(text: str, wall: float) -> float | None:
         return float(text)
     try:
         date = email.utils.parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if date.tzinfo is None:
         date = date.replace(tzinfo=dt.UTC)

@@ -320,7 +320,7 @@ def retry_after_seconds(text: str | None) -> float | None:
         return float(text)
     try:
         until = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if until.tzinfo is None:
         until = until.replace(tzinfo=dt.UTC)

@@ -443,7 +443,7 @@ def _retry_after(headers: httpx2.Headers) -> float | None:
         return float(written)
     try:
         until = parsedate_to_datetime(written)
-    except (TypeError, ValueError):
+    except (ValueError, OverflowError):
         return None
     if until.tzinfo is None:
         until = until.replace(tzinfo=dt.UTC)
