@@ -448,6 +448,7 @@ def test_entries_of_a_list_of_the_job_are_chosen_where_others_are_left_out(
 ) -> None:
     inputs: JsonObject = {"at": {"goods": GOODS}, "one": [{"code": "D-4"}], "figures": [7, 8, 9]}
     wanted = goal(inputs=inputs, text=f"the total of {text} the goods")
+    answered = goal(inputs=inputs, text="the total of the goods", answers=[text])
     steps = [
         {"id": "items", "tool": "read_item", "params": {"id": "${item}"}, "for_each": items},
         STEPS[2],
@@ -456,6 +457,8 @@ def test_entries_of_a_list_of_the_job_are_chosen_where_others_are_left_out(
     origins = PlanProvenance(bound, TOOLS, wanted).of_result()["result"]
 
     assert (bool(origins.choices), origins.literals) == (is_choice, frozenset())
+    by_answer = PlanProvenance(bound, TOOLS, answered).of_result()["result"]
+    assert bool(by_answer.choices) == is_choice
 
 
 def test_a_hint_names_a_field_in_a_list_as_a_goal_names_it() -> None:

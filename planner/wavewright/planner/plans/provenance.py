@@ -127,7 +127,8 @@ class PlanProvenance:
         lists = self._partly_taken
         if self._goal is None or lists is None or not lists.names:
             return self.said
-        return JobWords([lists.without(dict(self._goal.inputs)), self._goal.text])
+        others = {"inputs": lists.without(dict(self._goal.inputs))}
+        return JobWords(self._goal.model_copy(update=others).said)
 
     def _with_left_out(self, origins: Origins, part: Json | Step) -> Origins:
         """Return the origins of a step or a value, with the entries that it takes of lists of which the
