@@ -461,6 +461,33 @@ def test_entries_of_a_list_of_the_job_are_chosen_where_others_are_left_out(
     assert bool(by_answer.choices) == is_choice
 
 
+@pytest.mark.parametrize(
+    ("reads", "is_choice"),
+    [
+        pytest.param("${steps.first.id + string(steps.total)}", False, id="the sample and all"),
+        pytest.param("${steps.first.id}", True, id="the sample alone"),
+    ],
+)
+def test_an_entry_is_a_sample_where_the_result_reads_the_whole_list(
+    reads: str, *, is_choice: bool
+) -> None:
+    wanted = goal(inputs={"goods": GOODS}, text="the total of all the goods")
+    steps = [
+        {"id": "first", "tool": "read_item", "params": {"id": "${inputs.goods[0].code}"}},
+        {
+            "id": "items",
+            "tool": "read_item",
+            "params": {"id": "${item.code}"},
+            "for_each": "${inputs.goods}",
+        },
+        STEPS[2],
+    ]
+    bound = bind_plan(Plan.model_validate({"steps": steps, "result": reads}), wanted)
+
+    origins = PlanProvenance(bound, TOOLS, wanted).of_result()["result"]
+    assert bool(origins.choices) == is_choice
+
+
 def test_a_hint_names_a_field_in_a_list_as_a_goal_names_it() -> None:
     result: Json = {"rows": [{"n": "${steps.total.n}", "note": "few"}]}
     wanted = goal()

@@ -3,7 +3,8 @@
 A plan *takes* an entry by its place (`inputs.goods[0]`) or by a word that names it and no other entry
 of the list. What a list says of its own entries is then no word of the job for this
 choice: the goal's text has to name the entry or its place, or another input. Where the plan takes
-every entry so, one by one, none is left out.
+every entry so, one by one, or a step behind its result goes through the whole list, none is left
+out: an entry that is taken as well is a sample.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.figures import numbers_in
+from wavewright.planner.plans.graph import PlanGraph, reached_from
+from wavewright.planner.plans.uses import value_reads
 from wavewright.planner.types import Json, JsonObject
 
 _Names: TypeAlias = frozenset[str]
@@ -65,12 +68,24 @@ def partly_taken(plan: Plan, goal: Goal) -> ListedEntries:
     )
     stop: Json = None if plan.stop is None else [plan.stop.when, plan.stop.result]
     taken = {*lists.taken_by([plan.result, stop])}.union(*map(lists.taken_by, plan.steps))
+    whole = _gone_through(plan)
     partly: dict[str, tuple[_Names, ...]] = {}
     for path, entries in lists.names.items():
+        if path in whole:
+            continue
         count = sum((path, place) in taken for place in range(len(entries)))
         if 0 < count < len(entries):
             partly[path] = entries
     return ListedEntries(partly)
+
+
+def _gone_through(plan: Plan) -> set[str]:
+    """Return the lists of the inputs that steps behind the result go through, item by item."""
+    graph = PlanGraph.of(plan)
+    read = value_reads(plan.result) & graph.steps.keys()
+    behind = read | reached_from(read, graph.dependencies)
+    lists = (_WHOLE.fullmatch(str(graph.steps[step_id].for_each)) for step_id in behind)
+    return {whole[1] for whole in lists if whole is not None}
 
 
 def _texts_of_step(step: Step) -> Json:
@@ -132,4 +147,5 @@ def _places_in(value: Json) -> Iterator[tuple[str, int]]:
 
 
 _QUOTED: Final = re.compile(r"""'([^'\\]*)'|"([^"\\]*)\"""")
+_WHOLE: Final = re.compile(r"\$\{\s*inputs\.(\w+(?:\.\w+)*)\s*\}")
 _PLACE: Final = re.compile(r"\binputs\.(\w+(?:\.\w+)*)\[(\d+)\]")
