@@ -1128,6 +1128,49 @@ def pay_by_attribute() -> None:
     bank().post("/closed")
 
 
+class Door:
+    """Pays as it is opened, and opens others."""
+
+    def __enter__(self) -> None:
+        pay_one("/paid")
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+DOOR = Door()
+
+
+class OuterDoor(Door):
+    def __enter__(self) -> None:
+        with DOOR:
+            pass
+
+
+class DoorWithin(Door):
+    def __init__(self) -> None:
+        self.door = Door()
+
+    def __enter__(self) -> None:
+        with self.door:
+            pass
+
+
+DOOR_WITHIN = DoorWithin()
+
+
+def pay_by_opening_another() -> None:
+    with OuterDoor():
+        pass
+    bank().post("/closed")
+
+
+def pay_by_opening_what_it_has() -> None:
+    with DOOR_WITHIN:
+        pass
+    bank().post("/closed")
+
+
 class PaymentOfShop(Payment):
     def __init__(self) -> None:
         super().__init__()
@@ -1211,6 +1254,8 @@ def fill_in_own_objects_and_pay() -> None:
         (pay_by_adding, True),
         (pay_by_text, True),
         (pay_by_attribute, True),
+        (pay_by_opening_another, True),
+        (pay_by_opening_what_it_has, True),
         (pay_by_base, True),
         (pay_by_item_of_library, True),
         (store_in_what_is_unknown_and_pay, True),

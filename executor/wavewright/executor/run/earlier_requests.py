@@ -76,17 +76,8 @@ an underscore stands before its name.
 _WRITERS_BY_NAME: Final = frozenset(
     {"Popen", "create_connection", "create_datagram_endpoint", "create_subprocess_exec"}
     | {"create_subprocess_shell", "eval", "exec", "open_connection", "open_unix_connection"}
-    | {
-        "open_process",
-        "popen",
-        "posix_spawn",
-        "run_process",
-        "sendall",
-        "system",
-        "to_gbq",
-        "to_sql",
-    }
-    | {"write_database"}
+    | {"open_process", "popen", "posix_spawn", "run_process", "sendall", "system", "to_gbq"}
+    | {"to_sql", "write_database"}
 )
 """Names of functions and classes that may write elsewhere, of the standard library and of packages
 that else write nothing.
@@ -139,8 +130,8 @@ class _Scope(NamedTuple):
     """Whose modules are the tool's own."""
     writes: dict[tuple[FunctionType, int], int]
     """How often functions write that were read, each with what it is a method of."""
-    inside: frozenset[str] = frozenset()
-    """The functions that are being read, by name."""
+    inside: frozenset[CodeType] = frozenset()
+    """The functions that are being read."""
 
 
 def had_sent_before(frames: Sequence[TracebackType], *, is_write_refused: bool) -> bool:
@@ -375,7 +366,7 @@ def _writes_of(use: _Use, scope: _Scope) -> int:
     if value is _UNKNOWN:
         # What is only named is data, but for what is called like a request.
         return _MANY if name in _WRITING else 0
-    return _writes_of_operators(_kind_of(value), scope)
+    return _writes_of_operators(value, scope)
 
 
 def _writes_of_item(changed: ast.Subscript, scope: _Scope) -> int:
@@ -397,15 +388,14 @@ def _writes_of_attribute(named: ast.Attribute, owner: Any, scope: _Scope) -> int
     """
     if owner is _PLAIN or inspect.isclass(owner):
         return 0
-    kind = _kind_of(owner)
     if isinstance(named.ctx, ast.Load):
-        return _writes_of_methods(kind, _READING_ATTRIBUTES - scope.inside, scope)
-    changed: Any = inspect.getattr_static(kind, named.attr, None)
+        return _writes_by_using(owner, _READING_ATTRIBUTES, scope)
+    changed: Any = inspect.getattr_static(_kind_of(owner), named.attr, None)
     accessors = (getattr(changed, name, None) for name in ("fget", "fset", "fdel"))
     return (
         sum(_writes_of_function(call, owner, scope) for call in accessors if _is_own(call, scope))
-        + _writes_of_methods(_kind_of(changed), {"__get__", "__set__", "__delete__"}, scope)
-        + _writes_of_methods(kind, _CHANGING_ATTRIBUTES - scope.inside, scope)
+        + _writes_of_methods(changed, {"__get__", "__set__", "__delete__"}, scope)
+        + _writes_by_using(owner, _CHANGING_ATTRIBUTES, scope)
     )
 
 
@@ -413,7 +403,8 @@ def _writes_of_callable(called: Any, name: str, owner: Any, scope: _Scope) -> in
     if inspect.isclass(called):
         if called.__name__ in _WRITERS_BY_NAME:
             return _MANY
-        return _writes_of_methods(called, _MAKING, scope) + _writes_of_operators(called, scope)
+        made = _Made(called)
+        return _writes_of_methods(made, _MAKING, scope) + _writes_of_operators(made, scope)
     if isinstance(called, partial):
         called = called.func
     if inspect.ismethod(called):
@@ -436,8 +427,7 @@ def _writes_of_library(called: Any, name: str, owner: Any, scope: _Scope) -> int
         name = actual
     if name in _READING:
         return 0
-    kind = _kind_of(owner)
-    if _writes_of_methods(kind, _overridden_names(kind, scope), scope):
+    if _writes_of_methods(owner, _overridden_names(_kind_of(owner), scope), scope):
         return _MANY
     if _is_writer(called):
         return 0 if name in _OF_PLAIN_VALUES else _MANY
@@ -448,20 +438,31 @@ def _writes_of_library(called: Any, name: str, owner: Any, scope: _Scope) -> int
     return _writes_of_request(name)
 
 
-def _writes_of_methods(kind: type, names: Iterable[str], scope: _Scope) -> int:
+def _writes_of_methods(owner: Any, names: Iterable[str], scope: _Scope) -> int:
     """Return how many writes there may be in those of some methods that are the tool's own."""
-    methods = (_attribute_of(_Made(kind), name) for name in names)
+    methods = (_attribute_of(_Made(_kind_of(owner)), name) for name in names)
     # What a dataclass generates has no source, and writes nothing.
     own = (m for m in methods if _is_own(m, scope) and m.__code__.co_filename != "<string>")
-    return sum(_writes_of_function(method, _Made(kind), scope) for method in own)
+    return sum(_writes_of_function(method, owner, scope) for method in own)
 
 
-def _writes_of_operators(kind: type, scope: _Scope) -> int:
+def _writes_of_operators(owner: Any, scope: _Scope) -> int:
     """Return how many writes there may be as an object is used: by operators, by `for`, in a text, or
     by a block that opens it, as `async with shop:`.
     """
-    names = {name for part in kind.__mro__ for name in vars(part) if name.startswith("__")}
-    return _writes_of_methods(kind, names - _NO_OPERATORS - scope.inside, scope)
+    kinds = _kind_of(owner).__mro__
+    names = {name for kind in kinds for name in vars(kind) if name.startswith("__")}
+    return _writes_by_using(owner, names - _NO_OPERATORS, scope)
+
+
+def _writes_by_using(owner: Any, names: Iterable[str], scope: _Scope) -> int:
+    """Return how many writes there may be in methods by which Python uses an object. One that is being
+    read names its own object, and does not call itself by that.
+    """
+    kind = _Made(_kind_of(owner))
+    codes = {name: getattr(_attribute_of(kind, name), "__code__", None) for name in names}
+    others = [name for name, code in codes.items() if code not in scope.inside]
+    return _writes_of_methods(owner, others, scope)
 
 
 def _overridden_names(kind: type, scope: _Scope) -> set[str]:
@@ -558,7 +559,7 @@ def _scope_inside(function: FunctionType, node: _Function, owner: Any, scope: _S
         local[code.co_varnames[0]] = owner
     inside = scope._replace(
         values=ChainMap(local, function.__globals__, builtins.__dict__),
-        inside=scope.inside | {code.co_name},
+        inside=scope.inside | {code},
     )
     parts = list(ast.walk(node))
     targets = [part.id for part in parts if isinstance(part, ast.Name) and _is_target(part)]
