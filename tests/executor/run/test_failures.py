@@ -1171,6 +1171,18 @@ def pay_by_opening_what_it_has() -> None:
     bank().post("/closed")
 
 
+def write_delta(amounts: list[int]) -> None:
+    pay_one(f"/paid?{amounts}")
+
+
+write_table_of_library = as_library(cast("FunctionType", write_delta), "polars")
+
+
+def pay_by_table() -> None:
+    write_table_of_library([1, 2])
+    bank().post("/closed")
+
+
 class PaymentOfShop(Payment):
     def __init__(self) -> None:
         super().__init__()
@@ -1256,6 +1268,7 @@ def fill_in_own_objects_and_pay() -> None:
         (pay_by_attribute, True),
         (pay_by_opening_another, True),
         (pay_by_opening_what_it_has, True),
+        (pay_by_table, True),
         (pay_by_base, True),
         (pay_by_item_of_library, True),
         (store_in_what_is_unknown_and_pay, True),

@@ -76,8 +76,9 @@ an underscore stands before its name.
 _WRITERS_BY_NAME: Final = frozenset(
     {"Popen", "create_connection", "create_datagram_endpoint", "create_subprocess_exec"}
     | {"create_subprocess_shell", "eval", "exec", "open_connection", "open_unix_connection"}
-    | {"open_process", "popen", "posix_spawn", "run_process", "sendall", "system", "to_gbq"}
-    | {"to_sql", "write_database"}
+    | {"open_process", "popen", "posix_spawn", "run_process", "sendall", "submit_form", "system"}
+    | {"sink_delta", "sink_iceberg", "to_gbq", "to_iceberg", "to_sql", "write_database"}
+    | {"write_delta", "write_iceberg"}
 )
 """Names of functions and classes that may write elsewhere, of the standard library and of packages
 that else write nothing.
