@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -86,8 +86,12 @@ def read_answer(
         raise AnswerRefused([fault.message for fault in error.faults[:_MAX_FAULTS]]) from error
 
 
+def _as_written(value: Json) -> Json:
+    return value
+
+
 def find_object(
-    text: str, keys: Collection[str], meant: Callable[[Json], Json] = lambda value: value
+    text: str, keys: Collection[str], meant: Callable[[Json], Json] = _as_written
 ) -> Document:
     """Return the one object in an answer that has one of the keys, outermost first, with its names of
     fields in their usual form.
@@ -102,17 +106,17 @@ def find_object(
             unambiguously.
     """
     answer = find_json(text, _SOURCE_NAME)
-    objects = [
-        (read, value)
-        for read in answer.values
-        if not read.is_inside_broken
-        for value in _with_key(read, keys, meant)
-    ]
+    whole = [read for read in answer.values if not read.is_inside_broken]
+    objects = [(read, value) for read in whole for value in _with_key(read, keys, meant)]
+    if _differ(objects):
+        # Beside an object with a key, what could mean another is only quoted.
+        written = [(read, value) for read in whole for value in _with_key(read, keys)]
+        objects = written or objects
     names = " or ".join(repr(key) for key in keys)
     if not objects:
         unread = [fault.message for fault in answer.unreadable[:_MAX_FAULTS]]
         raise AnswerRefused([f"the answer holds no JSON object with {names}", *unread])
-    if len({canonical_json(value) for _found, value in objects}) > 1:
+    if _differ(objects):
         raise AnswerRefused(
             [f"the answer holds several objects with {names}, and they differ: answer once"]
         )
@@ -124,6 +128,10 @@ def find_object(
         )
         raise AnswerRefused([fault])
     return Document(value, answer.source, keeps_places=False)
+
+
+def _differ(objects: Iterable[tuple[FoundValue, JsonObject]]) -> bool:
+    return len({canonical_json(value) for _, value in objects}) > 1
 
 
 def notes_on_dress(text: str, value: Json) -> tuple[str, ...]:
@@ -143,7 +151,7 @@ def notes_on_dress(text: str, value: Json) -> tuple[str, ...]:
 
 
 def _with_key(
-    found: FoundValue, keys: Collection[str], meant: Callable[[Json], Json]
+    found: FoundValue, keys: Collection[str], meant: Callable[[Json], Json] = _as_written
 ) -> Iterator[JsonObject]:
     """Yield the outermost objects with one of the keys: what was found, each entry of a list, or
     what either wraps.

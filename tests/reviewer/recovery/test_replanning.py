@@ -291,6 +291,11 @@ GATES: Json = no_recipe().plan.model_dump(mode="json", by_alias=True, exclude_de
         ),
         pytest.param({"op": "add", "step": SUPERSEDING, "reason": "r"}, "r", id="one_op_alone"),
         pytest.param(
+            'Not {"op": "remove", "id": "b"}, but\n' + json.dumps({"ops": OPS, "reason": "r"}),
+            "r",
+            id="beside_a_quoted_op",
+        ),
+        pytest.param(
             {"ops": [{"op": "add", "path": "/steps/-", "value": SUPERSEDING}], "reason": "r"},
             "r",
             id="a_json_patch",
