@@ -70,8 +70,10 @@ def for_grammar(schema: JsonSchema) -> JsonSchema | SchemaTooLarge:
 _MOST_REPEATED: Final = 1_000
 """How often a grammar repeats a rule; llama.cpp takes no 2,000."""
 _OF_NO_VALUE: Final = frozenset({"$schema", "title", "description", "default", "examples"})
-_GRAMMAR_PATTERN: Final = re.compile(r"\^(?!.*\(\?|.*\d{4}})[^\\]*\$")
-"""A pattern that is anchored, without classes of characters by a letter and without assertions."""
+_GRAMMAR_PATTERN: Final = re.compile(r"\^(?!.*\(\?|.*\{[\d,]*\d{4})[^\\]*\$")
+"""A pattern that is anchored, without classes of characters by a letter, without assertions, and that
+repeats nothing a thousand times.
+"""
 
 
 def is_for_grammar(schema: JsonSchema) -> bool:
@@ -90,10 +92,12 @@ def _unrepeatable(schema: JsonSchema) -> set[str]:
     """Return the bounds of a text or list of which llama.cpp makes no grammar: it goes on without any,
     and tells nobody.
     """
-    bounds = ("minLength", "maxLength", "minItems", "maxItems")
-    sizes = {word: schema[word] for word in bounds if isinstance(schema.get(word), int)}
-    beyond = {word for word, size in sizes.items() if int(str(size)) > _MOST_REPEATED}
-    return beyond | {word for word in ("maxItems",) if sizes.get(word) == 0}
+    return {
+        word
+        for word in ("minLength", "maxLength", "minItems", "maxItems")
+        if isinstance(size := schema.get(word), int | float)
+        and (size > _MOST_REPEATED or (word == "maxItems" and size == 0))
+    }
 
 
 def _grammar_part(schema: JsonSchema) -> JsonSchema:
