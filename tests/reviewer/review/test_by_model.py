@@ -246,6 +246,7 @@ async def test_actions_in_another_form_are_read_as_they_are_meant(
 DENIALS = (
     "The answer does not answer the question: it is about another town.",
     "The goal is only partly achieved.",
+    "The goal hasn’t been achieved.",
     "Das Ziel wurde nicht erreicht, weil zwei Proben fehlen.",
     "Ob die Zahlen stimmen, kann ich nicht beurteilen.",
     "L'objectif n'est pas atteint : il manque deux prix.",
@@ -270,6 +271,9 @@ DENIALS = (
         "El objetivo se ha alcanzado y no falta nada.",
         "目标已达成，没有未完成的项。",  # noqa: RUF001 - a comma of Chinese
         "目標は達成されました。不足はありません。",
+        "目標は達成され、不足はありません。",
+        "目标已达成且没有未完成的项。",
+        "Цель не просто достигнута: она превышена.",
     ],
 )
 async def test_a_summary_that_says_that_nothing_is_missing_contradicts_nothing(
