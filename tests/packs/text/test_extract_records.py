@@ -317,6 +317,11 @@ PART: JsonObject = {
     [
         pytest.param("name;price\nBolt;1,50\n", 1.5, id="decimal comma"),
         pytest.param("name;price\nBolt;1,234\n", 1.234, id="semicolons"),
+        pytest.param("name;price\nBolt;1,234,567\n", 1_234_567, id="millions, semicolons"),
+        pytest.param("name;price\nBolt;1,234.50\n", 1234.5, id="decimal point, semicolons"),
+        pytest.param("name: Bolt\nprice: 12,34,567\n", 1_234_567, id="thousands of India"),
+        pytest.param("name: Bolt\nprice: 0,125\n", 0.125, id="less than one"),
+        pytest.param("name: Bolt\nprice: 3,\n", 3, id="comma behind a value"),
         pytest.param('name,price\nBolt,"1,234"\n', 1234, id="thousands"),
         pytest.param("name: Bolt\nprice: 1.250,50 €\n", 1250.5, id="points of thousands"),
         pytest.param("| name | price |\n|--|--|\n| Bolt | $3.50 |\n", 3.5, id="currency"),
@@ -327,3 +332,11 @@ PART: JsonObject = {
 )
 def test_numbers_are_read_as_people_and_programs_write_them(text: str, price: float) -> None:
     assert [one.record for one in plain_records(text, PART)] == [{"name": "Bolt", "price": price}]
+
+
+def test_an_integer_has_no_decimal_comma() -> None:
+    schema: JsonObject = {**PART, "properties": {"name": {}, "price": {"type": "integer"}}}
+
+    [found] = plain_records("name;price\nBolt;1,234\n", schema)
+
+    assert found.record == {"name": "Bolt", "price": 1234}

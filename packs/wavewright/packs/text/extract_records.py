@@ -56,7 +56,8 @@ _UNIT = re.compile(r"\s*[(\[][^()\[\]]*[)\]]$")
 """Behind the name of a column: `Age (years)`."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,15}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,15}(?:\.[0-9]{1,15})?|\.[0-9]{1,15})")
-_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{2,3})*,[0-9]{3}(?:\.[0-9]+)?")
+"""`1,234.50`, and `12,34,567` of India; `0,125` is less than one."""
 _DECIMAL_COMMA = re.compile(r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+),[0-9]+")
 """`1.250,50`, and `1,5`, whose comma cannot be one of thousands."""
 _CURRENCY = re.compile(r"^[$€£¥]\s?(?=[+-]?[.0-9])|(?<=[0-9])\s?[$€£¥]$")
@@ -489,11 +490,14 @@ def _kinds(schema: Json) -> list[Json]:
 
 def _typed_value(text: str, kinds: list[Json], *, prefers_decimal_comma: bool) -> Json:
     """Return a text as one of the types, where it reads as such."""
-    bare = _CURRENCY.sub("", text)
-    if _THOUSANDS.fullmatch(bare) and not prefers_decimal_comma:
-        bare = bare.replace(",", "")
-    elif _DECIMAL_COMMA.fullmatch(bare):
+    bare = _CURRENCY.sub("", text.rstrip(","))
+    has_thousands = _THOUSANDS.fullmatch(bare) is not None
+    has_decimals = _DECIMAL_COMMA.fullmatch(bare) is not None
+    # `1,234` may be both; it is no decimal where the field has none.
+    if has_decimals and (not has_thousands or (prefers_decimal_comma and "number" in kinds)):
         bare = bare.replace(".", "").replace(",", ".")
+    elif has_thousands:
+        bare = bare.replace(",", "")
     if "integer" in kinds and _INTEGER.fullmatch(bare):
         return int(bare)
     if "number" in kinds and _NUMBER.fullmatch(bare):
