@@ -227,6 +227,17 @@ def test_an_office_is_held_by_a_person() -> None:
     assert read_types("Lars Eide, our head of sales, will meet you.") == {"Lars Eide": "person"}
 
 
+def test_whom_one_is_born_to_is_a_person_and_where_one_is_born_a_place() -> None:
+    text = "In 1901 Ada Holm was born to Wren. Ben Holm was born in Marble."
+
+    assert read_types(text) == {
+        "Ada Holm": "person",
+        "Wren": "person",
+        "Ben Holm": "person",
+        "Marble": "place",
+    }
+
+
 def test_a_name_that_is_cut_at_the_end_of_a_line_is_whole() -> None:
     text = "The well-\nknown chemist Marie Dupont-\nLeroy worked in Oslo."
 

@@ -91,12 +91,14 @@ _TYPES_OF_PRONOUNS: Final[Mapping[Pronoun, str]] = {
     "she": PERSON,
     "they": ORGANIZATION,
 }
-_OF_PEOPLE: Final = frozenset({"marry", "meet", "divorce"})
-"""Verbs with a direct object that relate people alone."""
+_OF_PEOPLE: Final = frozenset({"marry", "meet", "divorce", "bear to"})
+"""Verbs that relate people alone: "Ada was born to Helen"."""
 _OF_GROUPS: Final = frozenset({"acquire", "buy", "found"})
 """Verbs that are done to nobody: who is bought is a company."""
-_OF_PLACES: Final = frozenset({"bear", "bury", "die", "live", "retire", "settle"})
-"""Verbs of a person that have a place behind `in` and `to`."""
+_OF_PLACES: Final = frozenset(
+    {"bear in", "bury in", "die in", "live in", "retire in", "retire to", "settle in"}
+)
+"""Verbs of a person that have a place behind their preposition."""
 _ALSO_OF_GROUPS: Final = frozenset({"ally", "enemy", "rival", "nemesis", "parent", "master"})
 """Kin that a company may have, too."""
 _KIN_OF_PEOPLE: Final = tuple(word for word in KINSHIP if word not in _ALSO_OF_GROUPS)
@@ -707,7 +709,7 @@ def _votes(sentences: Sequence[_Sentence]) -> Mapping[str, Counter[str]]:
         people = [
             phrase.head
             for statement in prose.statements
-            if statement.verb in _OF_PEOPLE and not statement.preposition and not is_of_thing
+            if f"{statement.verb} {statement.preposition}".strip() in _OF_PEOPLE and not is_of_thing
             for phrase in (statement.source, statement.target)
         ]
         people += [
@@ -723,7 +725,7 @@ def _votes(sentences: Sequence[_Sentence]) -> Mapping[str, Counter[str]]:
         places = [
             statement.target.head
             for statement in prose.statements
-            if statement.verb in _OF_PLACES and statement.preposition in {"in", "to"}
+            if f"{statement.verb} {statement.preposition}" in _OF_PLACES
         ]
         for one in sentence.names:
             near = (other for other in prose.names if other.span == Span(one.start, one.end))
