@@ -249,7 +249,8 @@ def test_whom_a_noun_describes_does_what_the_clause_behind_it_says() -> None:
         "Ada Holm was an engineer who designed the Severn Viaduct. Ada Holm was a captain of the "
         "Red Company and an old friend of Tom Becker. "
         "Tom Becker, a sailor who led the Reed Company, died in Bath. Orla is a town ruled directly "
-        "from Castle Thorne. Ned Vane was not a captain who led the Red Company."
+        "from Castle Thorne. Ned Vane was not a captain who led the Red Company. "
+        "Ned Vane no longer lives in Bath."
     )
 
     assert said(text) == {

@@ -295,6 +295,8 @@ _REPORTS: Final = frozenset(
 _DIRECTIONS: Final = word_set("north south east west northeast northwest southeast southwest")
 _MET: Final = frozenset({"find", "see", "meet", "buy", "obtain"})
 """What can be done to a thing where it is: "It can be found in Orla" says that it is there."""
+_READERS: Final = frozenset({"you", "players"})
+"""Whom a text tells where something is: "You will find it in Orla"."""
 _CONDITIONS: Final = frozenset({"if", "unless", "whether", "lest", "though"})
 _NO_RELATIONS: Final = frozenset(
     {
@@ -447,8 +449,9 @@ class _SentenceReader:
     def _is_stated(self, verb: Token) -> bool:
         for child in verb.children:
             is_denied = child.dep_ == "neg" or child.lower_ in {"never", "hardly", "no"}
+            is_denied |= child.lower_ == "longer" and any(one.dep_ == "neg" for one in child.lefts)
             is_modal = child.dep_ in {"aux", "auxpass"} and child.lower_ in _MODALS
-            is_modal &= not (child.lower_ == "can" and verb.lemma_ in _MET and _is_passive(verb))
+            is_modal &= not _tells_where(verb, child.lower_)
             if is_denied or is_modal or (child.dep_ == "mark" and child.lower_ in _CONDITIONS):
                 return False
             if child.dep_ in _SUBJECTS and any(
@@ -781,6 +784,15 @@ def _verb_words(verb: Token) -> str:
 def _is_passive(verb: Token) -> bool:
     """Whether something is done to the subject: `founded by`, with or without a `was` before it."""
     return _is_reduced(verb) or any(one.dep_ in {"nsubjpass", "auxpass"} for one in verb.children)
+
+
+def _tells_where(verb: Token, helper: str) -> bool:
+    """Whether what can be done to a thing says where it is."""
+    is_readers = any(
+        child.dep_ in _SUBJECTS and child.lower_ in _READERS for child in verb.children
+    )
+    is_so = helper in {"can", "will"} if is_readers else helper == "can" and _is_passive(verb)
+    return is_so and verb.lemma_ in _MET
 
 
 def _is_reduced(verb: Token) -> bool:

@@ -250,3 +250,30 @@ def test_names_by_title_or_given_by_a_word_are_people_and_a_place_lies_west_of_a
     assert {str(one.id) for one in npcs} == {"sister_maud", "pip"}
     assert {one.name for one in connected_zones(ZonePages(read, "Brackfield")).zones} == {"Orla"}
     assert {one.name for one in connected_zones(ZonePages(read, "Orla")).zones} == {"Brackfield"}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "is_there"),
+    [
+        ("He is in Orla Reach.", True),
+        ("He is a warden of Orla Reach.", True),
+        ("You can find him in Orla Reach.", True),
+        ("Innkeeper of Orla Reach.", True),
+        ("He is no longer in Orla Reach.", False),
+        ("You cannot find him in Orla Reach.", False),
+        ("He will find you in Orla Reach.", False),
+        ("He fled from Orla Reach.", False),
+        ("Tam fled from Orla Reach.", False),
+        ("The master came from Orla Reach.", False),
+    ],
+)
+def test_where_somebody_is_now_and_where_not(sentence: str, *, is_there: bool) -> None:
+    read = pages(
+        _1="<h1>Orla Reach</h1><p>Orla Reach is a quiet sector.</p>",
+        _2=f"<h1>Tam Ferrant</h1><p>Tam Ferrant is a surgeon. {sentence}</p>",
+    )
+
+    [tam] = extract(ZonePages(read, "Orla Reach", "npcs"))
+
+    assert isinstance(tam, NPCData)
+    assert bool(tam.zone_id) is is_there

@@ -222,13 +222,14 @@ class ZoneView:
         if mention.block.kind != "paragraph":
             return False
         sentence, start = _sentence_of(mention)
-        if _LABEL.fullmatch(sentence[:start]):
+        clauses = self.gazetteer.prose.read(sentence).clauses
+        end = subject_end(sentence, name)
+        if _LABEL.fullmatch(sentence[:start]) and not end and not clauses:
             return True
         is_in, is_of = _BEING.search(sentence[:start]), _BELONGING.search(sentence[:start])
-        end = subject_end(sentence, name)
         return any(
-            _is_still_so(clause) and (is_in or (is_of and clause.verb == "be"))
-            for clause in self.gazetteer.prose.read(sentence).clauses
+            _is_still_so(clause) and (is_in or (is_of and clause.noun))
+            for clause in clauses
             if clause.rest.start <= start < clause.rest.end
             # "Ada keeps it in Orla" says of a thing on its page where it is, too.
             and (
@@ -284,7 +285,8 @@ def _sentence_of(mention: EntityMention) -> tuple[str, int]:
 def _is_still_so(clause: Clause) -> bool:
     """Whether what a clause says of a thing and a place is so now."""
     is_left = clause.verb in _LEFT_THERE and not clause.objects
-    return is_left or (clause.is_present and clause.verb not in _NOT_THERE)
+    is_there = clause.verb == "be" or clause.verb not in _NOT_THERE
+    return is_left or (clause.is_present and is_there)
 
 
 def _is_hearsay(mention: EntityMention) -> bool:
