@@ -285,6 +285,7 @@ SAYING_MORE = [
     ("ANV", "return_1y", YEAR, "up", "ANV hat in einem Jahr 14,7 % gewonnen."),
     ("ANV", "beta", ALL, "none", "ANV moves with the S&P 500, with a beta of 1.24."),
     ("ANV", "trend", NOW, "up", "ANV, a 3M supplier, trends up."),
+    ("ANV", "return_1y", YEAR, "up", "With 14.7 % in one year ANV is at a new price level."),
 ]
 """True of their figures: they are not refused, and stand in words of code."""
 
@@ -305,6 +306,20 @@ def test_what_the_table_says_is_shown_as_it_was_written(
     truth: tuple[str, str, str, str, str],
 ) -> None:
     assert truth[-1] in shown(truth)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        ("ANV", "beta", ALL, "none", "Beta 9 against the benchmark."),
+        ("ANV", "current_price", NOW, "none", "ANV closed at Price 999."),
+    ],
+    ids=lambda lie: lie[-1],
+)
+def test_a_number_behind_a_word_of_figures_belongs_to_no_name(
+    lie: tuple[str, str, str, str, str],
+) -> None:
+    assert "is no figure of it" in str(read(*lie))
 
 
 def test_a_true_sentence_about_the_benchmark_contradicts_nothing() -> None:

@@ -75,6 +75,8 @@ _OF_DIRECTION: Final[Mapping[Direction, frozenset[str]]] = {
     "none": frozenset(),
 }
 _DIRECTIONS: Final = _LEXICON.up | _LEXICON.down | _LEXICON.flat
+_OF_FIGURES: Final = _LEXICON.neutral.union(_DIRECTIONS, *_LEXICON.figures.values())
+"""Words behind which a number is one of the stock, also where they begin a sentence."""
 _MOVES: Final = _LEXICON.up | _LEXICON.down | _LEXICON.of_returns
 """Words by which a text says that a number is a return."""
 _RATE: Final = _LEXICON.told_by["annual_growth"]
@@ -273,7 +275,7 @@ _WRITTEN_DATE: Final = re.compile(
     r"(?:(?P<day_behind>\d{1,2})(?:st|nd|rd|th)?,? )?(?P<year>\d{4})\b",
     re.IGNORECASE,
 )
-_OF_A_NAME: Final = re.compile(r"\b[A-Z][\w&]*\s\d+\b(?![.,]\d|\s?(?:%|p|[A-Z]{3}\b))")
+_OF_A_NAME: Final = re.compile(r"\b(?P<name>[A-Z][\w&]*)\s\d+\b(?![.,]\d|\s?(?:%|p|[A-Z]{3}\b))")
 """A number that belongs to a name, as of an index: `S&P 500`."""
 _LENGTH: Final = re.compile(
     r"\b(?P<digits>\d+)(?P<decimals>\.\d+)?[- ](?P<unit>day|week|month|year)s?\b", re.IGNORECASE
@@ -308,7 +310,7 @@ def _contradictions(text: str, stated: StatedFigure, table: StatedTable) -> Iter
     for date in _DATE.findall(bare):
         if not any(day.startswith(date) for day in days):
             yield f"no figure of it is of {date}"
-    counted = _OF_A_NAME.sub(" ", _without_lengths(_without_spans(bare), of_stock))
+    counted = _without_named_numbers(_without_lengths(_without_spans(bare), of_stock))
     for match in _NUMBER.finditer(counted):
         if not any(_is_of_figure(match, figure) for figure in of_stock):
             yield f"{match[0].strip()} is no figure of it"
@@ -317,7 +319,8 @@ def _contradictions(text: str, stated: StatedFigure, table: StatedTable) -> Iter
     # Words of both ways say more than the figure ("fell in 2022 and rose since"), and nothing against
     # it. "MKT lagged behind ANV": of the benchmark as the subject the words go the other way.
     if own and own.isdisjoint(words) and _has_its_subject(text, stated):
-        for word in sorted(words & _DIRECTIONS):
+        # A price may be at a new level, and a return has one.
+        for word in sorted(words & _DIRECTIONS - _LEXICON.of_returns):
             yield f"the text says {word!r}, and it goes {stated.direction}"
     if stated.period == "all prices" and stated.figure != "annual_growth" and _A_YEAR.search(bare):
         yield f"it is of all prices, from {stated.dates[0]} to {stated.dates[-1]}, and of no year"
@@ -374,6 +377,15 @@ def _without_lengths(text: str, figures: Sequence[StatedFigure]) -> str:
         return " " if is_span or (match["digits"], unit) in _OF_TREND else match[0]
 
     return _LENGTH.sub(rest, text)
+
+
+def _without_named_numbers(text: str) -> str:
+    """Return a text without the numbers of names; `Beta 9` is no name, but a figure."""
+
+    def rest(match: re.Match[str]) -> str:
+        return match[0] if match["name"].casefold() in _OF_FIGURES else " "
+
+    return _OF_A_NAME.sub(rest, text)
 
 
 def _is_of_figure(match: re.Match[str], stated: StatedFigure) -> bool:
