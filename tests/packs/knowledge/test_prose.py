@@ -27,7 +27,7 @@ from wavewright.packs.knowledge.generation import generate_records
 from wavewright.packs.knowledge.models import Chunk, ChunkRecords, KnownName
 from wavewright.tools.packs import load_pack
 
-pytest.importorskip("spacy")
+spacy = pytest.importorskip("spacy")
 pytest.importorskip("selectolax")
 
 FOLDER: Final = Path(__file__).with_name("prose")
@@ -350,6 +350,16 @@ def test_documents_in_another_language_are_named_with_its_model(text: str, comma
 
     assert command in note
     assert ("a.md" in note) == bool(command)
+
+
+def test_an_english_document_is_named_to_a_model_of_another_language(tmp_path: Path) -> None:
+    spacy.blank("de").to_disk(tmp_path / "german")
+    text = "Helen Carter was born in Oslo, and she sailed the old ferry for many years there."
+
+    note = prose_note(str(tmp_path / "german"), {"a.md": text})
+
+    assert "a.md" in note
+    assert "python -m spacy download en_core_web_sm" in note
 
 
 def generated(text: str, document: str = "a.txt") -> ChunkRecords:

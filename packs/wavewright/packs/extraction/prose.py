@@ -69,10 +69,10 @@ _MIN_WORDS: Final = 15
 _MIN_SHARE: Final = 0.2
 """Of small words, such as articles and prepositions, in a text of the model's language; about two
 fifths are usual."""
-_OTHER_LANGUAGES: Final = (
-    "da", "de", "es", "fi", "fr", "it", "nb", "nl", "pl", "pt", "ro", "ru", "sv", "uk",
+_LANGUAGES: Final = (
+    "da", "de", "en", "es", "fi", "fr", "it", "nb", "nl", "pl", "pt", "ro", "ru", "sv", "uk",
 )  # fmt: skip
-"""Those that spaCy has a small model of, by the same name."""
+"""Those that spaCy has a small model of."""
 _MAX_KNOWN: Final = 20_000
 """Sentences whose reading is kept in the process."""
 
@@ -177,7 +177,8 @@ class ProseReader:
     def is_of_another_language(self, text: str) -> bool:
         """Whether a text has too few of the small words of the model's language to be in it."""
         small = set[str]() if self._language is None else self._language.Defaults.stop_words
-        return bool(small) and _can_be_told(text) and _share_of(small, text) < _MIN_SHARE
+        words = _small_letters(text)
+        return bool(small) and len(words) >= _MIN_WORDS and _share_of(small, words) < _MIN_SHARE
 
     def read(self, sentence: str) -> SentenceProse:
         """Return what a sentence says."""
@@ -214,12 +215,11 @@ def prose_reader(model: str) -> ProseReader:
     return ProseReader(spacy.load(name))
 
 
-def _can_be_told(text: str) -> bool:
-    return len(WORD.findall(text)) >= _MIN_WORDS
+def _small_letters(text: str) -> list[str]:
+    return [word.casefold() for word in WORD.findall(text)]
 
 
-def _share_of(small: AbstractSet[str], text: str) -> float:
-    words = [word.casefold() for word in WORD.findall(text)]
+def _share_of(small: AbstractSet[str], words: Sequence[str]) -> float:
     return sum(word in small for word in words) / max(1, len(words))
 
 
@@ -227,12 +227,14 @@ def _model_of_language(text: str) -> str:
     """Return spaCy's model of the language whose small words a text has most; empty where it has
     too few of each.
     """
+    words = _small_letters(text)
     shares = {
-        code: _share_of(import_module(f"spacy.lang.{code}.stop_words").STOP_WORDS, text)
-        for code in _OTHER_LANGUAGES
+        code: _share_of(import_module(f"spacy.lang.{code}.stop_words").STOP_WORDS, words)
+        for code in _LANGUAGES
     }
     best = max(shares, key=shares.__getitem__)
-    return f"{best}_core_news_sm" if shares[best] >= _MIN_SHARE else ""
+    written = "web" if best == "en" else "news"
+    return f"{best}_core_{written}_sm" if shares[best] >= _MIN_SHARE else ""
 
 
 def prose_note(model: str, texts: Mapping[str, str] = MappingProxyType({})) -> str:
