@@ -418,6 +418,83 @@ def test_what_came_of_chosen_items_is_data_whatever_is_known_of_its_type(
     assert fields["result"].literals == frozenset()
 
 
+READ_IN_FULL: JsonObject = {"full": "${steps.total.text}", "lines": 20}
+"""A result of a sub-plan of which one field is data."""
+MADE = "${steps.items.map(i, {'full': i.text, 'lines': 20})}"
+BOTH: Json = ["${steps.deep}", "${steps.twin}"]
+STOPPED = "${{!(steps.total.n > 3) ? {{'full': steps.total.text, 'lines': 20}} : {}}}"
+
+
+@pytest.mark.parametrize(
+    ("deep", "value", "codes"),
+    [
+        (READ_IN_FULL, "steps.deep.full", []),
+        (READ_IN_FULL, "steps.deep['full']", []),
+        (READ_IN_FULL, "has(steps.deep.full) ? steps.deep.full : ''", []),
+        (READ_IN_FULL, "cel.bind(d, steps.deep, d.full)", []),
+        (READ_IN_FULL, "steps.deep.lines", ["E507"]),
+        (READ_IN_FULL, "steps.deep", ["E507"]),
+        (READ_IN_FULL, "steps.deep.full + string(steps.deep.lines)", ["E507"]),
+        (READ_IN_FULL, "steps.deep.transformList(k, v, v)", ["E507"]),
+        ({"at": READ_IN_FULL, "n": 3}, "steps.deep.at.full", []),
+        ({"at": READ_IN_FULL, "n": 3}, "steps.deep.at", ["E507"]),
+        ({"full": {"lines": 20}, "at": READ_IN_FULL}, "steps.deep[inputs.n].full", ["E507"]),
+        ({"full": "${steps.total.text}", "note": "all is well"}, "steps.deep.note", ["E507"]),
+        ({"rows": [READ_IN_FULL], "n": 3}, "steps.deep.rows[0].full", []),
+        ({"rows": [READ_IN_FULL, READ_IN_FULL]}, "steps.deep.rows.map(d, d.full)", ["E507"]),
+        ({"rows": MADE, "n": 3}, "steps.deep.rows.map(d, d.full)", []),
+        ({"rows": MADE, "n": 3}, "steps.deep.rows.map(d, d.lines)", ["E507"]),
+        (MADE, "steps.deep.filter(d, d.full != '').map(d, d.full).join(', ')", []),
+        (MADE, "steps.deep.sortBy(d, d.full).distinct()[0].full", []),
+        (MADE, "steps.deep.map(d, d.lines).sum()", ["E507"]),
+        (MADE, "zip([1000.0], steps.deep)[0][0]", ["E507"]),
+        (READ_IN_FULL, "[steps.deep, steps.twin].map(d, d.full)", []),
+        (READ_IN_FULL, "[steps.deep, steps.deep].map(d, d.full)", ["E507"]),
+        (READ_IN_FULL, "[steps.deep, {'full': 1000.0}].map(d, d.full)", ["E507"]),
+        (READ_IN_FULL, "(steps.total.n > 3 ? steps.deep : {'full': 9.0}).full", ["E507"]),
+        (READ_IN_FULL, "{'full': steps.ids, 'lines': 20}.full", []),
+        (READ_IN_FULL, "{'full': steps.ids, 'lines': 20}.lines", ["E507"]),
+        (STOPPED.format("{'full': '', 'lines': 0}"), "steps.deep.full", []),
+        (STOPPED.format("{'full': '', 'lines': 0}"), "steps.deep.lines", ["E507"]),
+        (STOPPED.format("{'full': 'well', 'lines': 0}"), "steps.deep.full", ["E507"]),
+    ],
+)
+def test_a_literal_field_of_a_sub_plan_is_no_part_of_its_others(
+    deep: Json, value: str, codes: list[str]
+) -> None:
+    results: JsonObject = {"deep": deep, "twin": {"full": "${steps.ids}", "lines": 20}}
+    calls: list[JsonObject] = [
+        {"id": name, "tool": "sub_plan", "params": {"result": result}}
+        for name, result in results.items()
+    ]
+    assert written({"total": f"${{{value}}}"}, *calls) == codes
+
+
+@pytest.mark.parametrize(
+    ("for_each", "params", "codes"),
+    [
+        ("${steps.deep}", {"rows": "${item.full}"}, []),
+        ("${steps.deep}", {"rows": "${item}"}, ["E507"]),
+        ("${steps.deep}", {"rows": "${item.lines}"}, ["E507"]),
+        (BOTH, {"rows": "${item[0].full}"}, []),
+        (["${steps.deep}", "${steps.deep}"], {"rows": "${item[0].full}"}, ["E507"]),
+        (None, {"rows": "${steps.deep.map(d, d.full)}"}, []),
+        (None, {"rows": "${steps.deep.map(d, d.full)}", "mode": "${steps.deep[0].mode}"}, []),
+        (None, {"rows": "${steps.deep}"}, ["E507"]),
+    ],
+)
+def test_a_step_computes_with_a_field_of_a_sub_plan_for_each_item(
+    for_each: Json, params: JsonObject, codes: list[str]
+) -> None:
+    result: JsonObject = {"full": "${steps.items[index].rows}", "lines": 20, "mode": "fast"}
+    calls: list[JsonObject] = [
+        {"id": name, "tool": "sub_plan", "params": {"result": result}, "for_each": "${steps.ids}"}
+        for name in ("deep", "twin")
+    ]
+    more: JsonObject = {"id": "more", "tool": "sum_up", "params": params, "for_each": for_each}
+    assert written({"total": "${steps.more}"}, *calls, more) == codes
+
+
 GOODS: Json = [{"code": code, "kind": "fruit"} for code in ("Ä-1", "B-2", "C-3")]
 ONE_BY_ONE: list[Json] = [f"${{inputs.at.goods[{place}].code}}" for place in range(3)]
 

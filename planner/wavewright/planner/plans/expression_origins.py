@@ -53,9 +53,12 @@ from wavewright.planner.plans.neighbours import list_of_neighbours, read_by_plac
 from wavewright.planner.plans.origins import (
     EMPTY_VALUES,
     FIELDS,
+    NO_PARTS,
     NO_TEXTS,
     NOTHING,
+    AnyEntry,
     Origins,
+    PartName,
     has_digit,
     on_one_line,
     shown,
@@ -167,13 +170,18 @@ class ExpressionOrigins:
     # What is read
 
     def _selection(self, node: Select | Index) -> Origins:
+        if isinstance(node, Select) and isinstance(node.operand, MapLiteral):
+            fields = {_text_of(key): value for key, value in node.operand.entries}
+            if node.field in fields and None not in fields:
+                return self.of(fields[node.field]).settled()
         if isinstance(node.operand, ListLiteral | MapLiteral):
             entries = _entries(node.operand)
             value = NOTHING.joined(*(self.of(entry).settled() for entry in entries))
             is_fixed = isinstance(node, Select) or isinstance(node.key, LiteralValue)
             return value.joined(self._choice(node)) if is_fixed and len(entries) > 1 else value
         value = self.of(node.operand)
-        entry = replace(value, is_of_items=False)
+        part = value.part(node.field) if isinstance(node, Select) else value.entry()
+        entry = replace(part, is_of_items=False)
         is_chosen = isinstance(node, Index) and value.reads and self._takes_one(node, value)
         return entry.joined(self._choice(node)) if is_chosen else entry
 
@@ -526,7 +534,18 @@ class ExpressionOrigins:
         # A record may hold a list and a part of it, which nothing adds up.
         is_list = isinstance(node, ListLiteral)
         twice = self.same.counted_twice(entries) if is_list else self.same.repeated(entries)
-        return NOTHING.joined(*parts, self._twice(twice), renamed, beside)
+        whole = NOTHING.joined(*parts, self._twice(twice), renamed, beside)
+        if isinstance(node, ListLiteral):
+            entry = NOTHING.joined(*parts)
+            is_of_data = not twice and all(isinstance(value, Select) for value in entries)
+            kind = AnyEntry.OF_DATA if is_of_data else AnyEntry.WRITTEN
+            return whole.with_parts({kind: entry} if entry.parts else NO_PARTS)
+        names = [_text_of(key) for key, _ in node.entries]
+        fields: dict[PartName, Origins] = {
+            name: part for name, part in zip(names, parts, strict=True) if name is not None
+        }
+        # A key that is worked out may be any of them.
+        return whole.with_parts(fields if len(fields) == len(parts) else NO_PARTS)
 
     def _parts_of_record(self, node: MapLiteral, parts: Sequence[Origins]) -> Iterator[Origins]:
         """Yield the origins of the fields of a record beside what is read: one that only says of which
@@ -562,7 +581,8 @@ class ExpressionOrigins:
             case "zip":
                 # Joined by place, a literal list is data.
                 lists = [self.of(part).settled() for part in node.arguments]
-                return NOTHING.joined(*lists, self._twice(self.same.counted_twice(node.arguments)))
+                twice = self._twice(self.same.counted_twice(node.arguments))
+                return NOTHING.joined(*lists, twice).with_parts(NO_PARTS)
             case "lists.range":
                 return self._range(node)
             case _:
@@ -571,6 +591,8 @@ class ExpressionOrigins:
     def _passed_on(self, node: FunctionCall) -> Origins:
         """Return the origins of what is made of all arguments, of which none counts twice."""
         origins = self._all(children(node)).settled()
+        if node.function not in _SAME_ENTRIES:
+            origins = origins.with_parts(NO_PARTS)
         counted = node.target if node.function in _JOINING else None
         if counted is not None and self.same.is_repeated(counted):
             origins = origins.joined(self._factor(node))
@@ -655,7 +677,7 @@ class ExpressionOrigins:
             return ordered.joined(_chosen([inside.of(body)]))
         if node.function == "sortBy":
             return ordered.joined(self._ordered(map(inside.of, node.arguments)))
-        value = self._of_body(node, inside.within({entry: ordered}))
+        value = self._of_body(node, inside.within({entry: ordered.entry()}))
         if any(map(_WORD.search, value.labels)):
             # A word for each entry reads nothing of it: `map(x, 'Oslo')`. Marks only count: `'#'`.
             value = value.settled()
@@ -666,8 +688,11 @@ class ExpressionOrigins:
         if not only_selects(body, node.variables):
             value = value.joined(self._computed(body))
         # How many there are follows from the range, so a range of literals is in the value as well.
-        counted = replace(over, labels=NO_TEXTS)
-        return value.joined(_chosen(map(inside.of, conditions)), counted).settled()
+        counted = replace(over.counted(), labels=NO_TEXTS)
+        value = value.joined(_chosen(map(inside.of, conditions)), counted).settled()
+        if not value.parts or node.function not in _MAPS:
+            return value.with_parts(NO_PARTS)
+        return value.with_parts({AnyEntry.OF_DATA: value})
 
     def within(self, names: Mapping[str, Origins]) -> ExpressionOrigins:
         """Return the reading of a part in which some names stand for values of these origins."""
@@ -909,6 +934,8 @@ _SHAPERS: Final = frozenset(
 )
 """Methods whose arguments say which part of a value is taken."""
 _MAPS: Final = frozenset({"map", "transformList"})
+_SAME_ENTRIES: Final = frozenset({"distinct", "dyn", "reverse"})
+"""Functions whose value has the entries, or the fields, of their argument."""
 _JOINING: Final = frozenset({"sum", "flatten"})
 """Methods in whose value every entry of a list counts."""
 _EXTREMES: Final = frozenset({"math.least", "math.greatest", "min", "max"})

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wavewright.config.errors import cut_end
 from wavewright.planner.types import StepId
@@ -15,6 +18,20 @@ if TYPE_CHECKING:
 NO_STEPS: Final = frozenset[StepId]()
 NO_TEXTS: Final = frozenset[str]()
 _NO_FIGURES: Final[frozenset[Figures]] = frozenset()
+
+
+class AnyEntry(Enum):
+    """Any entry of a list, as a part of it."""
+
+    OF_DATA = auto()
+    """Of a list of which no literal decides how many entries it has."""
+    WRITTEN = auto()
+    """Of a list in which there is an entry for each that its author wrote."""
+
+
+PartName: TypeAlias = str | AnyEntry
+"""A field of an object, by its name, or the entries of a list."""
+NO_PARTS: Final[Mapping[PartName, Origins]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +64,10 @@ class Origins:
     """Figures that the expression has applied to what it reads."""
     handed: frozenset[Figures] = _NO_FIGURES
     """Figures that the steps before have applied: a unit counts once, also across steps."""
+    parts: Mapping[PartName, Origins] = field(default_factory=lambda: NO_PARTS, compare=False)
+    """The origins of the parts of an object or a list that the plan's author put together, so that what
+    he wrote into one of them is no part of the others.
+    """
 
     @property
     def reads(self) -> bool:
@@ -76,11 +97,59 @@ class Origins:
             computed=NO_TEXTS.union(*(part.computed for part in parts)),
             applied=_NO_FIGURES.union(*(part.applied for part in parts)),
             handed=_NO_FIGURES.union(*(part.handed for part in parts)),
+            parts=_joined_parts(parts),
         )
+
+    def part(self, name: PartName) -> Origins:
+        """Return the origins of a part: those of the whole where no more is known of it.
+
+        >>> total, whole = Origins(data=frozenset({StepId("a")})), Origins(literals=frozenset({"9"}))
+        >>> whole.with_parts({"total": total}).part("total") == total
+        True
+        """
+        return self.parts[name] if name in self.parts else self.with_parts(NO_PARTS)
+
+    def entry(self) -> Origins:
+        """Return the origins of any entry of a list."""
+        is_of_data = AnyEntry.OF_DATA in self.parts
+        return self.part(AnyEntry.OF_DATA if is_of_data else AnyEntry.WRITTEN)
+
+    def counted(self) -> Origins:
+        """Return the origins of how many entries a list has, which what is written into an entry may
+        not decide.
+        """
+        literals = NO_TEXTS if AnyEntry.OF_DATA in self.parts else self.literals
+        return replace(self.with_parts(NO_PARTS), literals=literals)
+
+    def handed_on(self) -> Origins:
+        """Return the origins of what one step gives to others, to which a word by itself beside what is
+        read may be an option.
+        """
+        if not self.reads:
+            return self.settled()
+        parts = {
+            name: part.handed_on() if part.reads or part.parts else part
+            for name, part in self.parts.items()
+        }
+        return replace(self.with_parts(parts), is_of_items=False)
+
+    def with_parts(self, parts: Mapping[PartName, Origins]) -> Origins:
+        """Return the origins of a value that has these parts, and no others that are known."""
+        return self if not (parts or self.parts) else replace(self, parts=parts)
+
+    def changed(self, change: Callable[[Origins], Origins]) -> Origins:
+        """Return the origins with a change that is made of the whole and of each part."""
+        parts = {name: part.changed(change) for name, part in self.parts.items()}
+        return change(self).with_parts(parts)
 
     def settled(self) -> Origins:
         """Return the origins of a whole value: its words are literals where nothing is read."""
-        if self.reads:
+        return (
+            self.changed(Origins._with_words_settled) if self.parts else self._with_words_settled()
+        )
+
+    def _with_words_settled(self) -> Origins:
+        if self.reads or not self.labels:
             return self
         literals = self.literals.union(map(shown, self.labels))
         return replace(self, literals=literals, labels=NO_TEXTS)
@@ -102,6 +171,14 @@ class Origins:
 
 
 NOTHING: Final = Origins()
+
+
+def _joined_parts(values: Sequence[Origins]) -> Mapping[PartName, Origins]:
+    """Return the parts of a value that is made of others: each is made of the same part of them."""
+    names = {name for value in values for name in value.parts}
+    if not names:
+        return NO_PARTS
+    return {name: NOTHING.joined(*(value.part(name) for value in values)) for name in names}
 
 
 def without_name(words: str, read: str) -> str:

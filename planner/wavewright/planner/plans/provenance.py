@@ -29,7 +29,18 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from wavewright.config.sources import path_text
 from wavewright.planner.cel.embedded import EmbeddedExpression, bare_expression, split_references
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.cel.nodes import ExpressionNode, FunctionCall, Identifier, all_nodes
+from wavewright.planner.cel.nodes import (
+    Conditional,
+    ExpressionNode,
+    FunctionCall,
+    Identifier,
+    ListLiteral,
+    LiteralValue,
+    LogicalOperation,
+    MapLiteral,
+    Unary,
+    all_nodes,
+)
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.plain_paths import plain_read
 from wavewright.planner.language.goals import Goal
@@ -43,10 +54,13 @@ from wavewright.planner.plans.graph import PlanGraph, last_steps
 from wavewright.planner.plans.origins import (
     EMPTY_VALUES,
     FIELDS,
+    NO_PARTS,
     NO_STEPS,
     NO_TEXTS,
     NOTHING,
+    AnyEntry,
     Origins,
+    PartName,
     has_digit,
     on_one_line,
     shown,
@@ -91,7 +105,7 @@ class PlanProvenance:
             origins = self._of_step(graph.steps[step_id])
             if is_strict:
                 # What is not a literal is an option of a step before.
-                origins = replace(origins, factors=NO_TEXTS, computed=NO_TEXTS)
+                origins = origins.changed(_without_options)
             self.steps[step_id] = origins
 
     @cached_property
@@ -220,11 +234,11 @@ class PlanProvenance:
         """Return the literals that a step brings in as data, by parameter; `for_each` for its
         items.
         """
-        kind, item = self._source_kind(step), self._item(step)
+        kind, items = self._source_kind(step), self._items(step)
         if kind == "data":
             # The arguments of a fetch only say which data.
             return {}
-        params = self._params(step, item)
+        params = self._params(step)
         supplied = {
             name: self._supplied_by(step.params[name], origins, kind)
             for name, origins in params.items()
@@ -236,8 +250,8 @@ class PlanProvenance:
             for name, origins in params.items():
                 supplied[name] |= self._repeated_entries(step, name, origins)
         if kind != "unknown":
-            supplied["for_each"] = item.literals
-        if kind == "computed" and not NOTHING.joined(item, *params.values()).reads:
+            supplied["for_each"] = items.literals
+        if kind == "computed" and not NOTHING.joined(items, *params.values()).reads:
             # Nothing brings data: what would be options is all that the output is made of.
             for name, origins in params.items():
                 supplied[name] |= origins.settled().literals
@@ -362,21 +376,22 @@ class PlanProvenance:
             return NOTHING
 
     def _of_output(self, step: Step) -> Origins:
-        kind, item = self._source_kind(step), self._item(step)
-        params = self._params(step, item)
+        kind, items = self._source_kind(step), self._items(step)
+        params = self._params(step)
         # What is made of no arguments, and by no model, can only come from outside.
         is_source = not (step.params or step.for_each is not None or kind == "model")
         if kind == "data" or is_source:
             # Without items nothing is fetched: an empty list is the result, and the author's.
-            own = Origins(data=frozenset({step.id}), literals=item.literals & _EMPTY_LIST)
-            asked = Origins(choices=self._unnamed_items(step, item))
+            own = Origins(data=frozenset({step.id}), literals=items.literals & _EMPTY_LIST)
+            asked = Origins(choices=self._unnamed_items(step, items))
             twice = Origins(factors=self.repeated_items(step))
-            misdirected = _misdirected(step, params, item)
+            misdirected = _misdirected(step, params, items)
             return own.joined(self._echoed(step, params), misdirected, asked, twice)
         if step.tool == SUB_PLAN:
             # Its output is its parameter: the result of the sub-plan.
-            return replace(NOTHING.joined(*params.values()).settled(), labels=NO_TEXTS)
-        whole = NOTHING.joined(item, *params.values())
+            result = self._of_stopped(step) or NOTHING.joined(*params.values())
+            return result.handed_on().changed(_without_words_beside)
+        whole = NOTHING.joined(items, *params.values()).with_parts(NO_PARTS)
         words = [read.labels for read in params.values() if read.reads and kind == "computed"]
         return Origins(
             whole.data | ({step.id} if kind == "unknown" else NO_STEPS),
@@ -395,22 +410,46 @@ class PlanProvenance:
             handed=whole.applied_so_far(),
         )
 
-    def _unnamed_items(self, step: Step, item: Origins) -> frozenset[str]:
+    def _of_stopped(self, step: Step) -> Origins | None:
+        """Return the origins of the result of a sub-plan that data may stop, in which what is empty says
+        that there is nothing; None of another one.
+        """
+        text = step.params.get("result")
+        if self._is_strict or not isinstance(text, str) or not _WHOLE.fullmatch(text):
+            return None
+        match tree := _tree_of(text[2:-1]):
+            case Conditional(condition=Unary(operator="!") | LogicalOperation(), no=stopped):
+                pass
+            case _:
+                return None
+        item = self._item(step)
+        reading = self._origins_in(text[2:-1], tree, item)
+        if not reading.of(tree.condition).reads:
+            return None
+        return reading.of_tree(tree._replace(no=_without_empty(stopped)))
+
+    def _unnamed_items(self, step: Step, items: Origins) -> frozenset[str]:
         """Return the items of a fetch that the author listed, and that the job does not name:
         `for_each: [1, 2]`.
         """
-        if step.for_each is None or item.reads:
+        if step.for_each is None or items.reads:
             return NO_TEXTS
         unnamed = {
-            text for text in item.literals - _EMPTY_LIST if not self.said_of_choices.names(text)
+            text for text in items.literals - _EMPTY_LIST if not self.said_of_choices.names(text)
         }
         listing = f"{', '.join(sorted(unnamed))} for {step.id}"
         return frozenset({shown(listing)}) if unnamed else NO_TEXTS
 
     def _item(self, step: Step) -> Origins:
-        return replace(self._value(step.for_each, NOTHING).settled(), is_of_items=False)
+        """Return the origins of one of the items of a step."""
+        return replace(self._value(step.for_each, NOTHING).entry().handed_on(), is_of_items=False)
 
-    def _params(self, step: Step, item: Origins) -> dict[str, Origins]:
+    def _items(self, step: Step) -> Origins:
+        """Return the origins of how many items a step has."""
+        return self._value(step.for_each, NOTHING).counted().settled()
+
+    def _params(self, step: Step) -> dict[str, Origins]:
+        item = self._item(step)
         written = self._written_params(step)
         return {name: self._value(value, item) for name, value in written.items()}
 
@@ -521,9 +560,18 @@ class PlanProvenance:
             case str():
                 return self._text(value, item)
             case list() if value:
-                return NOTHING.joined(*(self._value(entry, item) for entry in value))
+                entry = NOTHING.joined(*(self._value(entry, item) for entry in value))
+                if not entry.parts:
+                    return entry
+                is_of_data = all(map(_is_plain_read, value)) and not self._repeated_in(value)
+                kind = AnyEntry.OF_DATA if is_of_data else AnyEntry.WRITTEN
+                return entry.with_parts({kind: entry})
             case dict() if value:
-                return NOTHING.joined(*(self._value(entry, item) for entry in value.values()))
+                fields: dict[PartName, Origins] = {
+                    name: self._value(entry, item) for name, entry in value.items()
+                }
+                whole = (origins.with_parts(NO_PARTS) for origins in fields.values())
+                return NOTHING.joined(*whole).with_parts(fields)
             case _:
                 return Origins(literals=frozenset({json.dumps(value)}))
 
@@ -550,7 +598,10 @@ class PlanProvenance:
         keys = Origins(choices=self._chosen_keys(expression))
         plain = plain_read(expression)
         if plain is not None:
-            return self._root(plain.root, plain.name, item).joined(keys)
+            origins = self._root(plain.root, plain.name, item)
+            for name in expression.split(".")[2:]:
+                origins = origins.part(name)
+            return origins.joined(keys)
         try:
             tree = parse_expression(expression)
         except ExpressionError:
@@ -562,10 +613,7 @@ class PlanProvenance:
         origins = self._origins_in(expression, tree, item).of_tree(tree).joined(keys)
         if not self._is_strict:
             return origins
-        # Who writes a patch knows which values would pass, so all that he adds counts as data.
-        figures = frozenset(shown(label) for label in origins.labels if has_digit(label))
-        literals = origins.literals | origins.factors | origins.computed | figures
-        return replace(origins, literals=literals, factors=NO_TEXTS, computed=NO_TEXTS)
+        return origins.changed(_with_options_as_literals)
 
     def _origins_in(
         self, expression: str, tree: ExpressionNode, item: Origins
@@ -624,11 +672,13 @@ class PlanProvenance:
                 origins = self.steps.get(StepId(name), NOTHING)
                 step = self._step_of.get(StepId(name))
                 has_items = step is not None and step.for_each is not None
+                if has_items and origins.parts:
+                    origins = origins.with_parts({AnyEntry.OF_DATA: origins})
                 return replace(origins, is_of_items=has_items)
             case "inputs":
                 return self._input(name)
             case "item":
-                return item
+                return item if name is None else item.part(name)
             case "index":
                 return Origins(is_read=True)
             case "previous":
@@ -649,6 +699,48 @@ class PlanProvenance:
         return Origins(
             inputs=NO_TEXTS if name in own else frozenset({name or "inputs"}), literals=literals
         )
+
+
+def _is_plain_read(value: Json) -> bool:
+    return isinstance(value, str) and plain_read(value[2:-1]) is not None
+
+
+def _tree_of(expression: str) -> ExpressionNode | None:
+    try:
+        return parse_expression(expression)
+    except ExpressionError:
+        return None
+
+
+def _without_empty(node: ExpressionNode) -> ExpressionNode:
+    """Return a value with null in the place of what is empty in it; a figure says how much there is."""
+    match node:
+        case MapLiteral(entries=entries) if entries:
+            return node._replace(entries=tuple((k, _without_empty(value)) for k, value in entries))
+        case ListLiteral(items=items) if items:
+            return node._replace(items=tuple(map(_without_empty, items)))
+        case LiteralValue(value="" | False) | MapLiteral() | ListLiteral():
+            return LiteralValue(node.start, node.end, 1, "null", None)
+        case _:
+            return node
+
+
+def _without_options(origins: Origins) -> Origins:
+    return replace(origins, factors=NO_TEXTS, computed=NO_TEXTS)
+
+
+def _with_options_as_literals(origins: Origins) -> Origins:
+    """Return origins as of a patch: who writes one knows which values would pass, so all that he adds
+    counts as data.
+    """
+    figures = frozenset(shown(label) for label in origins.labels if has_digit(label))
+    literals = origins.literals | origins.factors | origins.computed | figures
+    return _without_options(replace(origins, literals=literals))
+
+
+def _without_words_beside(origins: Origins) -> Origins:
+    """Return origins without the words around what is read."""
+    return replace(origins, labels=NO_TEXTS) if origins.reads else origins
 
 
 def _objects(schema: Json) -> Iterator[JsonObject]:
