@@ -121,7 +121,9 @@ def patch_in(value: Json) -> Json:
     if listed and len(listed) == len(as_list(value)) and all(map(_is_op, listed)):
         return {"ops": [*listed]}
     fields = with_plain_names(as_object(value))
-    for name in () if "ops" in fields else ("operations", "patch"):
+    if "ops" in fields:
+        return value
+    for name in ("operations", "patch"):
         if isinstance(fields.get(name), list):
             return {"ops": fields.pop(name), **fields}
     if not _is_op(fields):
@@ -403,11 +405,8 @@ def _said_of_step(fields: JsonObject) -> JsonObject:
         # `{step: items, only: failed}`
         said = {**said, **_without_empty_fields({"only": superseded.get("only")})}
         superseded = superseded.get("step")
-    match superseded:
-        case [only]:
-            old = plain_step(only)
-        case _:
-            old = plain_step(superseded)
+    named = _listed(superseded)
+    old = plain_step(named[0] if len(named) == 1 else superseded)
     waits_for = said.get("depends_on")
     if waits_for is not None:
         # It has ended, so nothing waits for it.

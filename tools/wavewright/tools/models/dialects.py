@@ -419,7 +419,7 @@ def _is_open(schema: JsonSchema) -> bool:
         case None:
             # Of objects and lists no provider takes a choice.
             listed = _listed_values(schema)
-            is_listed = bool(listed) and not any(isinstance(one, list | dict) for one in listed)
+            is_listed = bool(listed) and not any(isinstance(value, list | dict) for value in listed)
             return not is_listed and "anyOf" not in schema
         case _:
             return False
