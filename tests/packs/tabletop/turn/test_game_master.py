@@ -161,6 +161,7 @@ def test_a_short_word_is_not_taken_for_another(word: str, name: str) -> None:
         (("give the rope to Mira",), "I do not know how to “give the rope to mira”."),
         (("buy a rope and go to the inn",), "“go to the inn” is left undone."),
         (("buy a healing potion and a rope",), "I do not know how to “buy a rope”."),
+        (("drink a potion and a rope",), "I do not know how to “drink a rope”."),
         (("visit the moon please",), "no way leads from Village square to 'moon'"),
         (("go to gate", "go to entrance", "look around"), "Mine entrance. Broken props"),
         (("go to gate", "go to entrance", "what do I carry?"), "carries 25 gold"),

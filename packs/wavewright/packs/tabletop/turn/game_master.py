@@ -109,7 +109,8 @@ _ONWARD: Final = re.compile(
 
 _TALK: Final = re.compile(r"(?:talk|speak|chat|ask|tell|greet)\b")
 _ACTIONS: Final = (_FIGHT, _GO, _DRINK, _BUY, _HAND, _ROLL, _LOOK, _TALK)
-_OF_EACH: Final = (_BUY, _DRINK, re.compile(r"(?:attack|strike|hit|kill|shoot)\b"))
+_OF_EACH: Final = (_BUY, re.compile(r"(?:attack|strike|hit|kill|shoot|drink|quaff|use|swallow)\b"))
+"""The verbs that may have several things behind them."""
 _ANOTHER: Final = re.compile(rf"(?:an?|the|some|another|\d+|{'|'.join(NUMBERS)})\b")
 """How the second of two things begins."""
 _NEXT: Final = re.compile(r"\s*(?:[,;.!]\s*)?\b(?:and then|and|then)\s+|\s*[;.!]\s+")
