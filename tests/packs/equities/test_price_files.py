@@ -805,8 +805,9 @@ def test_a_doubtful_stock_is_left_out_with_its_day_and_the_others_are_not(tmp_pa
         pytest.param("date,close\n2010-1-4,20\n2010-1-5,21\n", [20, 21], id="short ISO"),
         pytest.param("Month,Price\n2010-01,20\n2010-02,21\n", [20, 21], id="months"),
         pytest.param(
-            "Date,Prezzo\n4. Jänner 2010,3\n5 de febrero de 2010,4\n1st Mar. 2010,5\n6-Okt-10,6\n",
-            [3, 4, 5, 6],
+            "Date,Prezzo\n4. Jänner 2010,3\n5 de febrero de 2010,4\n1st Mar. 2010,5\n6-Okt-10,6\n"
+            "8th of November 2010,7\n1er décembre 2010,8\n",
+            [3, 4, 5, 6, 7, 8],
             id="months in other languages",
         ),
         pytest.param('Date,Close\n"Mon, Sept 6, 2010",3 zł\n', [3], id="months in four letters"),
