@@ -287,7 +287,8 @@ def test_who_is_bought_is_a_company_and_its_head_is_not_that_of_the_buyer() -> N
 
 def test_minutes_name_who_is_present_and_actions_are_of_nobody_else() -> None:
     text = (
-        "Present: Ada Holm (chair), Priya Nair\n\nPriya opened the meeting.\n\n"
+        "Present: Ada Holm (chair; minutes), Priya Nair\n\nPriya opened the meeting.\n\n"
+        "Owner: Platform Team\nFigure: Annual Revenue\n\n"
         "# Actions\n\n- Priya: send the budget\n- Tom: call\n"
     )
     names = known_names([TextDocument(name="a.md", title="Minutes", text=text)])

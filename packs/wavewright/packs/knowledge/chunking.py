@@ -365,11 +365,13 @@ def known_names(
         for name, kind in _listed(document.text):
             listed.setdefault(name, kind)
     texts = [plain_text(document.text) for document in documents]
+    words = {word for name in found for word in name.split()}
     for name, kind in listed.items():
         # A word of a list that is named nowhere else may be any word.
-        is_short = any(name in other.split() for other in found)
-        if name not in found and not is_short and sum(text.count(name) for text in texts) > 1:
+        is_known = name in found or name in words
+        if not is_known and sum(text.count(name) for text in texts) > 1:
             found[name] = KnownName(name=name, type=kind)
+            words.update(name.split())
     return [*found.values()]
 
 
@@ -398,12 +400,15 @@ def _named_in_fields(text: str) -> Iterator[tuple[str, str]]:
     that their label tells.
     """
     for line in text.splitlines():
-        label, _, value = plain_text(line).partition(": ")
-        kind = kind_of_list(label, KINDS) if FIELD.match(f"{label}: {value}") else None
-        for part in _ENUMERATION.split(value) if kind is not None else ():
-            name = _ASIDE.sub("", part).strip(" .")
-            if is_name(name) and " " in name:
-                yield name[:200], type_of_kind(kind or THING)
+        field = plain_text(line) if ":" in line else ""
+        label, _, value = field.partition(": ")
+        kind = kind_of_list(label, KINDS) if FIELD.match(field) else None
+        names = [part.strip(" .") for part in _ENUMERATION.split(_ASIDE.sub("", value))]
+        # "Owner: Platform Team" and "Figure: Annual Revenue" have one value, and list nothing.
+        if kind is not None and (len(names) > 1 or is_plural(label)):
+            yield from (
+                (name[:200], type_of_kind(kind)) for name in names if is_name(name) and " " in name
+            )
 
 
 def defined_terms(text: str) -> list[str]:
