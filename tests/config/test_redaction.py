@@ -569,6 +569,33 @@ def test_a_number_that_goes_from_a_json_text_leaves_json(number: int) -> None:
     assert json.loads(Redactor().redact(text))["next"] == [number]
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("api_key=", "api_key="),
+        ("token: \t", "token: \t"),
+        ("password=\\", "password=\\"),
+        ("api_key='", "api_key='"),
+        ('api_key="', 'api_key="'),
+        ('api_key="synthetic', f'api_key="{REDACTED}'),
+        ("password=synthetic\\", f"password={REDACTED}\\"),
+        ('{"cookie": "a=synthetic"}', f'{{"cookie": "{REDACTED}"}}'),
+        ('curl -u "me:synthetic"', f'curl -u "me:{REDACTED}"'),
+        ("post(auth=('me', 'synthetic'))", f"post(auth=('me', '{REDACTED}'))"),
+        ('post(auth=("me", "synthetic"))', f'post(auth=("me", "{REDACTED}"))'),
+        ('run --token "syn-1234567"', f'run --token "{REDACTED}"'),
+        ('its token is "syn1234567"', f'its token is "{REDACTED}"'),
+        ('echo "-----BEGIN PRIVATE KEY-----\nMIIsyn"', f'echo "{REDACTED}"'),
+    ],
+)
+def test_a_secret_in_a_string_of_a_json_text_ends_with_the_string(said: str, shown: str) -> None:
+    text = json.dumps({"said": said, "password": "synthetic\\", "nested": json.dumps([said])})
+
+    redacted = json.loads(Redactor().redact(text))
+
+    assert (redacted["said"], redacted["password"]) == (shown, REDACTED)
+
+
 def test_known_secrets_are_keys_of_providers_and_passwords_in_our_addresses(tmp_path: Path) -> None:
     environment = {
         "WAVEWRIGHT_API_KEY": "own-key-of-the-user",

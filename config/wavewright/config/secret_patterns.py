@@ -13,7 +13,9 @@ collects them.
 from __future__ import annotations
 
 import base64
+import json
 import re
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +30,8 @@ _HAS_DIGIT = r"(?=[A-Za-z._~+/=-]{0,200}[0-9])"
 _HAS_NO_WORDS = r"(?=[A-Za-z._~+/=-]{0,200}(?:[0-9]|[a-z._~+/=-][A-Z]|[A-Z]{2}[a-z._~+/=-]))"
 """As above; letters in both cases count as no word, too."""
 _END_OF_TEXT = r"\Z"
+_UNQUOTING = r"\\++(?![\"'])"
+"""Backslashes that are not of a quote, which ends a secret in JSON that is nested in JSON text."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ _SECRET_PATTERNS = (
         "-----begin",
         rf"-----BEGIN {_KEY_NAME}-----"
         rf"(?:[^-]*+(?:-(?!----)[^-]*+)*-----END {_KEY_NAME}-----"
-        rf"|(?:[A-Za-z0-9+/=\s\\]++|{_REDACTED_PATTERN})*)(?P<kept>)",
+        rf"|(?:[A-Za-z0-9+/=\s]++|{_UNQUOTING}|{_REDACTED_PATTERN})*)(?P<kept>)",
     ),
     # The end of one whose beginning is elsewhere.
     _secret_pattern(
@@ -111,7 +115,9 @@ _SECRET_PATTERNS = (
     ),
     _secret_pattern(
         "cookie",
-        r"(?i)(?P<kept>(?<![a-z0-9])(?:set-)?cookie2?['\"]?\s{0,4}:\s{0,4}b?['\"]?)(?=[\w.-]{1,64}=)[^\n'\"]+",
+        r"(?i)(?P<kept>(?<![a-z0-9])(?:set-)?cookie2?(?:\\{0,8}['\"])?\s{0,4}:\s{0,4}b?(?:\\{0,8}['\"])?)"
+        r"(?=[\w.-]{1,64}=)"
+        rf"(?:[^\n'\"\\]++|{_UNQUOTING})+",
     ),
     _SecretPattern(
         tuple(f";{space}{name}" for name in _COOKIE_ATTRIBUTES for space in ("", " ", "  ")),
@@ -136,20 +142,23 @@ _SECRET_PATTERNS = (
         r"[^\s/@:?#'\"<>\\]{0,200}:)(?!PASSWORD@)[^\s'\"<>\\]{1,400}(?=@)",
     ),
     _secret_pattern(
-        "auth=(", r"(?P<kept>auth=\(['\"][^'\"\n]{0,64}['\"], {0,2}['\"])[^'\"\n]{1,400}"
+        "auth=(",
+        r"(?P<kept>auth=\(\\{0,8}['\"][^'\"\n]{0,64}['\"], {0,2}\\{0,8}['\"])(?:[^'\"\\\n]|\\(?!\\{0,8}['\"])){1,400}",
     ),
     _secret_pattern(
         "-u --user",
-        r"(?P<kept>(?<!\S)(?:-u|--user)[ =]{1,2}['\"]?[\w.@-]{1,64}:)(?![0-9]{1,20}(?:[\s'\"]|\Z))[^\s'\"]{4,400}+",
+        r"(?P<kept>(?<!\S)(?:-u|--user)[ =]{1,2}(?:\\{0,8}['\"])?[\w.@-]{1,64}:)"
+        r"(?![0-9]{1,20}(?:[\s'\"\\]|\Z))"
+        r"(?:[^\s'\"\\]|\\(?!\\{0,8}[\"'])){4,400}",
     ),
     _secret_pattern(
         "--",
-        r"(?P<kept>(?<!\S)--(?:[a-z]{1,20}-){0,3}(?:api-?key|key|passphrase|password|secret|token)\s{1,2}['\"]?)"
+        r"(?P<kept>(?<!\S)--(?:[a-z]{1,20}-){0,3}(?:api-?key|key|passphrase|password|secret|token)\s{1,2}(?:\\{0,8}['\"])?)"
         rf"{_HAS_NO_WORDS}[A-Za-z0-9._~+/=-]{{8,}}+",
     ),
     _secret_pattern(
         "pass secret token",
-        r"(?P<kept>(?<![A-Za-z])(?i:password|passphrase|secret|token) (?:is|was) ['\"]?)"
+        r"(?P<kept>(?<![A-Za-z])(?i:password|passphrase|secret|token) (?:is|was) (?:\\{0,8}['\"])?)"
         r"(?=[0-9]{0,200}[A-Za-z])(?=[A-Za-z]{0,200}[0-9])[A-Za-z0-9._~+/=-]{8,}+",
     ),
     _secret_pattern("pwd=", r"(?i)(?P<kept>;\s{0,2}pwd=)[^;\s\"'\\]++"),
@@ -307,17 +316,55 @@ def _replace_named(text: str, lower: str) -> str:
     """Replace the values of members, variables and headers whose name says that they are secret."""
     pieces: list[str] = []
     done = 0
+    closing_quotes: list[int] | None = None
     for end in _ends_of_names(lower):
         if end < done or not SENSITIVE_NAME.search(text, max(0, end - _MAX_NAME_LENGTH), end):
             continue
-        match = next(
-            (value_match for value in _VALUES if (value_match := value.match(text, end))), None
-        )
+        match = _value_after(text, end, len(text))
+        if match is not None:
+            if closing_quotes is None:
+                closing_quotes = _closing_quotes_of_json(text)
+            match = _within_string(match, closing_quotes)
         if match is not None:
             around = match.groupdict().get("around") or ""
             pieces += [text[done : match.end("kept")], around + REDACTED + around]
             done = match.end()
     return "".join(pieces) + text[done:] if pieces else text
+
+
+def _value_after(text: str, end_of_name: int, limit: int) -> re.Match[str] | None:
+    """Return a secret before a limit that follows the end of its name."""
+    for value in _VALUES:
+        if match := value.match(text, end_of_name, limit):
+            return match
+    return None
+
+
+def _within_string(match: re.Match[str], closing_quotes: list[int]) -> re.Match[str] | None:
+    """Return what a value is within the string of JSON that its name stands in, or within the next one
+    where its name is a string itself.
+
+    Read on, the quote behind `"token="` would be the first one of a value.
+    """
+    place = bisect_right(closing_quotes, match.pos)
+    limit = closing_quotes[place] if place < len(closing_quotes) else match.endpos
+    return match if match.end() <= limit else _value_after(match.string, match.pos, limit)
+
+
+def _closing_quotes_of_json(text: str) -> list[int]:
+    """Return where the strings of a text that is JSON end; of another text none."""
+    if not _JSON_BEGINS.match(text):
+        return []
+    try:
+        # As it reads once its escapes are undone, it has line ends in its strings.
+        json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return []
+    return [string.end() - 1 for string in _JSON_STRING.finditer(text)]
+
+
+_JSON_BEGINS = re.compile(r"\s*[\[{\"]")
+_JSON_STRING = re.compile(r'"(?:[^"\\]++|\\.)*"', re.DOTALL)
 
 
 def _ends_of_names(lower: str) -> list[int]:
