@@ -11,9 +11,11 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import Final, Protocol, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
 
@@ -110,8 +112,10 @@ class Redactor:
         """Whether a text may hold a known secret, however escaped: a fast check before the exact
         one.
         """
-        plain = _unescaped(text)[0] if _has_escape(text) else text
-        return any(form.clue in text or form.clue in plain for form in self._forms)
+        if not self._forms:
+            return False
+        read = _unescaped(text).text if _has_escape(text) else text
+        return any(form.clue in text or form.clue in read for form in self._forms)
 
     def redact_known(self, text: str) -> str:
         """Return a text with known secrets redacted; text that only looks like one is kept."""
@@ -405,22 +409,22 @@ def _redact_unescaped(redact: Callable[[str], str], text: str) -> str:
 
 def _redact_as_read(redact: Callable[[str], str], text: str) -> str:
     """Redact what a text reads as, and return it with all that is kept as it was written."""
-    read, places = _unescaped(text)
-    redacted = redact(read)
-    if redacted == read:
+    read = _unescaped(text)
+    redacted = redact(read.text)
+    if redacted == read.text:
         return text
     written: list[str] = []
     end = 0
     for piece in redacted.split(REDACTED):
         for kept, before, after in _without_added_quotes(piece):
-            begin = read.find(kept, end, end + len(kept) + _MAX_REDACTED)
+            begin = read.text.find(kept, end, end + len(kept) + _MAX_REDACTED)
             if begin >= 0:
                 end = begin + len(kept)
-                written.append(before + text[places[begin] : places[end]] + after)
+                written.append(before + text[read.place(begin) : read.place(end)] + after)
                 break
         else:
             written.append(piece)
-        if read.startswith(REDACTED, end):
+        if read.text.startswith(REDACTED, end):
             end += len(REDACTED)
     return REDACTED.join(written)
 
@@ -436,41 +440,73 @@ def _without_added_quotes(piece: str) -> Iterator[tuple[str, str, str]]:
         yield piece[start:stop], piece[:start], piece[stop:]
 
 
-def _unescaped(text: str) -> tuple[str, Sequence[int]]:
+@dataclass(frozen=True, slots=True)
+class _TextAsRead:
+    """A text as it reads once its escapes are undone."""
+
+    text: str
+    starts: list[int]
+    """Where each piece begins, and where the last one ends; a character of an escape is a piece."""
+    places: list[int]
+    """Where in the text as it is written each of them stands, and its end."""
+
+    def place(self, position: int) -> int:
+        """Return where in the text as it is written a position stands."""
+        piece = bisect_right(self.starts, position) - 1
+        return self.places[piece] + position - self.starts[piece]
+
+
+def _unescaped(text: str) -> _TextAsRead:
     """Return a text with characters in place of their escapes, the one form in which secrets are
-    looked for; and where in the text each character, and the end, stands.
+    looked for.
 
     An escape may hold escapes itself (`%%341` is `%41`, `A`): from the end to the start, all that
     follows one is plain already, so that each is read once. It may also stand for the mark of another
     one: `%252F` is `%2F`, `/`.
     """
-    marks = [*_ESCAPE_MARK.finditer(text)]
-    if not marks:
-        return text, range(len(text) + 1)
-    signs = _FORM_ENCODED.sub(lambda run: _with_spaces(run[0]), text)
-    read: list[str] = []  # characters, the last one first
-    places = [len(text)]
+    signs = _FORM_ENCODED.sub(_with_spaces, text) if "+" in text and "%" in text else text
+    # Of each: where it stands, where it ends, and the character that is read for it if it is an
+    # escape. The last one first.
+    pieces: list[tuple[int, int, str]] = []
     end = len(text)
-    for mark in reversed(marks):
-        read.extend(reversed(signs[mark.end() : end]))
-        places.extend(range(end - 1, mark.end() - 1, -1))
-        end = mark.start()
-        sign = mark[0][0]
-        is_escape = False
-        while sign in _MARKS and (escape := _ESCAPED.match(sign + _first_of(read))):
-            following = len(read) - (escape.end() - 1)
-            del read[following:], places[following + 1 :]
-            sign, is_escape = _character(escape), True
-        read.extend(sign if is_escape else reversed(mark[0]))
-        places.extend([end] if is_escape else range(mark.end() - 1, end - 1, -1))
-    read.extend(reversed(signs[:end]))
-    places.extend(range(end - 1, -1, -1))
-    return "".join(reversed(read)), places[::-1]
+    for mark in reversed([*_ESCAPE_MARK.finditer(text)]):
+        if mark.end() < end:
+            pieces.append((mark.end(), end, ""))
+        end, stop = mark.span()
+        sign, character = mark[0][0], ""
+        while sign in _MARKS and (escape := _ESCAPED.match(sign + _first_of(pieces, signs))):
+            _drop(pieces, escape.end() - 1)
+            sign = character = _character(escape)
+        pieces.append((end, stop, character))
+    if end:
+        pieces.append((0, end, ""))
+    pieces.reverse()
+    read = [character or signs[begin:stop] for begin, stop, character in pieces]
+    return _TextAsRead(
+        "".join(read),
+        [*accumulate(map(len, read), initial=0)],
+        [*(begin for begin, _, _ in pieces), len(text)],
+    )
 
 
-def _first_of(read: Sequence[str]) -> str:
-    """Return the next characters after a mark, of those that were read from the end on."""
-    return "".join(read[: -_MAX_ESCAPED - 1 : -1])
+def _first_of(pieces: list[tuple[int, int, str]], signs: str) -> str:
+    """Return the next characters after a mark, of pieces that were read from the end on."""
+    first = ""
+    for begin, stop, character in reversed(pieces):
+        first += character or signs[begin : min(stop, begin + _MAX_ESCAPED)]
+        if len(first) >= _MAX_ESCAPED:
+            break
+    return first[:_MAX_ESCAPED]
+
+
+def _drop(pieces: list[tuple[int, int, str]], count: int) -> None:
+    """Take the next characters, which belong to an escape, from pieces."""
+    while count:
+        begin, stop, character = pieces.pop()
+        length = 1 if character else stop - begin
+        if count < length:
+            pieces.append((begin + count, stop, ""))
+        count -= min(count, length)
 
 
 def _has_escape(text: str) -> bool:
@@ -516,10 +552,11 @@ def _character(escape: re.Match[str]) -> str:
 _FORM_ENCODED = re.compile(r"[A-Za-z0-9_.~*+%-]+")
 
 
-def _with_spaces(run: str) -> str:
+def _with_spaces(part: re.Match[str]) -> str:
     """Return a part of an address with its spaces, where it is encoded as a form is, with signs for
     spaces.
     """
+    run = part[0]
     return run.replace("+", " ") if "+" in run and re.search("%[0-9A-Fa-f]{2}", run) else run
 
 
