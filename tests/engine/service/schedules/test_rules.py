@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wavewright.config.schedules import ScheduleTerms
-from wavewright.engine.service.schedules.instants import instants_after
+from wavewright.engine.service.schedules.instants import delay_of, instants_after
 from wavewright.engine.service.schedules.rules import Outcome, ScheduleState, decide_tick
 
 HOUR = 3600.0
@@ -74,6 +74,18 @@ def test_what_is_longer_ago_than_the_window_was_missed(missed: str) -> None:
     found = decide_tick(given, "a", ScheduleState(due - HOUR), due + 29 * HOUR)
 
     assert found.outcomes == [(due, "missed")]
+
+
+def test_what_is_longer_ago_than_the_window_is_told_once_while_a_jitter_goes_on() -> None:
+    given = terms(window="1m", jitter="10m")
+    seen = MIDNIGHT - 9 * HOUR
+    now = next(at for at in instants_after(given, MIDNIGHT) if delay_of(given, "a", at) > 2)
+
+    first = decide_tick(given, "a", ScheduleState(seen), now + 1)
+    again = decide_tick(given, "a", ScheduleState(first.seen), now + 2)
+
+    assert [outcome for _, outcome in first.outcomes] == ["missed"]
+    assert not again.outcomes
 
 
 def test_an_instant_on_time_stands_for_those_that_were_missed() -> None:

@@ -103,7 +103,7 @@ def _due_instants(
     for instant in instants_between(terms, after, now):
         if instant + delay_of(terms, name, instant) > now:
             # Its jitter is not over; those after it are looked at with it.
-            return due[-MAX_INSTANTS:], due[-1] if due else max(seen, after)
+            return due[-MAX_INSTANTS:], max([after, *due])
         due.append(instant)
     return due[-MAX_INSTANTS:], now
 
