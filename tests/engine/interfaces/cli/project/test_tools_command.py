@@ -122,7 +122,8 @@ def test_what_tools_should_say_of_untrusted_text_is_a_patch_that_applies(
         'def send(to: str, body: str) -> str:\n    """Send a mail."""\n    return body\n\n\n'
         'def look_up(word: str) -> str:\n    """Look a word up."""\n    return word\n\n\n'
         'def post(text: str, count: int) -> str:\n    """Post a text."""\n    return text\n\n\n'
-        'def file(text: str, title: str, note: str) -> str:\n    """File it."""\n    return text\n'
+        'def file(text: str, title: str, note: str) -> str:\n    """File it."""\n    return text\n\n\n'
+        'def pin(text: str, title: str) -> str:\n    """Pin it."""\n    return text\n'
     )
     settings = project / "wavewright.yaml"
     settings.write_text(
@@ -130,6 +131,7 @@ def test_what_tools_should_say_of_untrusted_text_is_a_patch_that_applies(
         "      send: {effects: [write, egress]}  # a comment\n"
         "      look_up: {effects: [read, egress]}\n"
         "      file: {effects: [write], accepts_untrusted: [title], timeout: 9}\n"
+        "      pin:\n        accepts_untrusted:\n        - title  # shown\n        effects: [write]\n"
         "      post:\n        effects: [write]\n"
     )
 
@@ -143,6 +145,7 @@ def test_what_tools_should_say_of_untrusted_text_is_a_patch_that_applies(
         settings.read_text()
     )
     assert "accepts_untrusted: [title, text, note], timeout: 9}\n" in settings.read_text()
+    assert "untrusted:\n        - text\n        - title  # shown\n" in settings.read_text()
     assert settings.read_text().endswith(
         "      post:\n        effects: [write]\n        accepts_untrusted: [text]\n"
     )

@@ -49,12 +49,16 @@ class _Undeclared:
     """Parameters that are declared to take it already."""
 
     @property
+    def content(self) -> list[str]:
+        """The sinks that hold content."""
+        return [name for name in self.sinks if name in _CONTENT]
+
+    @property
     def proposed(self) -> dict[str, str]:
         """What to declare, as YAML by the name of the option."""
-        content = [name for name in self.sinks if name in _CONTENT]
-        accepted = ", ".join([*self.accepted, *content])
+        accepted = ", ".join([*self.accepted, *self.content])
         return {
-            **({"accepts_untrusted": f"[{accepted}]"} if content else {}),
+            **({"accepts_untrusted": f"[{accepted}]"} if self.content else {}),
             **({"untrusted_output": "true"} if self.is_silent else {}),
         }
 
@@ -141,17 +145,21 @@ def _edits(document: Document, tool: _Undeclared) -> Iterator[tuple[int, int, st
     """Yield what to write in the settings, and from where to where: a list that is there already is
     extended, and an option that is not there follows the others of its tool.
     """
-    added = list[str]()
+    added, text = list[str](), document.source.text
     for name, value in tool.proposed.items():
         declared = document.span(f"{tool.pointer}/{name}")
         if declared is None:
             added.append(f"{name}: {value}")
+        elif text.startswith("-", declared.start):
+            # A list with a line for each: the others are before it, so that its comments stay.
+            line_break = "\n" + " " * _column(text, declared.start)
+            others = "".join(f"- {parameter}{line_break}" for parameter in tool.content)
+            yield declared.start, declared.start, others
         else:
             yield declared.start, declared.end, value
     span = document.span(tool.pointer)
     if span is None or not added:
         return
-    text = document.source.text
     written = text[span.start : span.end].rstrip()
     end = span.start + len(written)
     if written.endswith("}"):
@@ -159,5 +167,9 @@ def _edits(document: Document, tool: _Undeclared) -> Iterator[tuple[int, int, st
         between = "" if begun.endswith("{") else ", "
         yield span.start + len(begun), end, f"{between}{', '.join(added)}}}"
     elif written:
-        column = span.start - (text.rfind("\n", 0, span.start) + 1)
-        yield end, end, "".join(f"\n{' ' * column}{option}" for option in added)
+        line_break = "\n" + " " * _column(text, span.start)
+        yield end, end, "".join(f"{line_break}{option}" for option in added)
+
+
+def _column(text: str, place: int) -> int:
+    return place - (text.rfind("\n", 0, place) + 1)
