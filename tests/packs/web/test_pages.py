@@ -157,6 +157,7 @@ def test_the_encoding_is_found(content: bytes, content_type: str) -> None:
         ("<p>Привіт, Київ</p>", "cp1251"),
         ("<p>Ґрунт, Львів, Wi-Fi, їжак</p>", "cp1251"),
         ("<p>¿Él? ¡Ñandú! 5 m² à l'été, 3 m³ ªº</p>", "cp1252"),
+        ("<p>¿¿¿ Qué pasa ??? ²³¹</p>", "cp1252"),
     ],
 )
 def test_words_beyond_ascii_tell_cyrillic(text: str, encoding: str) -> None:

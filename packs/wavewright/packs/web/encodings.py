@@ -25,9 +25,11 @@ where a Western text has signs.
 """
 _CYRILLIC_LETTER: Final = re.compile(rb"[%b]" % _CYRILLIC_LETTERS)
 _CYRILLIC_WORD: Final = re.compile(
-    rb"(?<![A-Za-z%b])[%b]{3,}(?![A-Za-z%b])" % ((_CYRILLIC_LETTERS,) * 3)
+    rb"(?<![A-Za-z%b])(?=[%b]*[\xc0-\xff])[%b]{3,}(?![A-Za-z%b])" % ((_CYRILLIC_LETTERS,) * 4)
 )
-"""Latin letters with accents stand among others, also in invented names."""
+"""Latin letters with accents stand among others, also in invented names; signs alone, as `¿¿¿`, are
+no word.
+"""
 _CYRILLIC_VOWELS: Final = frozenset("АЕИІЇЄОаеиіїєо".encode("cp1251"))
 """Of the letters of a Cyrillic text a third, and few of those with accents in a Latin one."""
 _WEB_MEANING: Final = {"ascii": "cp1252", "iso8859-1": "cp1252"}
