@@ -239,12 +239,9 @@ class FactReader:
         """
         found: list[_AboutSentence] = []
         for page in self.pages:
-            called = frozenset[str]()
             for block in page.prose():
                 for sentence in block.sentences():
-                    end = subject_end(sentence, self._entity.name)
-                    called = called or frozenset(words_of(sentence[:_MAX_ROW])) if end else called
-                    end = end or self._noun_end(sentence, called)
+                    end = self.subject_end(sentence, page)
                     if end:
                         found.append(_AboutSentence(sentence, sentence[end:], page, block))
         for mention in self._gazetteer.mentions_of(self._entity):
@@ -252,14 +249,17 @@ class FactReader:
                 found += self._elsewhere(mention)
         return found
 
-    def _noun_end(self, sentence: str, called: frozenset[str]) -> int:
-        """Return where "The valley" ends, on the page of what was called a valley; 0 where a
-        sentence begins otherwise.
+    def subject_end(self, sentence: str, page: PageStructure) -> int:
+        """Return where the subject of a sentence ends on a page of the thing, also "The valley" where
+        the page calls it a valley; 0 where it is another.
         """
+        end = subject_end(sentence, self._entity.name)
         begun = _THE_NOUN.match(sentence)
-        noun = "" if begun is None else begun["noun"]
-        is_it = noun in called and kind_of_word(noun) == self._entity.kind
-        return begun.end() if begun is not None and is_it else 0
+        if end or begun is None or kind_of_word(begun["noun"]) != self._entity.kind:
+            return end
+        sentences = (one for block in page.prose() for one in block.sentences())
+        first = next((one for one in sentences if subject_end(one, self._entity.name)), "")
+        return begun.end() if begun["noun"] in words_of(first[:_MAX_ROW]) else 0
 
     def _elsewhere(self, mention: EntityMention) -> Iterator[_AboutSentence]:
         name = mention.block.text[mention.start : mention.end]

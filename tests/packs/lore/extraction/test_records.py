@@ -259,6 +259,8 @@ def test_names_by_title_or_given_by_a_word_are_people_and_a_place_lies_west_of_a
         ("He is a warden of Orla Reach.", True),
         ("You can find him in Orla Reach.", True),
         ("Innkeeper of Orla Reach.", True),
+        ("The surgeon works in Orla Reach.", True),
+        ("The innkeeper works in Orla Reach.", False),
         ("He is no longer in Orla Reach.", False),
         ("You cannot find him in Orla Reach.", False),
         ("He will find you in Orla Reach.", False),

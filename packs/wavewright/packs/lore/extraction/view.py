@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 from wavewright.packs.extraction import kinds
 from wavewright.packs.extraction.blocks import PageStructure, clean_title, word_set
 from wavewright.packs.extraction.entities import EntityMention, Gazetteer, NamedEntity
-from wavewright.packs.extraction.facts import Fact, FactReader, subject_end
+from wavewright.packs.extraction.facts import Fact, FactReader
 from wavewright.packs.extraction.prose import Clause
 from wavewright.packs.lore.extraction import cues
 from wavewright.packs.lore.models import Evidence, slug
@@ -176,13 +176,14 @@ class ZoneView:
         """Add what a thing's own pages say of the zone."""
         for page in subject.pages:
             entity = next(entity for entity in subject.entities if entity.page is page)
-            for fact in FactReader(self.gazetteer, entity).facts([cues.PRESENCE]):
+            reader = FactReader(self.gazetteer, entity)
+            for fact in reader.facts([cues.PRESENCE]):
                 if slug(fact.value) == self.zone_id and subject.kind != kinds.ZONE:
                     subject.located.append(Evidence(quote=fact.quote, url=fact.url))
             for mention in self.zone_mentions:
                 if mention.page is page:
                     is_in = subject.kind != kinds.LORE and (
-                        _is_linked_item(mention) or self._stands_in(mention, subject.name)
+                        _is_linked_item(mention) or self._stands_in(mention, reader)
                     )
                     where = subject.located if is_in else subject.mentioned
                     where.append(evidence_of(mention))
@@ -215,7 +216,7 @@ class ZoneView:
             if any(start <= one.head < end for one in clause.subjects)
         )
 
-    def _stands_in(self, mention: EntityMention, name: str) -> bool:
+    def _stands_in(self, mention: EntityMention, reader: FactReader) -> bool:
         """Whether the page about a thing says that it is in the zone that is named: what it does
         there now, where it is found or was left, or what it is of it.
         """
@@ -223,7 +224,7 @@ class ZoneView:
             return False
         sentence, start = _sentence_of(mention)
         clauses = self.gazetteer.prose.read(sentence).clauses
-        end = subject_end(sentence, name)
+        end = reader.subject_end(sentence, mention.page)
         if _LABEL.fullmatch(sentence[:start]) and not end and not clauses:
             return True
         is_in, is_of = _BEING.search(sentence[:start]), _BELONGING.search(sentence[:start])
