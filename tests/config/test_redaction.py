@@ -34,6 +34,9 @@ WAYS_TO_WRITE: dict[str, Callable[[str], str]] = {
     "in an address, lower case": lambda value: re.sub(
         "%..", lambda code: code[0].lower(), quote(value, safe="")
     ),
+    "in an address, signs kept and a letter not": lambda value: quote(value, safe="/+").replace(
+        "o", "%6F"
+    ),
     "in a form": quote_plus,
     "in a page": html.escape,
     "as Python shows it": repr,
@@ -151,6 +154,7 @@ def test_no_way_of_writing_a_known_secret_gives_it_back(value: str, way: str) ->
         (r"key of it:\nghp_0123456789abcdefghij0123456789abcdef", "0123456789abcdefghij"),
         ("%22of%20it%3A%5Cnghp_0123456789abcdefghij0123456789abcdef%22", "0123456789abcdefghij"),
         ("%7B%22password%22%3A%20%22synthetic%22%7D", "synthetic"),
+        ("Bearer%20abcdefgh0123+ijklmnop4567/of-it", "ijklmnop"),
         ("%7B%22password%22%3A+%22synthetic+words%22%7D", "words"),
         ("{&quot;password&quot;: &quot;synthetic&quot;}", "synthetic"),
         ("GET /v1?page=2&amp;key=synthetic-key", "synthetic"),

@@ -342,16 +342,18 @@ class _SecretForm:
 
 
 def _secret_forms(value: str) -> Iterator[_SecretForm]:
-    # Letters and digits are written as themselves everywhere.
-    clue = max(re.split(r"[^A-Za-z0-9]+", value), key=len)
     if len(value) < MIN_SUBSTRING_LENGTH:
         before = r"(?<![A-Za-z0-9])" if _is_plain(value[0]) else ""
         after = r"(?![A-Za-z0-9])" if _is_plain(value[-1]) else ""
-        yield _SecretForm(clue, re.compile(before + _spellings(value) + after))
+        yield _SecretForm(_clue(value), re.compile(before + _spellings(value) + after))
         return
-    yield _SecretForm(clue, re.compile(_spellings(value)))
-    for core in _in_base64(value):
-        yield _SecretForm(core, re.compile(re.escape(core)))
+    for form in (value, *_in_base64(value)):
+        yield _SecretForm(_clue(form), re.compile(_spellings(form)))
+
+
+def _clue(value: str) -> str:
+    # Letters and digits are written as themselves everywhere.
+    return max(re.split(r"[^A-Za-z0-9]+", value), key=len)
 
 
 def _spellings(value: str) -> str:
@@ -384,8 +386,9 @@ def _spellings_of(character: str) -> str:
     ]
     if character in _CONTROLS:
         spellings.append(rf"\\{{1,7}}{_CONTROLS[character]}")
-    if character == " ":
-        spellings.append(r"\+")
+    if character in " +":
+        # A form writes the one as the other, so what is one may be read as the other.
+        spellings.append("[ +]")
     spellings += (f"&{name};" for name, named in _NAMED_IN_HTML.items() if named == character)
     # As Python shows it.
     spellings.append(rf"\\{{1,7}}x{code:02x}" if code < 0x100 else rf"\\{{1,7}}U{code:08x}")
@@ -410,7 +413,7 @@ def _redact_unescaped(redact: Callable[[str], str], text: str) -> str:
 def _redact_as_read(redact: Callable[[str], str], text: str) -> str:
     """Redact what a text reads as, and return it with all that is kept as it was written."""
     read = _unescaped(text)
-    redacted = redact(read.text)
+    redacted = read.text if read.text == text else redact(read.text)
     if redacted == read.text:
         return text
     written: list[str] = []
@@ -464,7 +467,7 @@ def _unescaped(text: str) -> _TextAsRead:
     follows one is plain already, so that each is read once. It may also stand for the mark of another
     one: `%252F` is `%2F`, `/`.
     """
-    signs = _FORM_ENCODED.sub(_with_spaces, text) if "+" in text and "%" in text else text
+    signs = _ENCODED.sub(_with_spaces, text) if "+" in text and "%" in text else text
     # Of each: where it stands, where it ends, and the character that is read for it if it is an
     # escape. The last one first.
     pieces: list[tuple[int, int, str]] = []
@@ -549,15 +552,19 @@ def _character(escape: re.Match[str]) -> str:
     return chr(int(code, 16) if code else int(escape["decimal"]))
 
 
-_FORM_ENCODED = re.compile(r"[A-Za-z0-9_.~*+%-]+")
+_ENCODED = re.compile(r"[A-Za-z0-9_.~*+%-]+")
+_ENCODED_CHARACTER = re.compile("%[0-9A-Fa-f]{2}")
+_NOT_OF_A_FORM = re.compile("%(?:20|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa])")
+"""A space, a digit or a letter as a form never encodes it."""
 
 
 def _with_spaces(part: re.Match[str]) -> str:
     """Return a part of an address with its spaces, where it is encoded as a form is, with signs for
-    spaces.
+    spaces; elsewhere a sign is one.
     """
     run = part[0]
-    return run.replace("+", " ") if "+" in run and re.search("%[0-9A-Fa-f]{2}", run) else run
+    is_of_form = "+" in run and _ENCODED_CHARACTER.search(run) and not _NOT_OF_A_FORM.search(run)
+    return run.replace("+", " ") if is_of_form else run
 
 
 _CONTROLS = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
