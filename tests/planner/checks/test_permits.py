@@ -202,6 +202,14 @@ def test_a_step_that_is_known_to_call_nothing_needs_nothing(never: JsonObject) -
     assert permits(idle, used, inputs={"go": False}) == permits(idle)
 
 
+def test_an_item_that_is_left_out_is_no_beginning_of_a_text() -> None:
+    used = step("a", "fetch", ["https://a.example", "https://b.example"], url="${item}/${steps.b}")
+
+    needed = permits(step("b", "count", items=[]), {**used, "when": "index == 0"})
+
+    assert set(needed.hosts) == {"a.example"}
+
+
 USES: dict[str, Callable[[str], JsonObject]] = {
     "hosts": lambda value: step("used", "fetch", url=f"https://{value}.example/page"),
     "paths": lambda value: step("used", "load", path=f"notes/{value}"),
@@ -329,10 +337,12 @@ def test_what_is_known_of_a_value_is_permitted_and_no_more(
     assert (refused_value(needed, TOOLS[name], {parameter: call}) == "") is is_permitted
 
 
-def test_calls_of_a_known_list_need_what_they_reach() -> None:
+@pytest.mark.parametrize("others", [[], [{"tool": "mail", "params": {"to": "x@x.example"}}]])
+def test_calls_of_a_known_list_need_what_they_reach(others: list[Json]) -> None:
     call: JsonObject = {"tool": "fetch", "params": {"url": "https://x.example/"}}
+    used = step("a", "dispatch.fetch.mail", [call, *others], call="${item}")
 
-    needed = permits(step("a", "dispatch.fetch.mail", [call], call="${item}"))
+    needed = permits({**used, "when": "item.tool == 'fetch'"})
 
     assert (set(needed.tools), set(needed.hosts)) == ({"fetch"}, {"x.example"})
     assert needed.recipients == {}

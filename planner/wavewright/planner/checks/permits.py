@@ -50,7 +50,13 @@ from wavewright.planner.language.signatures import (
 )
 from wavewright.planner.plans.beginnings import Beginning, known_beginnings
 from wavewright.planner.plans.dispatch import with_dispatched
-from wavewright.planner.plans.estimates import calls_nothing, known_items, known_values, most_calls
+from wavewright.planner.plans.estimates import (
+    calls_nothing,
+    known_items,
+    known_values,
+    most_calls,
+    scopes_of_calls,
+)
 from wavewright.planner.plans.let_and_stop import with_let
 from wavewright.planner.plans.uses import holds_expression
 from wavewright.planner.schemas.views import (
@@ -436,7 +442,8 @@ class _Needs:
         if calls is None or len(calls) > _MAX_ITEMS_KNOWN:
             self._add_chosen([self.tools[part] for part in parts], f"{at}.tool")
             return
-        for call in map(as_object, calls):
+        for scope in scopes_of_calls(self.plan, step, calls):
+            call = as_object(scope["item"])
             signature = self.tools.get(str(call.get("tool")))
             if signature is None or signature.name not in parts:
                 continue  # it is never made

@@ -30,6 +30,7 @@ from wavewright.planner.plans.estimates import (
     ITEM_ROOTS,
     MAX_ITEMS_INSPECTED,
     known_items,
+    scopes_of_calls,
     value_if_known,
 )
 from wavewright.planner.types import JsonObject
@@ -59,13 +60,11 @@ def known_beginnings(plan: Plan, step: Step, text: str) -> list[Beginning]:
     >>> known_beginnings(plan, plan.steps[0], "${inputs.base}/${steps.b}")
     [Beginning(text='https://example.org/', is_whole=False)]
     """
-    variables = plan.scope({})
     items = known_items(plan, step) if step.for_each is not None else None
     if items is None or len(items) > MAX_ITEMS_INSPECTED:
-        return _beginnings(text, variables, INPUT_ROOTS)
+        return _beginnings(text, plan.scope({}), INPUT_ROOTS)
     ways = dict[Beginning, None]()
-    for index, item in enumerate(items):
-        scope = {**variables, "item": item, "index": index}
+    for scope in scopes_of_calls(plan, step, items):
         ways |= dict.fromkeys(_beginnings(text, scope, ITEM_ROOTS))
     return [*ways]
 

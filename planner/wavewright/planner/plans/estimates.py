@@ -67,38 +67,45 @@ def known_values(plan: Plan, step: Step, value: Json) -> Iterator[Json]:
 
     An item that the step's condition leaves out, such as `when: item != "XJO"`, is not called.
     """
-    variables = plan.scope({})
-    once = value_if_known(value, variables, INPUT_ROOTS)
+    once = value_if_known(value, plan.scope({}), INPUT_ROOTS)
     if once:
         yield from once
         return
-    for index, item in enumerate((known_items(plan, step) or [])[:MAX_ITEMS_INSPECTED]):
+    for scope in scopes_of_calls(plan, step, (known_items(plan, step) or [])[:MAX_ITEMS_INSPECTED]):
+        yield from value_if_known(value, scope, ITEM_ROOTS)
+
+
+def scopes_of_calls(plan: Plan, step: Step, items: Sequence[Json]) -> Iterator[JsonObject]:
+    """Yield what is known of a call before the run, its item too: for each item of a step that its
+    condition may keep.
+    """
+    variables = plan.scope({})
+    for index, item in enumerate(items):
         scope: JsonObject = {**variables, "item": item, "index": index}
         if condition_if_known(step, scope) is not False:
-            yield from value_if_known(value, scope, ITEM_ROOTS)
+            yield scope
 
 
 def calls_nothing(plan: Plan, step: Step) -> bool:
     """Whether it is known before the run that a step makes no call: its condition is false, or is
     so for each item of its list.
     """
-    return most_calls(plan, step) == 0
+    if condition_if_known(step, plan.scope({})) is False:
+        return True
+    items = known_items(plan, step)
+    return items is not None and next(scopes_of_calls(plan, step, items), None) is None
 
 
 def most_calls(plan: Plan, step: Step) -> int | None:
     """Return how many calls a step makes at most, one for each item that its condition may keep;
     None where its list is not known.
     """
-    variables = plan.scope({})
-    if condition_if_known(step, variables) is False:
+    if calls_nothing(plan, step):
         return 0
     if step.for_each is None:
         return 1
     items = known_items(plan, step)
-    if items is None:
-        return None
-    scopes = ({**variables, "item": item, "index": index} for index, item in enumerate(items))
-    return sum(condition_if_known(step, scope) is not False for scope in scopes)
+    return None if items is None else sum(1 for _ in scopes_of_calls(plan, step, items))
 
 
 def condition_if_known(step: Step, scope: JsonObject) -> bool | None:
