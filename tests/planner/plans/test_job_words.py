@@ -131,6 +131,7 @@ def test_a_time_of_day_is_named_in_whatever_way_it_is_written(
         ("until 5 pm", 17, True),
         ("on Mondays", 1, True),
         ("on Mondays", 2, False),
+        ("over 12.50 EUR", 12, False),
         ("at the weekend", 6, True),
         ("in the last quarter", 90, True),
         ("files above 5MB", 5, True),
@@ -168,6 +169,9 @@ def test_a_name_with_digits_is_a_word_and_a_measure_its_figure_and_unit(
         ("restart web-1", "On web-1: ", True),
         ("probes p1 and p2", "p3", False),
         ("over 30 days", "30 items", False),
+        ("over 12.50 EUR", "12.50 items", False),
+        ("over 12.50 EUR", "12.50 EUR", True),
+        ("open from 9.30", "at 9:30", True),
     ],
 )
 def test_a_name_with_digits_may_stand_beside_a_value_wherever_the_job_has_it(

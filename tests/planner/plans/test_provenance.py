@@ -233,6 +233,15 @@ def test_what_completes_a_value_or_stands_in_the_job_is_no_literal_beside_data(
     assert written({"total": f"${{{value}}}"}, text=DAY_GOAL) == codes
 
 
+@pytest.mark.parametrize(("most", "codes"), [(30, []), (5, ["E507"]), (17, ["E507"])])
+def test_an_hour_or_a_weekday_that_the_job_names_bounds_no_other_value(
+    most: int, codes: list[str]
+) -> None:
+    value = f"${{min(steps.total.n, {most})}}"
+
+    assert written({"total": value}, text="At most 30 on weekdays, till 5pm") == codes
+
+
 def test_a_duration_that_the_job_names_counts_once() -> None:
     wanted = goal(text=DAY_GOAL + " a week")
     twice = "timestamp(steps.total.t) + duration('14d') + duration('7d')"

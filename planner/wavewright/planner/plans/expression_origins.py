@@ -621,7 +621,7 @@ class ExpressionOrigins:
         is a bound that makes of the other another value.
         """
         bounds = [figure for figure in map(constant, values) if figure is not None]
-        if len(bounds) != 1 or not self.said.names_figure(bounds[0]):
+        if len(bounds) != 1 or not self.said.names_quantity(bounds[0]):
             return self._all(values).settled()
         other = next(value for value in values if constant(value) is None)
         return self.of(other).settled().joined(self._factor(node))

@@ -52,8 +52,11 @@ class JobWords:
         tokens = [_stem(token) for token in _TOKENS.findall(said)]
         self._neighbours = {*pairwise(tokens)}
         self._names = {token for token in tokens if _LETTER.match(token)}
-        self._clock_times = {*map(_clock_time, _CLOCK_TIME.finditer(said))}
-        self._hours_and_weekdays = {float(hour) for hour, _ in self._clock_times}
+        times = [*_CLOCK_TIME.finditer(said)]
+        self._clock_times = {*map(_clock_time, times)}
+        self._hours_and_weekdays = {
+            float(_clock_time(time)[0]) for time in times if not _may_be_figure(time)
+        }
         for word in words:
             self._hours_and_weekdays |= _WEEKDAYS.get(_stem(word), frozenset())
         self._lengths = {*map(_length, _LENGTH.finditer(said))}
@@ -76,11 +79,16 @@ class JobWords:
         }
 
     def names_figure(self, figure: float) -> bool:
-        """Whether a figure is among them, is as many days or hours as a period that is named (14 of
-        `two weeks`), or is how a time counts a named hour or weekday: 17 of `5 pm`. Nothing has to
-        name 0.
+        """Whether a figure names a quantity of the job, or is how a time counts a named hour or weekday:
+        17 of `5 pm`.
         """
-        if figure == 0 or figure in self._figures | self._hours_and_weekdays:
+        return self.names_quantity(figure) or figure in self._hours_and_weekdays
+
+    def names_quantity(self, figure: float) -> bool:
+        """Whether a figure is among them, or is as many days or hours as a period that is named: 14 of
+        `two weeks`. Nothing has to name 0.
+        """
+        if figure == 0 or figure in self._figures:
             return True
         return any(figure * unit in self._lengths for unit in _PERIODS_OF_TIME)
 
@@ -156,7 +164,10 @@ class JobWords:
             lambda match: "" if _length(match) in self._lengths else match[0], folded
         )
         rest = _PERIOD.sub(lambda match: "" if self._names_day(match[0]) else match[0], rest)
-        rest = _CLOCK_TIME.sub(lambda match: "" if self._names_time(match) else match[0], rest)
+        rest = _CLOCK_TIME.sub(
+            lambda match: "" if self._names_time(match) and not _may_be_figure(match) else match[0],
+            rest,
+        )
         tokens = [_stem(token) for token in _TOKENS.findall(rest)]
         pairs = [*pairwise(("", *tokens, ""))]
         for before, after in pairwise(pairs):
@@ -282,6 +293,11 @@ def _clock_time(time: re.Match[str]) -> tuple[int, str]:
     return hour % 24, time["minute"] or "00"
 
 
+def _may_be_figure(time: re.Match[str]) -> bool:
+    """Whether a time of day may be a figure as well: `9.30`."""
+    return time["mark"] == "." and time["half"] is None
+
+
 def _length(period: re.Match[str]) -> float:
     """Return the seconds of a period: of `two weeks`, `14 days` and `a 14-day window` the same."""
     figure, word = period["figure"], period["word"]
@@ -364,7 +380,7 @@ _CLOCK_TIME: Final = re.compile(
     rf"""
     (?<!\w)(?<!\d[:.,])
     (?:(?P<hour>\d{{1,2}})
-        (?:[:.](?P<minute>[0-5]\d)(?::00)?(?:\s?(?P<half>[ap])\.?m\b\.?)?
+        (?:(?P<mark>[:.])(?P<minute>[0-5]\d)(?::00)?(?:\s?(?P<half>[ap])\.?m\b\.?)?
         |\s?(?P<half_day>[ap])\.?m\b\.?
         |\s(?:o['’]?clock|uhr)\b)
     |(?P<word>{"|".join(_HOURS_OF_WORDS)}))
@@ -372,7 +388,7 @@ _CLOCK_TIME: Final = re.compile(
     """,
     re.VERBOSE,
 )
-"""A time of day; `9.30` may be one, or a figure."""
+"""A time of day; see `_may_be_figure`."""
 _GLUED: Final = re.compile(
     r"(?<![\w.])(?P<figure>\d[\d,]*(?:\.\d+)?)(?!(?:st|nd|rd|th|am|pm)\b)(?P<unit>[^\W\d_]+)\b"
 )
