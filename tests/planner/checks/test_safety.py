@@ -252,6 +252,14 @@ SINKS = {
     "letters in several parameters": step(
         "send", "spell", params={f"c{n}": f"${{{c}}}" for n, c in enumerate(LETTERS)}
     ),
+    "numbers computed of several": step(
+        "send",
+        "spell",
+        params={
+            "c0": "${steps.page.status}",
+            "c1": "${steps.page.status + int(steps.page.text)}",
+        },
+    ),
     "digits in several parameters": step(
         "send",
         "spell",
@@ -730,6 +738,10 @@ COUNTED_ONCE: dict[str, tuple[JsonObject, JsonObject]] = {
     ),
     "a number in several parameters": (
         {f"c{n}": "${steps.page.status}" for n in range(4)},
+        {},
+    ),
+    "a number and what is computed of it": (
+        {f"c{n}": f"${{{n} - steps.page.status * {n}}}" for n in range(4)},
         {},
     ),
     "a date in several fields": (

@@ -595,7 +595,9 @@ def _number_from(values: Sequence[Value]) -> Value:
         case Level.DATE:
             return Value(strongest)
         case _:
-            return Value(number(strongest.origin))
+            # What is computed of one number, and of what is known, comes from that number.
+            whole, most = compounded(*influences), number(strongest.origin)
+            return Value(limited(whole, most) if whole.is_known else most)
 
 
 def _measured(call: _InfluencedCall) -> Value:
