@@ -527,12 +527,19 @@ ONE_BY_ONE: list[Json] = [f"${{inputs.at.goods[{place}].code}}" for place in ran
         (["${inputs.one[0]}"], "all", False),
         ([7], "all", True),
         ([7, 8, 9], "all", False),
+        ([1234567], "all", True),
+        ([1234567, 1234568], "all", False),
     ],
 )
 def test_entries_of_a_list_of_the_job_are_chosen_where_others_are_left_out(
     items: Json, text: str, *, is_choice: bool
 ) -> None:
-    inputs: JsonObject = {"at": {"goods": GOODS}, "one": [{"code": "D-4"}], "figures": [7, 8, 9]}
+    inputs: JsonObject = {
+        "at": {"goods": GOODS},
+        "one": [{"code": "D-4"}],
+        "figures": [7, 8, 9],
+        "numbers": [1234567, 1234568],
+    }
     wanted = goal(inputs=inputs, text=f"the total of {text} the goods")
     answered = goal(inputs=inputs, text="the total of the goods", answers=[text])
     steps = [

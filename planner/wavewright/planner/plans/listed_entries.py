@@ -10,6 +10,7 @@ out: an entry that is taken as well is a sample.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -90,7 +91,7 @@ def _gone_through(plan: Plan) -> set[str]:
 
 def _texts_of_step(step: Step) -> Json:
     """Return what a step says of what it asks for; of figures only its items, for others are options."""
-    items: list[Json] = [f"{figure:g}" for figure in numbers_in(step.for_each)]
+    items: list[Json] = [*map(_name_of, numbers_in(step.for_each))]
     return [*items, step.for_each, {**step.params}, step.when]
 
 
@@ -110,8 +111,9 @@ def _entry_names(entries: list[Json], identifiers: Collection[str]) -> tuple[_Na
     objects = [entry for entry in entries if isinstance(entry, dict)]
     if len(objects) < len(entries):
         scalars = [_name_of(entry) for entry in entries]
+        counts = Counter(scalars)
         return tuple(
-            frozenset({name}) if name is not None and scalars.count(name) == 1 else frozenset()
+            frozenset({name}) if name is not None and counts[name] == 1 else frozenset()
             for name in scalars
         )
     fields = [
@@ -130,7 +132,7 @@ def _name_of(value: Json) -> str | None:
         case str():
             return value.casefold().strip() or None
         case _:
-            return f"{value:g}"
+            return f"{value:.15g}"
 
 
 def _words_in(value: Json) -> Iterator[str]:
