@@ -515,6 +515,8 @@ ONE_BY_ONE: list[Json] = [f"${{inputs.at.goods[{place}].code}}" for place in ran
         (["${inputs.at.goods[0]}"], "all", True),
         ("${[inputs.at.goods[2]]}", "all", True),
         ("${[inputs.at.goods[2]]}", "the third", False),
+        ("${[(inputs.at.goods)[2]]}", "all", True),
+        ("${[cel.bind(g, inputs.at.goods, g[2])]}", "all", True),
         ("${inputs.at.goods.filter(g, g.code == 'Ä-1')}", "all", True),
         ("${inputs.at.goods.filter(g, g.code != 'ä-1')}", "without Ä-1", False),
         ("${inputs.at.goods.filter(g, g.code in ['Ä-1', 'C-3'])}", "all", True),

@@ -191,7 +191,7 @@ class ExpressionOrigins:
         """
         if not isinstance(node.key, LiteralValue):
             return not self.of(node.key).reads
-        if _INPUT.fullmatch(self._source(node.operand)):
+        if _ENTRY_OF_INPUT.fullmatch(self._source(node)):
             return False  # whether others are left out, all that the plan takes of the list says
         is_of_parts = _is_call(node.operand, {"split"})  # whose first one is no better
         is_first = node.key.value == 0 and not value.is_of_items and not is_of_parts
@@ -854,7 +854,7 @@ _LETTER: Final = re.compile(r"[^\W\d_]")
 _PLAIN_FIGURE: Final = re.compile(r"\d+(?:\.\d+)?")
 _WORD: Final = re.compile(r"[^\W_]")
 _PATH: Final = re.compile(r"[\w.]+(?:\[[^\]]*\][\w.]*)*")
-_INPUT: Final = re.compile(r"inputs(?:\.\w+)+")
+_ENTRY_OF_INPUT: Final = re.compile(r"inputs(?:\.\w+)+\[\d+\]")
 _BULLET: Final = re.compile(r"\s*[-\u2013*\u2022]\s+")
 _PATTERN_MARKS: Final = re.compile(r"\(\?[a-z]+\)|\\b|[\^$|()]|\.\*|\\s[+*]?")
 _PATTERN: Final = re.compile(r"[\\\[\]{}*+?.]")
