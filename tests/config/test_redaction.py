@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 from pydantic import JsonValue
 
+from wavewright.config import redaction
 from wavewright.config.redaction import PLACEHOLDERS, Redactor, known_secrets, named_secrets
 from wavewright.config.secret_patterns import REDACTED, PrivateKeyLines
 from wavewright.config.settings import load_settings
@@ -530,6 +531,15 @@ def test_escapes_within_escapes_are_read_once() -> None:
     assert redactor.redact_known(f"{nested}-known-secret") == REDACTED
     assert redactor.redact_known("\\" * 10 * depth + "x41-known-secret") == REDACTED
     assert redactor.redact("\\" * 10 * depth) == "\\" * 10 * depth
+
+
+def test_a_long_text_of_an_output_is_redacted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    redactor, log = Redactor(), "a line\n" * 100 + "password=synthetic"
+    clean = redactor.redact_json({"log": log})
+    monkeypatch.setattr(redaction, "redact_patterns", None)
+
+    assert not redactor.is_plain({"log": log})
+    assert redactor.redact_json({"log": log}) == clean
 
 
 def test_json_loses_secrets_in_texts_in_names_and_by_name() -> None:

@@ -39,7 +39,7 @@ _MIN_DIGITS = 6
 """A shorter number is not redacted, whatever its name: it is a count or a level."""
 
 _MAX_CACHED_LENGTH = 200
-"""Maximum characters of a text whose redaction is cached."""
+"""Maximum characters of a text whose redaction is cached; of longer ones the last is."""
 _CACHE_SIZE = 512
 
 PLACEHOLDERS = frozenset(
@@ -78,6 +78,8 @@ class Redactor:
         )
         # Statuses, log lines and outputs repeat the same names.
         self._redact_short = lru_cache(_CACHE_SIZE)(self._redact)
+        # Whether an output has a secret is asked of it, of its fields, and before it is redacted.
+        self._redact_long = lru_cache(1)(self._redact)
         self._is_suspect_short = lru_cache(_CACHE_SIZE)(self._is_suspect)
 
     def with_secrets(self, more: Iterable[str]) -> Redactor:
@@ -87,7 +89,8 @@ class Redactor:
 
     def redact(self, text: str) -> str:
         """Return a text with secrets redacted."""
-        return self._redact_short(text) if len(text) <= _MAX_CACHED_LENGTH else self._redact(text)
+        is_short = len(text) <= _MAX_CACHED_LENGTH
+        return self._redact_short(text) if is_short else self._redact_long(text)
 
     def _redact(self, text: str) -> str:
         return _redact_unescaped(lambda written: redact_patterns(self._redact_known(written)), text)
