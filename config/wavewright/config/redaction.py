@@ -11,21 +11,23 @@ from __future__ import annotations
 import base64
 import os
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
 
 from wavewright.config.secret_patterns import (
+    NAMED_IN_HTML,
     REDACTED,
     SENSITIVE_NAME,
     PrivateKeyLines,
     may_match,
     redact_patterns,
 )
+
+if TYPE_CHECKING:
+    from wavewright.config.escapes import TextAsRead
 
 _Json: TypeAlias = "bool | int | float | str | list[_Json] | dict[str, _Json] | None"
 
@@ -117,7 +119,7 @@ class Redactor:
         """
         if not self._forms:
             return False
-        read = _unescaped(text).text if _has_escape(text) else text
+        read = _as_read(text).text if _has_escape(text) else text
         return any(form.clue in text or form.clue in read for form in self._forms)
 
     def redact_known(self, text: str) -> str:
@@ -392,7 +394,7 @@ def _spellings_of(character: str) -> str:
     if character in " +":
         # A form writes the one as the other, so what is one may be read as the other.
         spellings.append("[ +]")
-    spellings += (f"&{name};" for name, named in _NAMED_IN_HTML.items() if named == character)
+    spellings += (f"&{name};" for name, named in NAMED_IN_HTML.items() if named == character)
     # As Python shows it.
     spellings.append(rf"\\{{1,7}}x{code:02x}" if code < 0x100 else rf"\\{{1,7}}U{code:08x}")
     return f"(?:{'|'.join(spellings)})"
@@ -415,7 +417,7 @@ def _redact_unescaped(redact: Callable[[str], str], text: str) -> str:
 
 def _redact_as_read(redact: Callable[[str], str], text: str) -> str:
     """Redact what a text reads as, and return it with all that is kept as it was written."""
-    read = _unescaped(text)
+    read = _as_read(text)
     redacted = read.text if read.text == text else redact(read.text)
     if redacted == read.text:
         return text
@@ -446,73 +448,11 @@ def _without_added_quotes(piece: str) -> Iterator[tuple[str, str, str]]:
         yield piece[start:stop], piece[:start], piece[stop:]
 
 
-@dataclass(frozen=True, slots=True)
-class _TextAsRead:
-    """A text as it reads once its escapes are undone."""
+def _as_read(text: str) -> TextAsRead:
+    # Imported here: few texts have escapes, and many runs redact none of them.
+    from wavewright.config.escapes import unescaped
 
-    text: str
-    starts: list[int]
-    """Where each piece begins, and where the last one ends; a character of an escape is a piece."""
-    places: list[int]
-    """Where in the text as it is written each of them stands, and its end."""
-
-    def place(self, position: int) -> int:
-        """Return where in the text as it is written a position stands."""
-        piece = bisect_right(self.starts, position) - 1
-        return self.places[piece] + position - self.starts[piece]
-
-
-def _unescaped(text: str) -> _TextAsRead:
-    """Return a text with characters in place of their escapes, the one form in which secrets are
-    looked for.
-
-    An escape may hold escapes itself (`%%341` is `%41`, `A`): from the end to the start, all that
-    follows one is plain already, so that each is read once. It may also stand for the mark of another
-    one: `%252F` is `%2F`, `/`.
-    """
-    signs = _ENCODED.sub(_with_spaces, text) if "+" in text and "%" in text else text
-    # Of each: where it stands, where it ends, and the character that is read for it if it is an
-    # escape. The last one first.
-    pieces: list[tuple[int, int, str]] = []
-    end = len(text)
-    for mark in reversed([*_ESCAPE_MARK.finditer(text)]):
-        if mark.end() < end:
-            pieces.append((mark.end(), end, ""))
-        end, stop = mark.span()
-        sign, character = mark[0][0], ""
-        while sign in _MARKS and (escape := _ESCAPED.match(sign + _first_of(pieces, signs))):
-            _drop(pieces, escape.end() - 1)
-            sign = character = _character(escape)
-        pieces.append((end, stop, character))
-    if end:
-        pieces.append((0, end, ""))
-    pieces.reverse()
-    read = [character or signs[begin:stop] for begin, stop, character in pieces]
-    return _TextAsRead(
-        "".join(read),
-        [*accumulate(map(len, read), initial=0)],
-        [*(begin for begin, _, _ in pieces), len(text)],
-    )
-
-
-def _first_of(pieces: list[tuple[int, int, str]], signs: str) -> str:
-    """Return the next characters after a mark, of pieces that were read from the end on."""
-    first = ""
-    for begin, stop, character in reversed(pieces):
-        first += character or signs[begin : min(stop, begin + _MAX_ESCAPED)]
-        if len(first) >= _MAX_ESCAPED:
-            break
-    return first[:_MAX_ESCAPED]
-
-
-def _drop(pieces: list[tuple[int, int, str]], count: int) -> None:
-    """Take the next characters, which belong to an escape, from pieces."""
-    while count:
-        begin, stop, character = pieces.pop()
-        length = 1 if character else stop - begin
-        if count < length:
-            pieces.append((begin + count, stop, ""))
-        count -= min(count, length)
+    return unescaped(text)
 
 
 def _has_escape(text: str) -> bool:
@@ -525,49 +465,6 @@ _MOST_ROUNDS = 4
 """Times that a text is redacted, where what was redacted has brought more of it to light."""
 _MAX_REDACTED = 20_000
 """Characters of what is redacted in one place, beyond which escapes that follow it are undone."""
-_ESCAPE_MARK = re.compile(
-    r"(?<!\\)\\++(?=[%&uUxnrt/])|%(?=[%&\\02-7])|&(?=#[%&\\xX0-9]|[a-z]{2,4};)"
-)
-"""What begins an escape, if what follows it does not rule that out, as a digit that is escaped
-would not.
-"""
-_MARKS: Final = frozenset("%\\&")
-_ESCAPED = re.compile(
-    r"(?:\\(?:u00|U000000|x)|%)(?P<code>0[9ADad]|[2-7][0-9A-Fa-f])"
-    r"|\\(?P<control>[nrt/])"
-    r"|&#(?:[xX]0{0,6}(?P<page>[9ADad]|[2-7][0-9A-Fa-f])"
-    r"|0{0,6}(?P<decimal>9|1[03]|3[2-9]|[4-9][0-9]|1[01][0-9]|12[0-7]));"
-    r"|&(?P<name>amp|apos|gt|lt|quot);"
-)
-_MAX_ESCAPED = 10
-"""Maximum characters of an escape after its mark."""
-# Not by the module `html`, whose two thousand names take longer to load than all of this.
-_NAMED_IN_HTML: Final = {"amp": "&", "apos": "'", "gt": ">", "lt": "<", "quot": '"'}
-_NAMED: Final = {"n": "\n", "r": "\r", "t": "\t", "/": "/", **_NAMED_IN_HTML}
-
-
-def _character(escape: re.Match[str]) -> str:
-    """Return what an escape stands for."""
-    name = escape["control"] or escape["name"]
-    if name:
-        return _NAMED[name]
-    code = escape["code"] or escape["page"]
-    return chr(int(code, 16) if code else int(escape["decimal"]))
-
-
-_ENCODED = re.compile(r"[A-Za-z0-9_.~*+%-]+")
-_ENCODED_CHARACTER = re.compile("%[0-9A-Fa-f]{2}")
-_NOT_OF_A_FORM = re.compile("%(?:20|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa])")
-"""A space, a digit or a letter as a form never encodes it."""
-
-
-def _with_spaces(part: re.Match[str]) -> str:
-    """Return a part of an address with its spaces, where it is encoded as a form is, with signs for
-    spaces; elsewhere a sign is one.
-    """
-    run = part[0]
-    is_of_form = "+" in run and _ENCODED_CHARACTER.search(run) and not _NOT_OF_A_FORM.search(run)
-    return run.replace("+", " ") if is_of_form else run
 
 
 _CONTROLS = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}

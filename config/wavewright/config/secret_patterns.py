@@ -19,9 +19,12 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Final
 
 REDACTED = "[redacted]"
+# Not by the module `html`, whose two thousand names take long to load.
+NAMED_IN_HTML: Final = {"amp": "&", "apos": "'", "gt": ">", "lt": "<", "quot": '"'}
+
 
 _REDACTED_PATTERN = r"\[redacted\]"
 _KEY_NAME = r"(?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?"
