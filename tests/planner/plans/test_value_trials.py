@@ -240,3 +240,16 @@ def test_a_part_in_a_macro_is_tried_for_the_entries() -> None:
 
 def test_of_what_takes_too_long_to_try_nothing_is_said() -> None:
     assert not is_constant("lists.range(9999).map(i, i * steps.a.n).size() == 9999", is_typed=True)
+
+
+def test_a_filter_by_many_fields_of_which_nothing_is_known_is_no_constant() -> None:
+    conditions = (f"r.f{number} == 'v{number}'" for number in range(60))
+
+    assert not is_constant(f"steps.a.rows.filter(r, {' && '.join(conditions)})", is_typed=False)
+
+
+def test_of_what_takes_too_many_values_to_try_nothing_is_said() -> None:
+    conditions = (f"r.f{number}.g{number} == 'v'" for number in range(12))
+    never = f"steps.a.rows.filter(r, {' && '.join(conditions)} && r.f0 != r.f0)"
+
+    assert not is_constant(never, is_typed=False)

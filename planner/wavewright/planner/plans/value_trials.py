@@ -80,6 +80,8 @@ _MOST_FAILED: Final = 0.65
 """The share of trials that may fail: where more do, those that matter may be among them."""
 _MOST_OPERATIONS: Final = 500_000
 """Operations of all trials of a part."""
+_MOST_DRAWN: Final = 500_000
+"""Values that are drawn for all trials of a part."""
 _MOST_ENTRIES: Final = 3
 _MAX_DEPTH: Final = 4
 _INSTANTS: Final = tuple(dt.datetime(year, 5, 6, tzinfo=dt.UTC) for year in (1990, 2010, 2050))
@@ -99,6 +101,7 @@ _KINDS_WRITTEN: Final = {
     "string": "string",
     "bool": "boolean",
 }
+_ROOTS: Final = ("steps", "inputs", "item", "index", "previous", "output", "goal")
 _ROOTS_OF_FIELDS: Final = ("steps", "inputs")
 """Roots whose fields are read, each with a type of its own."""
 _YEARS: Final = range(1900, 2101)
@@ -143,13 +146,15 @@ class ValueTrials:
     @cached_property
     def _reads(self) -> str:
         """What the expression reads, as JSON."""
-        reads: list[tuple[str, str | None, JsonSchema]] = []
-        for root, name in sorted(set(_roots(self._tree)), key=str):
-            if root not in _ROOTS_OF_FIELDS:
-                reads.append((root, None, self._types(root, None)))
-            elif name is not None:
-                reads.append((root, name, self._types(root, name)))
-        return json.dumps(reads)
+        macros = [node for node in all_nodes(self._tree) if isinstance(node, Macro)]
+        variables = {name for macro in macros for name in macro.variables}
+        read = {
+            (root, name if root in _ROOTS_OF_FIELDS else None)
+            for root, name in _roots(self._tree)
+            if root not in variables or root in _ROOTS
+        }
+        read -= {(root, None) for root in _ROOTS_OF_FIELDS}
+        return json.dumps([(*root, self._types(*root)) for root in sorted(read, key=str)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +228,11 @@ def _only_value(part: _Part) -> tuple[str | None, int]:
             break
         held += 1
         draw.begin()
-        scope = EvaluationScope(draw.variables(reads), draw.instant(), cost, MembershipIndex())
+        variables = draw.variables(reads)
+        if draw.count > _MOST_DRAWN:
+            # Of what takes so long no further part is tried often.
+            return None, _MOST_TRIALS
+        scope = EvaluationScope(variables, draw.instant(), cost, MembershipIndex())
         try:
             values = [result_of(evaluate(scope), cost)]
         except (ExpressionError, RecursionError):
@@ -281,7 +290,10 @@ class _Draw:
         self._figure: float | None = None
         self._text: str | None = None
         self._scalar: str | None = None
+        self.count = 0
+        """Values that were drawn so far; beyond the most of them all are null."""
         self._is_compared = False
+        self._unlike = 0.0
         self._instant = _INSTANTS[0]
 
     def begin(self) -> None:
@@ -294,6 +306,8 @@ class _Draw:
         self._figure = self._random.choice(self._figures) if self._happens(1 / 3) else None
         self._text = self._drawn_text("") if self._happens(1 / 3) else None
         self._is_compared = self._happens(1 / 2)
+        # Of many fields in one condition, one that is unlike would decide it in every trial.
+        self._unlike = self._random.choice((0.0, 1 / 8))
         self._scalar = self._scalar_kind() if self._happens(7 / 8) else None
 
     def variables(self, reads: Reads) -> dict[str, Json]:
@@ -317,6 +331,9 @@ class _Draw:
 
     def value(self, place: ScopedSchema, name: str, depth: int = 0) -> Json:
         """Return a value of a type, that of a field or root with a name."""
+        self.count += 1
+        if self.count > _MOST_DRAWN:
+            return None
         view = self._view(place)
         if view.kind == "union":
             view = self._random.choice(view.branches)
@@ -324,7 +341,7 @@ class _Draw:
         if view.kind != "open":
             self._typed_kinds[name] = kind
         is_too_deep = depth > _MAX_DEPTH and kind in {"array", "object"}
-        if kind == "null" or is_too_deep or (view.nullable and self._happens(1 / 8)):
+        if kind == "null" or is_too_deep or (view.nullable and self._happens(self._unlike)):
             return None
         match kind:
             case "boolean":
@@ -428,7 +445,7 @@ class _Draw:
 
     def _compared_with(self, name: str, kind: type[_Scalar]) -> list[_Scalar]:
         """Return what a field is compared with, if this trial has it so, as most do of some."""
-        if not (self._is_compared and self._happens(7 / 8)):
+        if not self._is_compared or self._happens(self._unlike):
             return []
         return [value for value in self._compared.get(name, ()) if isinstance(value, kind)]
 
