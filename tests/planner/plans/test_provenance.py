@@ -504,6 +504,22 @@ def test_a_step_computes_with_a_field_of_a_sub_plan_for_each_item(
     assert written({"total": "${steps.more}"}, *calls, more) == codes
 
 
+@pytest.mark.parametrize(
+    ("part", "is_choice"),
+    [
+        ("i.day.split('-')[0]", False),
+        ("i.paid_at.split('T')[0].split('-')[2]", False),
+        ("i.name.split('-')[0]", True),
+        ("i.day.split(',')[1]", True),
+    ],
+)
+def test_a_part_of_a_date_is_no_choice(part: str, *, is_choice: bool) -> None:
+    bound = bind_plan(plan(result=f"${{{READ}{part})}}"), goal())
+    origins = PlanProvenance(bound, TOOLS, goal()).of_result()["result"]
+
+    assert (bool(origins.choices), origins.literals) == (is_choice, frozenset())
+
+
 GOODS: Json = [{"code": code, "kind": "fruit"} for code in ("Ä-1", "B-2", "C-3")]
 ONE_BY_ONE: list[Json] = [f"${{inputs.at.goods[{place}].code}}" for place in range(3)]
 

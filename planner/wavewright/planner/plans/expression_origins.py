@@ -193,9 +193,21 @@ class ExpressionOrigins:
             return not self.of(node.key).reads
         if _ENTRY_OF_INPUT.fullmatch(self._source(node)):
             return False  # whether others are left out, all that the plan takes of the list says
+        if self._is_split_date(node.operand):
+            return False
         is_of_parts = _is_call(node.operand, {"split"})  # whose first one is no better
         is_first = node.key.value == 0 and not value.is_of_items and not is_of_parts
         return not (is_first or self.said.names_place(node.key.value))
+
+    def _is_split_date(self, node: ExpressionNode) -> bool:
+        """Whether a value is the year, month and day, or the day and time, that a date is split into."""
+        match node:
+            case FunctionCall(function="split", target=date, arguments=(separator,)) if (
+                date is not None and _text_of(separator) in _DATE_SEPARATORS
+            ):
+                return self._is_date(date, self.of(date))
+            case _:
+                return False
 
     # Decisions
 
@@ -918,6 +930,7 @@ _DATE_PARTS: Final = frozenset(
     for start, end in ((0, 4), (0, 7), (0, 10), (5, 7), (5, 10), (8, 10), (11, 16), (11, 19))
 )
 """Where a year, a month, a day and a time begin and end in a date."""
+_DATE_SEPARATORS: Final = frozenset({"-", "T", ":"})
 _TIMES: Final = frozenset({"year", "quarter", "month", "week", "day", "date", "period"})
 """Fields that say of which time a record is."""
 
