@@ -9,11 +9,13 @@ The tree is read in its plain form, so no rule is about how something is written
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.nodes import (
     FLIPPED,
     Binary,
@@ -34,7 +36,9 @@ from wavewright.planner.cel.nodes import (
     children,
     summed_terms,
 )
+from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.plain_form import ASKS_FOR_NONE, ASKS_FOR_SOME, plain_form
+from wavewright.planner.plans.expressions import evaluate
 from wavewright.planner.plans.formulas import (
     OF_SHARES,
     SCALES,
@@ -56,6 +60,7 @@ from wavewright.planner.plans.origins import (
     NO_PARTS,
     NO_TEXTS,
     NOTHING,
+    WHOLE,
     AnyEntry,
     Origins,
     PartName,
@@ -65,7 +70,7 @@ from wavewright.planner.plans.origins import (
     without_name,
 )
 from wavewright.planner.plans.same_values import SameValues, only_selects
-from wavewright.planner.types import JsonObject, StepId, as_object
+from wavewright.planner.types import Json, JsonObject, StepId, as_object
 
 if TYPE_CHECKING:
     from wavewright.planner.plans.value_trials import ValueTrials
@@ -107,6 +112,19 @@ class ExpressionOrigins:
             # What comes to one value whatever is read was written, in many words: `x - x + 9.0`.
             return origins.joined(self._written(plain))
         return origins
+
+    def of_stopped(self, tree: ExpressionNode) -> Origins | None:
+        """Return the origins of what a condition that reads data may stop, in which what is empty says
+        that there is nothing; None of another value.
+        """
+        match tree:
+            case Conditional(condition=Unary(operator="!") | LogicalOperation(), no=stopped):
+                pass
+            case _:
+                return None
+        if not self.of(tree.condition).reads:
+            return None
+        return self.of_tree(tree._replace(no=_without_empty(stopped)))
 
     def repeats(self, tree: ExpressionNode) -> bool:
         """Whether a list has the entries of one value more than once: `x + x`, `[x, x].flatten()`."""
@@ -736,6 +754,36 @@ class ExpressionOrigins:
             if value.reads:
                 return value.joined(Origins(choices=decision.choices))
         return inside.of(body)
+
+
+def comes_to_nothing(leaf: Json) -> bool:
+    """Whether a value reads nothing, not even the time, and says that there is nothing: `[]`,
+    `${1 > 2}`; a figure says how much there is.
+    """
+    if isinstance(leaf, str) and WHOLE.fullmatch(leaf):
+        try:
+            tree = parse_expression(leaf[2:-1])
+            leaf = evaluate(leaf[2:-1], {}, dt.datetime.min.replace(tzinfo=dt.UTC))
+        except ExpressionError:
+            return False
+        if any(
+            isinstance(part, FunctionCall) and part.function == "now" for part in all_nodes(tree)
+        ):
+            return False
+    return leaf is None or leaf is False or leaf in ("", [], {})
+
+
+def _without_empty(node: ExpressionNode) -> ExpressionNode:
+    """Return a value with null in the place of what is empty in it; a figure says how much there is."""
+    match node:
+        case MapLiteral(entries=entries) if entries:
+            return node._replace(entries=tuple((k, _without_empty(value)) for k, value in entries))
+        case ListLiteral(items=items) if items:
+            return node._replace(items=tuple(map(_without_empty, items)))
+        case LiteralValue(value="" | False) | MapLiteral() | ListLiteral():
+            return LiteralValue(node.start, node.end, 1, "null", None)
+        case _:
+            return node
 
 
 def _chosen(conditions: Iterable[Origins]) -> Origins:

@@ -144,9 +144,7 @@ class Origins:
 
     def settled(self) -> Origins:
         """Return the origins of a whole value: its words are literals where nothing is read."""
-        return (
-            self.changed(Origins._with_words_settled) if self.parts else self._with_words_settled()
-        )
+        return self.changed(Origins._with_words_settled)
 
     def _with_words_settled(self) -> Origins:
         if self.reads or not self.labels:
@@ -207,6 +205,8 @@ def on_one_line(text: str) -> str:
 
 FIELDS: Final = re.compile(r"\.(\w+)\b(?!\()")
 """The names of fields in an expression."""
+WHOLE: Final = re.compile(r"\$\{(?:(?!\$\{).)*\}", re.DOTALL)
+"""A text that is one expression."""
 _MAX_SHOWN: Final = 60
 _DIGIT: Final = re.compile(r"\d")
 EMPTY_VALUES: Final = frozenset({"0", "0.0", '""', "''", "[]", "{}", "false", "null"})

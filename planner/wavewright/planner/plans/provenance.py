@@ -18,7 +18,6 @@ The rules, which `docs/explanation/confidence.md` tells with examples:
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,18 +28,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from wavewright.config.sources import path_text
 from wavewright.planner.cel.embedded import EmbeddedExpression, bare_expression, split_references
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.cel.nodes import (
-    Conditional,
-    ExpressionNode,
-    FunctionCall,
-    Identifier,
-    ListLiteral,
-    LiteralValue,
-    LogicalOperation,
-    MapLiteral,
-    Unary,
-    all_nodes,
-)
+from wavewright.planner.cel.nodes import ExpressionNode, Identifier
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.plain_paths import plain_read
 from wavewright.planner.language.goals import Goal
@@ -48,7 +36,6 @@ from wavewright.planner.language.plan import ASK_MODEL, SUB_PLAN, Gate, Plan, St
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature
 from wavewright.planner.plans.answer_types import only_answers
 from wavewright.planner.plans.binding import terminal_params
-from wavewright.planner.plans.expressions import evaluate
 from wavewright.planner.plans.figures import numbers_in
 from wavewright.planner.plans.graph import PlanGraph, last_steps
 from wavewright.planner.plans.origins import (
@@ -58,6 +45,7 @@ from wavewright.planner.plans.origins import (
     NO_STEPS,
     NO_TEXTS,
     NOTHING,
+    WHOLE,
     AnyEntry,
     Origins,
     PartName,
@@ -185,7 +173,7 @@ class PlanProvenance:
     def _of_leaves(self, result: Json, *, may_say_nothing: bool = False) -> dict[str, Origins]:
         by_field: dict[str, Origins] = {}
         for path, leaf in _leaves(result, ()):
-            is_nothing = may_say_nothing and _comes_to_nothing(leaf)
+            is_nothing = may_say_nothing and _is_nothing(leaf)
             by_field[path_text(path) or "result"] = (
                 NOTHING if is_nothing else self._of_leaf(path, leaf)
             )
@@ -411,22 +399,12 @@ class PlanProvenance:
         )
 
     def _of_stopped(self, step: Step) -> Origins | None:
-        """Return the origins of the result of a sub-plan that data may stop, in which what is empty says
-        that there is nothing; None of another one.
-        """
+        """Return the origins of the result of a sub-plan that data may stop; None of another one."""
         text = step.params.get("result")
-        if self._is_strict or not isinstance(text, str) or not _WHOLE.fullmatch(text):
+        if self._is_strict or not (isinstance(text, str) and WHOLE.fullmatch(text)):
             return None
-        match tree := _tree_of(text[2:-1]):
-            case Conditional(condition=Unary(operator="!") | LogicalOperation(), no=stopped):
-                pass
-            case _:
-                return None
-        item = self._item(step)
-        reading = self._origins_in(text[2:-1], tree, item)
-        if not reading.of(tree.condition).reads:
-            return None
-        return reading.of_tree(tree._replace(no=_without_empty(stopped)))
+        tree = parse_expression(text[2:-1])
+        return self._origins_in(text[2:-1], tree, self._item(step)).of_stopped(tree)
 
     def _unnamed_items(self, step: Step, items: Origins) -> frozenset[str]:
         """Return the items of a fetch that the author listed, and that the job does not name:
@@ -512,7 +490,7 @@ class PlanProvenance:
         )
         origins = self._with_left_out(origins.joined(Origins(literals=figures)).settled(), leaf)
         key = path[-1] if path else None
-        if isinstance(key, str) and isinstance(leaf, str) and _WHOLE.fullmatch(leaf):
+        if isinstance(key, str) and isinstance(leaf, str) and WHOLE.fullmatch(leaf):
             renamed = self.renamed(key, leaf.removeprefix("${"), leaf, origins)
             return origins.joined(renamed)
         return origins
@@ -705,26 +683,6 @@ def _is_plain_read(value: Json) -> bool:
     return isinstance(value, str) and plain_read(value[2:-1]) is not None
 
 
-def _tree_of(expression: str) -> ExpressionNode | None:
-    try:
-        return parse_expression(expression)
-    except ExpressionError:
-        return None
-
-
-def _without_empty(node: ExpressionNode) -> ExpressionNode:
-    """Return a value with null in the place of what is empty in it; a figure says how much there is."""
-    match node:
-        case MapLiteral(entries=entries) if entries:
-            return node._replace(entries=tuple((k, _without_empty(value)) for k, value in entries))
-        case ListLiteral(items=items) if items:
-            return node._replace(items=tuple(map(_without_empty, items)))
-        case LiteralValue(value="" | False) | MapLiteral() | ListLiteral():
-            return LiteralValue(node.start, node.end, 1, "null", None)
-        case _:
-            return node
-
-
 def _without_options(origins: Origins) -> Origins:
     return replace(origins, factors=NO_TEXTS, computed=NO_TEXTS)
 
@@ -763,7 +721,6 @@ _QUOTED_FIELD: Final = re.compile(r"""\[\\?['"](\w+)\\?['"]\]""")
 """A field in brackets, in a text of JSON."""
 _SAYS: Final = re.compile(r"[^\W\d_]|[%‰±<>≈~€$£¥]|(?:^|\s)[-\u2212\u2013]$")
 """A label that says something of the value beside it; commas and brackets do not."""
-_WHOLE: Final = re.compile(r"\$\{(?:(?!\$\{).)*\}", re.DOTALL)
 _STEPS: Final = re.compile(r"steps\.(\w+)")
 _NEUTRAL: Final = frozenset(
     re.findall(r"\w+", "a an and are at by for has have in is of on the was were with")
@@ -819,21 +776,10 @@ def field_name(field: str) -> str:
 _POSITION: Final = re.compile(r"\[\d+\]")
 
 
-def _comes_to_nothing(leaf: Json) -> bool:
-    """Whether a value reads nothing, not even the time, and says that there is nothing: `[]`,
-    `${1 > 2}`; a figure says how much there is.
-    """
-    if isinstance(leaf, str) and _WHOLE.fullmatch(leaf):
-        try:
-            tree = parse_expression(leaf[2:-1])
-            leaf = evaluate(leaf[2:-1], {}, dt.datetime.min.replace(tzinfo=dt.UTC))
-        except ExpressionError:
-            return False
-        if any(
-            isinstance(part, FunctionCall) and part.function == "now" for part in all_nodes(tree)
-        ):
-            return False
-    return leaf is None or leaf is False or leaf in ("", [], {})
+def _is_nothing(leaf: Json) -> bool:
+    from wavewright.planner.plans.expression_origins import comes_to_nothing
+
+    return comes_to_nothing(leaf)
 
 
 def _holds_records(value: Json, *, figures_too: bool) -> bool:
