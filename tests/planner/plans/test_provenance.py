@@ -505,6 +505,28 @@ def test_a_step_computes_with_a_field_of_a_sub_plan_for_each_item(
 
 
 @pytest.mark.parametrize(
+    ("value", "is_choice"),
+    [
+        ("steps.pairs.map(r, r[1])", False),
+        ("steps.pairs.filter(r, r[1] > 0)[0][1]", False),
+        ("steps.pairs.map(r, r[2])", True),
+        ("steps.pairs[1][1]", True),
+        ("steps.pairs[1]", True),
+        ("steps.items.map(r, r[1])", True),
+    ],
+)
+def test_a_place_of_a_tuple_is_no_choice(value: str, *, is_choice: bool) -> None:
+    pair: JsonObject = {"type": "array", "prefixItems": [{"type": "string"}, {"type": "number"}]}
+    fetch = tool("list_pairs", "data", output_schema={"type": "array", "items": pair})
+    more: JsonObject = {"id": "pairs", "tool": "list_pairs", "params": {}}
+    asked = goal(tools=[{"name": name} for name in (*TOOLS, "list_pairs")])
+    bound = bind_plan(plan(more, result=f"${{{value}}}"), asked)
+    origins = PlanProvenance(bound, {**TOOLS, "list_pairs": fetch}, asked).of_result()["result"]
+
+    assert (bool(origins.choices), origins.literals) == (is_choice, frozenset())
+
+
+@pytest.mark.parametrize(
     ("part", "is_choice"),
     [
         ("i.day.split('-')[0]", False),

@@ -70,7 +70,7 @@ from wavewright.planner.plans.origins import (
     without_name,
 )
 from wavewright.planner.plans.same_values import SameValues, only_selects
-from wavewright.planner.types import Json, JsonObject, StepId, as_object
+from wavewright.planner.types import Json, JsonObject, StepId, as_list, as_object
 
 if TYPE_CHECKING:
     from wavewright.planner.plans.value_trials import ValueTrials
@@ -211,11 +211,17 @@ class ExpressionOrigins:
             return not self.of(node.key).reads
         if _ENTRY_OF_INPUT.fullmatch(self._source(node)):
             return False  # whether others are left out, all that the plan takes of the list says
-        if self._is_split_date(node.operand):
+        if self._is_split_date(node.operand) or self._is_of_tuple(node.operand, node.key.value):
             return False
         is_of_parts = _is_call(node.operand, {"split"})  # whose first one is no better
         is_first = node.key.value == 0 and not value.is_of_items and not is_of_parts
         return not (is_first or self.said.names_place(node.key.value))
+
+    def _is_of_tuple(self, node: ExpressionNode, place: Json) -> bool:
+        """Whether a place in a list has a type, and so a meaning, of its own."""
+        listed = self.trials.type_of(node)
+        own = as_list((listed or {}).get("prefixItems"))
+        return isinstance(place, int) and 0 <= place < len(own)
 
     def _is_split_date(self, node: ExpressionNode) -> bool:
         """Whether a value is the year, month and day, or the day and time, that a date is split into."""

@@ -52,6 +52,7 @@ from wavewright.planner.cel.nodes import (
 from wavewright.planner.cel.operators import MembershipIndex
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.paths import EvaluationScope
+from wavewright.planner.plans.expressions import TypedEnvironment
 from wavewright.planner.schemas.views import (
     OPEN,
     SchemaView,
@@ -142,6 +143,13 @@ class ValueTrials:
             # is the list of the entries, or nothing.
             return self.is_constant(node.range)
         return value is not None
+
+    def type_of(self, node: ExpressionNode) -> JsonSchema | None:
+        """Return the type of a part of the expression, if it is known."""
+        read = {name for root, name in _roots(self._tree) if root == "steps" and name is not None}
+        outputs = {name: self._types("steps", name) for name in read}
+        environment = TypedEnvironment(inputs={}, steps=outputs, extra={"item": {}, "index": {}})
+        return environment.part_types(self._text).type_of(node.start, node.end)
 
     @cached_property
     def _reads(self) -> str:
