@@ -191,7 +191,8 @@ class ExpressionOrigins:
         if isinstance(node, Select) and isinstance(node.operand, MapLiteral):
             fields = {_text_of(key): value for key, value in node.operand.entries}
             if node.field in fields and None not in fields:
-                return self.of(fields[node.field]).settled()
+                value = self.of(fields[node.field]).settled()
+                return value.joined(self._choice(node)) if len(fields) > 1 else value
         if isinstance(node.operand, ListLiteral | MapLiteral):
             entries = _entries(node.operand)
             value = NOTHING.joined(*(self.of(entry).settled() for entry in entries))
