@@ -20,6 +20,10 @@ class TextAsRead:
     """Where each piece begins, and where the last one ends; a character of an escape is a piece."""
     places: list[int]
     """Where in the text as it is written each of them stands, and its end."""
+    apart: TextAsRead | None = None
+    """The text with escapes of letters and digits that hold escapes undone but for the last one, if it
+    has any: what such a letter is joined to may be a secret.
+    """
 
     def place(self, position: int) -> int:
         """Return where in the text as it is written a position stands."""
@@ -39,25 +43,37 @@ def unescaped(text: str) -> TextAsRead:
     # Of each: where it stands, where it ends, and the character that is read for it if it is an
     # escape. The last one first.
     pieces: list[tuple[int, int, str]] = []
+    # Of a letter or digit whose escape holds others, the last one, by where it stands.
+    last_escapes: dict[int, str] = {}
     end = len(text)
     for mark in reversed([*_ESCAPE_MARK.finditer(text)]):
         if mark.end() < end:
             pieces.append((mark.end(), end, ""))
         end, stop = mark.span()
-        sign, character = mark[0][0], ""
+        sign, character, last = mark[0][0], "", ""
         while sign in _MARKS and (escape := _ESCAPED.match(sign + _first_of(pieces, signs))):
             _drop(pieces, escape.end() - 1)
             sign = character = _character(escape)
+            last = escape[0]
+        next_begin = pieces[-1][0] if pieces else len(text)
+        if character.isalnum() and next_begin - stop + 1 > len(last):
+            last_escapes[end] = last
         pieces.append((end, stop, character))
     if end:
         pieces.append((0, end, ""))
     pieces.reverse()
     read = [character or signs[begin:stop] for begin, stop, character in pieces]
-    return TextAsRead(
-        "".join(read),
-        [*accumulate(map(len, read), initial=0)],
-        [*(begin for begin, _, _ in pieces), len(text)],
-    )
+    places = [*(begin for begin, _, _ in pieces), len(text)]
+    if not last_escapes:
+        return _text_as_read(read, places)
+    apart = [last_escapes.get(begin, piece) for begin, piece in zip(places, read, strict=False)]
+    return _text_as_read(read, places, _text_as_read(apart, places))
+
+
+def _text_as_read(
+    read: list[str], places: list[int], apart: TextAsRead | None = None
+) -> TextAsRead:
+    return TextAsRead("".join(read), [*accumulate(map(len, read), initial=0)], places, apart)
 
 
 def _first_of(pieces: list[tuple[int, int, str]], signs: str) -> str:

@@ -418,6 +418,13 @@ def _redact_unescaped(redact: Callable[[str], str], text: str) -> str:
 def _redact_as_read(redact: Callable[[str], str], text: str) -> str:
     """Redact what a text reads as, and return it with all that is kept as it was written."""
     read = _as_read(text)
+    redacted = _redact_reading(redact, text, read)
+    if redacted == text and read.apart is not None:
+        return _redact_reading(redact, text, read.apart)
+    return redacted
+
+
+def _redact_reading(redact: Callable[[str], str], text: str, read: TextAsRead) -> str:
     redacted = read.text if read.text == text else redact(read.text)
     if redacted == read.text:
         return text
