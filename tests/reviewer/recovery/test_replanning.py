@@ -338,6 +338,31 @@ async def test_a_step_of_the_plan_or_the_patch_may_be_named_with_hyphens() -> No
 @pytest.mark.parametrize(
     ("written", "read"),
     [
+        ("steps.b_2-1", "steps.b_2-1"),
+        ("steps.b-2", "steps.b-2"),
+        ("steps.b_2-1 - steps.b-2", "steps.b_2-1 - steps.b-2"),
+        ("steps.a-b", "steps.a_b"),
+        ("steps.a-b-1", "steps.a_b-1"),
+        ("steps['b-2']", "steps.b_2"),
+    ],
+)
+def test_a_difference_from_a_step_of_the_plan_is_none_of_its_other_steps(
+    written: str, read: str
+) -> None:
+    known: list[JsonObject] = [{"id": step} for step in ("b", "b_2", "b_2_1", "a_b", "a_b_1")]
+    plan = plan_of(*known)
+    step: JsonObject = {"id": "new", "tool": "look", "depends_on": ["b-2"]}
+    op: JsonObject = {"op": "add", "step": {**step, "params": {"of": f"${{{written}}}"}}}
+    patch, _ = bind_patch(Document({"reason": "r", "ops": [op]}, Source("a", "")), plan)
+
+    (added,) = patch.ops
+    assert isinstance(added, AddStep)
+    assert (added.step.depends_on, added.step.params) == (("b_2",), {"of": f"${{{read}}}"})
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
         ({"op": "remove", "step": "b"}, {"op": "remove", "id": "b"}),
         ({"remove": "b", "why": "nobody reads it"}, {"op": "remove", "id": "b"}),
         ({"op": "DELETE", "id": ["b"], "depends_on": []}, {"op": "remove", "id": "b"}),

@@ -67,7 +67,7 @@ class _HyphenatedNames:
     ids: list[str]
     """As they are written."""
     known: Collection[str] = ()
-    """Of a patch, the ids of its plan: a patch computes nothing with them, so none is a difference."""
+    """Of a patch, the ids of its plan."""
     read: set[str] = field(default_factory=set[str])
     """The names that were read as words."""
     _same: Counter[str] = field(init=False)
@@ -96,7 +96,7 @@ class _HyphenatedNames:
         parts = name.split("-")
         for count in range(len(parts), 1, -1):
             begin = "-".join(parts[:count])
-            word = self.of(begin)
+            word = begin if self._is_difference_of_plan(begin) else self.of(begin)
             if word != begin:
                 return "-".join((word, *parts[count:]))
         return name
@@ -105,6 +105,14 @@ class _HyphenatedNames:
         """Whether a name may be meant as a difference: `steps.fetch-page` beside a step `fetch`."""
         parts = name.split("-")
         return any("-".join(parts[:count]) in self.ids for count in range(1, len(parts)))
+
+    def _is_difference_of_plan(self, name: str) -> bool:
+        """Whether a name in an expression of a patch, which no step of the patch has, may be meant as
+        a difference: `steps.total-1` where the plan has a step `total`.
+        """
+        parts = name.split("-")
+        begins = ("_".join(parts[:count]) for count in range(1, len(parts)))
+        return name not in self.ids and any(begin in self.known for begin in begins)
 
 
 def _as_word(written: str) -> str:
