@@ -744,6 +744,14 @@ COUNTED_ONCE: dict[str, tuple[JsonObject, JsonObject]] = {
         {f"c{n}": f"${{{n} - steps.page.status * {n}}}" for n in range(4)},
         {},
     ),
+    "a number and what is made of it": (
+        {
+            "c0": "${steps.page.status}",
+            "c1": "${int(steps.page.status)}",
+            "c2": "${double(steps.page.status)}",
+        },
+        {},
+    ),
     "a date in several fields": (
         {"c0": "${{'from': steps.page.day, 'to': steps.page.day, 'by': steps.page.day}}"},
         {},

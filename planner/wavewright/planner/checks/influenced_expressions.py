@@ -605,7 +605,11 @@ def _measured(call: _InfluencedCall) -> Value:
 
 
 def _made_number(call: _InfluencedCall) -> Value:
-    """Return a number that is made of anything: of one of few values, one of few numbers."""
+    """Return a number that is made of anything: of one of few values, one of few numbers; of a
+    number, that number.
+    """
+    if call.whole.level is Level.NUMBER:
+        return _computed(call)
     is_one_of_few = call.whole.level <= Level.RANGE
     return Value(call.whole if is_one_of_few else number(call.whole.origin))
 
