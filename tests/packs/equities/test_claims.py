@@ -282,6 +282,9 @@ SAYING_MORE = [
     ("BEL", "trend", NOW, "down", "BEL trends down; there is no sign that it rises."),
     ("ANV", "max_drawdown", ALL, "down", "ANV fell 41.3 %, to 2022-10-12, and has risen since."),
     ("BEL", "period_return", ALL, "down", "BEL lost 32.2 % over nearly 7 years."),
+    ("ANV", "max_drawdown", ALL, "down", "ANV fell 41.3 % in a slide of 9 months."),
+    ("ANV", "max_drawdown", ALL, "down", "The deepest drawdown in nearly 7 years was 41.3 %."),
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 14.7 % in one year, above its 10-month average."),
     ("ANV", "return_1y", YEAR, "up", "ANV hat in einem Jahr 14,7 % gewonnen."),
     ("ANV", "beta", ALL, "none", "ANV moves with the S&P 500, with a beta of 1.24."),
     ("ANV", "trend", NOW, "up", "ANV, a 3M supplier, trends up."),
@@ -317,6 +320,22 @@ def test_what_the_table_says_is_shown_as_it_was_written(
     ids=lambda lie: lie[-1],
 )
 def test_a_number_behind_a_word_of_figures_belongs_to_no_name(
+    lie: tuple[str, str, str, str, str],
+) -> None:
+    assert "is no figure of it" in str(read(*lie))
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        ("ANV", "period_return", ALL, "up", "ANV gained 191.4 % over 9 months."),
+        ("ANV", "period_return", ALL, "up", "ANV gained 191.4 % over 10 months."),
+        ("ANV", "return_1y", YEAR, "up", "ANV gained 14.7 % over 7 years."),
+        ("ANV", "trend", NOW, "up", "ANV trends up since it gained 191.4 % in 200 days."),
+    ],
+    ids=lambda lie: lie[-1],
+)
+def test_the_length_of_another_figure_is_a_false_period(
     lie: tuple[str, str, str, str, str],
 ) -> None:
     assert "is no figure of it" in str(read(*lie))

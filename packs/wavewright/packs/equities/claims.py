@@ -281,8 +281,12 @@ _LENGTH: Final = re.compile(
     r"\b(?P<digits>\d+)(?P<decimals>\.\d+)?[- ](?P<unit>day|week|month|year)s?\b", re.IGNORECASE
 )
 _DAYS_OF: Final = {"day": 1, "week": 7, "month": 30.44, "year": 365.25}
-_OF_TREND: Final = {("200", "day"), ("40", "week"), ("10", "month")}
-"""The lengths of the averages that a trend is told by."""
+_OF_TREND: Final = re.compile(
+    r"\b(?:200[- ]day|40[- ]week|10[- ]month)s?(?=\s(?:(?:simple|exponential)\s)?"
+    r"(?:moving average|average|line|trend|[SE]?MA)\b)",
+    re.IGNORECASE,
+)
+"""The lengths of the averages that a trend is told by: a gain over ten months is none of them."""
 _DAY: Final = re.compile(
     r"(?:(?P<begin>\b(?:from|since|between|peak (?:in|of|on))\s+)|"
     r"(?P<end>\b(?:to|until|and|trough (?:in|of|on))\s+))?"
@@ -310,7 +314,13 @@ def _contradictions(text: str, stated: StatedFigure, table: StatedTable) -> Iter
     for date in _DATE.findall(bare):
         if not any(day.startswith(date) for day in days):
             yield f"no figure of it is of {date}"
-    counted = _without_named_numbers(_without_lengths(_without_spans(bare), of_stock))
+    # The length of another figure is a false period. The deepest drawdown has two: its own, and that
+    # of all prices, of which it is the deepest.
+    with_its_length = {stated.figure}
+    if stated.figure == "max_drawdown":
+        with_its_length.add("period_return")
+    own_spans = [figure for figure in of_stock if figure.figure in with_its_length]
+    counted = _without_named_numbers(_without_lengths(_without_spans(bare), own_spans))
     for match in _NUMBER.finditer(counted):
         if not any(_is_of_figure(match, figure) for figure in of_stock):
             yield f"{match[0].strip()} is no figure of it"
@@ -366,17 +376,16 @@ def _without_spans(text: str) -> str:
 
 
 def _without_lengths(text: str, figures: Sequence[StatedFigure]) -> str:
-    """Return a text without the lengths of time that figures are of: the years that prices cover, and
-    what a trend is told by.
+    """Return a text without the lengths of time that figures are of, and without those that a trend
+    is told by.
     """
 
     def rest(match: re.Match[str]) -> str:
         unit = match["unit"].lower()
         lengths = (Decimal(figure.days / _DAYS_OF[unit]) for figure in figures)
-        is_span = any(_rounds_to(length, match) for length in lengths)
-        return " " if is_span or (match["digits"], unit) in _OF_TREND else match[0]
+        return " " if any(_rounds_to(length, match) for length in lengths) else match[0]
 
-    return _LENGTH.sub(rest, text)
+    return _LENGTH.sub(rest, _OF_TREND.sub(" ", text))
 
 
 def _without_named_numbers(text: str) -> str:
