@@ -107,6 +107,8 @@ _ONWARD: Final = re.compile(
 """How a message begins that says what the player does, and asks nothing."""
 
 
+_OWNED: Final = re.compile(r"\w['’]s\b")
+"""A name that tells whose something is: "Mira's hut"."""
 _TALK: Final = re.compile(r"(?:talk|speak|chat|ask|tell|greet)\b")
 _ACTIONS: Final = (_FIGHT, _GO, _DRINK, _BUY, _HAND, _ROLL, _LOOK, _TALK)
 _OF_EACH: Final = (_BUY, re.compile(r"(?:attack|strike|hit|kill|shoot|drink|quaff|use|swallow)\b"))
@@ -429,6 +431,10 @@ def _moved(text: str, state: GameState) -> IntendedCall | None:
         if (name := named_in(go["where"], by_name)) is not None:
             return IntendedCall("move", {"place": by_name[name]})
     if not says_nothing_more(go["where"]) and not go[0].startswith(("leave", "return")):
+        people = [one for one in state.creatures.values() if one.side == "neutral"]
+        if _person_named(go["where"], people) is not None and not _OWNED.search(go["where"]):
+            # "Approach Sela": whoever is meant is no place, and no way is missing.
+            return None
         return IntendedCall("move", {"place": without_courtesy(go["where"])[:100]})
     is_back = go[0].startswith(("leave", "return")) or re.search(r"\bback\b", go[0]) is not None
     if is_back and len(exits) > 1 and state.came_from in exits:
