@@ -793,8 +793,13 @@ def _tells_where(verb: Token, helper: str) -> bool:
     is_readers = any(
         child.dep_ in _SUBJECTS and child.lower_ in _READERS for child in verb.children
     )
-    is_so = helper in {"can", "will"} if is_readers else helper == "can" and _is_passive(verb)
-    return is_so and verb.lemma_ in _MET
+    if is_readers:
+        return helper in {"can", "will"} and verb.lemma_ in _MET
+    # "It may be found in Orla" tells where it is; "may have been found by Ada" is a guess.
+    is_guess = any(child.dep_ == "agent" or child.lower_ == "have" for child in verb.children)
+    is_findable = helper == "may" and verb.lemma_ == "find" and not is_guess
+    is_so = is_findable or (helper == "can" and verb.lemma_ in _MET)
+    return is_so and _is_passive(verb)
 
 
 def _is_reduced(verb: Token) -> bool:

@@ -15,6 +15,7 @@ from wavewright.packs.extraction.blocks import PageStructure, clean_title, word_
 from wavewright.packs.extraction.entities import EntityMention, Gazetteer, NamedEntity
 from wavewright.packs.extraction.facts import Fact, FactReader
 from wavewright.packs.extraction.prose import Clause
+from wavewright.packs.extraction.relations import KINSHIP
 from wavewright.packs.lore.extraction import cues
 from wavewright.packs.lore.models import Evidence, slug
 
@@ -62,10 +63,15 @@ _BEING: Final = re.compile(
 _BELONGING: Final = re.compile(r"\b(?:of|from)\s(?:the\s)?$")
 """Of what stands right before a zone's name."""
 _LABEL: Final = re.compile(
-    r"(?!Born|Died|Drowned|Killed|Raised)[A-Z][a-z]+"
-    r"(?:(?:\s[a-z]+){0,3}\s(?:of|from)|\s(?:in|at|on|near))\s(?:the\s)?"
+    r"(?!Born|Died|Drowned|Killed|Raised|Former|Once)(?:"
+    r"[A-Z][a-z]+(?:(?:\s[a-z]+){0,3}\s(?:of|from)|\s(?:in|at|on|near))|"
+    rf"(?!(?i:{'|'.join(KINSHIP)})\b)"
+    r"[A-Z][a-z]+(?:\s[a-z]+)?\sof\s(?:the|an?)(?:\s[a-z]+){1,2}\s(?:in|at|on|near)"
+    r")\s(?:the\s)?"
 )
-"""What stands before a zone's name in a label: `Innkeeper of`, `Lives in`."""
+"""What stands before a zone's name in a label: `Innkeeper of`, `Lives in`, `Owner of the inn in`; the
+wife of somebody there may be elsewhere.
+"""
 
 
 @dataclass(eq=False, slots=True)
