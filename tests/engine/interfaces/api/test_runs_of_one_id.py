@@ -59,7 +59,7 @@ async def test_a_run_with_other_inputs_is_refused_and_the_input_named(
 ) -> None:
     await ww.run(payment(ww, "ann"), run="t1")
 
-    with pytest.raises(RunExists, match="run 't1' has other inputs: 'who' differ"):
+    with pytest.raises(RunExists, match="run 't1' has other inputs: 'who' differs\\n"):
         await ww.run(payment(ww, "bob"), run="t1")
 
     assert payments.paid == ["ann"]
@@ -72,8 +72,19 @@ async def test_true_is_another_input_than_one(ww: Wavewright) -> None:
 
     await ww.run(counted(1), run="t1")
 
-    with pytest.raises(RunExists, match="'number' differ"):
+    with pytest.raises(RunExists, match="'number' differs"):
         await ww.run(counted(True), run="t1")
+
+
+async def test_all_inputs_that_differ_are_named(ww: Wavewright) -> None:
+    def sent(who: str, city: str) -> LoadedPlan:
+        plan = ww.new_plan("Pay", {"who": who, "city": city})
+        return plan.step("a", "pay", {"who": "${inputs.who}"}).returns("${steps.a}")
+
+    await ww.run(sent("ann", "Bonn"), run="t1")
+
+    with pytest.raises(RunExists, match="'city', 'who' differ\\n"):
+        await ww.run(sent("bob", "Rome"), run="t1")
 
 
 async def test_an_unknown_if_exists_is_refused(ww: Wavewright, payments: Payments) -> None:

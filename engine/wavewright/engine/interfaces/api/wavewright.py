@@ -797,7 +797,8 @@ def require_same_job(state: RunState, job: ResolvedJob) -> None:
     if own != theirs:
         names = sorted(name for name in {*own, *theirs} if own.get(name) != theirs.get(name))
         listed = ", ".join(map(repr, names))
-        raise RunExists(f"run {state.started.run!r} has other inputs: {listed} differ", hint)
+        differ = "differs" if len(names) == 1 else "differ"
+        raise RunExists(f"run {state.started.run!r} has other inputs: {listed} {differ}", hint)
     given = None if job.draft is None else plan_hash(job.draft.plan)
     if given != _first_hash(state) or goal.text != job.goal.text:
         raise RunExists(f"run {state.started.run!r} is of another plan", hint)
