@@ -258,6 +258,20 @@ DENIALS = (
     "Цель не достигнута.",
     "目标没有达成。",
     "目標は達成されていません。",
+    "The goals were not achieved.",
+    "The goals weren't met.",
+    "It does not answer the questions.",
+    "Die Ziele wurden nicht erreicht.",
+    "Les objectifs n'ont pas été atteints.",
+    "Los objetivos no se alcanzaron.",
+    "As metas não foram atingidas.",
+    "Gli obiettivi non sono stati raggiunti.",
+    "De doelen zijn niet gehaald.",
+    "Cele nie zostały osiągnięte.",
+    "Цели не достигнуты.",
+    "The question of which town is larger was not answered.",
+    "The question of a customer was not answered.",
+    "The goal was not met, and the question of a retry was not answered.",
 )
 
 
@@ -274,6 +288,10 @@ DENIALS = (
         "目標は達成され、不足はありません。",
         "目标已达成且没有未完成的项。",
         "Цель не просто достигнута: она превышена.",
+        "The goals are not only met but exceeded.",
+        "The goal is achieved; the question of a retry was not yet answered.",
+        "Beside the achieved goal the question of a retry was not yet answered.",
+        "The task is solved. The question of whether a rerun helps was not answered.",
     ],
 )
 async def test_a_summary_that_says_that_nothing_is_missing_contradicts_nothing(

@@ -8,30 +8,38 @@ from typing import Final
 
 _DENIED: Final = (
     # Of a language: what a summary speaks of, how it denies it, and what it then is not.
-    ("goal|task|question", "not|never|(?:is|was|has)n['’]t|part(?:ly|ially)",
+    ("goals?|tasks?|questions?", "not|never|(?:is|was|has|are|were|have)n['’]t|part(?:ly|ially)",
      "achieved|reached|met|fulfilled|solved|answered"),
-    ("ziel|aufgabe|frage", "nicht|nie|teilweise", "erreicht|erfüllt|gelöst|beantwortet"),
-    ("objectif|but|tâche|question", "pas|jamais|partiellement", "atteinte?|remplie?|accomplie?|résolue?"),
-    ("objetivo|meta|tarea|pregunta", "no|nunca|parcialmente",
-     "alcanz(?:ado|ada|ó)|cumpli(?:do|da|ó)|logr(?:ado|ó)|resuelt[ao]|respondid[ao]"),
-    ("objetivo|meta|tarefa|pergunta", "não|nunca|parcialmente", "alcançad[ao]|atingid[ao]|cumprid[ao]|respondid[ao]"),
-    ("obiettivo|compito|domanda", "non|mai|parzialmente", "raggiunt[ao]|soddisfatt[ao]|risolt[ao]"),
-    ("doel|taak|vraag", "niet|nooit|gedeeltelijk", "bereikt|gehaald|vervuld|beantwoord"),
-    ("cel|zadanie|pytanie", "nie|częściowo", "osiągnięt[aeoy]|spełnion[aeoy]|wykonan[aeoy]"),
-    ("цель|задача|вопрос", "не|частично", "достигнут[ао]?|выполнен[ао]?|решен[ао]?|решён"),
+    ("ziele?|aufgaben?|fragen?", "nicht|nie|teilweise", "erreicht|erfüllt|gelöst|beantwortet"),
+    ("objectifs?|buts?|tâches?|questions?", "pas|jamais|partiellement",
+     "atteinte?s?|remplie?s?|accomplie?s?|résolue?s?"),
+    ("objetivos?|metas?|tareas?|preguntas?", "no|nunca|parcialmente",
+     "alcanz(?:ad[oa]s?|ó|aron)|cumpli(?:d[oa]s?|ó|eron)|logr(?:ad[oa]s?|ó|aron)|resuelt[ao]s?|respondid[ao]s?"),
+    ("objetivos?|metas?|tarefas?|perguntas?", "não|nunca|parcialmente",
+     "alcançad[ao]s?|atingid[ao]s?|cumprid[ao]s?|respondid[ao]s?"),
+    ("obiettiv[oi]|compit[oi]|domand[ae]", "non|mai|parzialmente", "raggiunt[aeio]|soddisfatt[aeio]|risolt[aeio]"),
+    ("doel(?:en)?|taak|taken|vraag|vragen", "niet|nooit|gedeeltelijk", "bereikt|gehaald|vervuld|beantwoord"),
+    ("cele?|zadani[ae]|pytani[ae]", "nie|częściowo", "osiągnięt[aeoy]|spełnion[aeoy]|wykonan[aeoy]"),
+    ("цел[ьи]|задач[аи]|вопросы?", "не|частично", "достигнут[аоы]?|выполнен[аоы]?|решен[аоы]?|решён"),
 )  # fmt: skip
 _ONLY: Final = (
     "only|just|merely|simply|nur|bloß|seulement|simplement|sólo|solo|solamente|simplemente|apenas|só"
     "|simplesmente|soltanto|semplicemente|alleen|tylko|только|просто"
 )
 """What makes more of a denial: not only achieved."""
+_ASIDE: Final = (
+    r"\bquestions? (?:of|about) (?:\w+ ){0,2}"
+    r"(?:retr(?:y|ies)|re-?runs?|(?:another|further|new|next) (?:attempt|patch|round|try))\b"
+)
+"""A question of how the run goes on, which is none of the goal."""
 DENIAL: Final = re.compile(
     "|".join(
-        rf"\b(?:{of})\b[^.;:!?]{{0,30}}\b(?:{denied})\b(?!\s+(?:{_ONLY})\b)[^.,;:!?]{{0,20}}\b(?:{reached})\b"
+        rf"\b(?!{_ASIDE})(?:{of})\b(?:(?!{_ASIDE})[^.;:!?]){{0,30}}"
+        rf"\b(?:{denied})\b(?!\s+(?:{_ONLY})\b)[^.,;:!?]{{0,20}}\b(?:{reached})\b"
         for of, denied, reached in _DENIED
     )
     + r"|(?:\bnot|n['’]t|\bfail(?:s|ed)? to|\bunable to)(?: fully)? (?:achieve|reach|meet|fulfil|answer|solve)"
-    r"(?: \w{1,12})? (?:goal|task|question)\b"
+    r"(?: \w{1,12})? (?:goal|task|question)s?\b"
     r"|[目任][标標务務](?:(?!已[达達实實完])[^。，！？]){0,12}(?:未|没|沒|无法)[^。，！？]{0,6}[达達实實完][成现現到]"
     r"|目標[^。！？]{0,12}[達到][成達][^、。！？]{0,8}(?:ません|ない|なかった)"
     r"|\b(?:i|we) (?:cannot|can['’]t|can not|could not) (?:tell|judge|say|decide|verify|confirm)\b"
