@@ -34,20 +34,14 @@ class ListedEntries:
     names: Mapping[str, tuple[_Names, ...]]
     """What names the entries of each list, by its path in the inputs."""
 
-    def without(self, inputs: JsonObject) -> JsonObject:
-        """Return the inputs without these lists."""
-        kept = {name: self._without(value, name) for name, value in inputs.items()}
-        return {name: value for name, value in kept.items() if name not in self.names}
-
-    def _without(self, value: Json, path: str) -> Json:
-        if not isinstance(value, dict):
-            return value
-        parts = {name: (f"{path}.{name}", part) for name, part in value.items()}
-        return {
-            name: self._without(part, below)
-            for name, (below, part) in parts.items()
-            if below not in self.names
-        }
+    def without(self, inputs: JsonObject, path: str = "") -> JsonObject:
+        """Return the inputs, or the object at a path in them, without these lists."""
+        kept: JsonObject = {}
+        for name, value in inputs.items():
+            below = _path_to(name, path)
+            if below not in self.names:
+                kept[name] = self.without(value, below) if isinstance(value, dict) else value
+        return kept
 
     def taken_by(self, part: Json | Step) -> Iterator[tuple[str, int]]:
         """Yield the entries that a step or a value takes: the path of the list, and the place."""
@@ -99,9 +93,14 @@ def _lists_in(value: Json, path: str) -> Iterator[tuple[str, list[Json]]]:
     """Yield the lists of two entries or more in the inputs, with their paths."""
     if isinstance(value, dict):
         for name, part in value.items():
-            yield from _lists_in(part, f"{path}.{name}" if path else name)
+            yield from _lists_in(part, _path_to(name, path))
     elif isinstance(value, list) and len(value) > 1:
         yield path, value
+
+
+def _path_to(name: str, path: str) -> str:
+    """Return the path of a field of the object at a path, which is empty for the inputs."""
+    return f"{path}.{name}" if path else name
 
 
 def _entry_names(entries: list[Json], identifiers: Collection[str]) -> tuple[_Names, ...]:
