@@ -202,6 +202,11 @@ def names_in(tree: ExpressionNode) -> set[str]:
     return {part.name for part in all_nodes(tree) if isinstance(part, Identifier)}
 
 
+def functions_in(tree: ExpressionNode) -> set[str]:
+    """Return the functions and methods that an expression calls, without its macros."""
+    return {part.function for part in all_nodes(tree) if isinstance(part, FunctionCall)}
+
+
 def children(node: ExpressionNode) -> tuple[ExpressionNode, ...]:  # noqa: C901 - one case a kind
     """Return the nodes right below one; of a macro its range and its arguments."""
     match node:

@@ -34,6 +34,7 @@ from wavewright.planner.cel.nodes import (
     Unary,
     all_nodes,
     children,
+    functions_in,
     summed_terms,
 )
 from wavewright.planner.cel.parser import parse_expression
@@ -687,8 +688,7 @@ class ExpressionOrigins:
         """Whether an expression reads the clock, or a field that holds dates, by its schema or its name."""
         names = FIELDS.findall(self._source(node))
         if not names:
-            calls = {part.function for part in all_nodes(node) if isinstance(part, FunctionCall)}
-            return "now" in calls
+            return "now" in functions_in(node)
         is_by_schema = any(
             as_object(fields.get(names[-1])).get("format") in {"date", "date-time"}
             for fields in self.outputs.fields_of(origins.data | origins.models)
@@ -773,9 +773,7 @@ def comes_to_nothing(leaf: Json) -> bool:
             leaf = evaluate(leaf[2:-1], {}, dt.datetime.min.replace(tzinfo=dt.UTC))
         except ExpressionError:
             return False
-        if any(
-            isinstance(part, FunctionCall) and part.function == "now" for part in all_nodes(tree)
-        ):
+        if "now" in functions_in(tree):
             return False
     return leaf is None or leaf is False or leaf in ("", [], {})
 

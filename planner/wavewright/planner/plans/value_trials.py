@@ -48,6 +48,7 @@ from wavewright.planner.cel.nodes import (
     Select,
     all_nodes,
     children,
+    functions_in,
 )
 from wavewright.planner.cel.operators import MembershipIndex
 from wavewright.planner.cel.parser import parse_expression
@@ -470,7 +471,7 @@ def _can_be_tried(node: ExpressionNode) -> bool:
     """Whether values near to what is written may turn the outcome: not of a regular expression, nor of
     a size that no list of a trial has.
     """
-    calls = {part.function for part in all_nodes(node) if isinstance(part, FunctionCall)}
+    calls = functions_in(node)
     if "matches" in calls:
         return False
     is_beyond = any(figure >= _MOST_ENTRIES for figure in _figures(all_nodes(node)))
