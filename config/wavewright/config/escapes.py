@@ -108,7 +108,7 @@ _ESCAPED = re.compile(
     r"|\\(?P<control>[nrt/])"
     r"|&#(?:[xX]0{0,6}(?P<page>[9ADad]|[2-7][0-9A-Fa-f])"
     r"|0{0,6}(?P<decimal>9|1[03]|3[2-9]|[4-9][0-9]|1[01][0-9]|12[0-7]));"
-    r"|&(?P<name>amp|apos|gt|lt|quot);"
+    rf"|&(?P<name>{'|'.join(NAMED_IN_HTML)});"
 )
 _MAX_ESCAPED = 10
 """Maximum characters of an escape after its mark."""
