@@ -7,7 +7,7 @@ What is said in quotation by a character is never taken for a fact.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
@@ -257,9 +257,17 @@ class FactReader:
         begun = _THE_NOUN.match(sentence)
         if end or begun is None or kind_of_word(begun["noun"]) != self._entity.kind:
             return end
-        sentences = (one for block in page.prose() for one in block.sentences())
-        first = next((one for one in sentences if subject_end(one, self._entity.name)), "")
-        return begun.end() if begun["noun"] in words_of(first[:_MAX_ROW]) else 0
+        return begun.end() if begun["noun"] in self._called[page] else 0
+
+    @cached_property
+    def _called(self) -> Mapping[PageStructure, frozenset[str]]:
+        """The words of the first sentence about the thing, for each of its pages."""
+        called: dict[PageStructure, frozenset[str]] = {}
+        for page in self.pages:
+            sentences = (one for block in page.prose() for one in block.sentences())
+            first = next((one for one in sentences if subject_end(one, self._entity.name)), "")
+            called[page] = frozenset(words_of(first[:_MAX_ROW]))
+        return called
 
     def _elsewhere(self, mention: EntityMention) -> Iterator[_AboutSentence]:
         name = mention.block.text[mention.start : mention.end]
