@@ -314,20 +314,10 @@ def test_what_the_table_says_is_shown_as_it_was_written(
 @pytest.mark.parametrize(
     "lie",
     [
+        # Behind a word of figures a number belongs to no name.
         ("ANV", "beta", ALL, "none", "Beta 9 against the benchmark."),
         ("ANV", "current_price", NOW, "none", "ANV closed at Price 999."),
-    ],
-    ids=lambda lie: lie[-1],
-)
-def test_a_number_behind_a_word_of_figures_belongs_to_no_name(
-    lie: tuple[str, str, str, str, str],
-) -> None:
-    assert "is no figure of it" in str(read(*lie))
-
-
-@pytest.mark.parametrize(
-    "lie",
-    [
+        # The length of another figure is a false period.
         ("ANV", "period_return", ALL, "up", "ANV gained 191.4 % over 9 months."),
         ("ANV", "period_return", ALL, "up", "ANV gained 191.4 % over 10 months."),
         ("ANV", "return_1y", YEAR, "up", "ANV gained 14.7 % over 7 years."),
@@ -335,9 +325,7 @@ def test_a_number_behind_a_word_of_figures_belongs_to_no_name(
     ],
     ids=lambda lie: lie[-1],
 )
-def test_the_length_of_another_figure_is_a_false_period(
-    lie: tuple[str, str, str, str, str],
-) -> None:
+def test_a_number_of_no_figure_is_refused(lie: tuple[str, str, str, str, str]) -> None:
     assert "is no figure of it" in str(read(*lie))
 
 
