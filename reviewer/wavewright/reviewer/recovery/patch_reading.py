@@ -64,8 +64,6 @@ _FORMS: Final = {
 }
 """Operations, and other words for them."""
 _WITH_STEP: Final = frozenset({"add", "replace", "supersede"})
-_BESIDE_OPS: Final[tuple[str, ...]] = ("base", "reason", "expect")
-"""Fields of a patch beside its operations."""
 
 
 class PatchedStep(DocumentModel):
@@ -128,7 +126,7 @@ def patch_in(value: Json) -> Json:
             return {"ops": fields.pop(name), **fields}
     if not _is_op(fields):
         return value
-    beside = {name: fields.pop(name) for name in _BESIDE_OPS if name in fields}
+    beside = {name: fields.pop(name) for name in EmittedPatch.model_fields if name in fields}
     return {**beside, "ops": [fields]}
 
 

@@ -440,12 +440,13 @@ def _same_in(listed: ExpressionNode) -> frozenset[str]:
             return _same_in(over)
         case Macro(function="map" | "transformList", range=over, arguments=(*_, body)):
             entry, same = listed.variables[-1], _same_in(over)
-            named = {*listed.variables}
-            parts = _parts_of(body)
             if isinstance(body, Identifier) and body.name == entry:
                 return same
+            named = {*listed.variables}
             return frozenset(
-                name for name, value in parts if _reads_only_same(value, entry, same, named)
+                name
+                for name, value in _parts_of(body)
+                if _reads_only_same(value, entry, same, named)
             )
         case _:
             return _NO_PARTS

@@ -101,11 +101,8 @@ def _unrepeatable(schema: JsonSchema) -> set[str]:
 
 
 def _grammar_part(schema: JsonSchema) -> JsonSchema:
-    kept = {
-        word: value
-        for word, value in schema.items()
-        if word in _GRAMMAR_KEYWORDS and word not in _unrepeatable(schema)
-    }
+    known = _GRAMMAR_KEYWORDS - _unrepeatable(schema)
+    kept = {word: value for word, value in schema.items() if word in known}
     match kept.get("type"):
         case "integer":
             kept |= {word: schema[word] for word in ("minimum", "maximum") if word in schema}
