@@ -60,7 +60,10 @@ def source(path: str) -> Path:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule[0].strip(" *").partition("**")[0])
 def test_a_rule_names_a_test_and_code_that_are_there(rule: list[str]) -> None:
     _, test, code = rule
-    names = re.findall(r"`([^`]+)`", test), re.findall(r"`([^`]+)`", code)
+    names = [
+        [part for one in re.findall(r"`([^`]+)`", cell) for part in one.split("::")]
+        for cell in (test, code)
+    ]
 
     for named in names:
         files = [source(name) for name in named if name.endswith(".py")]
