@@ -134,11 +134,9 @@ def _index_lines() -> Iterator[str]:
         if family in _FAMILY_TEXTS:
             yield from _sentences(_FAMILY_TEXTS[family])
             yield ""
-        yield "| code | what it says |"
-        yield "|---|---|"
         for entry in catalogue().values():
             if entry.family == family:
-                yield f"| [{entry.code}]({entry.code}.md) | {_marked(entry.title)} |"
+                yield f"- [{entry.code}]({entry.code}.md): {entry.title}"
 
 
 def _fenced(text: str, title: str = "") -> Iterator[str]:

@@ -39,7 +39,7 @@ def test_every_event_of_the_log_has_its_row() -> None:
         *(GraphStageWritten, RelationsRetried),
     )
     said |= {event.event_name for event in of_tools}
-    assert said == set(re.findall(r"^\| `([a-z_]+)`", page, re.MULTILINE))
+    assert said == set(re.findall(r"^- `([a-z_]+)`", page, re.MULTILINE))
 
 
 def test_every_metric_has_its_row() -> None:
@@ -52,4 +52,4 @@ def test_every_metric_has_its_row() -> None:
     there = {family.name + ("_total" if family.type == "counter" else "") for family in families}
     # When something began to be counted is no metric of ours.
     named = {name for name in there if not name.endswith("_created")}
-    assert named == set(re.findall(r"^\| `(wavewright_\w+)` \|", page, re.MULTILINE))
+    assert named == set(re.findall(r"^- `(wavewright_\w+)`", page, re.MULTILINE))

@@ -1,4 +1,4 @@
-"""Tables of the reference that are written from the code."""
+"""Lists of the reference that are written from the code."""
 
 from __future__ import annotations
 
@@ -119,12 +119,9 @@ def test_a_page_shows_what_each_model_is_asked() -> None:
 
 
 def test_every_function_of_expressions_is_listed() -> None:
-    rows = [
-        f"| `{call.replace('|', '&#124;')}` | {meaning} |" for call, meaning in FUNCTIONS.items()
-    ]
-    table = "\n".join(["| function | meaning |", "|---|---|", *rows, ""])
+    written = "".join(f"- `{call}`: {meaning}\n" for call, meaning in FUNCTIONS.items())
 
-    assert written_part("expressions.md", "functions", table) == table
+    assert written_part("expressions.md", "functions", written) == written
 
 
 def test_every_id_that_no_step_may_have_is_listed() -> None:
@@ -169,9 +166,9 @@ def test_every_field_of_a_document_is_listed_with_its_default(
 ) -> None:
     elsewhere = field_rows(TOLD_ELSEWHERE[model]) if model in TOLD_ELSEWHERE else []
     rows = [row for row in field_rows(model) if row not in elsewhere]
-    table = as_table(rows, has_defaults=model not in WRITTEN_BY_RUNS)
+    written = as_list(rows, has_defaults=model not in WRITTEN_BY_RUNS)
 
-    assert written_part(page, f"fields of {name}", table) == table
+    assert written_part(page, f"fields of {name}", written) == written
     text = (REFERENCE / page).read_text(encoding="utf-8")
     assert [field for field in model.model_fields if f"`{field}`" not in text] == []
 
@@ -183,9 +180,9 @@ def test_every_field_of_a_gate_is_described() -> None:
     assert [name for name in fields if f"`{name}`" not in text and f"`{name}:" not in text] == []
 
 
-def field_table(model: type[BaseModel], names: Iterable[str] | None = None) -> str:
-    """Return the table of a document's fields, in the words of their docstrings."""
-    return as_table(field_rows(model, names))
+def field_list(model: type[BaseModel], names: Iterable[str] | None = None) -> str:
+    """Return the list of a document's fields, in the words of their docstrings."""
+    return as_list(field_rows(model, names))
 
 
 FieldRow: TypeAlias = tuple[str, str, str]
@@ -197,24 +194,23 @@ def field_rows(model: type[BaseModel], names: Iterable[str] | None = None) -> li
     docs = field_docs(model)
     fields = {name: model.model_fields[name] for name in names or model.model_fields}
     return [
-        (f"`{field.alias or name}`", shown_default(field.default), sentence(docs[name]))
+        (f"`{field.alias or name}`", shown_default(field.default), one_line_each(docs[name]))
         for name, field in fields.items()
     ]
 
 
-def as_table(rows: Sequence[FieldRow], *, has_defaults: bool = True) -> str:
-    """Return the table of fields; a column of defaults stands where one field has one."""
-    if has_defaults and any(default for _, default, _ in rows):
-        lines = [f"| {' | '.join(row)} |" for row in rows]
-        return "\n".join(["| field | default | meaning |", "|---|---|---|", *lines, ""])
-    lines = [f"| {name} | {meaning} |" for name, _, meaning in rows]
-    return "\n".join(["| field | meaning |", "|---|---|", *lines, ""])
+def as_list(rows: Sequence[FieldRow], *, has_defaults: bool = True) -> str:
+    """Return a line for each field, with its default behind its name where it has one."""
+    return "".join(
+        f"- {name}{f' ({default})' if default and has_defaults else ''}: {meaning}\n"
+        for name, default, meaning in rows
+    )
 
 
 @pytest.mark.parametrize("event", typing.get_args(events.Event), ids=lambda event: event.__name__)
 def test_every_event_and_its_fields_are_described(event: type) -> None:
     text = (REFERENCE / "events.md").read_text(encoding="utf-8")
-    (row,) = [line for line in text.splitlines() if line.startswith(f"| `{event.__name__}` |")]
+    (row,) = [line for line in text.splitlines() if line.startswith(f"- `{event.__name__}`: ")]
 
     assert [name for name in own_fields(event) if f"`{name}`" not in row] == []
 
@@ -258,9 +254,9 @@ def own_fields(event: type) -> list[str]:
 def test_every_setting_is_listed_with_its_default(
     page: str, name: str, model: type[BaseModel]
 ) -> None:
-    table = field_table(model)
+    written = field_list(model)
 
-    assert written_part(page, f"settings of {name}", table) == table
+    assert written_part(page, f"settings of {name}", written) == written
 
 
 def shown_default(default: object) -> str:
@@ -283,27 +279,26 @@ def shown_default(default: object) -> str:
     )
 
 
-def sentence(doc: str) -> str:
-    """Return a docstring as it stands in a table."""
-    return " ".join(doc.split()).replace("|", "&#124;")
+def one_line_each(doc: str) -> str:
+    """Return a docstring as it stands in a list, one sentence a line."""
+    return re.sub(r"(?<=[\w)`'])\. (?=[A-Z])", ".\n  ", " ".join(doc.split()))
 
 
 def test_every_environment_variable_is_listed_with_its_setting() -> None:
     docs = field_docs(EnvironmentSettings)
-    rows = [
-        f"| `{one.name}` | {described(one, docs.get(field, ''))} |"
+    written = "".join(
+        f"- `{one.name}`: {described(one, docs.get(field, ''))}\n"
         for field, one in VARIABLES.items()
-    ]
-    table = "\n".join(["| variable | what it sets |", "|---|---|", *rows, ""])
+    )
 
-    assert written_part("settings.md", "variables", table) == table
+    assert written_part("settings.md", "variables", written) == written
 
 
 def described(variable: EnvironmentVariable, doc: str) -> str:
     setting = f"`{variable.setting}`" if variable.setting else ""
     place = "a path is relative to the working directory" if variable.is_path else ""
     known = "; ".join(part for part in (setting, place, variable.expected) if part)
-    return f"{known}. {sentence(doc)}" if known and doc else known or sentence(doc)
+    return f"{known}.\n  {one_line_each(doc)}" if known and doc else known or one_line_each(doc)
 
 
 def test_every_option_of_a_function_is_listed_with_its_default() -> None:
@@ -312,8 +307,8 @@ def test_every_option_of_a_function_is_listed_with_its_default() -> None:
     derived = {"name", "description", "idempotent", "version"}
     options = [name for name in ToolOptions.__annotations__ if name in ToolSignature.model_fields]
 
-    table = field_table(ToolSignature, [name for name in options if name not in derived])
-    assert written_part(page, "options of a function", table) == table
+    written = field_list(ToolSignature, [name for name in options if name not in derived])
+    assert written_part(page, "options of a function", written) == written
     text = (REFERENCE / page).read_text(encoding="utf-8")
     assert [name for name in ToolOptions.__annotations__ if f"`{name}`" not in text] == []
 
@@ -325,20 +320,20 @@ def test_every_command_is_described() -> None:
 
     in_sections = [name for names in COMMAND_SECTIONS.values() for name in names]
     unlisted = [name for name in commands.commands if name not in in_sections]
-    rows = re.findall(r"^\| `([a-z-]+)` \|", text.partition("\n## ")[0], re.MULTILINE)
+    rows = re.findall(r"^- `([a-z-]+)`: ", text.partition("\n## ")[0], re.MULTILINE)
     headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
     assert sorted([*rows, *headings]) == sorted([*in_sections, *unlisted])
 
 
 def test_every_extra_is_listed_where_the_installation_is_described() -> None:
     text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    cells = re.findall(r"^\| (`.+?) \|", text.partition("## Install")[2], re.MULTILINE)
+    named = re.findall(r"^- (`.+?): ", text.partition("## Install")[2], re.MULTILINE)
 
-    assert {name for cell in cells for name in re.findall(r"`(\w+)`", cell)} == {*EXTRAS, "all"}
+    assert {name for one in named for name in re.findall(r"`(\w+)`", one)} == {*EXTRAS, "all"}
 
 
 def test_every_exit_code_is_described() -> None:
     text = (REFERENCE / "exit-codes.md").read_text(encoding="utf-8")
     codes = [value for name, value in vars(exit_codes).items() if name.isupper()]
 
-    assert [int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)] == codes
+    assert [int(code) for code in re.findall(r"^- (\d+), ", text, re.MULTILINE)] == codes

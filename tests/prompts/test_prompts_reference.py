@@ -15,6 +15,12 @@ from wavewright.tools import project_prompts
 PROMPTS = project_prompts()
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "prompts.md").read_text(encoding="utf-8")
 
+ENTRIES: list[tuple[str, list[str]]] = [
+    (entry, re.findall(r"`([a-z]+/[a-z_]+)`", entry))
+    for entry in re.findall(r"^- .*(?:\n  .*)*", PAGE, re.MULTILINE)
+]
+OF_PACKS = PAGE.partition("Those of the packs read `inputs`, the parameters of the call:")[2]
+
 
 def variables(name: str) -> set[str]:
     file = PROMPTS.file_of(name)
@@ -24,14 +30,14 @@ def variables(name: str) -> set[str]:
 
 
 def told_of(name: str) -> str:
-    """Return what the page says of a prompt: its row, and for the planner's request the table below
+    """Return what the page says of a prompt: its entry, and for the planner's request the list below
     it.
     """
     if name == "planner/request":
         return PAGE.partition("The variables of `planner/request`:")[2].partition("\n## ")[0]
-    row = re.search(rf"^\| `{name}` \|.*$", PAGE, re.MULTILINE)
-    assert row is not None, f"docs/reference/prompts.md does not name {name!r}"
-    return row[0]
+    entries = [entry for entry, names in ENTRIES if name in names]
+    assert len(entries) == 1, f"docs/reference/prompts.md names {name!r} in {len(entries)} places"
+    return entries[0] + ("`inputs`" if entries[0] in OF_PACKS else "")
 
 
 @pytest.mark.parametrize("name", PROMPTS.names())
@@ -42,6 +48,4 @@ def test_a_shipped_prompt_is_on_the_page_with_its_variables(name: str) -> None:
 
 
 def test_the_page_names_no_prompt_that_is_not_there() -> None:
-    named = re.findall(r"^\| `([a-z]+/[a-z_]+)` \|", PAGE, re.MULTILINE)
-
-    assert sorted(named) == sorted(PROMPTS.names())
+    assert sorted(named for _, names in ENTRIES for named in names) == sorted(PROMPTS.names())
