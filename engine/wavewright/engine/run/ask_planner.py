@@ -19,14 +19,10 @@ from wavewright.engine.run.decisions.approvals import (
     open_question,
 )
 from wavewright.engine.run.early_steps import EarlySteps
-from wavewright.engine.run.endings import RunHalted, record_end, run_failed, run_stopped, run_waits
+from wavewright.engine.run.endings import RunHalted, record_end, run_failed, run_waits
 from wavewright.engine.run.jobs.goal_in_words import KeptPlan
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
-from wavewright.engine.run.model_phases import (
-    ModelEventRecorder,
-    ModelPhaseResult,
-    run_model_phase,
-)
+from wavewright.engine.run.model_phases import ModelEventRecorder, run_model_phase
 from wavewright.engine.run.ports import Attempt, Means, People, ask_asker
 from wavewright.engine.run.recording import (
     KEPT_PLAN_TOPIC,
@@ -36,7 +32,7 @@ from wavewright.engine.run.recording import (
     record_refusal,
 )
 from wavewright.engine.run.services import remaining_allowance
-from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Noted
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.planning.planner import make_plan as plan_goal
@@ -71,10 +67,7 @@ class Planning:
         while True:
             if question is not None:
                 context = await self._ask_person(context, question)
-            phase = await self._ask_planner(context, kept)
-            context, planned = phase.context, phase.value
-            if phase.was_stopped:
-                raise await run_stopped(self.attempt, context)
+            context, planned = await self._ask_planner(context, kept)
             if planned is None:
                 raise await run_failed(
                     self.attempt, context, "the run's time limit was reached while planning"
@@ -89,13 +82,12 @@ class Planning:
 
     async def _ask_planner(
         self, context: RunContext, kept: KeptPlan | None
-    ) -> ModelPhaseResult[RunContext, PlanningResult]:
+    ) -> tuple[RunContext, PlanningResult | None]:
         services, settings, goal = self.means.services, self.means.settings, context.goal
         template_plan = None if context.draft is None else context.draft.plan
         allowance = await remaining_allowance(
             services, settings, goal, run=context.run, plan=template_plan
         )
-        early: EarlySteps | None = None
 
         async def plan(recorder: ModelEventRecorder, on_text: OnText | None) -> PlanningResult:
             request = PlanningRequest(
@@ -112,21 +104,17 @@ class Planning:
             return await plan_goal(request, replace(asking, on_text=on_text))
 
         async def work(recorder: ModelEventRecorder) -> PlanningResult:
-            nonlocal early
             if not self._may_start_early(context):
                 return await plan(recorder, None)
             async with anyio.create_task_group() as group:
-                early = EarlySteps(self.attempt, settings, context, group, allowance)
+                events = recorder.journaled
+                early = EarlySteps(self.attempt, settings, context, group, allowance, events)
                 planned = await plan(recorder, early.receive)
                 await early.finish(planned.plan)
                 return planned
             raise AssertionError("a task group hands every exception on")
 
-        phase = await run_model_phase(self.attempt, context, work)
-        if early is None or phase.value is None:
-            return phase
-        state = fold(early.events, phase.context.state)
-        return replace(phase, context=replace(phase.context, state=state))
+        return await run_model_phase(self.attempt, context, work)
 
     def _may_start_early(self, context: RunContext) -> bool:
         """Whether steps may start while the plan arrives; in a replay the recorded answers come

@@ -88,9 +88,12 @@ class EarlySteps:
         context: RunContext,
         group: TaskGroup,
         allowance: Allowance | None,
+        events: list[Event],
     ) -> None:
-        self.events: list[Event] = []
-        """What happened, in order, for the state of the run; outputs are as the tools gave them."""
+        """Take the list to which what happens is added, for the state of the run: outputs are as the
+        tools gave them.
+        """
+        self._events = events
         self._attempt = attempt
         self._settings = settings
         self._context = context
@@ -154,7 +157,7 @@ class EarlySteps:
     async def _journal(self, note: Noted, journaled: anyio.Event) -> None:
         await self._attempt.journal.append(self._context.run, [note])
         self._attempt.on_event(note)
-        self.events.append(note)
+        self._events.append(note)
         journaled.set()
 
     async def _run(
@@ -220,7 +223,7 @@ class EarlySteps:
             with anyio.CancelScope(shield=True):
                 await self._slots.free(tool.name, slots)
         known = [_as_given(event, state) for event in events]
-        self.events += known
+        self._events += known
         self._state = fold(known, self._state)
 
     async def finish(self, plan: Plan | None) -> None:

@@ -10,12 +10,13 @@ import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
-from typing import Final, Generic, TypeVar
+from dataclasses import replace
+from typing import Final, TypeVar
 
 import anyio
 
 from wavewright.engine.run.context import RunContext
+from wavewright.engine.run.endings import run_stopped
 from wavewright.engine.run.ports import Attempt
 from wavewright.engine.run.task_groups import open_task_group
 from wavewright.executor.events.state import RunState, fold
@@ -112,22 +113,15 @@ async def open_recorder(attempt: Attempt, run: RunId) -> AsyncGenerator[ModelEve
             recorder.close()
 
 
-@dataclass(frozen=True, slots=True)
-class ModelPhaseResult(Generic[C, T]):
-    """The result of work that asks a model."""
-
-    context: C
-    """With the events of the work folded in, and its time counted."""
-    value: T | None
-    """None if the work was cancelled."""
-    was_stopped: bool = False
-    """Whether it was cancelled from outside; otherwise the run's time limit was reached."""
-
-
 async def run_model_phase(
     attempt: Attempt, context: C, work: Callable[[ModelEventRecorder], Awaitable[T]]
-) -> ModelPhaseResult[C, T]:
-    """Do the work and journal its events; cancel it from outside or at the run's time limit."""
+) -> tuple[C, T | None]:
+    """Do the work, and return the context with its events and its time, and what it has given: None
+    if the run's time limit was reached.
+
+    Raises:
+        RunHalted: the run was stopped.
+    """
     started = time.monotonic()
     value: T | None = None
     async with open_recorder(attempt, context.run) as recorder:
@@ -136,8 +130,7 @@ async def run_model_phase(
             value = await work(recorder)
     state = fold(recorder.journaled, context.state)
     executed = context.executed_seconds + time.monotonic() - started
-    return ModelPhaseResult(
-        replace(context, state=state, executed_seconds=executed),
-        value,
-        attempt.cancellation.is_cancelled,
-    )
+    context = replace(context, state=state, executed_seconds=executed)
+    if attempt.cancellation.is_cancelled:
+        raise await run_stopped(attempt, context)
+    return context, value

@@ -14,12 +14,8 @@ from wavewright.engine.run.context import (
     feedback_note,
     feedback_notes,
 )
-from wavewright.engine.run.endings import run_failed, run_stopped
-from wavewright.engine.run.model_phases import (
-    ModelEventRecorder,
-    ModelPhaseResult,
-    run_model_phase,
-)
+from wavewright.engine.run.endings import run_failed
+from wavewright.engine.run.model_phases import ModelEventRecorder, run_model_phase
 from wavewright.engine.run.ports import Attempt, Means
 from wavewright.engine.run.recording import record_note, record_refusal
 from wavewright.executor.events.state import RunState
@@ -62,11 +58,7 @@ async def recover(context: PlannedContext, attempt: Attempt, means: Means) -> Re
         return await _without_patch(context, _TIME_LIMIT, attempt)
     review = context.review or _last_review(context)
     tried = tried_patches(context.state)
-    phase = await _replan(context, review, attempt, means, seen=tried)
-    context = phase.context
-    if phase.was_stopped:
-        raise await run_stopped(attempt, context)
-    replanned = phase.value
+    context, replanned = await _replan(context, review, attempt, means, seen=tried)
     if replanned is None:
         return await _without_patch(context, _TIME_LIMIT, attempt)
     context = await _with_patch(context, replanned, attempt)
@@ -125,15 +117,13 @@ async def _patch_for_feedback(
 
     recipes = recipes_for_feedback(context.goal, feedback.texts)
     view = FeedbackView(feedback.iteration, len(feedback.texts_for_steps), recipes)
-    phase = await _replan(context, _last_review(context), attempt, means, feedback=view)
-    context = phase.context
-    if phase.was_stopped:
-        raise await run_stopped(attempt, context)
-    if phase.value is None:
+    review = _last_review(context)
+    context, replanned = await _replan(context, review, attempt, means, feedback=view)
+    if replanned is None:
         raise await run_failed(attempt, context, _TIME_LIMIT)
-    context = await _with_patch(context, phase.value, attempt)
+    context = await _with_patch(context, replanned, attempt)
     if context.candidate is None:
-        reasons = "; ".join(phase.value.reasons)
+        reasons = "; ".join(replanned.reasons)
         reason = f"package {feedback.iteration} was rejected, and nothing mends it: {reasons}"
         raise await run_failed(attempt, context, reason)
     return Recovery(context)
@@ -147,7 +137,7 @@ async def _replan(
     *,
     seen: frozenset[str] = frozenset(),
     feedback: FeedbackView | None = None,
-) -> ModelPhaseResult[PlannedContext, ReplanResult]:
+) -> tuple[PlannedContext, ReplanResult | None]:
     # Imported here: most runs need no recovery.
     from wavewright.reviewer.recovery.replanning import replan
 

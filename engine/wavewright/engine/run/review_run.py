@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from wavewright.engine.run.context import PlannedContext
-from wavewright.engine.run.endings import run_stopped
 from wavewright.engine.run.model_phases import ModelEventRecorder, run_model_phase
 from wavewright.engine.run.ports import Attempt, Means
 from wavewright.engine.run.recording import record, record_note
@@ -17,7 +15,6 @@ from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.review.by_code import review_by_code
 from wavewright.reviewer.review.caps import CODE_REVIEW_CEILING
 from wavewright.reviewer.review.results import ReviewedRun
-from wavewright.tools.workers.services import Services
 
 
 async def review_run(context: PlannedContext, attempt: Attempt, means: Means) -> PlannedContext:
@@ -30,36 +27,28 @@ async def review_run(context: PlannedContext, attempt: Attempt, means: Means) ->
         RunHalted: the run was stopped.
     """
     # By code first: what gates and figures say stands, and a model may only find more against it.
-    review = review_by_code(context.plan, context.goal, context.state, context.signatures)
+    by_code = review_by_code(context.plan, context.goal, context.state, context.signatures)
+    review = by_code
     if means.services.models is not None:
-        work = _review_by_model(context, review, means.services)
-        phase = await run_model_phase(attempt, context, work)
-        context = phase.context
-        if phase.was_stopped:
-            raise await run_stopped(attempt, context)
-        if phase.value is None:
+        # Imported here: a run without a model does not need it.
+        from wavewright.reviewer.review.by_model import review_by_model
+
+        run = ReviewedRun(context.plan, context.goal, context.state, context.signatures)
+        asking = means.services.asking("reviewer")
+
+        async def work(recorder: ModelEventRecorder) -> ReviewResult:
+            return await review_by_model(run, by_code, recorder.listen(asking))
+
+        context, by_model = await run_model_phase(attempt, context, work)
+        if by_model is None:
             # The review by code stands, under the ceiling of a review without a model.
             context = await _record_time_limit(context, attempt)
         else:
-            review = phase.value
+            review = by_model
     # A review quotes outputs: in the journal it holds no secret of them.
     shown = RedactedRun(context.state).review(review)
     context = await record_note(attempt, context, "review", shown.model_dump(mode="json"))
     return replace(context, review=review)
-
-
-def _review_by_model(
-    context: PlannedContext, by_code: ReviewResult, services: Services
-) -> Callable[[ModelEventRecorder], Awaitable[ReviewResult]]:
-    # Imported here: a run without a model does not need it.
-    from wavewright.reviewer.review.by_model import review_by_model
-
-    async def work(recorder: ModelEventRecorder) -> ReviewResult:
-        run = ReviewedRun(context.plan, context.goal, context.state, context.signatures)
-        asking = recorder.listen(services.asking("reviewer"))
-        return await review_by_model(run, by_code, asking)
-
-    return work
 
 
 async def _record_time_limit(context: PlannedContext, attempt: Attempt) -> PlannedContext:
