@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
 from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
 
 if TYPE_CHECKING:

@@ -13,19 +13,11 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from wavewright.config.documents import Document
+from wavewright.config import Document, DocumentError
 from wavewright.config.model_validation import read_as_model
-from wavewright.config.sources import DocumentError
-from wavewright.planner.language.hashing import canonical_json
+from wavewright.planner import Json, JsonObject, ModelAnswer, as_object, canonical_json, find_json
 from wavewright.planner.ports.asking import AnswerRefused
-from wavewright.planner.ports.model_port import ModelAnswer
-from wavewright.planner.reading.json_extraction import (
-    THOUGHT_FIELDS,
-    FoundValue,
-    find_json,
-    wrapped_values,
-)
-from wavewright.planner.types import Json, JsonObject, as_object
+from wavewright.planner.reading.json_extraction import THOUGHT_FIELDS, FoundValue, wrapped_values
 from wavewright.prompts import Prompts
 
 T = TypeVar("T")

@@ -11,8 +11,7 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from wavewright.planner.language.plan import DocumentModel
-from wavewright.planner.types import JsonObject, StepId
+from wavewright.planner import DocumentModel, JsonObject, StepId
 
 
 class Record(DocumentModel):

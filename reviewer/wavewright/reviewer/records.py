@@ -11,9 +11,10 @@ from typing import Final, Literal, get_args
 
 from pydantic import JsonValue
 
-from wavewright.executor.events.types import ErrorKind, GateRecord, StepError, StepStatus
+from wavewright.executor import ErrorKind, GateRecord, StepError, StepStatus
 from wavewright.executor.store.journal import RunHead
-from wavewright.planner.types import GateId, JsonObject, StepId
+from wavewright.planner import JsonObject, StepId
+from wavewright.planner.types import GateId
 from wavewright.reviewer.cost_records import LoopCallReport, ModelUses, Record, RungReport
 
 RunStatus = Literal["achieved", "not_achieved", "failed", "interrupted", "cancelled"]

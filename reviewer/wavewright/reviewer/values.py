@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from wavewright.config.sources import path_of_keys, pointer_keys
+from wavewright.planner import Json
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.schemas.validation import SchemaViolation
-from wavewright.planner.types import Json
 
 _T = TypeVar("_T")
 _K = TypeVar("_K", bound=Hashable)

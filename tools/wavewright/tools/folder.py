@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, NoReturn, Self
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError
 
 MAX_DEPTH = 16
 MAX_COMPONENT_BYTES = 255

@@ -16,8 +16,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SkipValidation
 
-from wavewright.config.sections import LogLevel
-from wavewright.planner.types import JsonObject
+from wavewright.config import LogLevel
+from wavewright.planner import JsonObject
 
 UUID_PATTERN: Final = (
     r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"

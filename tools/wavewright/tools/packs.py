@@ -20,13 +20,16 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from pydantic import ValidationError
 
-from wavewright.config import exit_codes
-from wavewright.config.documents import read_document_file
-from wavewright.config.errors import WavewrightError
-from wavewright.config.installation import EXTRAS, is_installed
+from wavewright.config import (
+    DocumentError,
+    WavewrightError,
+    exit_codes,
+    is_installed,
+    read_document_file,
+)
+from wavewright.config.installation import EXTRAS
 from wavewright.config.model_validation import model_faults, read_as_model
-from wavewright.config.sources import DocumentError
-from wavewright.planner.types import JsonObject, JsonSchema
+from wavewright.planner import JsonObject, JsonSchema
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.pack_folders import entry_points_of_packs
 

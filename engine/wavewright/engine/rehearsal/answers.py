@@ -10,9 +10,8 @@ from collections.abc import Collection, Sequence
 from functools import partial
 
 from wavewright.engine.run.ports import ApprovalRequest
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.planning.records import UserQuestion
-from wavewright.tools.functions.tool import Runtime, Tool
+from wavewright.planner import Goal, UserQuestion
+from wavewright.tools import Runtime, Tool
 
 
 class AnswerSource(Runtime):

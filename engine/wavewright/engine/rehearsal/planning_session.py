@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
 from wavewright.engine.rehearsal.dry_run.outlook import read_remaining_allowance
 from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.jobs.goal_in_words import find_kept_plan
@@ -16,18 +16,16 @@ from wavewright.engine.run.ports import Asker, ignore_event
 from wavewright.engine.run.project.tools import signatures_to_check, tools_of_goal
 from wavewright.engine.run.read_job import requested_job
 from wavewright.engine.run.services import open_services, remaining_allowance
-from wavewright.executor.store.journal import new_run_id
-from wavewright.planner.checks.checker import check, refuse_faulty_goal
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.executor import new_run_id
+from wavewright.planner import Goal, Plan, ToolSignature, check
+from wavewright.planner.checks.checker import refuse_faulty_goal
 from wavewright.planner.planning.planner import make_plan
 from wavewright.planner.planning.records import AnsweredQuestion, PlanningRequest, PlanningResult
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.estimates import estimate_plan_tokens
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
-from wavewright.tools.workers.services import Services
+from wavewright.tools import Services
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from wavewright.config.redaction import known_secrets_redactor
-from wavewright.config.settings import Settings
+from wavewright.config import Settings, known_secrets_redactor
 from wavewright.engine.run.context import CandidatePlan, PlannedContext, RunContext, extended
 from wavewright.engine.run.decisions.approvals import (
     APPROVAL_USED,
@@ -34,14 +33,11 @@ from wavewright.engine.run.ports import (
     ask_approver,
 )
 from wavewright.engine.run.recording import diagnostics_json, record, record_note
-from wavewright.executor.events.types import Noted, PlanAccepted
+from wavewright.executor import Noted, PlanAccepted
 from wavewright.executor.run.rules import kept_items
+from wavewright.planner import Goal, JsonObject, Plan, Step, StepId, ToolSignature, plan_hash
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.hashing import plan_hash
-from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.language.signatures import ToolSignature, asks_approval
-from wavewright.planner.types import JsonObject, StepId
+from wavewright.planner.language.signatures import asks_approval
 from wavewright.reviewer.recovery.feedback import is_feedback
 from wavewright.reviewer.review.results import run_instant
 

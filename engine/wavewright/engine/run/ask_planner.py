@@ -32,18 +32,11 @@ from wavewright.engine.run.recording import (
     record_refusal,
 )
 from wavewright.engine.run.services import remaining_allowance
-from wavewright.executor.events.state import RunState
-from wavewright.executor.events.types import Noted
-from wavewright.planner.diagnostics.diagnostic import PlanError
+from wavewright.executor import Noted, RunState
+from wavewright.planner import JsonObject, PlanError, UserQuestion, as_list
 from wavewright.planner.planning.planner import make_plan as plan_goal
-from wavewright.planner.planning.records import (
-    AnsweredQuestion,
-    PlanningRequest,
-    PlanningResult,
-    UserQuestion,
-)
+from wavewright.planner.planning.records import AnsweredQuestion, PlanningRequest, PlanningResult
 from wavewright.planner.ports.model_port import OnText
-from wavewright.planner.types import JsonObject, as_list
 from wavewright.reviewer.review.results import run_instant
 
 _WORTH_STREAMING = 0.5

@@ -23,13 +23,11 @@ import anyio
 
 from wavewright.config.identities import Identity
 from wavewright.engine.run.target_waves import target_runs
-from wavewright.executor.events.state import fold
-from wavewright.executor.events.types import Event, Noted, RunFinished
+from wavewright.executor import Event, Journal, JournalError, Noted, RunFinished, fold
 from wavewright.executor.run.ports import DrainSignal
-from wavewright.executor.store.errors import JournalError
-from wavewright.executor.store.journal import CancelRequest, Journal
+from wavewright.executor.store.journal import CancelRequest
+from wavewright.planner import RunId
 from wavewright.planner.ports.budgets import BudgetExceeded, CallDeferred
-from wavewright.planner.types import RunId
 
 POLL_SECONDS: Final = 1.0
 """Between two queries for a cancel request."""

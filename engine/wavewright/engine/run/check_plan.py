@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from wavewright.config.sources import Source
+from wavewright.config import Source
 from wavewright.engine.run.context import PlannedContext, RunContext
 from wavewright.engine.run.endings import patch_dropped, record_end
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft
@@ -19,22 +19,22 @@ from wavewright.engine.run.project.tools import (
 )
 from wavewright.engine.run.recording import record_refusal
 from wavewright.engine.run.services import remaining_allowance
-from wavewright.executor.events.state import SUCCESSES, RunState
-from wavewright.planner.checks.checker import check
-from wavewright.planner.checks.feasibility import check_readiness
-from wavewright.planner.diagnostics.diagnostic import (
+from wavewright.executor import RunState
+from wavewright.executor.events.state import SUCCESSES
+from wavewright.planner import (
     Diagnostic,
+    Plan,
     PlanError,
-    counted,
-    error_diagnostics,
-    make_diagnostic,
+    StepId,
+    ToolSignature,
+    check,
     suggest_name,
 )
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.language.signatures import ASK_PERSON, ToolSignature, asks_approval
+from wavewright.planner.checks.feasibility import check_readiness
+from wavewright.planner.diagnostics.diagnostic import counted, error_diagnostics, make_diagnostic
+from wavewright.planner.language.signatures import ASK_PERSON, asks_approval
 from wavewright.planner.ports.budgets import Allowance
-from wavewright.planner.types import StepId
-from wavewright.tools.functions.tool import Tool
+from wavewright.tools import Tool
 
 
 async def check_plan(

@@ -15,21 +15,28 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import JsonValue
 
-from wavewright.config.documents import Document
+from wavewright.config import Document
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.target_waves import TargetWaves
-from wavewright.executor.events.state import RunState
-from wavewright.executor.events.types import Noted, RetryOf
-from wavewright.planner.diagnostics.diagnostic import Diagnostic
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan, PlanPatch
-from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.types import Json, JsonObject, RunId, Schedule, StepId, read_run_id
-from wavewright.reviewer.records import Package, ReviewResult
+from wavewright.executor import Noted, RunState
+from wavewright.executor.events.types import RetryOf
+from wavewright.planner import (
+    Diagnostic,
+    Goal,
+    Json,
+    JsonObject,
+    Plan,
+    PlanPatch,
+    RunId,
+    StepId,
+    ToolSignature,
+)
+from wavewright.planner.types import Schedule, read_run_id
+from wavewright.reviewer import Package, ReviewResult
 from wavewright.reviewer.recovery.feedback import with_feedback_input
-from wavewright.tools.functions.tool import Tool
+from wavewright.tools import Tool
 
 if TYPE_CHECKING:
     from wavewright.planner.checks.permits import Permits

@@ -14,26 +14,29 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from wavewright.config.redaction import known_secrets_redactor
-from wavewright.config.settings import Settings
+from wavewright.config import Settings, known_secrets_redactor
 from wavewright.engine.run.context import RunContext
 from wavewright.engine.run.permits import permitted_tools
 from wavewright.engine.run.ports import Attempt
-from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import Event, ItemFinished, Noted, StepFinished
-from wavewright.executor.run.execution import Execution, execute
-from wavewright.planner.language.hashing import plan_hash
-from wavewright.planner.language.plan import Plan, Step
+from wavewright.executor import (
+    Event,
+    Execution,
+    ItemFinished,
+    Noted,
+    RunState,
+    StepFinished,
+    execute,
+    fold,
+)
+from wavewright.planner import JsonObject, Plan, PlanGraph, Step, StepId, plan_hash
 from wavewright.planner.planning.plan_stream import (
     PlanStream,
     PrefixFault,
     prefix_as_it_runs,
     startable_steps,
 )
-from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.ports.budgets import Allowance
-from wavewright.planner.types import JsonObject, StepId
-from wavewright.reviewer.gates.verifier import make_verifier
+from wavewright.reviewer import make_verifier
 from wavewright.reviewer.review.results import run_instant
 
 PREFIX_TOPIC: Final = "plan_prefix"

@@ -8,7 +8,7 @@ from wavewright.engine.run.context import PlannedContext, RunContext
 from wavewright.engine.run.pipeline.phase import PhaseExit, PhaseResult, branch, halt
 from wavewright.engine.run.ports import Attempt
 from wavewright.engine.run.recording import record
-from wavewright.executor.events.types import RunFinished
+from wavewright.executor import RunFinished
 from wavewright.reviewer.records import RunStatus
 
 C = TypeVar("C", bound=RunContext)

@@ -8,21 +8,19 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from wavewright.config.redaction import known_secrets_redactor
+from wavewright.config import known_secrets_redactor
 from wavewright.engine.run.context import PlannedContext
 from wavewright.engine.run.decisions.step_questions import StepQuestions, take_answer
 from wavewright.engine.run.endings import run_stopped, run_waits
 from wavewright.engine.run.model_phases import open_recorder
 from wavewright.engine.run.permits import permitted_tools
 from wavewright.engine.run.ports import Attempt, Means, People
-from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import Event
-from wavewright.executor.run.execution import Execution, execute
+from wavewright.executor import Event, Execution, RunState, execute, fold
 from wavewright.executor.run.ports import DrainSignal
 from wavewright.executor.run.rules import ReuseSource, RunSoFar
-from wavewright.reviewer.gates.verifier import make_verifier
+from wavewright.reviewer import make_verifier
 from wavewright.reviewer.review.results import run_instant
-from wavewright.tools.functions.tool import Tool
+from wavewright.tools import Tool
 
 if TYPE_CHECKING:
     from wavewright.reviewer.gates.judge import GateJudge

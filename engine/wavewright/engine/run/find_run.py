@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wavewright.engine.run.target_waves import target_runs
-from wavewright.executor.events.state import fold
-from wavewright.executor.store.journal import ENDED_STATUSES, Journal, RunRow
-from wavewright.planner.types import RunId, read_run_id
+from wavewright.executor import Journal, fold
+from wavewright.executor.store.journal import ENDED_STATUSES, RunRow
+from wavewright.planner import RunId
+from wavewright.planner.types import read_run_id
 
 
 async def find_run(journal: Journal, prefix: str | None) -> RunId:

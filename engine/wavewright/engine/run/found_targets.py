@@ -6,8 +6,7 @@ import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from wavewright.config.settings import Settings
-from wavewright.config.sources import Source
+from wavewright.config import Settings, Source
 from wavewright.engine.run.context import RunContext
 from wavewright.engine.run.jobs.inputs import TARGET, inputs_of_target
 from wavewright.engine.run.jobs.resolving import ResolvedJob
@@ -18,20 +17,26 @@ from wavewright.engine.run.target_waves import (
     TargetWaves,
     read_targets,
 )
-from wavewright.executor.events.state import RunState
-from wavewright.planner.cel.errors import ExpressionError
+from wavewright.executor import RunState
+from wavewright.planner import (
+    Diagnostic,
+    ExpressionError,
+    Goal,
+    Json,
+    JsonObject,
+    Plan,
+    PlanError,
+    StepId,
+    ToolSignature,
+    evaluate,
+    render,
+)
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.references import check_expansion
 from wavewright.planner.checks.safety import check_safety, untrusted_names
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.goal_resolution import goal_with_inputs
 from wavewright.planner.plans.graph import superseded_by
-from wavewright.planner.types import Json, JsonObject, StepId
 
 
 def check_expansion_of_job(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from wavewright.config.sources import Source
+from wavewright.config import Source
 from wavewright.engine.run.context import CandidatePlan, RunContext
 from wavewright.engine.run.endings import record_end
 from wavewright.engine.run.jobs.documents import no_plan_error
@@ -16,8 +16,8 @@ from wavewright.engine.run.recording import (
     record,
     record_note,
 )
+from wavewright.planner import PlanError
 from wavewright.planner.checks.checker import refuse_faulty_goal
-from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.plans.binding import bind_plan
 
 if TYPE_CHECKING:

@@ -19,13 +19,13 @@ from wavewright.engine.run.context import RunContext
 from wavewright.engine.run.endings import run_stopped
 from wavewright.engine.run.ports import Attempt
 from wavewright.engine.run.task_groups import open_task_group
-from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import REFUSED_ANSWER, Event, ModelCalled, Noted, RungTaken
+from wavewright.executor import Event, Noted, RunState, fold
+from wavewright.executor.events.types import REFUSED_ANSWER, ModelCalled, RungTaken
 from wavewright.executor.run.redacted_events import OutputRedactor
-from wavewright.planner.ports.asking import Asking, RefusedAnswer
+from wavewright.planner import Asking, JsonObject, RunId
+from wavewright.planner.ports.asking import RefusedAnswer
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
-from wavewright.planner.types import JsonObject, RunId
 
 C = TypeVar("C", bound=RunContext)
 T = TypeVar("T")

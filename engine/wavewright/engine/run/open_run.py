@@ -9,22 +9,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
 from wavewright.engine.run.context import RunContext
 from wavewright.engine.run.permits import permits_notes
 from wavewright.engine.run.ports import Attempt, Means
 from wavewright.engine.run.project.tools import tools_of_goal, tools_with_redacted_outputs
 from wavewright.engine.run.recording import draft_note, record, record_resumed
 from wavewright.engine.run.version import __version__
-from wavewright.executor.events.types import Event, ModelCalled, Noted, RunStarted
+from wavewright.executor import Event, Noted, RunStarted, new_run_id
+from wavewright.executor.events.types import ModelCalled
 from wavewright.executor.run.emissions import taken_emissions
-from wavewright.executor.store.journal import new_run_id
+from wavewright.planner import RunId
 from wavewright.planner.plans.previous_run import reads_previous
 from wavewright.planner.ports.budgets import Reservation
 from wavewright.planner.ports.model_port import ModelUse
-from wavewright.planner.types import RunId
-from wavewright.tools.functions.registry import Registry, name_of
-from wavewright.tools.workers.services import Services
+from wavewright.tools import Registry, Services
+from wavewright.tools.functions.registry import name_of
 
 C = TypeVar("C", bound=RunContext)
 

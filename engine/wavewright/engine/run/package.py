@@ -11,13 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
 from wavewright.engine.run.context import PackagedContext, PlannedContext, extended
 from wavewright.engine.run.endings import record_end
 from wavewright.engine.run.ports import Attempt, Publish
 from wavewright.engine.run.recording import record_note
-from wavewright.planner.types import RunId, RunIdRefused, read_run_id
-from wavewright.reviewer.package.builder import PACKAGE_NAME, build_package as package_of_run
+from wavewright.planner import RunId
+from wavewright.planner.types import RunIdRefused, read_run_id
+from wavewright.reviewer import build_package as package_of_run
+from wavewright.reviewer.package.builder import PACKAGE_NAME
 from wavewright.reviewer.records import RunStatus
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from wavewright.config.sources import DocumentError
+from wavewright.config import DocumentError
 from wavewright.engine.run.jobs.saved_plan import SavedPlanError
 from wavewright.engine.run.ports import PackageNotPublished
-from wavewright.planner.diagnostics.diagnostic import PlanError, error_diagnostics
+from wavewright.planner import PlanError
+from wavewright.planner.diagnostics.diagnostic import error_diagnostics
 from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.types import RunIdRefused
 from wavewright.prompts import PromptError
-from wavewright.tools.functions.errors import ToolDefinitionError
-from wavewright.tools.packs import PackError
+from wavewright.tools import PackError, ToolDefinitionError
 
 PERMANENT_ERRORS: Final = (
     DocumentError,

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from wavewright.planner import Goal, Json, Plan, ToolSignature, as_list, as_object
 from wavewright.planner.checks.permits import (
     ANY,
     Permits,
@@ -17,19 +18,16 @@ from wavewright.planner.checks.permits import (
     infer_permits,
     refused_value,
 )
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import SUB_PLAN, Plan, dispatched_tools
-from wavewright.planner.language.signatures import AGENT, ToolSignature
+from wavewright.planner.language.plan import SUB_PLAN, dispatched_tools
+from wavewright.planner.language.signatures import AGENT
 from wavewright.planner.ports.model_port import ModelError
-from wavewright.planner.types import Json, as_list, as_object
+from wavewright.tools import Tool, ToolCall, ToolError
 from wavewright.tools.functions.dispatch import part_call
-from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.models.endpoints import choose_model
 
 if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
-    from wavewright.executor.events.state import RunState
+    from wavewright.config import Settings
+    from wavewright.executor import RunState
 
 
 def needed_permits(

@@ -14,22 +14,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wavewright.config import exit_codes
-from wavewright.config.documents import read_document_file
-from wavewright.config.errors import WavewrightError
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import SUB_PLAN, Budget, Plan
+from wavewright.config import WavewrightError, exit_codes, read_document_file
+from wavewright.planner import Goal, Plan
+from wavewright.planner.language.plan import SUB_PLAN, Budget
 from wavewright.planner.reading.reader import read_model
 
 if TYPE_CHECKING:
     # A check asks for the permits beside a plan, and loads nothing that only a run needs.
-    from wavewright.config.settings import Settings
+    from wavewright.config import Settings
     from wavewright.engine.run.context import RunContext, RunRequest
-    from wavewright.executor.events.state import RunState
-    from wavewright.executor.events.types import Noted
+    from wavewright.executor import Noted, RunState
+    from wavewright.planner import ToolSignature
     from wavewright.planner.checks.permits import Permits
-    from wavewright.planner.language.signatures import ToolSignature
-    from wavewright.tools.functions.tool import Tool
+    from wavewright.tools import Tool
 
 PERMITS: Final = "permits"
 """Topic of the note of what a run is permitted to do."""

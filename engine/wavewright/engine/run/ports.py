@@ -17,19 +17,14 @@ from typing import Final, Literal, Protocol, TypeAlias, cast
 
 from pydantic import JsonValue
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
-from wavewright.config.settings import Settings
+from wavewright.config import Settings, WavewrightError, exit_codes
 from wavewright.engine.run.cancellation import CancellationToken, Cycles, FindCancelRequest
 from wavewright.engine.run.pipeline.phase import PhaseEvent, PhaseListener
-from wavewright.executor.events.types import Event
-from wavewright.executor.store.journal import Journal, LeftAnswer
-from wavewright.planner.planning.records import UserQuestion
-from wavewright.planner.types import JsonObject, RunId, StepId
-from wavewright.reviewer.package.builder import write_package
-from wavewright.reviewer.records import Package
-from wavewright.tools.functions.tool import Runtime
-from wavewright.tools.workers.services import Services
+from wavewright.executor import Event, Journal
+from wavewright.executor.store.journal import LeftAnswer
+from wavewright.planner import JsonObject, RunId, StepId, UserQuestion
+from wavewright.reviewer import Package, write_package
+from wavewright.tools import Runtime, Services
 
 Clock: TypeAlias = Callable[[], dt.datetime]
 

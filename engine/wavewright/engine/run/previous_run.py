@@ -10,15 +10,12 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.store.journal import Journal, RunRow
+from wavewright.executor import Journal, RunState, fold
+from wavewright.executor.store.journal import RunRow
+from wavewright.planner import Goal, JsonObject, Plan, RunId, ToolSignature
 from wavewright.planner.checks.previous_results import misfit_of_result, trusted_untrusted_field
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.previous_run import reads_previous
-from wavewright.planner.types import JsonObject, RunId
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.values import iso_of_epoch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
 from wavewright.engine.run.context import (
     PlannedContext,
     RetryRequest,
@@ -22,14 +22,11 @@ from wavewright.engine.run.pipeline.phase import PipelineError
 from wavewright.engine.run.ports import Attempt
 from wavewright.engine.run.recording import pending_draft
 from wavewright.engine.run.target_waves import TargetWaves, target_waves
-from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import RetryOf, RunStarted
-from wavewright.executor.store.journal import Journal
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan
+from wavewright.executor import Journal, RunStarted, RunState, fold
+from wavewright.executor.events.types import RetryOf
+from wavewright.planner import Goal, JsonObject, Plan, PlanGraph, StepId, as_object
 from wavewright.planner.plans.goal_resolution import rendered_goal
-from wavewright.planner.plans.graph import PlanGraph, superseded_before
-from wavewright.planner.types import JsonObject, StepId, as_object
+from wavewright.planner.plans.graph import superseded_before
 
 
 async def read_job(request: RunRequest, attempt: Attempt, settings: Settings) -> RunContext:

@@ -14,15 +14,12 @@ from typing import Final, Literal, TypeAlias
 
 from pydantic import JsonValue, ValidationError
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError, exit_codes
 from wavewright.config.identities import Identity
 from wavewright.engine.run.decisions.approvals import APPROVAL_GIVEN, APPROVAL_USED
-from wavewright.executor.events.state import fold
-from wavewright.executor.events.types import Event, Noted
+from wavewright.executor import Event, Noted, fold
 from wavewright.executor.store.journal import RunHead
-from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.types import JsonObject, as_list, as_object
+from wavewright.planner import JsonObject, as_list, as_object, canonical_json
 from wavewright.reviewer.cost_records import Record
 from wavewright.reviewer.values import iso_of_epoch
 

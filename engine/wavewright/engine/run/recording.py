@@ -10,16 +10,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from wavewright.config.documents import read_document
+from wavewright.config import read_document
 from wavewright.config.identities import Identity
 from wavewright.engine.run.context import RunContext
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.run.ports import Attempt
-from wavewright.executor.events.state import RunState, fold, last_instant
-from wavewright.executor.events.types import Event, Noted
-from wavewright.planner.diagnostics.diagnostic import Diagnostic
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import Json, JsonObject, RunId, as_list, as_object
+from wavewright.executor import Event, Noted, RunState, fold
+from wavewright.executor.events.state import last_instant
+from wavewright.planner import Diagnostic, Json, JsonObject, Plan, RunId, as_list, as_object
 from wavewright.reviewer.package.call_reports import token_shares
 
 C = TypeVar("C", bound=RunContext)

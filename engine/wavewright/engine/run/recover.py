@@ -18,17 +18,15 @@ from wavewright.engine.run.endings import run_failed
 from wavewright.engine.run.model_phases import ModelEventRecorder, run_model_phase
 from wavewright.engine.run.ports import Attempt, Means
 from wavewright.engine.run.recording import record_note, record_refusal
-from wavewright.executor.events.state import RunState
-from wavewright.planner.types import JsonObject
+from wavewright.executor import RunState
+from wavewright.planner import JsonObject
+from wavewright.reviewer import ReviewedRun, ReviewResult, review_by_code
 from wavewright.reviewer.package.builder import last_review
-from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.recovery.feedback import recipes_for_feedback, with_feedback_input
-from wavewright.reviewer.review.by_code import review_by_code
-from wavewright.reviewer.review.results import ReviewedRun
 
 if TYPE_CHECKING:
+    from wavewright.reviewer import ReplanResult
     from wavewright.reviewer.recovery.boundary import FeedbackView
-    from wavewright.reviewer.recovery.replanning import ReplanResult
 
 _TIME_LIMIT = "the run's time limit was reached"
 

@@ -13,22 +13,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError, exit_codes
 from wavewright.engine.run.context import RetryRequest
 from wavewright.engine.run.execute_plan import changed_tools
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.read_job import steps_called_again, steps_to_repeat
 from wavewright.engine.run.target_waves import target_waves
-from wavewright.executor.events.state import SUCCESSES, RunState, fold, is_of_call, step_ids
-from wavewright.executor.events.types import Event, ItemFinished, RunFinished, StepFinished
+from wavewright.executor import Event, ItemFinished, RunFinished, RunState, StepFinished, fold
+from wavewright.executor.events.state import SUCCESSES, is_of_call, step_ids
 from wavewright.executor.run.rules import RunSoFar, is_unclear
-from wavewright.planner.diagnostics.diagnostic import counted, suggest_name
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.types import Json, RunId, StepId, as_object
-from wavewright.tools.functions.tool import Tool
+from wavewright.planner import (
+    Goal,
+    Json,
+    Plan,
+    PlanGraph,
+    RunId,
+    Step,
+    StepId,
+    as_object,
+    suggest_name,
+)
+from wavewright.planner.diagnostics.diagnostic import counted
+from wavewright.tools import Tool
 
 
 class RetryRefused(WavewrightError):

@@ -10,11 +10,9 @@ from wavewright.engine.run.ports import Attempt, Means
 from wavewright.engine.run.recording import record, record_note
 from wavewright.executor.events.types import RungTaken
 from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.reviewer import ReviewedRun, ReviewResult, review_by_code
 from wavewright.reviewer.package.artifacts import RedactedRun
-from wavewright.reviewer.records import ReviewResult
-from wavewright.reviewer.review.by_code import review_by_code
 from wavewright.reviewer.review.caps import CODE_REVIEW_CEILING
-from wavewright.reviewer.review.results import ReviewedRun
 
 
 async def review_run(context: PlannedContext, attempt: Attempt, means: Means) -> PlannedContext:

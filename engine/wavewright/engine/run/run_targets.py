@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, cast
 
 import anyio
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError
 from wavewright.engine.run.context import (
     Feedback,
     RunContext,
@@ -52,16 +52,20 @@ from wavewright.engine.run.target_waves import (
 )
 from wavewright.engine.run.task_groups import open_task_group
 from wavewright.engine.run.version import __version__
-from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import Event, Noted, RunFinished, RunStarted
-from wavewright.executor.store.errors import EventDamaged, EventUnwritable, JournalError
-from wavewright.executor.store.journal import new_run_id
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.planning.records import UserQuestion
-from wavewright.planner.types import JsonObject, RunId, as_list
-from wavewright.reviewer.package.builder import build_package, last_review
-from wavewright.reviewer.records import Package
+from wavewright.executor import (
+    Event,
+    JournalError,
+    Noted,
+    RunFinished,
+    RunStarted,
+    RunState,
+    fold,
+    new_run_id,
+)
+from wavewright.executor.store.errors import EventDamaged, EventUnwritable
+from wavewright.planner import Goal, JsonObject, Plan, RunId, UserQuestion, as_list
+from wavewright.reviewer import Package, build_package
+from wavewright.reviewer.package.builder import last_review
 
 
 class TargetBudgetSpent(WavewrightError):

@@ -10,22 +10,15 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import cast
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
-from wavewright.config.installation import install_hint, is_installed
-from wavewright.config.settings import Settings
-from wavewright.executor.stores import budget_store_of
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan
+from wavewright.config import Settings, WavewrightError, exit_codes, install_hint, is_installed
+from wavewright.executor import budget_store_of
+from wavewright.planner import NULL_REPLAY_CACHE, Goal, Plan, ReplayCache, RunId
 from wavewright.planner.ports.budgets import Allowance, BudgetScope, InspectableBudgetStore
 from wavewright.planner.ports.model_port import ALWAYS_CLOSED, CircuitBreaker, ModelError
-from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
-from wavewright.planner.types import RunId
-from wavewright.tools.functions.errors import ToolDefinitionError
-from wavewright.tools.functions.tool import OpenRuntime, Runtime, ServerCaller
+from wavewright.tools import Runtime, Services, ToolDefinitionError, make_services
+from wavewright.tools.functions.tool import OpenRuntime, ServerCaller
 from wavewright.tools.functions.user_tools import import_project_module
 from wavewright.tools.models import model_configured
-from wavewright.tools.workers.services import Services, make_services
 
 
 async def remaining_allowance(

@@ -17,8 +17,7 @@ from wavewright.engine.run.context import RunContext, RunRequest
 from wavewright.engine.run.pipeline.phase import PipelineRun
 from wavewright.engine.run.ports import Ports
 from wavewright.engine.run.task_groups import open_task_group
-from wavewright.executor.events.state import fold
-from wavewright.executor.events.types import Event, RunStarted
+from wavewright.executor import Event, RunStarted, fold
 
 T = TypeVar("T")
 

@@ -15,11 +15,10 @@ from typing import Final, Literal, TypeAlias
 
 from immutables import Map
 
-from wavewright.executor.events.state import RunState
-from wavewright.executor.events.types import Noted
+from wavewright.executor import Noted, RunState
+from wavewright.planner import Json, RunId, as_list
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.goals import JobTarget, JobTargets
-from wavewright.planner.types import Json, RunId, as_list
 
 TARGETS_WANTED: Final = "targets"
 """Topic of the note that a run is one of several targets, and of which."""

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import anyio
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError
 from wavewright.config.identities import Identity
 from wavewright.engine.run.decisions.approvals import (
     ANSWER,
@@ -49,12 +49,10 @@ from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.messages.models import ValidationResult, package_id
 from wavewright.engine.service.questions import find_question
 from wavewright.engine.service.requested_jobs import job_name
-from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import Noted
-from wavewright.executor.store.errors import JournalError, RunBusy
-from wavewright.executor.store.journal import Journal, LeftAnswer
+from wavewright.executor import Journal, JournalError, Noted, RunBusy, RunState, fold
+from wavewright.executor.store.journal import LeftAnswer
 from wavewright.executor.store.stored_journal import StoredJournal
-from wavewright.planner.types import RunId
+from wavewright.planner import RunId
 
 _BUSY_SECONDS: Final = 2.0
 """For which a run is tried again that another answer may have open."""

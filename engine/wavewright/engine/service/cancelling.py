@@ -13,9 +13,7 @@ from typing import Final
 
 import anyio
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
-from wavewright.config.settings import Settings
+from wavewright.config import Settings, WavewrightError, exit_codes
 from wavewright.engine.run.cancellation import cancel_reason, end_cancelled
 from wavewright.engine.run.find_run import find_run, root_run_of
 from wavewright.engine.service.daemon.outbox import OutboxJournal
@@ -24,10 +22,9 @@ from wavewright.engine.service.job_store.records import JobRow
 from wavewright.engine.service.job_store.rules import OPEN_STATES
 from wavewright.engine.service.job_store.stores import Stores, open_stores
 from wavewright.engine.service.requested_jobs import job_of_run, named_job
-from wavewright.executor.events.state import fold
-from wavewright.executor.store.errors import RunBusy, RunNotFound
+from wavewright.executor import RunBusy, RunNotFound, fold
 from wavewright.executor.store.journal import CancelRequest
-from wavewright.planner.types import RunId
+from wavewright.planner import RunId
 
 _OWNER_SECONDS: Final = 30.0
 """For which a run's owner may take to end it."""

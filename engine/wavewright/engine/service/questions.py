@@ -22,9 +22,8 @@ from wavewright.engine.service.job_store.records import Decision, JobRow
 from wavewright.engine.service.job_store.rules import FINAL_STATES, OPEN_STATES
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.requested_jobs import job_name, job_of_run, named_job
-from wavewright.executor.store.errors import JournalError, RunNotFound
-from wavewright.executor.store.journal import Journal
-from wavewright.planner.types import RunId
+from wavewright.executor import Journal, JournalError, RunNotFound
+from wavewright.planner import RunId
 
 
 async def list_questions(journal: Journal, jobs: JobStore, now: float) -> list[OpenQuestion]:

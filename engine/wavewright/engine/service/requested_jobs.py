@@ -11,8 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from wavewright.config.documents import Document, read_document
-from wavewright.config.settings import Settings
+from wavewright.config import Document, Settings, read_document
 from wavewright.engine.run.context import Feedback, RunRequest
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.project.templates import read_template
@@ -20,10 +19,10 @@ from wavewright.engine.run.target_waves import target_runs
 from wavewright.engine.service.job_store.records import JobId, JobRow, JobState
 from wavewright.engine.service.job_store.rules import OPEN_STATES
 from wavewright.engine.service.job_store.store import JobStore
-from wavewright.executor.events.state import fold
-from wavewright.executor.store.journal import Journal
-from wavewright.planner.types import JsonObject, RunId, as_object
-from wavewright.tools.message_contract import RequestedGoal, stored_goal
+from wavewright.executor import Journal, fold
+from wavewright.planner import JsonObject, RunId, as_object
+from wavewright.tools import RequestedGoal
+from wavewright.tools.message_contract import stored_goal
 
 
 def job_document(job: JobRow, settings: Settings) -> Document:

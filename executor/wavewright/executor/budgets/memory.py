@@ -22,10 +22,10 @@ from wavewright.executor.budgets.limits import (
     plausible_seconds,
     settled_amount,
 )
+from wavewright.planner import RunId
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import Allowance, BudgetScope, Reservation, Spend
 from wavewright.planner.ports.model_port import ModelUse, Role
-from wavewright.planner.types import RunId
 
 
 class MemoryBudgetStore:

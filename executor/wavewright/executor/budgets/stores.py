@@ -34,6 +34,7 @@ from wavewright.executor.store.writer import (
     call_on_loop,
     set_exception,
 )
+from wavewright.planner import RunId
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import (
     Allowance,
@@ -43,7 +44,6 @@ from wavewright.planner.ports.budgets import (
     Spend,
 )
 from wavewright.planner.ports.model_port import ModelUse, Role
-from wavewright.planner.types import RunId
 
 _HEARTBEAT_SECONDS: Final = 60.0
 """A budget store holds no run: its heartbeat only keeps its session's row."""

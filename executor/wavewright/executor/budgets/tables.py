@@ -28,9 +28,9 @@ from wavewright.executor.budgets.limits import (
 )
 from wavewright.executor.events.json_values import storable_text
 from wavewright.executor.store.transaction import Row, Statements
+from wavewright.planner import RunId
 from wavewright.planner.ports.budgets import Allowance, BudgetExceeded, BudgetScope, Reservation
 from wavewright.planner.ports.model_port import Role
-from wavewright.planner.types import RunId
 
 _T = TypeVar("_T")
 

@@ -18,11 +18,11 @@ from typing import Any, Final, Literal, NewType, NoReturn, TypeAlias, get_args, 
 
 from pydantic import JsonValue
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError
 from wavewright.executor.events import types as events
 from wavewright.executor.events.json_values import make_encoder
 from wavewright.executor.events.types import Event
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner import Json, JsonObject
 
 KINDS: Final[Mapping[str, type[Event]]] = {
     "run_started": events.RunStarted,

@@ -21,8 +21,8 @@ from dataclasses import fields, is_dataclass
 from json import encoder as _standard
 from typing import Final, TypeAlias, cast, overload
 
-from wavewright.config.errors import WavewrightError
-from wavewright.planner.types import Json
+from wavewright.config import WavewrightError
+from wavewright.planner import Json
 
 JsonEncoder: TypeAlias = Callable[[object], str]
 

@@ -34,8 +34,9 @@ from wavewright.executor.events.types import (
     WaveFinished,
     WaveStarted,
 )
+from wavewright.planner import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.planner.ports.model_port import ModelUse
-from wavewright.planner.types import Json, JsonObject, PlanHash, RunId, StepId, StepKey
+from wavewright.planner.types import PlanHash
 
 _E = TypeVar("_E")
 _BulkEvent: TypeAlias = StepStarted | StepFinished | ItemFinished | RungTaken

@@ -9,19 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from wavewright.planner import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelQuestion, ModelUse
-from wavewright.planner.types import (
-    GateId,
-    GateKind,
-    GateSeverity,
-    Json,
-    JsonObject,
-    PlanHash,
-    RunId,
-    StepId,
-    StepKey,
-)
+from wavewright.planner.types import GateId, GateKind, GateSeverity, PlanHash
 from wavewright.tools.functions.tool import AgentToolCall
 
 StepStatus: TypeAlias = Literal[

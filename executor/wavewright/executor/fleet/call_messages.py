@@ -17,19 +17,16 @@ from pydantic import ConfigDict, TypeAdapter
 from wavewright.executor.events.json_values import clean_json
 from wavewright.executor.run.emissions import CURRENT_CAPTURE
 from wavewright.executor.run.failures import UNCLEAR, AttemptFailure, ReportedFailure
-from wavewright.planner.language.goals import Goal
+from wavewright.planner import Goal, Json, JsonObject
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
-from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.injected import LogEvent, MemoryRunData, TextChunk
+from wavewright.tools import LogEvent, MemoryRunData, TextChunk, Tool, ToolCall
 from wavewright.tools.functions.tool import (
     AgentToolCall,
     CallDescription,
     Emission,
     OutputStream,
     PrintedLines,
-    Tool,
-    ToolCall,
 )
 
 

@@ -53,9 +53,9 @@ from wavewright.executor.fleet.tables import (
 from wavewright.executor.postgres.driver import DRIVER_ERRORS, Connection
 from wavewright.executor.run.failures import AttemptFailure, ReportedFailure
 from wavewright.executor.store.leases import Owner, this_owner
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.types import Json, RunId, StepId, StepKey
-from wavewright.tools.functions.tool import EmissionsTaken, Runtime, Tool, ToolCall
+from wavewright.planner import Goal, Json, RunId, StepId, StepKey
+from wavewright.tools import Runtime, Tool, ToolCall
+from wavewright.tools.functions.tool import EmissionsTaken
 
 if TYPE_CHECKING:
     from asyncpg import Record

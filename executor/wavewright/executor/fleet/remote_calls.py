@@ -50,9 +50,9 @@ from wavewright.executor.run.deadlines import is_process_exception
 from wavewright.executor.run.emissions import CURRENT_CAPTURE, MAX_LOGGED_CHARS, OutputCapture
 from wavewright.executor.run.exceptions import describe_failure
 from wavewright.executor.run.failures import AttemptFailure, ReportedFailure, timeout_failure
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.types import Json, RunId
-from wavewright.tools.functions.tool import Emission, Tool, ToolCall, can_be_called_elsewhere
+from wavewright.planner import Goal, Json, RunId
+from wavewright.tools import Tool, ToolCall
+from wavewright.tools.functions.tool import Emission, can_be_called_elsewhere
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,10 +55,9 @@ from wavewright.executor.fleet.tables import (
 from wavewright.executor.postgres.driver import DRIVER_ERRORS, is_connection_lost
 from wavewright.executor.run.emissions import capturing
 from wavewright.executor.run.failures import AttemptFailure
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.types import RunId
-from wavewright.tools.functions.injected import TextChunk
-from wavewright.tools.functions.tool import Emission, PrintedLines, Tool
+from wavewright.planner import Goal, RunId
+from wavewright.tools import TextChunk, Tool
+from wavewright.tools.functions.tool import Emission, PrintedLines
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

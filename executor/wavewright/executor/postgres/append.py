@@ -12,7 +12,7 @@ from functools import cache, partial
 from operator import itemgetter
 from typing import Final, NamedTuple, Self
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError
 from wavewright.executor.events.json_values import storable_text
 from wavewright.executor.events.types import RunStarted
 from wavewright.executor.postgres.driver import Connection, PostgresTransaction
@@ -28,7 +28,7 @@ from wavewright.executor.store.transaction import (
     QueuedTransaction,
     lock_order_of,
 )
-from wavewright.planner.types import RunId
+from wavewright.planner import RunId
 
 # Most appends are this statement alone: one transaction and one round trip. Rows of runs that are
 # not held any more are left out. Nothing is written where the transaction id was taken before.

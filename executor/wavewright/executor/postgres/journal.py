@@ -38,8 +38,8 @@ from wavewright.executor.store.transaction import (
     StoreTransaction,
     TransactionWork,
 )
+from wavewright.planner import RunId
 from wavewright.planner.ports.budgets import BudgetScope
-from wavewright.planner.types import RunId
 
 _T = TypeVar("_T")
 

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 import anyio
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError
 from wavewright.executor.postgres.driver import (
     DRIVER_ERRORS,
     Connection,

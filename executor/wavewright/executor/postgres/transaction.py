@@ -28,7 +28,7 @@ from wavewright.executor.store.leases import (
     run_lost_error,
 )
 from wavewright.executor.store.transaction import Row, Statements, StoreTransaction
-from wavewright.planner.types import RunId
+from wavewright.planner import RunId
 
 _LEASE_COLUMNS: Final = """
     session.token, session.host, session.pid, session.process_start, session.pid_namespace, run.since,

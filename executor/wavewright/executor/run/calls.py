@@ -91,17 +91,14 @@ from wavewright.executor.run.scheduled_calls import (
     ScheduledCall,
 )
 from wavewright.executor.store.journal import Journal, StoredOutput
-from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner import ExpressionError, Json, JsonObject, Plan, RunId, StepId, ToolSignature
 from wavewright.planner.cel.evaluator import Evaluator
 from wavewright.planner.cel.paths import kind_name
 from wavewright.planner.language.hashing import cache_key, call_content, content_of, placed_key
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.uses import asks_each_item
 from wavewright.planner.schemas.validation import Validator
-from wavewright.planner.types import CallContent, Json, JsonObject, RunId, StepId
-from wavewright.tools.functions.injected import MemoryRunData
-from wavewright.tools.functions.tool import ToolCall
+from wavewright.planner.types import CallContent
+from wavewright.tools import MemoryRunData, ToolCall
 
 _MAX_MISMATCHES = 3
 _SCALARS = (str, int, float, bool, type(None))

@@ -26,7 +26,7 @@ from typing import Any, Final, Self, TypeVar, cast
 
 import anyio
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError
 from wavewright.executor.run.ports import Clock, Timer
 
 

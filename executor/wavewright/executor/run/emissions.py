@@ -44,11 +44,11 @@ from wavewright.executor.events.types import (
 )
 from wavewright.executor.run.ports import Clock, Timer
 from wavewright.executor.run.scheduled_calls import ScheduledCall
+from wavewright.planner import JsonObject, StepId, as_object
 from wavewright.planner.diagnostics.rendering import printable_lines
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
-from wavewright.planner.types import JsonObject, StepId, as_object
-from wavewright.tools.functions.injected import LogEvent, TextChunk
+from wavewright.tools import LogEvent, TextChunk
 from wavewright.tools.functions.tool import (
     AgentToolCall,
     Emission,

@@ -30,8 +30,9 @@ from functools import partial
 from types import TracebackType
 from typing import Final, TypeVar, cast
 
-from wavewright.config.errors import WavewrightError, cut_end
-from wavewright.config.redaction import Redactor, known_secrets_redactor
+from wavewright.config import WavewrightError, known_secrets_redactor
+from wavewright.config.errors import cut_end
+from wavewright.config.redaction import Redactor
 from wavewright.executor.events.json_values import valid_text
 from wavewright.executor.events.types import ErrorKind, TracebackFrame
 from wavewright.executor.run.earlier_requests import had_sent_before
@@ -46,7 +47,8 @@ from wavewright.planner.language.call_outcomes import (
     is_unknown_by_sqlstate,
     is_unknown_by_status,
 )
-from wavewright.tools.functions.errors import ResultRefused, ToolError
+from wavewright.tools import ToolError
+from wavewright.tools.functions.errors import ResultRefused
 from wavewright.tools.functions.failed_code import is_engine_code, is_library_code
 
 MAX_FRAMES: Final = 4

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from wavewright.config import known_secrets_redactor
 from wavewright.config.errors import single_exception
-from wavewright.config.redaction import Redactor, known_secrets_redactor
+from wavewright.config.redaction import Redactor
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, GateRecord, RunFinished, RunStarted
 from wavewright.executor.run.calls import CallRunner, RunFacts, StepGates
@@ -32,11 +33,11 @@ from wavewright.executor.run.redacted_events import EventRedactor
 from wavewright.executor.run.rules import CallRules, ReuseSource, gates_by_step
 from wavewright.executor.run.scheduler import Scheduler
 from wavewright.executor.store.journal import Journal
+from wavewright.planner import Json, Limits, Plan, PlanGraph, RunId, StepId
 from wavewright.planner.language.goals import AvailableTool
-from wavewright.planner.language.plan import Limits, Plan
-from wavewright.planner.plans.graph import PlanGraph, superseded_before
-from wavewright.planner.types import Json, RunId, Schedule, StepId
-from wavewright.tools.functions.tool import Tool
+from wavewright.planner.plans.graph import superseded_before
+from wavewright.planner.types import Schedule
+from wavewright.tools import Tool
 
 
 def no_gates(step_id: StepId, output: Json, view: GateView) -> tuple[GateRecord, ...]:

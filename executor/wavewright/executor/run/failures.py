@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError
 from wavewright.executor.events.types import ErrorKind, StepError, TracebackFrame
-from wavewright.planner.language.plan import Retry
+from wavewright.planner import Retry
 
 WITHHELD: Final = StepError(
     "output",

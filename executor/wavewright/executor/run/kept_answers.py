@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from wavewright.executor.events.types import AnswerKept
 from wavewright.executor.store.journal import Journal
+from wavewright.planner import JsonObject, RunId
 from wavewright.planner.ports.model_port import ModelQuestion
-from wavewright.planner.types import JsonObject, RunId
 
 
 class JournalReplayCache:

@@ -23,8 +23,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from wavewright.executor.events.types import GateRecord, Noted, PersonAsk
-from wavewright.planner.language.plan import Step
-from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.planner import Json, JsonObject, Step, StepId
 
 
 class Timer(Protocol):

@@ -13,24 +13,33 @@ from dataclasses import dataclass
 
 from wavewright.executor.events.state import RunState, written_data
 from wavewright.executor.events.types import PersonAsk
+from wavewright.planner import (
+    Json,
+    JsonObject,
+    Limits,
+    Plan,
+    PlanGraph,
+    Retry,
+    Step,
+    StepId,
+    ToolSignature,
+    validator_of,
+)
 from wavewright.planner.cel.embedded import bare_expression
 from wavewright.planner.cel.evaluator import Evaluator, compile_expression
 from wavewright.planner.language.goals import AvailableTool, config_of
-from wavewright.planner.language.plan import Limits, Plan, Retry, Step
 from wavewright.planner.language.signatures import (
     RUN_INPUTS,
-    ToolSignature,
     asks_approval,
     is_feedback_input,
     may_share_call,
 )
 from wavewright.planner.plans.expressions import Renderer, compile_render
-from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.let_and_stop import in_authors_words
 from wavewright.planner.plans.uses import step_reads
-from wavewright.planner.schemas.validation import Validator, validator_of
-from wavewright.planner.types import Json, JsonObject, StepId
-from wavewright.tools.functions.tool import FindCall, Tool, ToolFunction
+from wavewright.planner.schemas.validation import Validator
+from wavewright.tools import Tool
+from wavewright.tools.functions.tool import FindCall, ToolFunction
 
 _UNKNOWN_TOOL_SECONDS = 1.0
 NO_WAVE = -1

@@ -32,8 +32,8 @@ from wavewright.executor.run.rules import FromEqualCall, FromRetriedRun, OutputS
 from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall
 from wavewright.executor.store.journal import Journal, MemoryJournal
 from wavewright.executor.store.leases import LEASE_SECONDS
+from wavewright.planner import Json, RunId, StepId, StepKey
 from wavewright.planner.diagnostics.diagnostic import counted
-from wavewright.planner.types import Json, RunId, StepId, StepKey
 
 Listener: TypeAlias = Callable[[Event], None]
 ItemStatus: TypeAlias = Literal["ok", "empty", "failed", "reused"]

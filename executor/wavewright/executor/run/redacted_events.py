@@ -28,10 +28,8 @@ from wavewright.executor.events.types import (
     StepError,
     StepFinished,
 )
-from wavewright.planner.language.plan import Gate
-from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner import Gate, Json, JsonObject, PlanGraph, StepId, as_object
 from wavewright.planner.plans.uses import fields_read
-from wavewright.planner.types import Json, JsonObject, StepId, as_object
 
 _Ending = TypeVar("_Ending", bound=StepFinished | ItemFinished)
 _EventT = TypeVar("_EventT", bound=Event)

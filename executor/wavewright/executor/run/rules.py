@@ -20,16 +20,10 @@ from wavewright.executor.run.program import CompiledStep, CompiledTool
 from wavewright.executor.run.redacted_events import WithheldCheck
 from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall
 from wavewright.executor.store.journal import StoredOutput
+from wavewright.planner import Gate, Plan, RunId, Step, StepId, StepKey
 from wavewright.planner.language.hashing import content_of, placed_key
-from wavewright.planner.language.plan import Gate, Plan, Step
 from wavewright.planner.plans.graph import superseded_before
-from wavewright.planner.types import (
-    CallContent,
-    GateId,
-    RunId,
-    StepId,
-    StepKey,
-)
+from wavewright.planner.types import CallContent, GateId
 
 FinishedCall: TypeAlias = StepFinished | ItemFinished
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from wavewright.executor.events.types import ItemFinished, StepFinished
 from wavewright.executor.run.ports import GateRecords, ReadyCalls
 from wavewright.executor.run.program import CompiledStep
-from wavewright.planner.language.plan import Step
-from wavewright.planner.types import CallContent, Json, JsonObject, StepKey
+from wavewright.planner import Json, JsonObject, Step, StepKey
+from wavewright.planner.types import CallContent
 from wavewright.tools.functions.injected import RunValues
 
 _EMPTY: JsonObject = {}

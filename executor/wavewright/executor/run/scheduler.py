@@ -46,8 +46,8 @@ from wavewright.executor.run.scheduled_calls import (
     PendingQuestion,
     ScheduledCall,
 )
-from wavewright.planner.language.plan import Limits
-from wavewright.planner.types import Json, Schedule, StepId
+from wavewright.planner import Json, Limits, StepId
+from wavewright.planner.types import Schedule
 from wavewright.tools.functions.injected import values_digest
 
 UnrunnableStatus: TypeAlias = Literal["blocked", "cancelled"]

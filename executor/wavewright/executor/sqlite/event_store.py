@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError
 from wavewright.executor.events.types import RunStarted
 from wavewright.executor.sqlite.database import SqliteTransaction, WriteAheadLog, open_journal_file
 from wavewright.executor.sqlite.errors import DATABASE_ERRORS, explain_use, explained, is_locked
@@ -38,7 +38,7 @@ from wavewright.executor.store.leases import (
 )
 from wavewright.executor.store.stored_journal import EventStore
 from wavewright.executor.store.transaction import QueuedTransaction, TransactionWork
-from wavewright.planner.types import RunId
+from wavewright.planner import RunId
 
 _LONG_LOG: Final = 4 * 2**20
 """Bytes of the write-ahead log after which it is copied into the file."""

@@ -31,7 +31,7 @@ from wavewright.executor.store.leases import LEASE_SECONDS
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.store.transaction import QueuedTransaction, Statements
 from wavewright.executor.store.writer import InlineRunner, run_inline
-from wavewright.planner.types import RunId
+from wavewright.planner import RunId
 
 _INLINE_WRITE_SECONDS: Final = 0.001
 """A disk that took longer for the last commit is not waited for on the event loop."""

@@ -36,7 +36,7 @@ from wavewright.executor.store.leases import (
 )
 from wavewright.executor.store.transaction import Row, Statements, StoreTransaction, TransactionWork
 from wavewright.executor.store.writer import run_inline
-from wavewright.planner.types import RunId, StepKey
+from wavewright.planner import RunId, StepKey
 
 _T = TypeVar("_T")
 _LEASE_COLUMNS: Final = (

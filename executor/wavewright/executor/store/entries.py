@@ -26,7 +26,7 @@ from wavewright.executor.events.types import (
 from wavewright.executor.store.errors import EventUnwritable
 from wavewright.executor.store.journal import reusable_key
 from wavewright.executor.store.transaction import Alongside
-from wavewright.planner.types import RunId
+from wavewright.planner import RunId
 
 # Named once: building a union of types for every event takes longer than asking it.
 _FINISHED: Final = (StepFinished, ItemFinished)

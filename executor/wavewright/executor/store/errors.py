@@ -4,8 +4,7 @@ and readable.
 
 from __future__ import annotations
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError, exit_codes
 
 
 class JournalError(WavewrightError):

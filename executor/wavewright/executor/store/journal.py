@@ -39,7 +39,7 @@ from wavewright.executor.events.types import (
     StepFinished,
 )
 from wavewright.executor.store.errors import RunBusy, RunNotFound
-from wavewright.planner.types import Json, RunId, StepId, StepKey
+from wavewright.planner import Json, RunId, StepId, StepKey
 
 if TYPE_CHECKING:
     from wavewright.executor.store.transaction import Alongside

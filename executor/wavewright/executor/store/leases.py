@@ -25,7 +25,7 @@ from typing import Any, Final, Literal, TypeAlias
 from wavewright.executor.events.codec import CodecError, decode
 from wavewright.executor.events.types import Event
 from wavewright.executor.store.errors import EventDamaged, JournalError, RunBusy, RunLost
-from wavewright.planner.types import RunId
+from wavewright.planner import RunId
 
 LEASE_SECONDS: Final = 10.0
 """Seconds for which an owner that cannot be inspected is believed without a heartbeat."""

@@ -20,7 +20,7 @@ from wavewright.executor.store.journal import ENDED_STATUSES
 from wavewright.executor.store.leases import judge_lease, read_lease
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.store.transaction import LAST_ORDER, Row, StoreTransaction
-from wavewright.planner.types import Json, RunId, as_object
+from wavewright.planner import Json, RunId, as_object
 
 _HAS_ENDED: Final = f"status IN {ENDED_STATUSES}"
 """Of a run: nothing can follow."""

@@ -36,7 +36,7 @@ from wavewright.executor.store.leases import (
     read_lease,
 )
 from wavewright.executor.store.transaction import Row, Statements, StoreTransaction
-from wavewright.planner.types import RunId, StepKey, as_object
+from wavewright.planner import RunId, StepKey, as_object
 
 
 async def load(transaction: StoreTransaction, run: RunId, after: int = 0) -> list[Event]:

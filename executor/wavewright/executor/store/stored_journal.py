@@ -46,7 +46,7 @@ from wavewright.executor.store.writer import (
     set_exception,
     set_result,
 )
-from wavewright.planner.types import RunId, StepKey
+from wavewright.planner import RunId, StepKey
 
 _T = TypeVar("_T")
 

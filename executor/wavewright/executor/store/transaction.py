@@ -26,7 +26,7 @@ from wavewright.executor.store.leases import (
     read_lease,
 )
 from wavewright.executor.store.writer import call_on_loop, set_exception, set_result
-from wavewright.planner.types import RunId
+from wavewright.planner import RunId
 
 _T = TypeVar("_T")
 

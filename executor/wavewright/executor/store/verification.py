@@ -25,7 +25,7 @@ from wavewright.executor.store.journal import (
     summarize_run,
 )
 from wavewright.executor.store.transaction import Row, StoreTransaction
-from wavewright.planner.types import RunId
+from wavewright.planner import RunId
 
 ChainVerdict: TypeAlias = Literal["intact", "changed", "cut"]
 BreachKind: TypeAlias = Literal["text", "column", "row", "head", "missing", "tail", "no_head"]

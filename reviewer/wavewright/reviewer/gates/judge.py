@@ -27,12 +27,21 @@ from typing import Annotated, Final, Literal, Protocol
 import anyio
 from pydantic import Field, model_validator
 
+from wavewright.executor import GateRecord
 from wavewright.executor.events.json_values import is_empty
-from wavewright.executor.events.types import GateRecord
 from wavewright.executor.run.ports import GateView
-from wavewright.planner.language.hashing import content_hash
-from wavewright.planner.language.plan import DocumentModel, Gate
-from wavewright.planner.ports.asking import AnswerRefused, Asking
+from wavewright.planner import (
+    Asking,
+    DocumentModel,
+    Gate,
+    Json,
+    JsonObject,
+    JsonSchema,
+    RunId,
+    StepId,
+    content_hash,
+)
+from wavewright.planner.ports.asking import AnswerRefused
 from wavewright.planner.ports.conversation import Conversation, FittingAnswer
 from wavewright.planner.ports.model_port import (
     ModelCall,
@@ -42,17 +51,7 @@ from wavewright.planner.ports.model_port import (
 )
 from wavewright.planner.ports.truncation import prompt_size, truncate
 from wavewright.planner.reading.reader import read_model_file
-from wavewright.planner.types import (
-    GATE_ID_PATTERN,
-    GATE_ID_SEPARATOR,
-    GateId,
-    GateSeverity,
-    Json,
-    JsonObject,
-    JsonSchema,
-    RunId,
-    StepId,
-)
+from wavewright.planner.types import GATE_ID_PATTERN, GATE_ID_SEPARATOR, GateId, GateSeverity
 from wavewright.prompts import PromptError, Prompts
 from wavewright.reviewer.asking_models import (
     AnswerModel,

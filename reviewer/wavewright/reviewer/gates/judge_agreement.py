@@ -16,14 +16,12 @@ from typing import Annotated, Final
 import anyio
 from pydantic import Field, JsonValue
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
-from wavewright.executor.events.types import GateRecord
+from wavewright.config import WavewrightError, exit_codes
+from wavewright.executor import GateRecord
 from wavewright.executor.run.ports import GateView
-from wavewright.planner.language.plan import DocumentModel, Gate
+from wavewright.planner import DocumentModel, Gate, Json, JsonObject, StepId
 from wavewright.planner.ports.model_port import ModelClient, ModelUse
 from wavewright.planner.reading.reader import read_model_file
-from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.prompts import Prompts
 from wavewright.reviewer.gates.judge import Measurement, ModelJudge
 

@@ -14,16 +14,23 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from wavewright.config.value_types import Seconds
+from wavewright.config import Seconds
 from wavewright.executor.events.json_values import is_empty
 from wavewright.executor.run.ports import GateView
+from wavewright.planner import (
+    ExpressionError,
+    Gate,
+    InvalidSchemaError,
+    Json,
+    JsonObject,
+    JsonSchema,
+    StepId,
+    validator_of,
+)
 from wavewright.planner.cel.embedded import reads
-from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.evaluator import compile_expression
-from wavewright.planner.language.plan import Gate
 from wavewright.planner.plans.uses import condition_use
-from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
-from wavewright.planner.types import GateKind, Json, JsonObject, JsonSchema, StepId
+from wavewright.planner.types import GateKind
 from wavewright.reviewer.records import Action
 from wavewright.reviewer.values import (
     ABSENT,

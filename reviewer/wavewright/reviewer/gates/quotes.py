@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from wavewright.planner.types import Json
+from wavewright.planner import Json
 from wavewright.prompts import prompt_json
 from wavewright.reviewer.values import shorten
 

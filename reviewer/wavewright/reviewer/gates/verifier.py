@@ -18,14 +18,12 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from wavewright.executor.events.types import GateRecord
+from wavewright.executor import GateRecord
 from wavewright.executor.run.ports import GateRecords, GateView, Verify
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Gate, Plan
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner import Gate, Goal, Json, Plan, StepId, ToolSignature
 from wavewright.planner.plans.binding import template_gate_of
 from wavewright.planner.plans.gate_questions import is_asked_per_call
-from wavewright.planner.types import GateId, GateSeverity, Json, StepId
+from wavewright.planner.types import GateId, GateSeverity
 from wavewright.reviewer.gates.kinds import (
     GateCheck,
     GateContext,

@@ -21,9 +21,9 @@ from typing import TypeVar
 
 from immutables import Map
 
-from wavewright.executor.events.state import RunState
+from wavewright.executor import RunState
 from wavewright.executor.run.redacted_events import OutputRedactor
-from wavewright.planner.types import Json, JsonObject, StepId, as_list, as_object
+from wavewright.planner import Json, JsonObject, StepId, as_list, as_object
 from wavewright.reviewer.records import (
     Chart,
     ChartSeries,

@@ -16,22 +16,29 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from wavewright.config import exit_codes
+from wavewright.config import WavewrightError, exit_codes
 from wavewright.config.atomic_files import (
     FileNotWrittenError as FileNotWrittenError,  # noqa: PLC0414 - a public name of the reviewer
     write_atomically,
 )
-from wavewright.config.errors import WavewrightError
 from wavewright.config.secret_patterns import REDACTED
-from wavewright.executor.events.state import SUCCESSES, RunState
-from wavewright.executor.events.types import Noted, PlanAccepted, StepFinished, StepStarted
+from wavewright.executor import Noted, PlanAccepted, RunState, StepFinished, StepStarted
+from wavewright.executor.events.state import SUCCESSES
+from wavewright.planner import (
+    Goal,
+    Json,
+    JsonObject,
+    Plan,
+    PlanGraph,
+    Step,
+    StepId,
+    ToolSignature,
+    as_list,
+    canonical_json,
+    plan_hash,
+)
 from wavewright.planner.diagnostics.diagnostic import counted
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.hashing import canonical_json, plan_hash
-from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.graph import PlanGraph, last_steps
-from wavewright.planner.types import Json, JsonObject, StepId, as_list
+from wavewright.planner.plans.graph import last_steps
 from wavewright.reviewer.package.artifacts import RedactedRun, collect_artifacts
 from wavewright.reviewer.package.call_reports import (
     list_calls,

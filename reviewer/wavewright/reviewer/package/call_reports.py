@@ -17,22 +17,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from wavewright.executor.events.state import SUCCESSES, RunState
-from wavewright.executor.events.types import (
-    ItemFinished,
-    LoopToolCalled,
-    StepFinished,
-    TracebackFrame,
+from wavewright.executor import ItemFinished, RunState, StepFinished
+from wavewright.executor.events.state import SUCCESSES
+from wavewright.executor.events.types import LoopToolCalled, TracebackFrame
+from wavewright.planner import (
+    ExpressionError,
+    Json,
+    JsonObject,
+    Plan,
+    PlanGraph,
+    Step,
+    StepId,
+    ToolSignature,
 )
-from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.goals import AvailableTool
-from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import Renderer, compile_render
-from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.ports.model_port import ModelUse
-from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.cost_records import Cost, LoopCallReport, ModelUses, NamedCost, RungReport
 from wavewright.reviewer.records import AttemptReport, CallReport
 from wavewright.reviewer.review.results import ReviewedRun

@@ -11,12 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from wavewright.config.errors import cut_end
-from wavewright.executor.events.state import RunState
-from wavewright.executor.events.types import GateRecord
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.diff import FieldChange, PlanDiff, diff_plans
-from wavewright.planner.types import Json, JsonObject
+from wavewright.executor import GateRecord, RunState
+from wavewright.planner import Json, JsonObject, Plan, PlanDiff, ToolSignature, diff_plans
+from wavewright.planner.plans.diff import FieldChange
 from wavewright.reviewer.cost_records import Cost
 from wavewright.reviewer.package.call_reports import sum_uses
 from wavewright.reviewer.records import CapRecord, Confidence, Package, ReviewResult, StepReport

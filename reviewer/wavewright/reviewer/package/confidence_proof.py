@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from wavewright.planner.types import JsonObject
+from wavewright.planner import JsonObject
 from wavewright.reviewer.records import (
     CapRecord,
     Confidence,

@@ -6,11 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from wavewright.executor.events.state import RunState
-from wavewright.executor.events.types import StepError
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import JsonObject, StepId
+from wavewright.executor import RunState, StepError
+from wavewright.planner import Goal, JsonObject, Plan, StepId
 from wavewright.reviewer.package.call_reports import params_renderer
 from wavewright.reviewer.review.items import item_labels
 from wavewright.reviewer.review.results import ReviewedRun

@@ -13,8 +13,9 @@ from typing import Final, Literal, TypeAlias
 
 from immutables import Map
 
-from wavewright.executor.events.types import AttemptLogged, Event, OutputLogged
-from wavewright.planner.types import StepId
+from wavewright.executor import Event
+from wavewright.executor.events.types import AttemptLogged, OutputLogged
+from wavewright.planner import StepId
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 LEVELS: Final[tuple[LogLevel, ...]] = ("debug", "info", "warning", "error")

@@ -9,19 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from wavewright.executor.events.state import RunState
-from wavewright.executor.events.types import (
-    AnswerKept,
-    AttemptLogged,
-    Event,
-    ItemFinished,
-    ModelCalled,
-    StepFinished,
-)
-from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.plans.graph import PlanGraph
+from wavewright.executor import Event, ItemFinished, RunState, StepFinished
+from wavewright.executor.events.types import AnswerKept, AttemptLogged, ModelCalled
+from wavewright.planner import JsonObject, Plan, PlanGraph, Step, StepId
 from wavewright.planner.ports.model_port import ModelQuestion, ModelUse
-from wavewright.planner.types import JsonObject, StepId
 from wavewright.reviewer.package.call_reports import params_renderer
 from wavewright.reviewer.package.log_lines import LogLine, log_lines
 from wavewright.reviewer.review.results import run_instant

@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import Final
 
 from wavewright.executor.events.state import SUCCESSES
+from wavewright.planner import StepId
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import (
     cut_line,
@@ -22,7 +23,6 @@ from wavewright.planner.diagnostics.rendering import (
     wrap_line,
     wrap_paragraph,
 )
-from wavewright.planner.types import StepId
 from wavewright.reviewer.package.call_reports import cost_lines, frame_line
 from wavewright.reviewer.records import (
     GOING,

@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from wavewright.executor import ErrorKind, PlanAccepted, RunState, StepStatus
 from wavewright.executor.events.json_values import is_empty
-from wavewright.executor.events.state import SUCCESSES, RunState
-from wavewright.executor.events.types import ErrorKind, PlanAccepted, StepStatus
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Gate, Plan, Step
+from wavewright.executor.events.state import SUCCESSES
+from wavewright.planner import Gate, Goal, Json, Plan, Step, StepId
 from wavewright.planner.plans.let_and_stop import in_authors_words
-from wavewright.planner.types import GateId, GateKind, Json, StepId
+from wavewright.planner.types import GateId, GateKind
 from wavewright.reviewer.records import Action, DemandKind, ReviewResult
 from wavewright.reviewer.review.findings import FailedGate, failed_gates
 from wavewright.reviewer.review.results import ReviewedRun

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from wavewright.planner.language.goals import Goal, Recipe
+from wavewright.planner import Goal, Json, JsonObject, as_object
+from wavewright.planner.language.goals import Recipe
 from wavewright.planner.language.signatures import FEEDBACK_PARAM, is_feedback_input
-from wavewright.planner.types import Json, JsonObject, as_object
 
 _FEEDBACK_SCHEMA: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
 

@@ -17,21 +17,23 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, JsonValue
 
-from wavewright.config.documents import Document
-from wavewright.config.sources import DocumentError
-from wavewright.planner.diagnostics.diagnostic import PlanError, diagnostic_from_fault
-from wavewright.planner.language.hashing import plan_hash
-from wavewright.planner.language.plan import (
-    AddStep,
+from wavewright.config import Document, DocumentError
+from wavewright.planner import (
+    ID_PATTERN,
     DocumentModel,
-    PatchOp,
+    Json,
+    JsonObject,
     Plan,
+    PlanError,
     PlanPatch,
-    RemoveStep,
-    ReplaceStep,
-    RewireStep,
     Step,
+    StepId,
+    as_list,
+    as_object,
+    plan_hash,
 )
+from wavewright.planner.diagnostics.diagnostic import diagnostic_from_fault
+from wavewright.planner.language.plan import AddStep, PatchOp, RemoveStep, ReplaceStep, RewireStep
 from wavewright.planner.reading.json_extraction import THOUGHT_FIELDS
 from wavewright.planner.reading.normalization import (
     ALIASES,
@@ -39,16 +41,7 @@ from wavewright.planner.reading.normalization import (
     normalize_patch_steps,
 )
 from wavewright.planner.reading.reader import read_model
-from wavewright.planner.types import (
-    ID_PATTERN,
-    STEP_ID_PATTERN,
-    GateId,
-    Json,
-    JsonObject,
-    StepId,
-    as_list,
-    as_object,
-)
+from wavewright.planner.types import STEP_ID_PATTERN, GateId
 from wavewright.reviewer.asking_models import with_plain_names
 from wavewright.reviewer.review.dialogue import plain_step
 from wavewright.reviewer.values import shorten

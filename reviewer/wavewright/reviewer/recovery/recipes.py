@@ -12,15 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from wavewright.executor.events.state import SUCCESSES, RunState
-from wavewright.planner.language.goals import Goal, Recipe
-from wavewright.planner.language.hashing import plan_hash
-from wavewright.planner.language.plan import AddStep, Plan, PlanPatch, Step
-from wavewright.planner.language.signatures import FEEDBACK_PARAM, ToolSignature
+from wavewright.executor import RunState
+from wavewright.executor.events.state import SUCCESSES
+from wavewright.planner import (
+    Goal,
+    JsonObject,
+    Plan,
+    PlanGraph,
+    PlanPatch,
+    Step,
+    StepId,
+    ToolSignature,
+    plan_hash,
+)
+from wavewright.planner.language.goals import Recipe
+from wavewright.planner.language.plan import AddStep
+from wavewright.planner.language.signatures import FEEDBACK_PARAM
 from wavewright.planner.plans.binding import recipes_for_gate
-from wavewright.planner.plans.graph import PlanGraph, superseding_origins
+from wavewright.planner.plans.graph import superseding_origins
 from wavewright.planner.plans.patches import patch_fingerprint
-from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, JsonObject, StepId
+from wavewright.planner.types import GATE_ID_SEPARATOR, GateId
 from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.recovery.boundary import (
     FailedGateView,

@@ -13,35 +13,42 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
-from wavewright.config.sources import Source
-from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.config import Source
+from wavewright.executor import RunState
+from wavewright.executor.events.state import SUCCESSES
+from wavewright.planner import (
+    Asking,
+    Diagnostic,
+    FallbackFailure,
+    Goal,
+    Json,
+    JsonObject,
+    PatchCheck,
+    Plan,
+    PlanError,
+    PlanPatch,
+    StepId,
+    ToolSignature,
+    check_patch,
+    render_text,
+)
 from wavewright.planner.checks.checker import errors_in
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, for_model
-from wavewright.planner.diagnostics.rendering import render_text
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import ASK_MODEL, AddStep, Plan, PlanPatch, ReplaceStep
-from wavewright.planner.language.signatures import ToolSignature, is_feedback_input
+from wavewright.planner.diagnostics.diagnostic import for_model
+from wavewright.planner.language.plan import ASK_MODEL, AddStep, ReplaceStep
+from wavewright.planner.language.signatures import is_feedback_input
 from wavewright.planner.planning.goal_schema import goal_patch_schema, without_absent_arguments
 from wavewright.planner.planning.prompt import patch_schema
 from wavewright.planner.planning.tool_descriptions import tool_entries
 from wavewright.planner.plans.let_and_stop import in_written_form
 from wavewright.planner.plans.patch_evidence import idle_step_faults
-from wavewright.planner.plans.patches import PatchCheck, check_patch
-from wavewright.planner.ports.asking import AnswerRefused, Asking
+from wavewright.planner.ports.asking import AnswerRefused
 from wavewright.planner.ports.conversation import Conversation, NoFittingAnswer, rung_seconds
-from wavewright.planner.ports.fallback_ladder import (
-    FallbackFailure,
-    FallbackStrategy,
-    Rung,
-    RungRecord,
-    run_ladder,
-)
+from wavewright.planner.ports.fallback_ladder import FallbackStrategy, Rung, RungRecord, run_ladder
 from wavewright.planner.ports.model_port import (
     ModelCall,
     ModelError,
 )
 from wavewright.planner.ports.truncation import prompt_size, truncate
-from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.prompts import PromptError, Prompts
 from wavewright.reviewer.asking_models import (
     find_object,

@@ -26,9 +26,9 @@ from markupsafe import Markup
 
 from wavewright.config.atomic_files import write_atomically
 from wavewright.executor.events.state import SUCCESSES
+from wavewright.planner import Json, StepId
 from wavewright.planner.diagnostics.diagnostic import counted
-from wavewright.planner.types import Json, StepId
-from wavewright.prompts.environments import page_environment
+from wavewright.prompts import page_environment
 from wavewright.reviewer.package.call_reports import frame_line, money_text
 from wavewright.reviewer.package.summary import failed_items
 from wavewright.reviewer.records import (

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
 
-from wavewright.planner.types import StepId
+from wavewright.planner import StepId
 from wavewright.reviewer.records import StepReport
 from wavewright.reviewer.values import grouped
 

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from wavewright.executor.events.types import GateRecord
-from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, StepId
+from wavewright.executor import GateRecord
+from wavewright.planner import Json, JsonObject, StepId
+from wavewright.planner.types import GateId, GateSeverity
 from wavewright.reviewer.cost_records import NamedCost
 from wavewright.reviewer.package.call_reports import cost_lines
 from wavewright.reviewer.records import Package, StepReport

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from wavewright.planner.types import StepId
+from wavewright.planner import StepId
 from wavewright.reviewer.records import StepReport
 from wavewright.reviewer.report.plan_picture import MAX_DRAWN, PlanPicture, draw_plan
 

@@ -16,15 +16,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from wavewright.executor.events.state import SUCCESSES, RunState
-from wavewright.executor.events.types import ErrorKind
+from wavewright.executor import ErrorKind, RunState
+from wavewright.executor.events.state import SUCCESSES
+from wavewright.planner import Goal, Plan, PlanGraph, StepId, ToolSignature
 from wavewright.planner.diagnostics.diagnostic import counted
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import recipes_for_gate
-from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.types import StepId
 from wavewright.reviewer.gates.kinds import ACTION_AFTER_FAILURE
 from wavewright.reviewer.records import (
     Action,

@@ -16,26 +16,19 @@ from typing import Final
 
 import anyio
 
+from wavewright.planner import Asking, FallbackFailure, Json
 from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.cel.plain_paths import is_plain_path
 from wavewright.planner.plans.let_and_stop import in_authors_words
-from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.conversation import (
     Conversation,
     FittingAnswer,
     NoFittingAnswer,
     rung_seconds,
 )
-from wavewright.planner.ports.fallback_ladder import (
-    FallbackFailure,
-    Ladder,
-    Rung,
-    RungRecord,
-    run_ladder,
-)
+from wavewright.planner.ports.fallback_ladder import Ladder, Rung, RungRecord, run_ladder
 from wavewright.planner.ports.model_port import ModelCall, ModelError, ModelErrorKind
 from wavewright.planner.ports.truncation import truncate
-from wavewright.planner.types import Json
 from wavewright.prompts import PromptError
 from wavewright.reviewer.asking_models import (
     read_whole,

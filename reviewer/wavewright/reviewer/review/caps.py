@@ -15,17 +15,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from wavewright.executor.events.state import RunState
+from wavewright.executor import RunState
 from wavewright.executor.events.types import RungTaken
-from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Cap
-from wavewright.planner.plans.expressions import evaluate
+from wavewright.planner import (
+    Cap,
+    ExpressionError,
+    Goal,
+    Json,
+    JsonObject,
+    StepId,
+    as_list,
+    as_object,
+    evaluate,
+)
 from wavewright.planner.plans.let_and_stop import in_authors_words
 from wavewright.planner.plans.provenance import is_allowed_field
 from wavewright.planner.plans.uses import condition_use
 from wavewright.planner.ports.fallback_ladder import RungRecord
-from wavewright.planner.types import Json, JsonObject, StepId, as_list, as_object
 from wavewright.reviewer.records import (
     EVERY_FIELD,
     CapRecord,

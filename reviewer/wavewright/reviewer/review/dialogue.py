@@ -22,16 +22,14 @@ from typing import Annotated, Final, get_args
 
 from pydantic import Field
 
-from wavewright.executor.events.state import SUCCESSES, RunState
-from wavewright.executor.events.types import GateRecord, StepFinished
-from wavewright.planner.language.goals import Goal
+from wavewright.executor import GateRecord, RunState, StepFinished
+from wavewright.executor.events.state import SUCCESSES
+from wavewright.planner import Goal, Json, JsonObject, JsonSchema, Plan, Step, StepId
 from wavewright.planner.language.json_values import map_texts
-from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.graph import last_steps
 from wavewright.planner.plans.let_and_stop import in_authors_words
 from wavewright.planner.ports.asking import AnswerRefused
 from wavewright.planner.ports.truncation import allot_chars, prompt_size, truncate
-from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 from wavewright.reviewer.asking_models import (
     AnswerModel,
     read_answer,

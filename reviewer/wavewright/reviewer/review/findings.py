@@ -23,21 +23,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from wavewright.executor import ErrorKind, GateRecord, ItemFinished, StepStatus
 from wavewright.executor.events.state import SUCCESSES, written_data
-from wavewright.executor.events.types import ErrorKind, GateRecord, ItemFinished, StepStatus
+from wavewright.planner import Plan, PlanGraph, Step, StepId, ToolSignature, as_object
 from wavewright.planner.diagnostics.diagnostic import counted
-from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import repoint_step, template_gate_of
-from wavewright.planner.plans.graph import PlanGraph, superseded_by
+from wavewright.planner.plans.graph import superseded_by
 from wavewright.planner.plans.uses import value_reads
-from wavewright.planner.types import (
-    GateId,
-    GateKind,
-    GateSeverity,
-    StepId,
-    as_object,
-)
+from wavewright.planner.types import GateId, GateKind, GateSeverity
 from wavewright.reviewer.review.items import item_labels, item_subjects, labels_of, rendered
 from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import grouped, listing, shorten

@@ -14,12 +14,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from wavewright.executor.events.state import SUCCESSES
-from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.language.plan import Step
-from wavewright.planner.plans.expressions import evaluate, render
+from wavewright.planner import (
+    ExpressionError,
+    Json,
+    JsonObject,
+    Step,
+    StepId,
+    as_list,
+    evaluate,
+    render,
+)
 from wavewright.planner.plans.uses import reads_root
 from wavewright.planner.plans.ways_of_fetching import says_how
-from wavewright.planner.types import Json, JsonObject, StepId, as_list
 from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import shorten
 

@@ -20,7 +20,7 @@ from functools import cached_property
 from itertools import combinations, product
 from typing import Final, TypeAlias
 
-from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner import ExpressionError, Json, PlanGraph, Step, StepId, as_list, evaluate
 from wavewright.planner.cel.nodes import (
     Binary,
     ExpressionNode,
@@ -37,13 +37,10 @@ from wavewright.planner.cel.nodes import (
 )
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.diagnostics.diagnostic import counted
-from wavewright.planner.language.plan import Step
-from wavewright.planner.plans.expressions import evaluate
-from wavewright.planner.plans.graph import PlanGraph, input_paths, last_steps
+from wavewright.planner.plans.graph import input_paths, last_steps
 from wavewright.planner.plans.job_words import JobWords
 from wavewright.planner.plans.uses import expressions_in, value_reads
 from wavewright.planner.plans.ways_of_fetching import says_how, which_data
-from wavewright.planner.types import Json, StepId, as_list
 from wavewright.reviewer.review.items import item_labels, labels_of, rendered
 from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import listing

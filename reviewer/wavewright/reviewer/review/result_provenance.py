@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from wavewright.planner import Json
 from wavewright.planner.plans.let_and_stop import in_authors_words
 from wavewright.planner.plans.origins import Origins
 from wavewright.planner.plans.provenance import PlanProvenance, field_name, is_allowed_field
-from wavewright.planner.types import Json
 from wavewright.reviewer.records import FieldProvenance
 from wavewright.reviewer.review.caps import steps_of_models
 from wavewright.reviewer.review.results import ReviewedRun, RunResult

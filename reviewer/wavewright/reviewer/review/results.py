@@ -27,21 +27,30 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from wavewright.executor import RunState, StepFinished
 from wavewright.executor.events.json_values import is_empty
-from wavewright.executor.events.state import SUCCESSES, RunState, blocking_gate
-from wavewright.executor.events.types import StepFinished
+from wavewright.executor.events.state import SUCCESSES, blocking_gate
+from wavewright.planner import (
+    ExpressionError,
+    Goal,
+    InvalidSchemaError,
+    Json,
+    JsonObject,
+    Plan,
+    Step,
+    StepId,
+    ToolSignature,
+    evaluate,
+    render,
+    validator_of,
+)
 from wavewright.planner.cel.embedded import reads
-from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.diagnostic import counted
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.graph import inputs_behind, last_steps, superseded_steps
 from wavewright.planner.plans.let_and_stop import in_authors_words
 from wavewright.planner.plans.uses import condition_use
-from wavewright.planner.schemas.validation import InvalidSchemaError, Validator, validator_of
-from wavewright.planner.types import GateId, Json, JsonObject, StepId
+from wavewright.planner.schemas.validation import Validator
+from wavewright.planner.types import GateId
 from wavewright.reviewer.values import misfit_texts, shorten
 
 

@@ -14,9 +14,9 @@ from dataclasses import replace
 from immutables import Map
 from pydantic import ValidationError
 
-from wavewright.executor.events.state import SUCCESSES, RunState
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import as_list, as_object
+from wavewright.executor import RunState
+from wavewright.executor.events.state import SUCCESSES
+from wavewright.planner import Plan, as_list, as_object
 from wavewright.reviewer.records import FieldProvenance, ReviewResult, RoundSummary
 from wavewright.reviewer.review.results import ReviewedRun, read_result
 from wavewright.reviewer.values import brief, listing

@@ -12,12 +12,11 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
+from wavewright.planner import Json, JsonSchema, Step, StepId, as_list, as_object
 from wavewright.planner.cel.embedded import iterate_strings
-from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.figures import figures_in, is_telling, numbers_in
 from wavewright.planner.plans.provenance import PlanProvenance
 from wavewright.planner.plans.step_types import answer_types
-from wavewright.planner.types import Json, JsonSchema, StepId, as_list, as_object
 from wavewright.reviewer.review.results import ReviewedRun
 
 _MIN_WORDS: Final = 3

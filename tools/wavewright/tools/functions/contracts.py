@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaMode
 from pydantic_core import PydanticUndefined, SchemaValidator
 
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.errors import ResultRefused, ToolDefinitionError, ToolError
 from wavewright.tools.functions.results import written_as_json
 from wavewright.tools.functions.schemas import (

@@ -11,11 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from wavewright.planner import Json, RunId, StepId, StepKey, ToolSignature, as_object, validator_of
 from wavewright.planner.language.plan import DISPATCHED_CALL, dispatched_tools
-from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.dispatch import with_dispatched
-from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import Json, RunId, StepId, StepKey, as_object
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.tool import FindCall, Tool, ToolCall
 

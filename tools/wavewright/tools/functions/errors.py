@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError, exit_codes
 
 
 class ToolError(WavewrightError):

@@ -20,9 +20,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar, Final, Protocol, TypeAlias
 
-from wavewright.planner.language.hashing import canonical_json
+from wavewright.planner import Json, JsonObject, canonical_json
 from wavewright.planner.language.signatures import RUN_INPUTS
-from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 
 RunValues: TypeAlias = Mapping[str, Mapping[str, Json]]

@@ -8,9 +8,10 @@ from typing import Annotated, TypeAlias
 from pydantic import ConfigDict, Field, GetPydanticSchema, with_config
 from typing_extensions import TypedDict
 
-from wavewright.config.value_types import Seconds
-from wavewright.planner.language.plan import Names, Retry
-from wavewright.planner.types import ConfidenceSource, Effect, Json
+from wavewright.config import Seconds
+from wavewright.planner import Json, Retry
+from wavewright.planner.language.plan import Names
+from wavewright.planner.types import ConfidenceSource, Effect
 
 # Python takes whatever lists or maps names; the settings are read as what the signature holds.
 _Effects: TypeAlias = Annotated[

@@ -16,8 +16,16 @@ from typing import Final, Unpack
 
 from pydantic import ValidationError
 
-from wavewright.planner.diagnostics.diagnostic import suggest_name
-from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature
+from wavewright.planner import (
+    Json,
+    JsonObject,
+    JsonSchema,
+    ToolSignature,
+    as_list,
+    as_object,
+    suggest_name,
+)
+from wavewright.planner.language.signatures import RUN_INPUTS
 from wavewright.planner.schemas.views import (
     ScopedSchema,
     entry_view,
@@ -26,7 +34,7 @@ from wavewright.planner.schemas.views import (
     scoped_schema,
     view_schema,
 )
-from wavewright.planner.types import Effect, Json, JsonObject, JsonSchema, as_list, as_object
+from wavewright.planner.types import Effect
 from wavewright.tools.functions.code import code_hash, own_code_hash
 from wavewright.tools.functions.contracts import (
     Contract,

@@ -30,8 +30,7 @@ from typing import Any, Final, cast
 from pydantic import BaseModel, RootModel, SecretBytes, SecretStr, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
-from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.types import Json
+from wavewright.planner import Json, canonical_json
 from wavewright.tools.functions.errors import ToolError
 
 

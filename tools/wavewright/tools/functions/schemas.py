@@ -30,7 +30,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import CoreSchema, PydanticSerializationError, SchemaValidator, core_schema
 
 from wavewright.config.value_types import DURATION_PATTERN, parse_duration
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
+from wavewright.planner import Json, JsonObject, JsonSchema, as_object
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.results import written_as_json
 

@@ -15,7 +15,7 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 from anyio.lowlevel import RunVar
 
-from wavewright.planner.types import RunId
+from wavewright.planner import RunId
 from wavewright.tools.functions.contracts import UserFunction
 from wavewright.tools.functions.errors import ToolError
 

@@ -19,14 +19,14 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
+from wavewright.planner import Json, JsonObject, RunId, StepId, StepKey, ToolSignature
 from wavewright.planner.language.plan import SUB_PLAN, Budget
-from wavewright.planner.language.signatures import AGENT, ASK_PERSON, FEEDBACK_PARAM, ToolSignature
-from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
+from wavewright.planner.language.signatures import AGENT, ASK_PERSON, FEEDBACK_PARAM
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.injected import LogEvent, MemoryRunData, TextChunk
 
 if TYPE_CHECKING:
-    from wavewright.planner.language.goals import Goal
+    from wavewright.planner import Goal
     from wavewright.planner.ports.fallback_ladder import RungRecord
     from wavewright.planner.ports.model_port import ModelUse
 

@@ -21,10 +21,9 @@ from typing import Annotated, cast
 
 from pydantic import BeforeValidator, ValidationError
 
-from wavewright.config.errors import did_you_mean
+from wavewright.config import did_you_mean
 from wavewright.config.model_validation import model_faults
-from wavewright.planner.language.plan import DocumentModel
-from wavewright.planner.types import Json
+from wavewright.planner import DocumentModel, Json
 from wavewright.tools.functions.contracts import UserFunction
 from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.functions.options import ToolOptions

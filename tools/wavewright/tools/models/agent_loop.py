@@ -42,13 +42,13 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
+from wavewright.planner import Json, ModelAnswer
 from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.planning.typed_answers import fitting, read_text
 from wavewright.planner.ports.model_port import (
     LoopLimits,
     LoopTool,
     LoopToolError,
-    ModelAnswer,
     ModelCall,
     ModelChoice,
     ModelError,
@@ -59,7 +59,6 @@ from wavewright.planner.ports.model_port import (
     OnUse,
     model_question,
 )
-from wavewright.planner.types import Json
 from wavewright.tools.models.errors import outcome_of
 from wavewright.tools.models.messages import (
     StreamRedactor,

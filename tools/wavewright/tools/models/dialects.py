@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from wavewright.planner import Json, JsonObject, JsonSchema, as_list, as_object
 from wavewright.planner.planning.goal_schema import OBJECT_ONLY, REFERENCE, plain_schema
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
 from wavewright.tools.models.endpoints import Endpoint
 from wavewright.tools.models.messages import OutputMode
 

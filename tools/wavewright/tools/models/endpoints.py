@@ -21,11 +21,9 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic import BaseModel, ConfigDict
 
 import wavewright.config
-from wavewright.config.documents import read_document_file
-from wavewright.config.errors import did_you_mean
-from wavewright.config.installation import EXTRAS, install_hint, is_installed
+from wavewright.config import Settings, did_you_mean, install_hint, is_installed, read_document_file
+from wavewright.config.installation import EXTRAS
 from wavewright.config.sections import RoleName, ThinkingName
-from wavewright.config.settings import Settings
 from wavewright.planner.ports.model_port import ModelChoice, ModelError, Role
 
 

@@ -33,7 +33,7 @@ from pydantic_ai.exceptions import (
     UserError,
 )
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError
 from wavewright.planner.ports.model_port import ModelErrorKind, ModelOutcome
 from wavewright.tools.models.guarded_client import ResponseTooLarge
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from wavewright.planner.types import Json, JsonSchema
+from wavewright.planner import Json, JsonSchema
 from wavewright.tools.models.cassette.requests import FormParameters, request_hash
 from wavewright.tools.models.dialects import SchemaTooLarge, dialect_of, own_schema
 from wavewright.tools.models.endpoints import Endpoint

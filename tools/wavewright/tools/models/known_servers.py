@@ -25,9 +25,7 @@ from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
 
 from wavewright.config.atomic_files import FileNotWrittenError, write_atomically
-from wavewright.planner.reading.json_extraction import find_json
-from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import JsonSchema
+from wavewright.planner import JsonSchema, find_json, validator_of
 from wavewright.tools.models.endpoints import PROBE_NAME, PROBE_WORD, Endpoint
 from wavewright.tools.models.errors import PROVIDER_ERRORS, fault_of
 from wavewright.tools.models.messages import (

@@ -46,10 +46,10 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from wavewright.config.redaction import Redactor
+from wavewright.planner import Json, JsonObject, JsonSchema, ModelAnswer
 from wavewright.planner.language.json_values import map_texts
-from wavewright.planner.ports.model_port import LoopTool, ModelAnswer, ModelCall, NamedCall, OnText
+from wavewright.planner.ports.model_port import LoopTool, ModelCall, NamedCall, OnText
 from wavewright.planner.reading.thinking import ThinkingFilter, without_thinking
-from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.models.cassette.answers import (
     CassetteAnswer,
     json_object,

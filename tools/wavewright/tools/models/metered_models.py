@@ -17,13 +17,13 @@ from pydantic_ai.models import Model
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.settings import ModelSettings
 
+from wavewright.config import Settings
 from wavewright.config.redaction import Redactor
-from wavewright.config.settings import Settings
+from wavewright.planner import NULL_REPLAY_CACHE, ModelAnswer, ReplayCache, RunId
 from wavewright.planner.ports.budgets import BudgetStore
 from wavewright.planner.ports.model_port import (
     ALWAYS_CLOSED,
     CircuitBreaker,
-    ModelAnswer,
     ModelCall,
     ModelChoice,
     ModelError,
@@ -33,8 +33,6 @@ from wavewright.planner.ports.model_port import (
     Role,
     Turn,
 )
-from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
-from wavewright.planner.types import RunId
 from wavewright.tools.models.cassette.errors import CassetteMiss
 from wavewright.tools.models.cassette.model import CassetteModel
 from wavewright.tools.models.cassette.requests import well_formed

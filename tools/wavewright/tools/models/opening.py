@@ -13,11 +13,11 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from wavewright.config import Settings
 from wavewright.config.redaction import Redactor, known_secrets
-from wavewright.config.settings import Settings
+from wavewright.planner import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.ports.budgets import BudgetStore
 from wavewright.planner.ports.model_port import ALWAYS_CLOSED, CircuitBreaker, ModelClient
-from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.tools.models.cassette.errors import CassetteError
 from wavewright.tools.models.endpoints import (
     Endpoint,

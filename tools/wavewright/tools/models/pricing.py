@@ -21,7 +21,7 @@ from wavewright.tools.models.endpoints import find_endpoint
 if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
 
-    from wavewright.config.settings import Settings
+    from wavewright.config import Settings
 
 
 CHARS_PER_TOKEN = 4

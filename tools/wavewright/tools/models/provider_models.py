@@ -8,10 +8,10 @@ from dataclasses import replace
 from pydantic_ai.direct import model_request
 from pydantic_ai.models import ModelRequestParameters
 
+from wavewright.planner import ModelAnswer
 from wavewright.planner.ports.model_port import (
     LoopLimits,
     LoopTool,
-    ModelAnswer,
     ModelCall,
     ModelChoice,
     ModelError,

@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from wavewright.planner.language.goals import AvailableTool, Goal
-from wavewright.planner.language.plan import Limits
-from wavewright.planner.language.signatures import (
-    AGENT,
-    FEEDBACK_PARAM,
+from wavewright.planner import (
+    Goal,
+    InvalidSchemaError,
+    Json,
+    JsonObject,
+    JsonSchema,
+    Limits,
     ToolSignature,
-    is_open_to_agents,
+    validator_of,
 )
-from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.language.goals import AvailableTool
+from wavewright.planner.language.signatures import AGENT, FEEDBACK_PARAM, is_open_to_agents
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.workers.agent_tools import AgentCalls, AgentConcurrency, AgentLimits

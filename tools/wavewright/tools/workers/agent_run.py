@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 
+from wavewright.planner import FallbackFailure, Json, JsonObject, JsonSchema, ModelAnswer
 from wavewright.planner.language.goals import ThinkingLevel
 from wavewright.planner.language.signatures import AGENT
 from wavewright.planner.planning.non_plan_answers import SuggestedCall, read_suggested_calls
 from wavewright.planner.planning.typed_answers import fitting, read_answer, read_text
 from wavewright.planner.ports.asking import AnswerRefused
 from wavewright.planner.ports.fallback_ladder import (
-    FallbackFailure,
     FallbackResult,
     FallbackStrategy,
     Rung,
@@ -26,7 +26,6 @@ from wavewright.planner.ports.fallback_ladder import (
 from wavewright.planner.ports.model_port import (
     LoopLimits,
     LoopToolError,
-    ModelAnswer,
     ModelCall,
     ModelClient,
     ModelError,
@@ -34,7 +33,6 @@ from wavewright.planner.ports.model_port import (
     Role,
 )
 from wavewright.planner.ports.truncation import truncate
-from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError, data_block
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.workers import services as faults

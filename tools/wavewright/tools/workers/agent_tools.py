@@ -20,19 +20,28 @@ from typing import Annotated, Literal
 import anyio
 from pydantic import Field
 
-from wavewright.config.value_types import Seconds
+from wavewright.config import Seconds
+from wavewright.planner import (
+    NULL_REPLAY_CACHE,
+    DocumentModel,
+    Json,
+    JsonObject,
+    JsonSchema,
+    Limits,
+    ReplayCache,
+    StepId,
+    StepKey,
+    ToolSignature,
+    as_object,
+    step_key,
+    validator_of,
+)
 from wavewright.planner.language.goals import AvailableTool
-from wavewright.planner.language.hashing import step_key
-from wavewright.planner.language.plan import DocumentModel, Limits
-from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.goal_schema import without_absent_members
 from wavewright.planner.planning.typed_answers import misfit_texts
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import LoopTool, LoopToolError
-from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.ports.truncation import prompt_size, truncate
-from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, StepKey, as_object
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import AgentToolCall, Emission, Tool, ToolCall

@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
+from wavewright.planner import Json, JsonObject, JsonSchema, ToolSignature, as_object
 from wavewright.planner.language.plan import ASK_MODEL
-from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.typed_answers import misfit_texts
 from wavewright.planner.plans.answer_types import WORDS, AnswerTypeError, answer_schema
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.workers.specs import AnswerRefused, AnswerToFinish, Worker, WorkerSpec
 

@@ -6,17 +6,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from wavewright.planner import Asking, FallbackFailure, Json, JsonObject, JsonSchema, ModelAnswer
 from wavewright.planner.planning.non_plan_answers import is_refusal_prose
 from wavewright.planner.planning.typed_answers import (
     TRUNCATED_FAULT,
     fitting,
     read_answer as read_answer,  # noqa: PLC0414 - for `suggest`
 )
-from wavewright.planner.ports.asking import AnswerRefused, Asking
+from wavewright.planner.ports.asking import AnswerRefused
 from wavewright.planner.ports.conversation import Conversation, FittingAnswer
-from wavewright.planner.ports.fallback_ladder import FallbackFailure
-from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelError
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.ports.model_port import ModelCall, ModelError
 from wavewright.prompts import PromptError
 
 _MAX_REFUSAL_CHARS = 400

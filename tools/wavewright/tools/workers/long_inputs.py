@@ -8,8 +8,8 @@ unchanged. Other workers use it for inputs that are too long for them.
 
 from __future__ import annotations
 
+from wavewright.planner import Json, JsonObject
 from wavewright.planner.ports.truncation import allot_chars, prompt_size, truncate
-from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.workers.specs import AnswerToFinish, Worker, WorkerSpec
 
 

@@ -21,15 +21,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, Field, field_validator
 
-from wavewright.config.errors import did_you_mean
-from wavewright.planner.language.signatures import (
-    AGENT,
-    FEEDBACK_PARAM,
-    ToolSignature,
-    is_open_to_agents,
-)
+from wavewright.config import did_you_mean
+from wavewright.planner import Json, JsonObject, JsonSchema, ToolSignature
+from wavewright.planner.language.signatures import AGENT, FEEDBACK_PARAM, is_open_to_agents
 from wavewright.planner.ports.model_port import OnText
-from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.injected import MemoryRunData

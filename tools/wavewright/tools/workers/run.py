@@ -15,19 +15,24 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
-from wavewright.planner.planning.non_plan_answers import read_whole_calls
+from wavewright.planner import (
+    FallbackFailure,
+    Json,
+    JsonObject,
+    JsonSchema,
+    ModelAnswer,
+    read_whole_calls,
+)
 from wavewright.planner.planning.typed_answers import fitting, misfit_texts, read_answer
 from wavewright.planner.ports.conversation import rung_seconds
 from wavewright.planner.ports.fallback_ladder import (
-    FallbackFailure,
     FallbackResult,
     FallbackStrategy,
     Rung,
     run_ladder,
 )
-from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelError
+from wavewright.planner.ports.model_port import ModelCall, ModelError
 from wavewright.planner.ports.truncation import prompt_size, truncate
-from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError, data_block
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.injected import LogEvent, TextChunk

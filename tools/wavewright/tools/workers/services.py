@@ -14,14 +14,18 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from wavewright.config.errors import did_you_mean
-from wavewright.config.settings import Settings
-from wavewright.planner.language.goals import AvailableTool, Goal, ThinkingLevel
-from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.language.plan import Limits
-from wavewright.planner.ports.asking import Asking
-from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
-from wavewright.planner.types import Json, JsonObject
+from wavewright.config import Settings, did_you_mean
+from wavewright.planner import (
+    NULL_REPLAY_CACHE,
+    Asking,
+    Goal,
+    Json,
+    JsonObject,
+    Limits,
+    ReplayCache,
+    canonical_json,
+)
+from wavewright.planner.language.goals import AvailableTool, ThinkingLevel
 from wavewright.prompts.templates import SUFFIX
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.tool import MODEL_HINT, Runtime, ServerCaller

@@ -17,18 +17,23 @@ from typing import Annotated, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from wavewright.config.documents import read_document_file
+from wavewright.config import DocumentError, Seconds, read_document_file
 from wavewright.config.model_validation import read_as_model
-from wavewright.config.sources import DocumentError
-from wavewright.config.value_types import Seconds
+from wavewright.planner import (
+    ID_PATTERN,
+    DocumentModel,
+    FallbackFailure,
+    InvalidSchemaError,
+    Json,
+    JsonObject,
+    JsonSchema,
+    ModelAnswer,
+    as_list,
+    validator_of,
+)
 from wavewright.planner.language.goals import ThinkingLevel
-from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.language.signatures import CallPolicy
 from wavewright.planner.ports.asking import AnswerRefused as AnswerRefused  # noqa: PLC0414 - for `finish`
-from wavewright.planner.ports.fallback_ladder import FallbackFailure
-from wavewright.planner.ports.model_port import ModelAnswer
-from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
-from wavewright.planner.types import ID_PATTERN, Json, JsonObject, JsonSchema, as_list
 from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import Tool

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
-from wavewright.planner.language.signatures import CallPolicy, ToolSignature
-from wavewright.planner.types import Json, JsonSchema
+from wavewright.planner import Json, JsonSchema, ToolSignature
+from wavewright.planner.language.signatures import CallPolicy
 from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.functions.registry import check_freshness_field
 from wavewright.tools.functions.schemas import properties

@@ -8,16 +8,13 @@ from itertools import count
 from types import MethodType
 from typing import cast
 
-from wavewright.config.errors import WavewrightError
-from wavewright.config.settings import Settings
+from wavewright.config import Settings, WavewrightError
+from wavewright.planner import as_object
 from wavewright.planner.language.signatures import ASK_PERSON
-from wavewright.planner.types import as_object
+from wavewright.tools import Tool, UserFunction, load_user_tools, make_tool, pack_names
 from wavewright.tools.functions.code import code_hash
-from wavewright.tools.functions.contracts import UserFunction
-from wavewright.tools.functions.registry import make_tool, name_of
-from wavewright.tools.functions.tool import Tool
-from wavewright.tools.functions.user_tools import load_user_tools
-from wavewright.tools.packs import is_listed, pack_names, pack_tool_names
+from wavewright.tools.functions.registry import name_of
+from wavewright.tools.packs import is_listed, pack_tool_names
 
 
 def with_function(settings: Settings, given: object) -> tuple[Settings, str]:

@@ -9,10 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeGuard, cast
 
-from wavewright.config.documents import Document, read_document
-from wavewright.config.errors import WavewrightError
-from wavewright.config.settings import Settings
-from wavewright.config.sources import ReadLimits, Source
+from wavewright.config import Document, ReadLimits, Settings, Source, WavewrightError, read_document
 from wavewright.engine.interfaces.api.given_functions import with_function
 from wavewright.engine.rehearsal.dry_run.forecast import DryRun, notebook_bundle
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
@@ -24,11 +21,10 @@ from wavewright.engine.run.jobs.inputs import InputOverrides, known_inputs
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job
 from wavewright.engine.run.ports import Asker
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
-from wavewright.planner.diagnostics.rendering import render_text
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner import Diagnostic, Json, JsonObject, PlanError, render_text
+from wavewright.tools import Tool
 from wavewright.tools.functions.results import written_as_json
-from wavewright.tools.functions.tool import MODEL_HINT, Tool
+from wavewright.tools.functions.tool import MODEL_HINT
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError, exit_codes
 from wavewright.engine.interfaces.api.given_functions import with_function
 from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan, named_values
 from wavewright.engine.run.project.tools import tools_of_plan
+from wavewright.planner import ExpressionError, Plan, Step, StepId, as_object
 from wavewright.planner.cel.embedded import iterate_strings, reads
-from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, Plan, Step
+from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS
 from wavewright.planner.plans.uses import embedded_uses
-from wavewright.planner.types import StepId, as_object
+from wavewright.tools import Tool
 from wavewright.tools.functions.results import written_as_json
-from wavewright.tools.functions.tool import Tool
 
 
 class ItemsRefused(WavewrightError):

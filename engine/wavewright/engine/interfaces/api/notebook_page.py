@@ -5,7 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from wavewright.engine.rehearsal.dry_run.page import run_figure
-from wavewright.reviewer.records import Package
+from wavewright.reviewer import Package
 from wavewright.reviewer.report.page import pretty_json
 from wavewright.reviewer.report.sections import markdown_to_html
 

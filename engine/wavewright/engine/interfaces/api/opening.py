@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
 from wavewright.engine.run.services import open_services
 from wavewright.engine.run.task_groups import open_task_group
 from wavewright.engine.service.operations.trace_export import export_traces
-from wavewright.executor.run.kept_answers import JournalReplayCache
+from wavewright.executor import JournalReplayCache
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.stores import journal_of
-from wavewright.tools.workers.services import Services
+from wavewright.tools import Services
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

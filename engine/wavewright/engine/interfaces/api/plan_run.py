@@ -22,20 +22,16 @@ import anyio.to_thread
 from markupsafe import escape
 from pydantic import TypeAdapter, ValidationError
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError, exit_codes
 from wavewright.engine.run.decisions.questions import run_now
 from wavewright.engine.run.ports import Approval, ApprovalRequest
-from wavewright.executor.events.state import SUCCESSES, RunState
-from wavewright.executor.events.types import Event, ItemFinished, StepFinished
-from wavewright.planner.diagnostics.diagnostic import suggest_name
-from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.planning.records import UserQuestion
-from wavewright.planner.types import Json, StepId
+from wavewright.executor import Event, ItemFinished, RunState, StepFinished
+from wavewright.executor.events.state import SUCCESSES
+from wavewright.planner import Json, Plan, Step, StepId, UserQuestion, suggest_name
+from wavewright.reviewer import Package
 from wavewright.reviewer.package.builder import result_as_given, stored_package
 from wavewright.reviewer.package.call_reports import params_renderer
 from wavewright.reviewer.package.failures import FailedCall, failed_calls
-from wavewright.reviewer.records import Package
 from wavewright.reviewer.review.results import run_instant
 from wavewright.tools.functions.schemas import reader_of
 

@@ -10,7 +10,7 @@ from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan
 from wavewright.engine.interfaces.api.plan_run import PlanRun
 from wavewright.engine.interfaces.api.wavewright import Wavewright
 from wavewright.engine.run.pipeline.phase import PhaseResult, halt, proceed
-from wavewright.planner.types import Json
+from wavewright.planner import Json
 
 C = TypeVar("C")
 RUN_INTERRUPTED = "RUN_INTERRUPTED"

@@ -16,11 +16,9 @@ from typing import Any, Final, Protocol, cast
 
 from markupsafe import escape
 
-from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import Event, RunFinished
+from wavewright.executor import Event, RunFinished, RunState, fold
+from wavewright.planner import Plan, StepId
 from wavewright.planner.diagnostics.diagnostic import counted
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import StepId
 from wavewright.reviewer.package.call_reports import params_renderer
 from wavewright.reviewer.review.results import run_instant
 from wavewright.reviewer.values import duration_text

@@ -13,18 +13,15 @@ from pathlib import Path
 
 from anyio.from_thread import start_blocking_portal
 
-from wavewright.config.redaction import known_secrets_redactor
-from wavewright.config.settings import Settings, load_settings
+from wavewright.config import Settings, known_secrets_redactor, load_settings
 from wavewright.engine.run.project.tools import tools_of_goal, tools_with_redacted_outputs
 from wavewright.engine.run.services import open_services
 from wavewright.engine.service.operations.trace_export import export_traces
-from wavewright.executor.fleet.remote_calls import ToolHost
+from wavewright.executor import ToolHost
 from wavewright.executor.run.emissions import capturing
 from wavewright.executor.store.leases import this_owner
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.types import RunId
-from wavewright.tools.functions.tool import Tool
-from wavewright.tools.workers.services import Services
+from wavewright.planner import Goal, RunId
+from wavewright.tools import Services, Tool
 
 
 @contextlib.contextmanager

@@ -20,11 +20,15 @@ from typing import Literal, Self, TypeAlias, TypeVar, get_args, overload
 
 import anyio
 
-from wavewright.config import exit_codes
-from wavewright.config.documents import read_document_file
-from wavewright.config.errors import WavewrightError
-from wavewright.config.installation import user_state_dir
-from wavewright.config.settings import Settings, load_settings, settings_without_file
+from wavewright.config import (
+    Settings,
+    WavewrightError,
+    exit_codes,
+    load_settings,
+    read_document_file,
+    user_state_dir,
+)
+from wavewright.config.settings import settings_without_file
 from wavewright.config.value_types import is_url
 from wavewright.engine.interfaces.api.loaded_plan import (
     LoadedPlan,
@@ -63,20 +67,24 @@ from wavewright.engine.run.retry import retry_of_run
 from wavewright.engine.run.run_job import run_job
 from wavewright.engine.run.session import run_to_end
 from wavewright.engine.service.operations.trace_export import traced
-from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import Event, StepFinished
-from wavewright.executor.store.errors import RunBusy, RunNotFound
-from wavewright.executor.store.journal import CancelRequest, new_run_id
+from wavewright.executor import (
+    Event,
+    RunBusy,
+    RunNotFound,
+    RunState,
+    StepFinished,
+    fold,
+    new_run_id,
+)
+from wavewright.executor.store.journal import CancelRequest
+from wavewright.planner import Goal, Json, JsonObject, Plan, RunId, Step, canonical_json, plan_hash
 from wavewright.planner.cel.errors import join_names
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.hashing import canonical_json, plan_hash
-from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.types import Json, JsonObject, RunId, read_run_id
+from wavewright.planner.types import read_run_id
+from wavewright.reviewer import Package
 from wavewright.reviewer.package.builder import stored_package
-from wavewright.reviewer.records import Package
-from wavewright.tools.functions.contracts import UserFunction
+from wavewright.tools import Tool, UserFunction
 from wavewright.tools.functions.registry import name_of
-from wavewright.tools.functions.tool import OpenRuntime, Tool
+from wavewright.tools.functions.tool import OpenRuntime
 
 C = TypeVar("C")
 R = TypeVar("R")

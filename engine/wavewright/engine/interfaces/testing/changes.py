@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+from wavewright.planner import Json, JsonObject
 from wavewright.planner.language.json_values import json_changes
-from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.values import shorten
 
 _MAX_CHANGES = 12

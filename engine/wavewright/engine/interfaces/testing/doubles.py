@@ -15,14 +15,11 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.tool import Runtime, Tool, ToolCall
+from wavewright.planner import Json, JsonObject, ToolSignature, validator_of
+from wavewright.tools import Runtime, Tool, ToolCall, ToolError
 
 if TYPE_CHECKING:
-    from wavewright.planner.language.goals import Goal
+    from wavewright.planner import Goal
 
 
 Stub: TypeAlias = object

@@ -28,24 +28,24 @@ from wavewright.engine.interfaces.testing.redactions import (
     folder_redactions,
 )
 from wavewright.engine.interfaces.testing.run_view import PackageView, ReviewView, RunView
-from wavewright.executor.events.codec import to_json
-from wavewright.executor.events.types import (
-    AnswerKept,
-    AttemptLogged,
+from wavewright.executor import (
     Event,
-    ModelCalled,
-    OutputLogged,
     PlanAccepted,
-    RungTaken,
     StepFinished,
     StepStarted,
     WaveFinished,
     WaveStarted,
+    to_json,
 )
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.types import Json, JsonObject
-from wavewright.reviewer.records import Package, ReviewResult
+from wavewright.executor.events.types import (
+    AnswerKept,
+    AttemptLogged,
+    ModelCalled,
+    OutputLogged,
+    RungTaken,
+)
+from wavewright.planner import Json, JsonObject, Plan, PlanGraph
+from wavewright.reviewer import Package, ReviewResult
 
 if TYPE_CHECKING:
     from syrupy.types import SerializableData, SerializedData

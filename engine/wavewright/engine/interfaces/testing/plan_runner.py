@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from wavewright.config.settings import Settings, load_settings
+from wavewright.config import Settings, load_settings
 from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan
 from wavewright.engine.interfaces.testing.doubles import Call, CallRecorder, Stub
 from wavewright.engine.interfaces.testing.model_requests import LIVE_MARKER, model_requests
@@ -49,9 +49,7 @@ from wavewright.engine.run.ports import Attempt, Means, People, Ports
 from wavewright.engine.run.run_job import run_job
 from wavewright.engine.run.services import open_services
 from wavewright.engine.run.session import run_to_end
-from wavewright.executor.events.types import Event
-from wavewright.executor.run.kept_answers import JournalReplayCache
-from wavewright.executor.sqlite.journal import SqliteJournal
+from wavewright.executor import Event, JournalReplayCache, SqliteJournal
 from wavewright.planner.ports.model_port import ModelError
 from wavewright.tools.models.cassette.errors import CassetteError, how_to_record
 

@@ -27,9 +27,8 @@ from typing import Self, TypeAlias
 
 import pytest
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
-from wavewright.config.settings import Settings, find_settings_file, load_settings
+from wavewright.config import Settings, WavewrightError, exit_codes, load_settings
+from wavewright.config.settings import find_settings_file
 from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan
 from wavewright.engine.interfaces.cli.common.arguments import parse_instant
 from wavewright.engine.interfaces.cli.common.error_text import error_text
@@ -40,20 +39,21 @@ from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.ports import utc_now
 from wavewright.engine.run.project.tools import signatures_to_check, tools_of_goal
 from wavewright.engine.run.read_job import requested_job
-from wavewright.planner.checks.checker import check
-from wavewright.planner.diagnostics.diagnostic import (
+from wavewright.planner import (
     Diagnostic,
+    Goal,
+    Plan,
     PlanError,
-    error_diagnostics,
+    PlanGraph,
+    Step,
+    StepId,
+    ToolSignature,
+    check,
     suggest_name,
 )
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.diagnostics.diagnostic import error_diagnostics
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.ports.model_port import ModelError
-from wavewright.planner.types import StepId
 
 Loadable: TypeAlias = str | os.PathLike[str] | LoadedPlan
 """A job, a plan or a goal template: its file, or as the program has loaded or built it."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wavewright.planner.types import Json
+    from wavewright.planner import Json
 
 DATA_FIELDS = frozenset({"output", "result", "params", "inputs", "content", "config", "for_each"})
 """Below these stand values of plans and tools, whose field names are not ours."""

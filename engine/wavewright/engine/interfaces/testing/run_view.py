@@ -22,16 +22,11 @@ from wavewright.engine.interfaces.testing.project import (
 )
 from wavewright.engine.run.context import RunContext
 from wavewright.engine.run.ports import ApprovalRequest
+from wavewright.executor import Event, GateRecord, StepFinished
 from wavewright.executor.events.state import blocking_gate
-from wavewright.executor.events.types import Event, GateRecord, StepFinished
-from wavewright.planner.types import Json, StepId
-from wavewright.reviewer.records import (
-    CapRecord,
-    OutputDocument,
-    Package,
-    RecoveryAction,
-    ReviewResult,
-)
+from wavewright.planner import Json, StepId
+from wavewright.reviewer import Package, ReviewResult
+from wavewright.reviewer.records import CapRecord, OutputDocument, RecoveryAction
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError
 from wavewright.config.value_types import PersonName
 from wavewright.engine.interfaces.view.people import Viewer, viewer_of
 from wavewright.engine.interfaces.view.served_pages import reason_of
@@ -24,9 +24,9 @@ from wavewright.engine.interfaces.view.viewed_project import DecisionAnswer, Vie
 from wavewright.engine.run.decisions.questions import OpenQuestion
 from wavewright.engine.run.version import __version__
 from wavewright.engine.service.job_store.records import JobId
-from wavewright.executor.store.errors import RunNotFound
-from wavewright.planner.types import JsonObject, RunId
-from wavewright.reviewer.records import Package
+from wavewright.executor import RunNotFound
+from wavewright.planner import JsonObject, RunId
+from wavewright.reviewer import Package
 
 QUERY: Final = "asked"
 """Name of the parameter that takes the query, as a model."""

@@ -25,9 +25,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from wavewright.config.errors import WavewrightError
-from wavewright.config.redaction import known_secrets_redactor
-from wavewright.config.settings import Settings
+from wavewright.config import Settings, WavewrightError, known_secrets_redactor
 from wavewright.engine.interfaces.view.api import Api
 from wavewright.engine.interfaces.view.input_fields import INPUT, fields_of
 from wavewright.engine.interfaces.view.run_pages import (
@@ -59,12 +57,13 @@ from wavewright.engine.interfaces.view.viewed_project import DecisionAnswer, Vie
 from wavewright.engine.service.job_store.records import JobId
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.schedules.scheduler import ScheduleAct
-from wavewright.executor.store.errors import JournalError, JournalUnreachable, RunNotFound
+from wavewright.executor import JournalError, RunNotFound, budget_store_of
+from wavewright.executor.store.errors import JournalUnreachable
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.store.transaction import StoreTransaction
-from wavewright.executor.stores import budget_store_of, journal_of, place_of_journal
+from wavewright.executor.stores import journal_of, place_of_journal
+from wavewright.planner import RunId, as_object
 from wavewright.planner.ports.budgets import InspectableBudgetStore
-from wavewright.planner.types import RunId, as_object
 
 
 @asynccontextmanager

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from wavewright.planner import Json, JsonObject, as_list, as_object
 from wavewright.planner.schemas.views import ScopedSchema, allowed_values, subschema, view_schema
-from wavewright.planner.types import Json, JsonObject, as_list, as_object
 
 INPUT: Final = "input."
 """Beginning of the name of a field that is an input."""

@@ -18,11 +18,9 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.types import Scope
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
+from wavewright.config import Settings, WavewrightError, exit_codes
 from wavewright.config.identities import Identity, Proof
 from wavewright.config.sections import PersonSettings, Role, TrustedProxySettings
-from wavewright.config.settings import Settings
 from wavewright.config.value_types import valid_person_name
 
 TOKEN_VARIABLE: Final = "WAVEWRIGHT_VIEW_TOKEN"  # noqa: S105 - the name of the variable

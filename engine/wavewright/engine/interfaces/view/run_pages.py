@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wavewright.config.redaction import known_secrets_redactor
+from wavewright.config import known_secrets_redactor
 from wavewright.engine.interfaces.view.input_fields import INPUT as _INPUT, InputField, fields_of
 from wavewright.engine.interfaces.view.served_pages import (
     base_of,
@@ -48,13 +48,12 @@ from wavewright.engine.interfaces.view.viewed_project import (
 )
 from wavewright.engine.run.model_phases import refused_answers
 from wavewright.engine.run.recording import faults_of_plan
+from wavewright.executor import Event, RunNotFound, fold
 from wavewright.executor.events.codec import encode
-from wavewright.executor.events.state import fold, step_ids
-from wavewright.executor.events.types import Event
+from wavewright.executor.events.state import step_ids
 from wavewright.executor.run.redacted_events import redacted_events
-from wavewright.executor.store.errors import RunNotFound
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.types import Json, RunId, RunIdRefused, as_object, read_run_id
+from wavewright.planner import Goal, Json, RunId, as_object
+from wavewright.planner.types import RunIdRefused, read_run_id
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.package.comparison import ComparedRun, compare
 from wavewright.reviewer.package.confidence_proof import proof_of, reviewed_field

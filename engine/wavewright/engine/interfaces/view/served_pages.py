@@ -20,11 +20,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError
 from wavewright.config.value_types import PersonName
 from wavewright.engine.interfaces.view.people import viewer_of
 from wavewright.engine.rehearsal.dry_run.text import dollars_text, tokens_text
-from wavewright.prompts.environments import page_environment
+from wavewright.prompts import page_environment
 from wavewright.reviewer.report.page import made_visible, pretty_json, spaced, style_sheet
 from wavewright.reviewer.values import duration_text, iso_of_epoch
 

@@ -28,12 +28,14 @@ from wavewright.engine.run.decisions.questions import (
     run_now,
 )
 from wavewright.engine.run.target_waves import TargetWaves, target_waves
-from wavewright.executor.events.state import RunState, fold, step_ids
+from wavewright.executor import RunState, fold
+from wavewright.executor.events.state import step_ids
 from wavewright.executor.store import run_queries
 from wavewright.executor.store.errors import JournalUnreachable
 from wavewright.executor.store.journal import ENDED_STATUSES, RunRow
 from wavewright.executor.store.stored_journal import StoredJournal
-from wavewright.planner.types import RunId
+from wavewright.planner import RunId
+from wavewright.reviewer import Package
 from wavewright.reviewer.package.builder import last_review, stored_package
 from wavewright.reviewer.package.failures import FailedCall, failed_calls, group_failures
 from wavewright.reviewer.package.log_lines import (
@@ -42,7 +44,6 @@ from wavewright.reviewer.package.log_lines import (
     ShownLines,
     log_lines,
 )
-from wavewright.reviewer.records import Package
 from wavewright.reviewer.report.page import LiveRun, render_run
 from wavewright.reviewer.report.sub_plan_folding import Drawings
 from wavewright.reviewer.values import grouped

@@ -16,9 +16,7 @@ from uuid import uuid4
 from markupsafe import Markup
 from pydantic import BaseModel
 
-from wavewright.config.documents import read_document, read_document_file
-from wavewright.config.errors import WavewrightError
-from wavewright.config.sources import DocumentError
+from wavewright.config import DocumentError, WavewrightError, read_document, read_document_file
 from wavewright.engine.interfaces.view.viewed_project import ViewedProject
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
 from wavewright.engine.rehearsal.dry_run.page import dry_run_figure, headline_figures
@@ -50,10 +48,10 @@ from wavewright.engine.service.messages.decoding import (
 )
 from wavewright.engine.service.messages.delivery import document_rule
 from wavewright.engine.service.requested_jobs import job_name
-from wavewright.executor.store.errors import JournalError, RunNotFound
+from wavewright.executor import JournalError, RunNotFound
 from wavewright.executor.stores import place_of_journal
+from wavewright.planner import JsonObject, RunId, as_object
 from wavewright.planner.ports.budgets import BudgetScope, InspectableBudgetStore, RemainingBudget
-from wavewright.planner.types import JsonObject, RunId, as_object
 
 _VIEW_REQUEST: Final = "view_request"
 """Kind of a request that comes from the live page, not by a message."""

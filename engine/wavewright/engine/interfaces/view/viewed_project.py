@@ -18,9 +18,7 @@ from typing import IO, Annotated, Final
 import anyio
 from pydantic import BaseModel, ConfigDict, Field
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
-from wavewright.config.settings import Settings
+from wavewright.config import Settings, WavewrightError, exit_codes
 from wavewright.engine.interfaces.view.stored_runs import RunSnapshot, read_run
 from wavewright.engine.run.decisions.questions import OpenQuestion
 from wavewright.engine.service.answering import answer_question
@@ -31,9 +29,10 @@ from wavewright.engine.service.schedules.project_schedules import named_schedule
 from wavewright.engine.service.schedules.schedule_store import ScheduleStore
 from wavewright.engine.service.schedules.scheduler import ScheduleAct, steer_schedule
 from wavewright.engine.service.schedules.shown_schedules import ShownSchedule, shown_schedules
-from wavewright.executor.store.errors import RunNotFound
+from wavewright.executor import RunNotFound
 from wavewright.executor.store.stored_journal import StoredJournal
-from wavewright.planner.types import RunId, RunIdRefused, read_run_id
+from wavewright.planner import RunId
+from wavewright.planner.types import RunIdRefused, read_run_id
 
 _SECONDS_TO_BEGIN: Final = 10.0
 """Within which a run that is resumed or repeated begins, or says why it does not."""

@@ -19,11 +19,10 @@ from typing import Final, Literal, TypeAlias
 
 from wavewright.engine.rehearsal.dry_run.history import NO_HISTORY, History, PastCalls
 from wavewright.engine.rehearsal.dry_run.kept_results import BegunRunForecast, SavedCalls
+from wavewright.planner import StepId, ToolSignature
 from wavewright.planner.checks.feasibility import Obstacle
 from wavewright.planner.language.plan import Budget
-from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.ports.budgets import Allowance
-from wavewright.planner.types import StepId
 
 EstimateSource: TypeAlias = Literal["history", "default"]
 

@@ -9,7 +9,7 @@ from wavewright.engine.rehearsal.dry_run.estimates import EstimateRange
 from wavewright.engine.rehearsal.dry_run.kept_results import RerunStatus
 from wavewright.engine.rehearsal.dry_run.records import PlanFacts, PlanForecast, StepForecast
 from wavewright.engine.rehearsal.dry_run.text import repetition_text
-from wavewright.planner.types import JsonObject
+from wavewright.planner import JsonObject
 from wavewright.reviewer.values import iso_of_epoch
 
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from wavewright.config.sources import Source
+from wavewright.config import Source
 from wavewright.engine.rehearsal.dry_run.estimates import (
     ZERO_RANGE,
     BudgetVerdict,
@@ -29,22 +29,30 @@ from wavewright.engine.rehearsal.dry_run.text import dry_run_text
 from wavewright.engine.rehearsal.dry_run.trust import judge_trust
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft
 from wavewright.engine.run.jobs.resolving import ResolvedJob
-from wavewright.planner.checks.checker import check
+from wavewright.planner import (
+    Cap,
+    Diagnostic,
+    Goal,
+    Plan,
+    PlanError,
+    PlanGraph,
+    Step,
+    StepId,
+    ToolSignature,
+    check,
+    plan_hash,
+)
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.feasibility import check_readiness
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.hashing import plan_hash
-from wavewright.planner.language.plan import SUB_PLAN, Cap, Plan, Step
-from wavewright.planner.language.signatures import ToolSignature, asks_approval
+from wavewright.planner.diagnostics.diagnostic import error_diagnostics
+from wavewright.planner.language.plan import SUB_PLAN
+from wavewright.planner.language.signatures import asks_approval
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.estimates import max_parallel_calls
 from wavewright.planner.plans.gate_questions import gate_consequence
-from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.let_and_stop import in_authors_words, let_values
 from wavewright.planner.schemas.operator_types import describe_kind
 from wavewright.planner.schemas.views import scoped_schema, view_schema
-from wavewright.planner.types import StepId
 
 _OVER_BUDGET_CODES = frozenset({"E701", "E702", "E703", "E704"})
 """Errors of the checker on budgets; in a dry run they are part of the budget verdict."""

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from wavewright.engine.rehearsal.dry_run.kept_results import StoredCall
 from wavewright.engine.run.session import run_to_end
+from wavewright.executor import Event, PlanAccepted
 from wavewright.executor.events.codec import decode
-from wavewright.executor.events.types import Event, ModelCalled, PlanAccepted
+from wavewright.executor.events.types import ModelCalled
 from wavewright.executor.sqlite.database import open_journal_file
 from wavewright.executor.sqlite.errors import explained
 from wavewright.executor.sqlite.transaction import SqliteStatements
 from wavewright.executor.store.writer import run_inline
-from wavewright.planner.types import RunId, StepKey, as_list, as_object
+from wavewright.planner import RunId, StepKey, as_list, as_object
 
 if TYPE_CHECKING:
     from wavewright.executor.store.transaction import Statements

@@ -20,23 +20,29 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from wavewright.engine.rehearsal.dry_run.known_values import KnownValues
-from wavewright.executor.events.state import SUCCESSES, RunState, blocking_gate
-from wavewright.executor.events.types import StepFinished
+from wavewright.executor import RunState, StepFinished
+from wavewright.executor.events.state import SUCCESSES, blocking_gate
 from wavewright.executor.run.rules import kept_items
-from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.diagnostics.diagnostic import counted
-from wavewright.planner.language.goals import Goal, config_of
-from wavewright.planner.language.hashing import cache_key, call_content
-from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.language.signatures import (
+from wavewright.planner import (
+    ExpressionError,
+    Goal,
+    Json,
+    Plan,
+    PlanGraph,
+    RunId,
+    Step,
+    StepId,
+    StepKey,
     ToolSignature,
-    asks_approval,
-    may_share_call,
 )
+from wavewright.planner.diagnostics.diagnostic import counted
+from wavewright.planner.language.goals import config_of
+from wavewright.planner.language.hashing import cache_key, call_content
+from wavewright.planner.language.signatures import asks_approval, may_share_call
 from wavewright.planner.plans.expressions import compile_render
-from wavewright.planner.plans.graph import PlanGraph, superseded_by
+from wavewright.planner.plans.graph import superseded_by
 from wavewright.planner.plans.uses import step_texts
-from wavewright.planner.types import CallContent, Json, RunId, StepId, StepKey
+from wavewright.planner.types import CallContent
 
 RerunStatusKind: TypeAlias = Literal["kept", "failed", "blocked", "skipped", "runs", "rest"]
 

@@ -11,14 +11,20 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from wavewright.planner import (
+    ExpressionError,
+    Json,
+    JsonObject,
+    Plan,
+    PlanGraph,
+    Step,
+    StepId,
+    evaluate,
+    render,
+)
 from wavewright.planner.cel.embedded import bare_expression, reads
-from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.plain_paths import Read
-from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.plans.expressions import evaluate, render
-from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import asks_each_item
-from wavewright.planner.types import Json, JsonObject, StepId
 
 
 @dataclass(frozen=True, slots=True)

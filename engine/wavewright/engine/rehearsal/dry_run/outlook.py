@@ -16,8 +16,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from wavewright.config import Settings
 from wavewright.config.sections import BudgetsSection
-from wavewright.config.settings import Settings
 from wavewright.engine.rehearsal.dry_run.estimates import ForecastInputs, ModelPrice
 from wavewright.engine.rehearsal.dry_run.forecast import DryRun, forecast
 from wavewright.engine.rehearsal.dry_run.history import find_stored, read_history, read_journal
@@ -38,14 +38,13 @@ from wavewright.engine.run.session import run_to_end
 from wavewright.executor.budgets.limits import NO_AMOUNT, BudgetLimits, budget_day
 from wavewright.executor.budgets.tables import budget_left
 from wavewright.executor.stores import journal_of
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Budget, Plan
-from wavewright.planner.language.signatures import AGENT, ToolSignature
+from wavewright.planner import Goal, Plan, RunId, ToolSignature
+from wavewright.planner.language.plan import Budget
+from wavewright.planner.language.signatures import AGENT
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.previous_run import reads_previous
 from wavewright.planner.ports.budgets import Allowance, BudgetScope
 from wavewright.planner.ports.model_port import ModelError, Role
-from wavewright.planner.types import RunId
 from wavewright.tools.models import model_configured
 from wavewright.tools.models.endpoints import choose_model
 from wavewright.tools.models.pricing import price_per_1000_tokens

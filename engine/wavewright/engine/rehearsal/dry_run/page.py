@@ -26,11 +26,11 @@ from wavewright.engine.rehearsal.dry_run.text import (
     sections,
     tokens_text,
 )
-from wavewright.planner.language.plan import Gate
+from wavewright.planner import Gate, StepId
 from wavewright.planner.plans.gate_questions import gate_consequence, gate_question
 from wavewright.planner.plans.let_and_stop import in_authors_words
-from wavewright.planner.types import GATE_ID_SEPARATOR, StepId
-from wavewright.prompts.environments import page_environment
+from wavewright.planner.types import GATE_ID_SEPARATOR
+from wavewright.prompts import page_environment
 from wavewright.reviewer.records import StepReport
 from wavewright.reviewer.report.page import (
     content_security_policy,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from wavewright.config.sources import Source
+from wavewright.config import Source
 from wavewright.engine.rehearsal.dry_run.estimates import (
     BudgetVerdict,
     CallEstimate,
@@ -18,9 +18,8 @@ from wavewright.engine.rehearsal.dry_run.kept_results import (
     StepReuse,
 )
 from wavewright.engine.rehearsal.dry_run.trust import Trust
-from wavewright.planner.diagnostics.diagnostic import Diagnostic
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import Json, Schedule, StepId
+from wavewright.planner import Diagnostic, Json, Plan, StepId
+from wavewright.planner.types import Schedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wavewright.engine.rehearsal.dry_run.estimates import ModelPrice
+from wavewright.planner import Step, StepId
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.data_flow import DataFlow, Reading
-from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.uses import step_texts
-from wavewright.planner.types import StepId
 
 
 @dataclass(frozen=True, slots=True)

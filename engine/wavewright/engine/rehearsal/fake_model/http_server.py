@@ -43,7 +43,7 @@ from wavewright.engine.rehearsal.fake_model.wires import (
     responses_body,
     responses_frames,
 )
-from wavewright.planner.types import Json
+from wavewright.planner import Json
 
 Decide: TypeAlias = Callable[[FakeModelRequest], tuple[Answer, int]]
 Track: TypeAlias = Callable[[int], None]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest, FakeToolCall
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner import Json, JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from wavewright.planner.types import Json, JsonObject, as_list, as_object
+from wavewright.planner import Json, JsonObject, as_list, as_object
 
 Wire: TypeAlias = Literal["chat", "responses", "messages"]
 """OpenAI Chat Completions, OpenAI Responses, Anthropic Messages."""

@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 
-from wavewright.config.documents import read_document_file
+from wavewright.config import read_document_file
 from wavewright.config.model_validation import read_as_model
 from wavewright.engine.rehearsal.fake_model import replies as made
 from wavewright.engine.rehearsal.fake_model.replies import (

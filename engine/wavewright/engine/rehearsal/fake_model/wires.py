@@ -17,7 +17,7 @@ from wavewright.engine.rehearsal.fake_model.replies import (
     pieces,
 )
 from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest, FakeToolCall
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner import Json, JsonObject
 
 _OPENAI_KINDS = {
     401: "invalid_api_key",

@@ -32,11 +32,9 @@ from pydantic import (
     ValidationError,
 )
 
-from wavewright.config import exit_codes
+from wavewright.config import Settings, WavewrightError, exit_codes, known_secrets_redactor
 from wavewright.config.atomic_files import write_atomically
-from wavewright.config.errors import WavewrightError
-from wavewright.config.redaction import Redactor, known_secrets_redactor
-from wavewright.config.settings import Settings
+from wavewright.config.redaction import Redactor
 from wavewright.engine.rehearsal.recordings.recorded_calls import (
     RECORD_CONFIG,
     RecordedCall,
@@ -60,11 +58,10 @@ from wavewright.engine.run.ports import (
 )
 from wavewright.engine.run.run_job import run_job
 from wavewright.engine.run.services import open_services
-from wavewright.executor.events.types import Event, RunStarted
-from wavewright.executor.store.journal import MemoryJournal
-from wavewright.planner.types import Json, JsonObject, RunId
-from wavewright.reviewer.records import Package
-from wavewright.tools.functions.tool import Runtime
+from wavewright.executor import Event, MemoryJournal, RunStarted
+from wavewright.planner import Json, JsonObject, RunId
+from wavewright.reviewer import Package
+from wavewright.tools import Runtime
 from wavewright.tools.models.cassette.errors import CassetteMiss
 
 FORMAT = "wavewright/recording/1"

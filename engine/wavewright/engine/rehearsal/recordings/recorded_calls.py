@@ -16,25 +16,23 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import ConfigDict, PlainSerializer, PlainValidator, StrictInt
 
 from wavewright.config.redaction import Redactor
-from wavewright.executor.events.codec import CodecError, from_json, kind_of, to_json
-from wavewright.executor.events.state import SUCCESSES, blocking_gate
-from wavewright.executor.events.types import (
+from wavewright.executor import (
     Event,
     ItemFinished,
-    LoopToolCalled,
-    ModelCalled,
-    OutputStreamed,
     PlanAccepted,
-    RungTaken,
     RunStarted,
     StepError,
     StepFinished,
+    from_json,
+    to_json,
 )
-from wavewright.planner.language.goals import Goal, config_of
+from wavewright.executor.events.codec import CodecError, kind_of
+from wavewright.executor.events.state import SUCCESSES, blocking_gate
+from wavewright.executor.events.types import LoopToolCalled, ModelCalled, OutputStreamed, RungTaken
+from wavewright.planner import Goal, Json, JsonObject, Plan, PlanGraph, Step, StepId, StepKey
+from wavewright.planner.language.goals import config_of
 from wavewright.planner.language.hashing import content_of
-from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.types import CallContent, Json, JsonObject, StepId, StepKey
+from wavewright.planner.types import CallContent
 from wavewright.reviewer.package.call_reports import ParamsRenderer, renderer_of
 
 CallStatus: TypeAlias = Literal["ok", "empty", "failed", "reused", "cancelled"]

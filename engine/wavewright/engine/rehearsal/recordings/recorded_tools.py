@@ -15,22 +15,23 @@ from dataclasses import dataclass, field, replace
 from wavewright.config.redaction import Redactor
 from wavewright.engine.rehearsal.answers import AnswerSource
 from wavewright.engine.rehearsal.recordings.recorded_calls import EmittedEvent, RecordedCall
-from wavewright.executor.events.types import (
-    LoopToolCalled,
-    ModelCalled,
-    OutputStreamed,
-    RungTaken,
-    StepError,
-)
+from wavewright.executor import MemoryJournal, StepError
+from wavewright.executor.events.types import LoopToolCalled, ModelCalled, OutputStreamed, RungTaken
 from wavewright.executor.run.failures import RecordedFailure
-from wavewright.executor.store.journal import MemoryJournal, StoredOutput
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.hashing import canonical_json
+from wavewright.executor.store.journal import StoredOutput
+from wavewright.planner import (
+    Goal,
+    Json,
+    JsonObject,
+    RunId,
+    StepId,
+    StepKey,
+    ToolSignature,
+    canonical_json,
+)
 from wavewright.planner.language.json_values import json_changes, short_json
-from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
-from wavewright.tools.functions.injected import TextChunk
-from wavewright.tools.functions.tool import Emission, Tool, ToolCall
+from wavewright.tools import TextChunk, Tool, ToolCall
+from wavewright.tools.functions.tool import Emission
 
 _MAX_COMPARED = 50
 """Calls that are compared, those of the same step and item first."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Final
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
 from wavewright.engine.rehearsal.recordings.recorded_calls import recorded_calls
 from wavewright.engine.rehearsal.recordings.recorded_tools import (
     CallMiss,
@@ -46,19 +46,14 @@ from wavewright.engine.run.project.tools import tools_of_goal
 from wavewright.engine.run.run_job import run_job
 from wavewright.engine.run.services import open_services
 from wavewright.engine.run.target_waves import no_plan_reason
-from wavewright.executor.events.state import fold
-from wavewright.executor.events.types import Event, ModelCalled, Noted, PlanAccepted, RunStarted
-from wavewright.executor.store.journal import new_run_id
-from wavewright.planner.diagnostics.diagnostic import PlanError, suggest_name
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.planning.records import UserQuestion
+from wavewright.executor import Event, Noted, PlanAccepted, RunStarted, fold, new_run_id
+from wavewright.executor.events.types import ModelCalled
+from wavewright.planner import Goal, PlanError, RunId, UserQuestion, suggest_name
 from wavewright.planner.ports.fallback_ladder import Ladder
 from wavewright.planner.ports.model_port import ModelOutcome, ModelUse, OnUse, Role
-from wavewright.planner.types import RunId
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.package.comparison import ComparedRun, RunComparison, compare
-from wavewright.tools.functions.tool import Tool
-from wavewright.tools.workers.services import Services, make_services
+from wavewright.tools import Services, Tool, make_services
 
 
 @dataclass(slots=True)

@@ -16,17 +16,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, cast, get_args
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
+from wavewright.config import Settings, WavewrightError, exit_codes
 from wavewright.config.sections import RoleName
-from wavewright.config.settings import Settings
 from wavewright.engine.rehearsal.recordings.recorded_tools import CallMiss
 from wavewright.engine.run.ports import ignore_event
-from wavewright.executor.events.types import AnswerKept, Event, ModelCalled, RungTaken, StepFinished
+from wavewright.executor import Event, StepFinished
+from wavewright.executor.events.types import AnswerKept, ModelCalled, RungTaken
+from wavewright.planner import ModelAnswer, StepId
 from wavewright.planner.ports.model_port import (
     LoopLimits,
     LoopTool,
-    ModelAnswer,
     ModelCall,
     ModelChoice,
     ModelClient,
@@ -38,11 +37,10 @@ from wavewright.planner.ports.model_port import (
     OnUse,
     Role,
 )
-from wavewright.planner.types import StepId
 from wavewright.prompts.templates import SUFFIX
+from wavewright.tools import project_prompts
 from wavewright.tools.models.endpoints import ModelConfigError, preference_words, split_model
 from wavewright.tools.models.messages import answer_from_json
-from wavewright.tools.pack_folders import project_prompts
 
 _KINDS: frozenset[str] = frozenset(get_args(ModelErrorKind))
 _REPLAYED_ROLES: frozenset[str] = frozenset({"reviewer", "recovery", "judge"})

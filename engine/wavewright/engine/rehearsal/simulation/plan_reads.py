@@ -18,6 +18,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from wavewright.planner import (
+    Gate,
+    Json,
+    JsonObject,
+    JsonSchema,
+    Plan,
+    Step,
+    StepId,
+    as_list,
+    as_object,
+)
 from wavewright.planner.cel.embedded import bare_expression, iterate_strings, reads
 from wavewright.planner.cel.nodes import (
     Binary,
@@ -34,12 +45,10 @@ from wavewright.planner.cel.nodes import (
     children,
 )
 from wavewright.planner.cel.parser import parse_expression
-from wavewright.planner.language.plan import Gate, Plan, Step
 from wavewright.planner.language.signatures import AGENT
 from wavewright.planner.plans.gate_questions import gate_expressions
 from wavewright.planner.plans.uses import ExpressionText, embedded_uses, plan_texts, step_texts
 from wavewright.planner.schemas.validation import infer_schema
-from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_list, as_object
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import cast
 
+from wavewright.planner import Json, JsonObject, StepId
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import wrap_paragraph
-from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.values import brief
 
 

@@ -25,7 +25,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
 from wavewright.engine.rehearsal.answers import AnswerSource, ScriptedUser
 from wavewright.engine.rehearsal.simulation.plan_reads import (
     Sources,
@@ -47,27 +47,40 @@ from wavewright.engine.run.ports import (
 from wavewright.engine.run.recording import draft_note
 from wavewright.engine.run.run_job import run_job
 from wavewright.engine.run.services import open_services
-from wavewright.executor.events.state import SUCCESSES, RunState
-from wavewright.executor.events.types import RunStarted, StepFinished
-from wavewright.executor.run.execution import Execution, execute
-from wavewright.executor.store.journal import MemoryJournal
+from wavewright.executor import (
+    Execution,
+    MemoryJournal,
+    RunStarted,
+    RunState,
+    StepFinished,
+    execute,
+)
+from wavewright.executor.events.state import SUCCESSES
+from wavewright.planner import (
+    ExpressionError,
+    Goal,
+    Json,
+    JsonObject,
+    Plan,
+    PlanError,
+    RunId,
+    Step,
+    StepId,
+    ToolSignature,
+    as_list,
+    as_object,
+    evaluate,
+    validator_of,
+)
 from wavewright.planner.cel.embedded import bare_expression
-from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.checker import errors_in
-from wavewright.planner.diagnostics.diagnostic import PlanError
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import DISPATCHED_CALL, Plan, Step, dispatched_tools
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.plan import DISPATCHED_CALL, dispatched_tools
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.estimates import known_items
-from wavewright.planner.plans.expressions import evaluate
 from wavewright.planner.plans.uses import asks_each_item, condition_reads
-from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import Json, JsonObject, RunId, StepId, as_list, as_object
-from wavewright.reviewer.gates.verifier import make_verifier
+from wavewright.reviewer import make_verifier
 from wavewright.reviewer.review.results import plan_scope
-from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.tool import Tool, ToolCall
+from wavewright.tools import Tool, ToolCall, ToolError
 
 StubOutputs: TypeAlias = tuple[Json, ...]
 """Of one step: call after call of a `for_each` step takes the next, from the first again after the

@@ -17,7 +17,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
 from wavewright.engine.rehearsal.simulation.plan_reads import (
     Sources,
     embedded_expressions,
@@ -53,16 +53,13 @@ from wavewright.engine.run.project.tools import (
     signatures_to_check,
     tools_of_goal,
 )
-from wavewright.executor.events.state import RunState
-from wavewright.executor.events.types import StepFinished
-from wavewright.planner.checks.checker import check
+from wavewright.executor import RunState, StepFinished
+from wavewright.planner import Json, PlanError, PlanGraph, Step, StepId, as_object, check, plan_hash
 from wavewright.planner.checks.feasibility import check_readiness
-from wavewright.planner.diagnostics.diagnostic import PlanError, error_diagnostics
-from wavewright.planner.language.hashing import plan_hash
-from wavewright.planner.language.plan import Step, dispatched_tools
+from wavewright.planner.diagnostics.diagnostic import error_diagnostics
+from wavewright.planner.language.plan import dispatched_tools
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.types import GateId, Json, StepId, as_object
+from wavewright.planner.types import GateId
 
 _MAX_FAILURES = 12
 _MAX_FAILURES_PER_STEP = 3

@@ -15,11 +15,16 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from wavewright.config import exit_codes
-from wavewright.config.documents import Document, read_document_file
-from wavewright.config.errors import WavewrightError
-from wavewright.config.installation import install_hint
-from wavewright.config.sources import DocumentError, DocumentFault, pointer_token
+from wavewright.config import (
+    Document,
+    DocumentError,
+    DocumentFault,
+    WavewrightError,
+    exit_codes,
+    install_hint,
+    read_document_file,
+)
+from wavewright.config.sources import pointer_token
 from wavewright.engine.rehearsal.simulation.plan_reads import (
     ReadShape,
     presumed_inputs,
@@ -34,15 +39,21 @@ from wavewright.engine.rehearsal.simulation.values import (
     PatternNeedsExtra,
     ValueGenerator,
 )
+from wavewright.planner import (
+    Json,
+    JsonObject,
+    JsonSchema,
+    PlanGraph,
+    Step,
+    StepId,
+    ToolSignature,
+    suggest_name,
+    validator_of,
+)
 from wavewright.planner.checks.types import PlanTypes
-from wavewright.planner.diagnostics.diagnostic import suggest_name
-from wavewright.planner.language.plan import Step, dispatched_tools, step_tools
-from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.language.plan import dispatched_tools, step_tools
 from wavewright.planner.plans.uses import value_reads
-from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.schemas.views import both_schemas, scoped_schema, self_contained_schema
-from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 
 
 def read_fixtures(file: Path, simulated: SimulatedPlan) -> dict[StepId, StubOutputs]:

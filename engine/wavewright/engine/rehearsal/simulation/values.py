@@ -21,12 +21,12 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Literal, TypeAlias, TypeVar
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError
 from wavewright.engine.rehearsal.simulation.plan_reads import PlanVocabulary
+from wavewright.planner import Json, JsonObject, JsonSchema, as_list, validator_of
 from wavewright.planner.schemas import views as s
-from wavewright.planner.schemas.validation import infer_schema, validator_of
+from wavewright.planner.schemas.validation import infer_schema
 from wavewright.planner.schemas.views import SchemaView, ScopedSchema, view_schema
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list
 
 _FORMATS = {
     "duration": "PT{number}S",

@@ -16,13 +16,19 @@ from typing import Final, Literal, Self
 
 from wavewright.config.identities import Identity
 from wavewright.engine.run.ports import Approval
-from wavewright.executor.events.state import RunState
-from wavewright.executor.events.types import Noted
+from wavewright.executor import Noted, RunState
 from wavewright.executor.run.ports import PersonReply, ReadyCalls
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.hashing import content_hash, plan_hash
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import Json, JsonObject, RunId, StepId, as_list
+from wavewright.planner import (
+    Goal,
+    Json,
+    JsonObject,
+    Plan,
+    RunId,
+    StepId,
+    as_list,
+    content_hash,
+    plan_hash,
+)
 
 APPROVE: Final = "approve"
 REFUSE: Final = "refuse"

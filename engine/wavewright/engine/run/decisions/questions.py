@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError, exit_codes
 from wavewright.engine.run.decisions.approvals import (
     ANSWER,
     APPROVAL_GIVEN,
@@ -32,11 +31,9 @@ from wavewright.engine.run.decisions.approvals import (
 )
 from wavewright.engine.run.find_run import root_run_of
 from wavewright.engine.run.target_waves import target_runs, target_waves
-from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import Noted
-from wavewright.executor.store.errors import JournalError
-from wavewright.executor.store.journal import Journal, RunRow, RunStatus
-from wavewright.planner.types import RunId, StepId, as_list
+from wavewright.executor import Journal, JournalError, Noted, RunState, fold
+from wavewright.executor.store.journal import RunRow, RunStatus
+from wavewright.planner import RunId, StepId, as_list
 from wavewright.reviewer.package.builder import RunNow
 
 QuestionSubject: TypeAlias = Literal["question", "step", "patch"]

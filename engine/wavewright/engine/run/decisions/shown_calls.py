@@ -18,15 +18,22 @@ from typing import Final
 from wavewright.config.redaction import Redactor
 from wavewright.engine.run.decisions.approvals import APPROVAL_USED, APPROVAL_WANTED
 from wavewright.engine.run.ports import RequestedCall
-from wavewright.executor.events.state import RunState
+from wavewright.executor import RunState
 from wavewright.executor.run.ports import ReadyCalls
+from wavewright.planner import (
+    ExpressionError,
+    Json,
+    JsonObject,
+    Plan,
+    Step,
+    StepId,
+    as_object,
+    evaluate,
+    render,
+)
 from wavewright.planner.cel.embedded import reads
-from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.diagnostic import counted
-from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.graph import superseded_steps
-from wavewright.planner.types import Json, JsonObject, StepId, as_object
 from wavewright.reviewer.review.results import plan_scope
 
 FOLDED_CHARS: Final = 400

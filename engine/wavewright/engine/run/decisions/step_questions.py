@@ -49,14 +49,11 @@ from wavewright.engine.run.ports import (
     ask_asker,
 )
 from wavewright.engine.run.recording import record
-from wavewright.executor.events.state import RunState
-from wavewright.executor.events.types import Noted
+from wavewright.executor import JournalError, Noted, RunState
 from wavewright.executor.run.ports import PersonReply, ReadyCalls
-from wavewright.executor.store.errors import JournalError
+from wavewright.planner import JsonObject, StepId, UserQuestion, as_list, as_object
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.json_values import map_texts
-from wavewright.planner.planning.records import UserQuestion
-from wavewright.planner.types import JsonObject, StepId, as_list, as_object
 
 
 @dataclass(slots=True)

@@ -18,29 +18,24 @@ from typing import Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
-from wavewright.config.documents import Document
+from wavewright.config import Document, DocumentError, DocumentFault, Settings, Source
 from wavewright.config.model_validation import read_as_model, valid_subset
-from wavewright.config.settings import FILE_NAMES, Settings
-from wavewright.config.sources import (
-    DocumentError,
-    DocumentFault,
-    Source,
-    combine_errors,
-    pointer_keys,
-    pointer_token,
-)
-from wavewright.planner.checks.partial_plans import PartialPlan, read_partial_plan
-from wavewright.planner.diagnostics.diagnostic import (
+from wavewright.config.settings import FILE_NAMES
+from wavewright.config.sources import combine_errors, pointer_keys, pointer_token
+from wavewright.planner import (
     Diagnostic,
+    Goal,
+    GoalTemplate,
+    Job,
+    Json,
+    Plan,
     PlanError,
-    diagnostic_from_fault,
-    locate_diagnostics,
+    as_object,
     suggest_name,
 )
-from wavewright.planner.language.goals import Goal, GoalTemplate, Job
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import Json, as_object
-from wavewright.tools.packs import pack_names
+from wavewright.planner.checks.partial_plans import PartialPlan, read_partial_plan
+from wavewright.planner.diagnostics.diagnostic import diagnostic_from_fault, locate_diagnostics
+from wavewright.tools import pack_names
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")

@@ -19,11 +19,15 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from wavewright.config import exit_codes
-from wavewright.config.documents import read_bytes, read_document, read_document_file
-from wavewright.config.errors import WavewrightError
-from wavewright.config.settings import Settings
-from wavewright.config.sources import DocumentError
+from wavewright.config import (
+    DocumentError,
+    Settings,
+    WavewrightError,
+    exit_codes,
+    read_document,
+    read_document_file,
+)
+from wavewright.config.documents import read_bytes
 from wavewright.engine.run.jobs.documents import JobErrors
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, template_draft
@@ -33,12 +37,25 @@ from wavewright.engine.run.project.templates import template_files
 from wavewright.engine.run.project.tool_sources import full_name
 from wavewright.engine.run.project.tools import all_tools, tools_of_goal
 from wavewright.engine.run.project.used_packs import project_tools
+from wavewright.planner import (
+    Goal,
+    GoalTemplate,
+    Json,
+    JsonObject,
+    JsonSchema,
+    Plan,
+    PlanError,
+    Step,
+    ToolSignature,
+    as_list,
+    as_object,
+    canonical_json,
+    content_hash,
+    suggest_name,
+    validator_of,
+)
 from wavewright.planner.checks.checker import errors_in
-from wavewright.planner.diagnostics.diagnostic import PlanError, suggest_name
-from wavewright.planner.language.goals import Goal, GoalTemplate, GoalTerms, KeptRun
-from wavewright.planner.language.hashing import canonical_json, content_hash
-from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.goals import GoalTerms, KeptRun
 from wavewright.planner.plans.binding import (
     bind_plan,
     escape_references,
@@ -49,9 +66,9 @@ from wavewright.planner.plans.binding import (
 from wavewright.planner.plans.goal_resolution import rendered_goal
 from wavewright.planner.plans.graph import superseded_by
 from wavewright.planner.reading.reader import read_model
-from wavewright.planner.schemas.validation import infer_schema, validator_of
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
-from wavewright.tools.packs import pack_names, pack_tool_names
+from wavewright.planner.schemas.validation import infer_schema
+from wavewright.tools import pack_names
+from wavewright.tools.packs import pack_tool_names
 
 if TYPE_CHECKING:
     from wavewright.planner.planning.records import PlanningResult

@@ -11,23 +11,18 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from wavewright.config.documents import Document, read_document_file
+from wavewright.config import Document, DocumentError, DocumentFault, Settings, read_document_file
 from wavewright.config.sections import MaxLimitsSection
-from wavewright.config.settings import Settings
-from wavewright.config.sources import (
-    DocumentError,
-    DocumentFault,
-    pointer_keys,
-    pointer_token,
-)
+from wavewright.config.sources import pointer_keys, pointer_token
 from wavewright.engine.run.jobs.documents import is_job, is_saved_plan
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.plan_drafts import AUTO_PLAN
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job
+from wavewright.planner import Json, JsonSchema, as_list, as_object
 from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.schemas.views import schema_below
-from wavewright.planner.types import Json, JsonSchema, as_list, as_object
-from wavewright.tools.packs import PackError, pack_settings_schema
+from wavewright.tools import PackError
+from wavewright.tools.packs import pack_settings_schema
 
 _NO_OVERRIDES = InputOverrides()
 _NAMES_FILES = ("plan", "goal_template", "tools")

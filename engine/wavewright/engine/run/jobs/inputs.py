@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from wavewright.config.errors import did_you_mean
-from wavewright.config.sources import DocumentError, DocumentFault, Source, Span
+from wavewright.config import DocumentError, DocumentFault, Source, Span, did_you_mean
+from wavewright.planner import ExpressionError, GoalTemplate, Job, Json, JsonObject, Plan, as_object
 from wavewright.planner.cel.embedded import (
     EmbeddedExpression,
     bare_expression,
@@ -26,10 +26,7 @@ from wavewright.planner.cel.embedded import (
     reads,
     split_references,
 )
-from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.language.goals import GoalTemplate, Job, JobTarget, JobTargets, Targets
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import Json, JsonObject, as_object
+from wavewright.planner.language.goals import JobTarget, JobTargets, Targets
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str,

@@ -12,9 +12,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from wavewright.config.documents import Document, read_document, read_document_file, value_at
-from wavewright.config.settings import Settings
-from wavewright.config.sources import DocumentError, DocumentFault, Source
+from wavewright.config import (
+    Document,
+    DocumentError,
+    DocumentFault,
+    Settings,
+    Source,
+    read_document,
+    read_document_file,
+)
+from wavewright.config.documents import value_at
 from wavewright.engine.run.jobs.documents import (
     JobErrors,
     is_saved_plan,
@@ -26,25 +33,28 @@ from wavewright.engine.run.project.templates import (
     template_names,
     template_path,
 )
-from wavewright.planner.checks.context import CheckContext
-from wavewright.planner.checks.partial_plans import PartialPlan
-from wavewright.planner.diagnostics.diagnostic import (
+from wavewright.planner import (
     Diagnostic,
+    GoalTemplate,
+    Job,
+    JsonSchema,
+    Plan,
     PlanError,
-    locate_diagnostics,
-    make_diagnostic,
+    ToolSignature,
+    as_list,
+    as_object,
     suggest_name,
 )
-from wavewright.planner.language.goals import GoalTemplate, Job
-from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, Plan
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.checks.partial_plans import PartialPlan
+from wavewright.planner.diagnostics.diagnostic import locate_diagnostics, make_diagnostic
+from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.goal_resolution import resolve_goal
 from wavewright.planner.plans.sub_plan_call import ExpandedPlan, SubPlan
 from wavewright.planner.plans.sub_plans import expand_plan, needs_expansion, reading_faults
 from wavewright.planner.reading.reader import read_model, read_plan_document
-from wavewright.planner.types import JsonSchema, as_list, as_object
-from wavewright.tools.pack_folders import pack_templates
+from wavewright.tools import pack_templates
 
 
 @dataclass(frozen=True, slots=True)

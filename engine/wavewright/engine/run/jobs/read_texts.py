@@ -8,21 +8,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavewright.config.documents import Document, value_at
+from wavewright.config import Document
+from wavewright.config.documents import value_at
 from wavewright.engine.run.jobs.documents import DocumentKind, kind_of, plan_or_valid_part
 from wavewright.engine.run.jobs.plan_drafts import plan_with_sub_plans, signatures_of_sub_plans
+from wavewright.planner import Json, Plan, PlanGraph, StepId, as_list, as_object
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.names import pointer_in_plan
 from wavewright.planner.checks.partial_plans import PartialPlan
-from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, Plan
-from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS
 from wavewright.planner.plans.sub_plans import needs_expansion
-from wavewright.planner.types import Json, StepId, as_list, as_object
 
 if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
-    from wavewright.planner.language.goals import Goal
-    from wavewright.planner.language.signatures import ToolSignature
+    from wavewright.config import Settings
+    from wavewright.planner import Goal, ToolSignature
 
 
 @dataclass(frozen=True)

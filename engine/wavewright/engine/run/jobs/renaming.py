@@ -11,23 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from wavewright.config import DocumentError, Span, WavewrightError
 from wavewright.config.documents import read_faulty_document, value_at
-from wavewright.config.errors import WavewrightError
-from wavewright.config.sources import DocumentError, Span, pointer_token
+from wavewright.config.sources import pointer_token
 from wavewright.config.text_edits import NotEditable
 from wavewright.engine.run.jobs.read_texts import ReadText
 from wavewright.engine.run.project.templates import named_template
+from wavewright.planner import ID_PATTERN, as_list, as_object
 from wavewright.planner.checks.names import NameAt, NameKind, key_places, places_of
-from wavewright.planner.types import (
-    GATE_ID_PATTERN,
-    ID_PATTERN,
-    STEP_ID_PATTERN,
-    as_list,
-    as_object,
-)
+from wavewright.planner.types import GATE_ID_PATTERN, STEP_ID_PATTERN
 
 if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
+    from wavewright.config import Settings
 
 NamePlaces: TypeAlias = "tuple[Path, str, list[Span]]"
 """A file, its text, and where a name stands in it, in the order of the text."""

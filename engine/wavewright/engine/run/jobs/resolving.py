@@ -12,14 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from wavewright.config.documents import (
-    Document,
-    read_bytes,
-    read_document_file,
-    read_faulty_document,
-)
-from wavewright.config.settings import Settings
-from wavewright.config.sources import DocumentError, Source, pointer_token
+from wavewright.config import Document, DocumentError, Settings, Source, read_document_file
+from wavewright.config.documents import read_bytes, read_faulty_document
+from wavewright.config.sources import pointer_token
 from wavewright.engine.run.jobs.documents import (
     JobErrors,
     is_job,
@@ -46,14 +41,22 @@ from wavewright.engine.run.project.tools import (
     packs_of_project,
     signatures_to_check,
 )
+from wavewright.planner import (
+    Diagnostic,
+    Goal,
+    GoalTemplate,
+    Job,
+    JsonObject,
+    Limits,
+    Plan,
+    PlanError,
+)
 from wavewright.planner.checks.checker import check_partial, errors_in
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, make_diagnostic
-from wavewright.planner.language.goals import AvailableTool, Goal, GoalTemplate, Job, JobTargets
+from wavewright.planner.diagnostics.diagnostic import make_diagnostic
+from wavewright.planner.language.goals import AvailableTool, JobTargets
 from wavewright.planner.language.plan import (
     LIMITS_OF_OWN_PLANS,
     SUB_PLAN,
-    Limits,
-    Plan,
     dispatched_tools,
     step_tools,
 )
@@ -61,7 +64,6 @@ from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.goal_resolution import resolve_goal, unknown_names, unknown_tools
 from wavewright.planner.plans.sub_plan_call import SubPlan
 from wavewright.planner.reading.reader import read_model
-from wavewright.planner.types import JsonObject
 
 _NO_OVERRIDES = InputOverrides()
 

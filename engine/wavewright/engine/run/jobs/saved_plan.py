@@ -17,17 +17,20 @@ from typing import Final, cast
 
 from pydantic import ValidationError
 
-from wavewright.config import exit_codes
-from wavewright.config.documents import Document
-from wavewright.config.errors import WavewrightError
+from wavewright.config import Document, WavewrightError, exit_codes
+from wavewright.planner import (
+    Goal,
+    Json,
+    JsonObject,
+    Plan,
+    ToolSignature,
+    canonical_json,
+    content_hash,
+    plan_hash,
+)
 from wavewright.planner.diagnostics.diagnostic import counted
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.hashing import canonical_json, content_hash, plan_hash
 from wavewright.planner.language.json_values import json_changes
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.types import Json, JsonObject
 
 FORMAT: Final = "wavewright/saved-plan/1"
 _SAVE_AGAIN_HINT: Final = (

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError
 
 C = TypeVar("C")
 A_contra = TypeVar("A_contra", contravariant=True)

@@ -24,13 +24,11 @@ import anyio
 from pydantic import Field
 from pydantic_core import to_jsonable_python
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError
 from wavewright.engine.run.pipeline.phase import Phase, PhaseListener, PhaseResult, PipelineRun
 from wavewright.engine.run.pipeline.pipeline import GuardedPhases, Node, Pipeline
-from wavewright.planner.language.hashing import canonical_json
+from wavewright.planner import DocumentModel, Json, JsonObject, canonical_json
 from wavewright.planner.language.json_values import JsonChange, json_changes
-from wavewright.planner.language.plan import DocumentModel
-from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.user_tools import import_project_module
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 
 from jinja2 import Environment, TemplateError, TemplateSyntaxError
 
-from wavewright.planner.language.goals import AvailableTool, Goal, Targets
-from wavewright.planner.language.plan import Gate
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner import Gate, Goal, ToolSignature
+from wavewright.planner.language.goals import AvailableTool, Targets
 from wavewright.planner.planning.prompt import request_values
 from wavewright.planner.planning.records import AnsweredQuestion
 from wavewright.planner.planning.tool_descriptions import tool_entries
@@ -35,8 +34,8 @@ from wavewright.reviewer.review.dialogue import KINDS, ShownOutput
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavewright.tools.workers.named_agents import AgentSpec
-    from wavewright.tools.workers.specs import PromptedSpec, Worker
+    from wavewright.tools import AgentSpec, Worker
+    from wavewright.tools.workers.specs import PromptedSpec
 
 
 Context: TypeAlias = Mapping[str, object]

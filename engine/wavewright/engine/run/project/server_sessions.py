@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
+from wavewright.tools import McpSessions, server_settings
 from wavewright.tools.functions.tool import ServerCaller
 from wavewright.tools.mcp.lock import (
     McpServerError,
@@ -15,8 +16,7 @@ from wavewright.tools.mcp.lock import (
     read_lock,
     refuse_changed_tools,
 )
-from wavewright.tools.mcp.sessions import McpSessions
-from wavewright.tools.mcp.tools import McpServerSettings, server_settings
+from wavewright.tools.mcp.tools import McpServerSettings
 
 
 @asynccontextmanager

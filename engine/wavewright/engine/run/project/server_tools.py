@@ -9,16 +9,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from wavewright.config.errors import WavewrightError
-from wavewright.config.settings import Settings
-from wavewright.tools.functions.tool import ServerCaller, Tool
+from wavewright.config import Settings, WavewrightError
+from wavewright.tools import Tool, server_settings
+from wavewright.tools.functions.tool import ServerCaller
 from wavewright.tools.mcp.lock import McpServerError, read_lock, unlocked_server_error
-from wavewright.tools.mcp.tools import (
-    left_out_tools,
-    locked_tools,
-    mcp_tool,
-    server_settings,
-)
+from wavewright.tools.mcp.tools import left_out_tools, locked_tools, mcp_tool
 
 
 class ServerToolSource(NamedTuple):

@@ -7,12 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
 from wavewright.engine.run.project.tools import load_named_pack
-from wavewright.planner.types import Json
-from wavewright.tools.functions.errors import ToolDefinitionError
-from wavewright.tools.functions.user_tools import load_user_tools
-from wavewright.tools.packs import PackError
+from wavewright.planner import Json
+from wavewright.tools import PackError, ToolDefinitionError, load_user_tools
 
 ToolFault: TypeAlias = ToolDefinitionError | PackError
 """Why a part of a project brings no tools."""

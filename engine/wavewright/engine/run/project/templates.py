@@ -5,19 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from wavewright.config.documents import Document, read_bytes, read_faulty_document
-from wavewright.config.errors import did_you_mean
-from wavewright.config.settings import Settings
-from wavewright.config.sources import DocumentError, DocumentFault, Source
-from wavewright.planner.diagnostics.diagnostic import (
-    Diagnostic,
-    PlanError,
-    locate_diagnostics,
-    suggest_name,
-)
-from wavewright.planner.language.goals import GoalTemplate
+from wavewright.config import Document, DocumentError, DocumentFault, Settings, Source, did_you_mean
+from wavewright.config.documents import read_bytes, read_faulty_document
+from wavewright.planner import Diagnostic, GoalTemplate, PlanError, suggest_name
+from wavewright.planner.diagnostics.diagnostic import locate_diagnostics
 from wavewright.planner.reading.reader import read_model
-from wavewright.tools.pack_folders import pack_templates
+from wavewright.tools import pack_templates
 
 
 def named_template(name: str, settings: Settings) -> Path | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
+from wavewright.tools import Registry
 from wavewright.tools.functions.places import CodePlace, place_in_code
-from wavewright.tools.functions.registry import Registry
 
 
 def tool_place(

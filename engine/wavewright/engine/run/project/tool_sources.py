@@ -14,28 +14,26 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from wavewright.config.settings import Settings
-from wavewright.planner.diagnostics.diagnostic import suggest_name
+from wavewright.config import Settings
+from wavewright.planner import JsonObject, as_object, suggest_name
 from wavewright.planner.language.plan import SUB_PLAN
-from wavewright.planner.types import JsonObject, as_object
-from wavewright.tools.functions.contracts import UserFunction
-from wavewright.tools.functions.errors import ToolDefinitionError
-from wavewright.tools.functions.registry import make_tool
-from wavewright.tools.functions.tool import Tool
-from wavewright.tools.functions.user_tools import load_user_tools
-from wavewright.tools.packs import (
+from wavewright.tools import (
     Pack,
     PackError,
-    is_listed,
+    Services,
+    Tool,
+    ToolDefinitionError,
+    UserFunction,
     load_pack,
+    load_user_tools,
+    make_tool,
     pack_names,
-    pack_tool_names,
 )
-from wavewright.tools.workers.services import Services
+from wavewright.tools.packs import is_listed, pack_tool_names
 
 if TYPE_CHECKING:
-    from wavewright.tools.workers.named_agents import AgentCatalog, AgentSpec, NamedAgent
-    from wavewright.tools.workers.specs import Worker
+    from wavewright.tools import AgentSpec, NamedAgent, Worker
+    from wavewright.tools.workers.named_agents import AgentCatalog
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import Settings, WavewrightError
 from wavewright.config.redaction import Redactor, known_secrets, redactor_of
-from wavewright.config.settings import Settings
 from wavewright.engine.run.project.tool_sources import (
     AmbiguousTool,
     ToolSources,
@@ -32,39 +31,35 @@ from wavewright.engine.run.project.tool_sources import (
     own_workers,
     refuse_unknown_packs,
 )
+from wavewright.planner import Goal, Json, JsonObject, Plan, Step, ToolSignature, as_list, as_object
 from wavewright.planner.checks.feasibility import (
     WHOLE_RUN,
     Obstacle,
 )
-from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.json_values import map_texts
-from wavewright.planner.language.plan import (
-    ASK_MODEL,
-    SUB_PLAN,
-    Plan,
-    Step,
-    dispatched_tools,
-    step_tools,
+from wavewright.planner.language.plan import ASK_MODEL, SUB_PLAN, dispatched_tools, step_tools
+from wavewright.planner.language.signatures import AGENT, ASK_PERSON, SUB_PLAN_SIGNATURE
+from wavewright.tools import (
+    Registry,
+    Services,
+    Tool,
+    ToolCall,
+    ToolDefinitionError,
+    ToolError,
+    load_pack,
+    load_user_tools,
+    make_services,
+    pack_names,
+    project_prompts,
 )
-from wavewright.planner.language.signatures import (
-    AGENT,
-    ASK_PERSON,
-    SUB_PLAN_SIGNATURE,
-    ToolSignature,
-)
-from wavewright.planner.types import Json, JsonObject, as_list, as_object
-from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
-from wavewright.tools.functions.registry import Registry, name_of
-from wavewright.tools.functions.tool import MODEL_HINT, Tool, ToolCall, ask_person_tool
-from wavewright.tools.functions.user_tools import load_user_tools
-from wavewright.tools.pack_folders import project_prompts
-from wavewright.tools.packs import is_listed, load_pack, pack_names, pack_tool_names
-from wavewright.tools.workers.services import Services, make_services
+from wavewright.tools.functions.registry import name_of
+from wavewright.tools.functions.tool import MODEL_HINT, ask_person_tool
+from wavewright.tools.packs import is_listed, pack_tool_names
 
 if TYPE_CHECKING:
     from wavewright.engine.run.project.prompt_checks import PromptDefect
-    from wavewright.executor.events.state import RunState
-    from wavewright.tools.workers.specs import Worker
+    from wavewright.executor import RunState
+    from wavewright.tools import Worker
 
 
 _WORKER_PROMPTS = ("workers/instructions", "workers/repair")

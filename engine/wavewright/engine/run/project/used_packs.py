@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
 from wavewright.engine.run.project.tools import all_tools
+from wavewright.planner import as_object
 from wavewright.planner.language.plan import ASK_MODEL
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON
-from wavewright.planner.types import as_object
-from wavewright.tools.functions.user_tools import load_user_tools
+from wavewright.tools import PackError, load_user_tools, pack_names
 from wavewright.tools.pack_folders import templates_by_pack
-from wavewright.tools.packs import PackError, pack_names, pack_tool_names
+from wavewright.tools.packs import pack_tool_names
 
 _PLACES: Final = ("*", "plans/**/*", "config/**/*", "jobs/**/*")
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json", ".toml"})

@@ -28,7 +28,7 @@ from aio_pika.exceptions import (
 )
 from aiormq.exceptions import ConnectionClosed, ConnectionNotAllowed
 
-from wavewright.config.errors import did_you_mean
+from wavewright.config import did_you_mean
 from wavewright.config.value_types import is_loopback
 from wavewright.engine.service.bus.faults import (
     CHANNEL_ERRORS,

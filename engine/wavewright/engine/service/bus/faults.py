@@ -26,8 +26,7 @@ from aio_pika.exceptions import CONNECTION_EXCEPTIONS, AMQPChannelError, AMQPErr
 from aiormq.exceptions import ChannelAccessRefused
 from pydantic import JsonValue
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError, exit_codes
 
 
 class BusError(WavewrightError):

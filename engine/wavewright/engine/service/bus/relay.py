@@ -39,7 +39,7 @@ from wavewright.engine.service.bus.publisher import (
 )
 from wavewright.engine.service.job_store.records import MessageId, OutgoingMessage
 from wavewright.engine.service.job_store.store import JobStore
-from wavewright.executor.store.errors import JournalError
+from wavewright.executor import JournalError
 
 Route: TypeAlias = tuple[str, str]
 """An exchange and a routing key."""

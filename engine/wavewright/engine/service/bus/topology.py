@@ -21,10 +21,9 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError, exit_codes
 from wavewright.config.sections import DaemonSection, IdentitySettings
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner import Json, JsonObject
 
 MAX_DELIVERIES: Final = 5
 """Deliveries of a message; after them it is dead-lettered with the reason."""

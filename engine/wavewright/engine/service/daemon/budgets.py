@@ -42,7 +42,7 @@ from wavewright.engine.service.job_store.records import (
 from wavewright.engine.service.messages.decoding import SOURCE_KEY
 from wavewright.engine.service.messages.models import standing_job_id
 from wavewright.engine.service.operations.logs import StructuredLog
-from wavewright.planner.language.hashing import content_hash
+from wavewright.planner import JsonObject, RunId, content_hash
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import (
     Allowance,
@@ -55,8 +55,8 @@ from wavewright.planner.ports.budgets import (
     Spend,
 )
 from wavewright.planner.ports.model_port import ModelUse, Role
-from wavewright.planner.types import JsonObject, RunId
-from wavewright.tools.message_contract import GOAL_KEY, RequestedGoal
+from wavewright.tools import RequestedGoal
+from wavewright.tools.message_contract import GOAL_KEY
 
 _ROUNDING_TOLERANCE: Final = 1e-9
 """Rounding error of sums of dollars and seconds."""

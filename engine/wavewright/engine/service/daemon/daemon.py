@@ -18,9 +18,9 @@ import anyio
 from anyio.abc import TaskGroup
 from pydantic import JsonValue
 
+from wavewright.config import Settings
 from wavewright.config.errors import single_exception
 from wavewright.config.sections import DAY_SECONDS, DaemonSection
-from wavewright.config.settings import Settings
 from wavewright.engine.run.services import open_services
 from wavewright.engine.run.version import __version__
 from wavewright.engine.service.bus.bus import Bus, BusSettings, open_bus
@@ -64,7 +64,7 @@ from wavewright.engine.service.operations.health import serve_health
 from wavewright.engine.service.operations.monitoring import Telemetry
 from wavewright.engine.service.schedules.schedule_store import ScheduleStore
 from wavewright.engine.service.schedules.scheduler import JobScheduler
-from wavewright.executor.run.kept_answers import JournalReplayCache
+from wavewright.executor import JournalReplayCache
 from wavewright.tools.models.endpoints import configured_models
 
 GRACE_SECONDS: Final = 3.0

@@ -40,7 +40,7 @@ from wavewright.engine.service.messages.delivery import AcceptanceRules, Deliver
 from wavewright.engine.service.messages.reading import MessageRejected
 from wavewright.engine.service.operations.job_logs import log_received
 from wavewright.engine.service.requested_jobs import request_name
-from wavewright.executor.store.errors import JournalError
+from wavewright.executor import JournalError
 
 SMALL_JOB_WEIGHT: Final = 10.0
 """Weight up to which a job is small."""

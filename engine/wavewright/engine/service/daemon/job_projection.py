@@ -41,16 +41,9 @@ from wavewright.engine.service.job_store.records import (
 )
 from wavewright.engine.service.messages.decoding import target_of
 from wavewright.engine.service.messages.models import package_id
-from wavewright.executor.events.types import (
-    Event,
-    Noted,
-    PlanAccepted,
-    RunFinished,
-    RunStarted,
-    StepFinished,
-)
-from wavewright.planner.types import Json, JsonObject, StepId
-from wavewright.reviewer.records import Package
+from wavewright.executor import Event, Noted, PlanAccepted, RunFinished, RunStarted, StepFinished
+from wavewright.planner import Json, JsonObject, StepId
+from wavewright.reviewer import Package
 
 MAX_PROGRESS_REPORTS: Final = 20
 """Progress reports of a run with more steps; with fewer, each step is reported."""

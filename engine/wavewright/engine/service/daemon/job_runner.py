@@ -19,8 +19,8 @@ from typing import Final, TypeAlias
 
 import anyio
 
+from wavewright.config import Settings
 from wavewright.config.sections import DaemonSection
-from wavewright.config.settings import Settings
 from wavewright.engine.run.cancellation import CancellationToken
 from wavewright.engine.run.context import Feedback, RunContext
 from wavewright.engine.run.decisions.approvals import APPROVE, matches_binding
@@ -66,19 +66,20 @@ from wavewright.engine.service.messages.decoding import target_of, trace_of
 from wavewright.engine.service.messages.models import package_id
 from wavewright.engine.service.operations.monitoring import Telemetry
 from wavewright.engine.service.requested_jobs import job_name, run_of_request
-from wavewright.executor.events.state import fold
-from wavewright.executor.events.types import Event, Noted, RunFinished, StepFinished
-from wavewright.executor.store.errors import (
-    EventDamaged,
-    EventUnwritable,
+from wavewright.executor import (
+    Event,
+    Journal,
     JournalError,
-    JournalStopped,
+    Noted,
+    RunFinished,
     RunLost,
+    StepFinished,
+    fold,
 )
-from wavewright.executor.store.journal import Journal, LeftAnswer
-from wavewright.planner.planning.records import UserQuestion
-from wavewright.planner.types import RunId
-from wavewright.tools.workers.services import Services
+from wavewright.executor.store.errors import EventDamaged, EventUnwritable, JournalStopped
+from wavewright.executor.store.journal import LeftAnswer
+from wavewright.planner import RunId, UserQuestion
+from wavewright.tools import Services
 
 
 def job_feedback(job: JobRow, section: DaemonSection) -> Feedback | None:

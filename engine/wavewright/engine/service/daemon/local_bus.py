@@ -17,7 +17,7 @@ from wavewright.engine.service.job_store.records import JobId, OutgoingMessage
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.messages.decoding import came_by_broker
 from wavewright.engine.service.messages.delivery import Delivery
-from wavewright.executor.store.errors import JournalError
+from wavewright.executor import JournalError
 
 POLL_SECONDS: Final = 5.0
 """How often the outbox is emptied where `wake` is not called."""

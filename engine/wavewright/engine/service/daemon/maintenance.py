@@ -24,7 +24,7 @@ from typing import Final
 
 import anyio
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
 from wavewright.engine.run.package import remove_run_files
 from wavewright.engine.service.job_store.message_retention import RUN_OF_OPEN_JOB
 from wavewright.engine.service.job_store.records import (
@@ -41,14 +41,13 @@ from wavewright.engine.service.job_store.rules import ProjectJob
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.messages.models import ValidationResult, message_id
 from wavewright.engine.service.operations.logs import StructuredLog
-from wavewright.executor.store.errors import JournalError, RunBusy, RunLost
+from wavewright.executor import JournalError, RunBusy, RunLost
 from wavewright.executor.store.retention import RunRemoval, remove_groups
 from wavewright.executor.store.stored_journal import StoredJournal
+from wavewright.planner import RunId, StepId, StepKey
 from wavewright.planner.ports.budgets import BudgetScope
-from wavewright.planner.types import RunId, StepId, StepKey
-from wavewright.tools.functions.tool import ServerCaller, ToolCall
-from wavewright.tools.message_contract import CheckpointForm, JobProgress
-from wavewright.tools.workers.services import Services
+from wavewright.tools import CheckpointForm, JobProgress, Services, ToolCall
+from wavewright.tools.functions.tool import ServerCaller
 
 RENEWAL_POLL_SECONDS: Final = 30.0
 """How often expired questions are searched for."""

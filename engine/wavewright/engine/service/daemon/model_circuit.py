@@ -14,8 +14,8 @@ from typing import Final, Literal, TypeAlias
 
 import anyio
 
+from wavewright.planner import RunId
 from wavewright.planner.ports.model_port import ModelCall, ModelClient, ModelError
-from wavewright.planner.types import RunId
 
 FIRST_PAUSE: Final = 2.0
 """Seconds before the first probe; twice as long after each that failed."""

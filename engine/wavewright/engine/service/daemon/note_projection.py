@@ -33,10 +33,9 @@ from wavewright.engine.service.job_store.records import (
     SentPackage,
 )
 from wavewright.engine.service.messages.models import decision_id, package_id
-from wavewright.executor.events.types import Noted, RunFinished
-from wavewright.planner.language.hashing import content_hash
-from wavewright.planner.types import Json, JsonObject
-from wavewright.reviewer.records import Package
+from wavewright.executor import Noted, RunFinished
+from wavewright.planner import Json, JsonObject, content_hash
+from wavewright.reviewer import Package
 from wavewright.tools.message_contract import JobStatus
 
 MAX_QUESTION_LENGTH: Final = 4_000

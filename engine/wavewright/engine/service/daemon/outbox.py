@@ -25,12 +25,12 @@ from wavewright.engine.service.daemon.reports import Reporter
 from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
 from wavewright.engine.service.job_store.records import Decision, JobId, JobRow
 from wavewright.engine.service.job_store.rules import CrashSuspects, has_advanced
-from wavewright.executor.events.types import Event, Noted, PlanAccepted, StepFinished
-from wavewright.executor.store.journal import BorrowedJournal, Journal
+from wavewright.executor import Event, Journal, Noted, PlanAccepted, StepFinished
+from wavewright.executor.store.journal import BorrowedJournal
 from wavewright.executor.store.transaction import Alongside
-from wavewright.planner.types import RunId
-from wavewright.reviewer.records import Package
-from wavewright.tools.message_contract import JobProgress
+from wavewright.planner import RunId
+from wavewright.reviewer import Package
+from wavewright.tools import JobProgress
 
 QUESTION_TOPICS: Final = frozenset({"question", APPROVAL_WANTED})
 """Topics of notes that ask a person."""

@@ -29,7 +29,7 @@ from typing import Final, NoReturn
 import anyio
 
 from wavewright.engine.service.operations.logs import StructuredLog
-from wavewright.planner.types import Json
+from wavewright.planner import Json
 
 SHUTDOWN_SECONDS: Final = 9.0
 """Seconds from the first signal to the end of the process."""

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from wavewright.config import Settings, known_secrets_redactor
 from wavewright.config.errors import cut_end
-from wavewright.config.redaction import Redactor, known_secrets_redactor, named_secrets
+from wavewright.config.redaction import Redactor, named_secrets
 from wavewright.config.sections import DaemonSection
-from wavewright.config.settings import Settings
 from wavewright.engine.run.ports import PackageNotPublished
 from wavewright.engine.service.bus.topology import (
     ATTEMPTS_HEADER,
@@ -43,9 +43,10 @@ from wavewright.engine.service.messages.models import (
     UserDecisionRequired,
     message_id,
 )
-from wavewright.planner.types import Json, JsonObject
-from wavewright.reviewer.records import Package
-from wavewright.tools.message_contract import JobStatus, MessageContract, Payload
+from wavewright.planner import Json, JsonObject
+from wavewright.reviewer import Package
+from wavewright.tools import MessageContract, Payload
+from wavewright.tools.message_contract import JobStatus
 
 POISON: Final = "max_deliveries"
 """Kind of the dead letter of a valid message whose job never ended."""

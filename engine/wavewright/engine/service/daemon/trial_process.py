@@ -26,7 +26,7 @@ from typing import Final, NoReturn
 import anyio
 import anyio.to_thread
 
-from wavewright.config.settings import Settings, load_settings
+from wavewright.config import Settings, load_settings
 from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.ports import (
     Attempt,
@@ -44,15 +44,13 @@ from wavewright.engine.service.job_store.records import JobId, JobRow
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.messages.contract import with_contract_defaults
 from wavewright.engine.service.requested_jobs import run_of_request
-from wavewright.executor.events.types import Event, ItemFinished, StepFinished
-from wavewright.executor.run.kept_answers import JournalReplayCache
-from wavewright.executor.store.journal import COMPLETED, BorrowedJournal, Journal
+from wavewright.executor import Event, ItemFinished, Journal, JournalReplayCache, StepFinished
+from wavewright.executor.store.journal import COMPLETED, BorrowedJournal
 from wavewright.executor.store.transaction import Alongside
 from wavewright.executor.stores import journal_of
-from wavewright.planner.language.goals import Goal
+from wavewright.planner import Goal, Json, RunId, StepKey
 from wavewright.planner.language.plan import SUB_PLAN
-from wavewright.planner.types import Json, RunId, StepKey
-from wavewright.tools.functions.tool import Runtime, Tool, ToolCall
+from wavewright.tools import Runtime, Tool, ToolCall
 
 _STDIN: Final = 0
 _SET_DEATH_SIGNAL: Final = 1

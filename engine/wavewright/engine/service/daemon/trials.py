@@ -24,18 +24,11 @@ from typing import Final, Literal, TypeAlias, cast
 import anyio
 import anyio.to_thread
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
 from wavewright.engine.service.job_store.records import JobId
 from wavewright.engine.service.job_store.rules import CALL_CLEARED, is_final
-from wavewright.executor.events.types import (
-    Event,
-    ItemFinished,
-    Noted,
-    RunFinished,
-    StepFinished,
-    StepStarted,
-)
-from wavewright.planner.types import RunId, StepId, StepKey
+from wavewright.executor import Event, ItemFinished, Noted, RunFinished, StepFinished, StepStarted
+from wavewright.planner import RunId, StepId, StepKey
 
 TRIAL_MODULE: Final = "wavewright.engine.service.daemon.trial_process"
 SUSPICIOUS_DEATHS: Final = 2

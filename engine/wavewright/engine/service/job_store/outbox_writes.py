@@ -13,9 +13,9 @@ from wavewright.engine.service.job_store.records import (
 )
 from wavewright.engine.service.job_store.tables import JobTables
 from wavewright.engine.service.job_store.transactions import changed_job, require_job
-from wavewright.executor.store.errors import JournalError
+from wavewright.executor import JournalError
 from wavewright.executor.store.transaction import LockOrder, StoreTransaction, lock_order_of
-from wavewright.planner.types import RunId
+from wavewright.planner import RunId
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Final, Literal, NewType, TypeAlias
 
 from pydantic import JsonValue
 
-from wavewright.planner.types import JsonObject, RunId
+from wavewright.planner import JsonObject, RunId
 
 JobId = NewType("JobId", str)
 """A UUID, as the request gives it."""

@@ -24,7 +24,7 @@ from wavewright.engine.service.job_store.records import (
 )
 from wavewright.executor.events.json_values import make_encoder
 from wavewright.executor.store.errors import JournalNotWritten
-from wavewright.planner.types import JsonObject, RunId
+from wavewright.planner import JsonObject, RunId
 
 _TO_TEXT: Final = make_encoder(sort_keys=False)
 DeferredRequest: TypeAlias = VerdictGiven | DecisionMade

@@ -43,10 +43,16 @@ from wavewright.engine.service.job_store.records import (
     ReceptionView,
     VerdictGiven,
 )
-from wavewright.executor.events.types import Event, ItemFinished, Noted, StepFinished, StepStarted
-from wavewright.executor.store.errors import JournalError
-from wavewright.executor.store.journal import new_run_id
-from wavewright.planner.types import RunId, StepKey
+from wavewright.executor import (
+    Event,
+    ItemFinished,
+    JournalError,
+    Noted,
+    StepFinished,
+    StepStarted,
+    new_run_id,
+)
+from wavewright.planner import RunId, StepKey
 
 MAX_ATTEMPTS: Final = 50
 """Maximum attempts of a job that end with their process without any progress; after the last one it

@@ -39,8 +39,8 @@ from wavewright.engine.service.job_store.records import (
 from wavewright.engine.service.job_store.rows import job_of_request, read_outgoing
 from wavewright.engine.service.job_store.rules import ProjectJob, project_nothing
 from wavewright.engine.service.job_store.tables import JobTables
+from wavewright.executor import JournalError
 from wavewright.executor.store import run_queries
-from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.journal import CancelRequest
 from wavewright.executor.store.transaction import (
     ANY_ORDER,
@@ -51,7 +51,7 @@ from wavewright.executor.store.transaction import (
     TransactionWork,
     lock_order_of,
 )
-from wavewright.planner.types import RunId
+from wavewright.planner import RunId
 
 OUTBOX_LEASE_SECONDS: Final = 5.0
 """Length of an owner's lease of outbox messages, in seconds."""

@@ -10,11 +10,12 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
 from wavewright.engine.service.job_store.store import JobStore
+from wavewright.executor import budget_store_of
 from wavewright.executor.budgets.stores import StoredBudgetStore
 from wavewright.executor.store.stored_journal import StoredJournal
-from wavewright.executor.stores import budget_store_of, journal_of
+from wavewright.executor.stores import journal_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,10 +47,10 @@ from wavewright.engine.service.job_store.rules import (
     revive_job,
 )
 from wavewright.engine.service.job_store.tables import BegunJob, FoundWork, JobTables
-from wavewright.executor.store.errors import JournalError, RunBusy
+from wavewright.executor import JournalError, RunBusy
 from wavewright.executor.store.leases import LeaseProbes, judge_lease
 from wavewright.executor.store.transaction import StoreTransaction
-from wavewright.planner.types import RunId
+from wavewright.planner import RunId
 
 # Messages and answers
 

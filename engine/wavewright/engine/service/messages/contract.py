@@ -15,8 +15,8 @@ from typing import TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from wavewright.config import Settings
 from wavewright.config.published_schemas import published_schema
-from wavewright.config.settings import Settings
 from wavewright.engine.service.messages.delivery import request_forms
 from wavewright.engine.service.messages.models import (
     GOAL_FORM,
@@ -27,9 +27,9 @@ from wavewright.engine.service.messages.models import (
     Envelope,
     JobStatusUpdate,
 )
-from wavewright.planner.types import Json, JsonObject, as_object
-from wavewright.tools.message_contract import JobStatus, MessageContract, Payload
-from wavewright.tools.packs import PackError, load_pack
+from wavewright.planner import Json, JsonObject, as_object
+from wavewright.tools import MessageContract, PackError, Payload, load_pack
+from wavewright.tools.message_contract import JobStatus
 
 _Section = TypeVar("_Section", bound=BaseModel)
 

@@ -51,13 +51,9 @@ from wavewright.engine.service.messages.reading import (
     rejection_for,
     rejection_of_unknown_fields,
 )
-from wavewright.planner.types import Json, JsonObject, as_list
-from wavewright.tools.message_contract import (
-    GOAL_KEY,
-    RequestPayload,
-    WireModel,
-    stored_goal,
-)
+from wavewright.planner import Json, JsonObject, as_list
+from wavewright.tools import RequestPayload
+from wavewright.tools.message_contract import GOAL_KEY, WireModel, stored_goal
 
 _Model = TypeVar("_Model", bound=WireModel)
 

@@ -23,7 +23,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from wavewright.config.sections import DaemonSection
 from wavewright.engine.service.messages.models import GOAL_FORM
-from wavewright.tools.message_contract import MessageContract, RequestForm
+from wavewright.tools import MessageContract, RequestForm
 
 
 class Settlement(Protocol):

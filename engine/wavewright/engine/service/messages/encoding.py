@@ -18,7 +18,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError
 from wavewright.config.redaction import Redactor
 from wavewright.engine.service.job_store.records import JobId, JobRow, MessageId, OutgoingMessage
 from wavewright.engine.service.messages.decoding import (
@@ -38,11 +38,11 @@ from wavewright.engine.service.messages.models import (
     package_id,
 )
 from wavewright.executor.events.json_values import make_encoder, storable_text
+from wavewright.planner import Json, JsonObject
 from wavewright.planner.language.json_values import map_texts
-from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer import records
 from wavewright.reviewer.values import shorten
-from wavewright.tools.message_contract import MessageContract, PackageForm, PackagePayload, Payload
+from wavewright.tools import MessageContract, PackageForm, PackagePayload, Payload
 
 _encode: Final = make_encoder(sort_keys=True)
 _NO_SECRETS: Final = Redactor()

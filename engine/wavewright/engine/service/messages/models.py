@@ -21,9 +21,8 @@ from uuid import UUID, uuid5
 from pydantic import BeforeValidator, Field, PlainSerializer
 
 from wavewright.engine.service.job_store.records import DecisionId, JobId, MessageId
-from wavewright.planner.types import JsonObject
-from wavewright.tools.message_contract import (
-    JobStatus,
+from wavewright.planner import JsonObject
+from wavewright.tools import (
     MessageName,
     MessageText,
     PackagePayload,
@@ -33,10 +32,8 @@ from wavewright.tools.message_contract import (
     RequestPayload,
     TargetDepth,
     TokenBudget,
-    UncheckedObject,
-    Uuid,
-    WireModel,
 )
+from wavewright.tools.message_contract import JobStatus, UncheckedObject, Uuid, WireModel
 
 NAMESPACE: Final = UUID("8f0e3c4e-6d0f-5c0a-9a55-3a1f8d1c7b21")
 """Of all ids that wavewright makes; it never changes."""

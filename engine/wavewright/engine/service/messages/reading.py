@@ -16,19 +16,19 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from wavewright.config import WavewrightError
 from wavewright.config.documents import (
     UNSTORABLE_ESCAPE,
     StrictJsonError,
     decode_strict_json,
     is_deeper,
 )
-from wavewright.config.errors import WavewrightError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
 
-    from wavewright.planner.types import Json, JsonObject
+    from wavewright.planner import Json, JsonObject
 
 
 RejectionKind: TypeAlias = Literal[

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import anyio
 
+from wavewright.config import Settings, known_secrets_redactor
 from wavewright.config.notices import NoticeRule
-from wavewright.config.redaction import Redactor, known_secrets_redactor
-from wavewright.config.settings import Settings
+from wavewright.config.redaction import Redactor
 from wavewright.engine.service.notices.events import NoticeEvent, missed_event
 from wavewright.engine.service.notices.notice_store import NoticeBatch, NoticeStore
 from wavewright.engine.service.notices.senders import (
@@ -22,10 +22,9 @@ from wavewright.engine.service.notices.senders import (
     send_notice,
 )
 from wavewright.engine.service.operations.logs import StructuredLog
-from wavewright.executor.store.errors import JournalError
-from wavewright.planner.types import JsonObject
-from wavewright.prompts import PromptError, Prompts
-from wavewright.prompts.values import one_line
+from wavewright.executor import JournalError
+from wavewright.planner import JsonObject
+from wavewright.prompts import PromptError, Prompts, one_line
 from wavewright.reviewer.values import iso_of_epoch
 
 TICK_SECONDS: Final = 2.0

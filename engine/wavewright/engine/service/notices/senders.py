@@ -22,13 +22,12 @@ import anyio
 import anyio.to_thread
 import httpx2
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError, exit_codes
 from wavewright.config.notices import MailSettings, NoticeRule
 from wavewright.config.redaction import VARIABLE_PATTERN
 from wavewright.engine.service.notices.notice_store import NoticeBatch
-from wavewright.planner.types import JsonObject
-from wavewright.tools.models.guarded_client import guarded_client
+from wavewright.planner import JsonObject
+from wavewright.tools import guarded_client
 
 SEND_SECONDS: Final = 30.0
 """For which a message may take to be taken."""

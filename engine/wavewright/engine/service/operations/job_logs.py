@@ -23,10 +23,9 @@ from wavewright.engine.service.job_store.records import (
     VerdictGiven,
 )
 from wavewright.engine.service.operations.logs import Level, StructuredLog
-from wavewright.executor.events.types import (
+from wavewright.executor import (
     Event,
     ItemFinished,
-    ModelCalled,
     Noted,
     PlanAccepted,
     RunFinished,
@@ -35,8 +34,9 @@ from wavewright.executor.events.types import (
     StepStarted,
     WaveStarted,
 )
+from wavewright.executor.events.types import ModelCalled
+from wavewright.planner import Json, JsonObject, StepId, as_list, as_object
 from wavewright.planner.ports.model_port import ModelUse
-from wavewright.planner.types import Json, JsonObject, StepId, as_list, as_object
 
 MAX_SUMMARY_LENGTH: Final = 500
 """Maximum characters of a validator's text in a line."""

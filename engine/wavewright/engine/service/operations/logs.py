@@ -25,9 +25,9 @@ from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
 from wavewright.config.redaction import Redactor
 from wavewright.config.secret_patterns import PrivateKeyLines
+from wavewright.planner import Json
 from wavewright.planner.diagnostics.rendering import escape_json
-from wavewright.planner.types import Json
-from wavewright.tools.message_contract import LogForm, MessageContract
+from wavewright.tools import LogForm, MessageContract
 
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 

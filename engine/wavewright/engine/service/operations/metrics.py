@@ -22,19 +22,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from wavewright.engine.run.pipeline.phase import Outcome, PhaseEvent, PhaseListener, PhaseRecord
 from wavewright.engine.service.job_store.records import JobState, Receipt
 from wavewright.engine.service.operations.tracing import TRACER, record_phase_span
-from wavewright.executor.events.types import (
-    TOOL_EVENT,
-    Event,
-    ItemFinished,
-    ModelCalled,
-    Noted,
-    PlanAccepted,
-    RunFinished,
-    RungTaken,
-    StepFinished,
-)
-from wavewright.planner.types import JsonObject, StepId
-from wavewright.reviewer.records import ReviewResult
+from wavewright.executor import Event, ItemFinished, Noted, PlanAccepted, RunFinished, StepFinished
+from wavewright.executor.events.types import TOOL_EVENT, ModelCalled, RungTaken
+from wavewright.planner import JsonObject, StepId
+from wavewright.reviewer import ReviewResult
 
 if TYPE_CHECKING:
     from wavewright.engine.run.pipeline.twin import TwinReport

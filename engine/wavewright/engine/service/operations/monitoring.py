@@ -24,8 +24,8 @@ from wavewright.engine.service.operations.job_logs import RunLog, log_sent
 from wavewright.engine.service.operations.logs import StructuredLog
 from wavewright.engine.service.operations.metrics import Metrics, PhaseLog
 from wavewright.engine.service.operations.tracing import trace_run
-from wavewright.executor.events.types import Event
-from wavewright.executor.store.errors import JournalError, JournalNotWritten, JournalUnreachable
+from wavewright.executor import Event, JournalError
+from wavewright.executor.store.errors import JournalNotWritten, JournalUnreachable
 
 STORE_POLL_SECONDS: Final = 2.0
 """How often the jobs in the store are counted."""

@@ -14,9 +14,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
-from wavewright.config.installation import install_hint, is_installed
+from wavewright.config import WavewrightError, exit_codes, install_hint, is_installed
 from wavewright.engine.run.ports import Ports
 
 _ADDRESS_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")

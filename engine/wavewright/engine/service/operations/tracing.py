@@ -22,19 +22,18 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from wavewright.engine.run.pipeline.phase import Outcome, PhaseEvent, PhaseRecord, PhaseStarted
 from wavewright.engine.run.ports import Ports
 from wavewright.engine.service.messages.decoding import TRACE_KEY
-from wavewright.executor.events.types import (
+from wavewright.executor import (
     Event,
-    ModelCalled,
     Noted,
     PlanAccepted,
     RunFinished,
-    RungTaken,
     RunStarted,
     StepFinished,
     WaveFinished,
     WaveStarted,
 )
-from wavewright.reviewer.records import ReviewResult
+from wavewright.executor.events.types import ModelCalled, RungTaken
+from wavewright.reviewer import ReviewResult
 
 if TYPE_CHECKING:
     from opentelemetry.util.types import Attributes

@@ -11,24 +11,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from wavewright.config import exit_codes
-from wavewright.config.documents import Document, read_document_file
-from wavewright.config.errors import WavewrightError
+from wavewright.config import (
+    Document,
+    DocumentError,
+    Settings,
+    WavewrightError,
+    exit_codes,
+    read_document_file,
+)
 from wavewright.config.schedules import ScheduleTerms
-from wavewright.config.settings import Settings
-from wavewright.config.sources import DocumentError
 from wavewright.engine.run.jobs.documents import is_job
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.resolving import DraftChecker, draft_checker, resolve_job
 from wavewright.engine.run.permanent_errors import PERMANENT_ERRORS, permanent_error_text
-from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.diagnostics.diagnostic import PlanError, suggest_name
-from wavewright.planner.language.goals import Job
-from wavewright.planner.plans.expressions import evaluate, render
+from wavewright.planner import (
+    ExpressionError,
+    Job,
+    JsonObject,
+    PlanError,
+    as_object,
+    evaluate,
+    render,
+    suggest_name,
+)
 from wavewright.planner.reading.reader import read_model
-from wavewright.planner.types import JsonObject, as_object
-from wavewright.tools.functions.errors import ToolDefinitionError
-from wavewright.tools.packs import PackError
+from wavewright.tools import PackError, ToolDefinitionError
 
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json", ".toml"})
 _FIELD: Final = re.compile(r"""(?:^|[\s{,\[])(["']?)schedule\1\s*(?:[]:=.]|$)""", re.MULTILINE)

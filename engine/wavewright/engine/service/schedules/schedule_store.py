@@ -15,8 +15,8 @@ from wavewright.engine.service.job_store.records import JobId, ReceivedMessage
 from wavewright.engine.service.job_store.rules import OPEN_STATES, ProjectJob, project_nothing
 from wavewright.engine.service.job_store.store import JobStore, TransactionalJournal
 from wavewright.engine.service.schedules.rules import Outcome, ScheduleState, ScheduleTick
+from wavewright.executor import JournalError
 from wavewright.executor.store import run_queries
-from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.journal import CancelRequest
 from wavewright.executor.store.transaction import SEPARATE, StoreTransaction
 

@@ -12,9 +12,8 @@ from typing import Final, Literal, TypeAlias
 
 import anyio
 
+from wavewright.config import LogLevel, Settings
 from wavewright.config.schedules import ScheduleTerms
-from wavewright.config.sections import LogLevel
-from wavewright.config.settings import Settings
 from wavewright.engine.service.job_store.records import (
     JobId,
     JobRequested,
@@ -33,9 +32,8 @@ from wavewright.engine.service.schedules.project_schedules import (
 )
 from wavewright.engine.service.schedules.rules import decide_tick
 from wavewright.engine.service.schedules.schedule_store import InstantFaulty, ScheduleStore, Ticked
-from wavewright.executor.store.errors import JournalError
-from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.types import JsonObject
+from wavewright.executor import JournalError
+from wavewright.planner import ExpressionError, JsonObject
 
 TICK_SECONDS: Final = 1.0
 """How often schedules are looked at."""

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import anyio.to_thread
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
 from wavewright.config.value_types import written_duration
 from wavewright.engine.service.job_store.records import JobId
 from wavewright.engine.service.schedules.instants import instants_after

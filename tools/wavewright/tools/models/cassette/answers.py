@@ -20,7 +20,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.usage import RequestUsage
 
 from wavewright.config.redaction import Redactor
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner import Json, JsonObject
 from wavewright.tools.models.cassette.requests import (
     as_json,
     well_formed,

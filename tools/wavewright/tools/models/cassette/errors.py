@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError, exit_codes
 
 
 class CassetteError(WavewrightError):

@@ -24,7 +24,7 @@ from pydantic import Field, ValidationError
 from wavewright.config.atomic_files import write_atomically
 from wavewright.config.redaction import Redactor
 from wavewright.config.sections import CassetteMode
-from wavewright.planner.types import JsonObject
+from wavewright.planner import JsonObject
 from wavewright.tools.models.cassette.answers import CassetteAnswer, StrictModel
 from wavewright.tools.models.cassette.errors import CassetteError, CassetteMiss, how_to_record
 from wavewright.tools.models.cassette.requests import RenderedRequest, request_hash

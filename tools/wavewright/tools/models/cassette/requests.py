@@ -38,8 +38,8 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from wavewright.config.redaction import Redactor
+from wavewright.planner import Json, JsonObject, JsonSchema
 from wavewright.planner.language.json_values import map_texts
-from wavewright.planner.types import Json, JsonObject, JsonSchema
 
 _SHAPING_SETTINGS = (
     *(

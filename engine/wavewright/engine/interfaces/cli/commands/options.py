@@ -14,7 +14,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import typer
 
-from wavewright.config.installation import user_state_dir
+from wavewright.config import user_state_dir
 
 _MAX_COMPLETIONS = 50
 _SETTINGS_FILES = ("wavewright.yaml", "wavewright.yml")

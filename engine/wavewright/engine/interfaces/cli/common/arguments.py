@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavewright.config.documents import read_document_file
-from wavewright.config.installation import user_state_dir
-from wavewright.config.settings import Settings, find_settings_file, load_settings
+from wavewright.config import Settings, load_settings, read_document_file, user_state_dir
+from wavewright.config.settings import find_settings_file
 from wavewright.config.value_types import parse_duration
 from wavewright.engine.interfaces.cli.common.output import CommandError, print_aside
 from wavewright.engine.run.jobs.inputs import InputOverrides

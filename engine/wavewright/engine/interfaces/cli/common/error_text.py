@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from wavewright.config.errors import WavewrightError
-from wavewright.config.sources import DocumentError
-from wavewright.planner.diagnostics.diagnostic import PlanError, diagnostic_from_fault
-from wavewright.planner.diagnostics.rendering import render_text
+from wavewright.config import DocumentError, WavewrightError
+from wavewright.planner import PlanError, render_text
+from wavewright.planner.diagnostics.diagnostic import diagnostic_from_fault
 
 
 def error_text(error: WavewrightError) -> str:

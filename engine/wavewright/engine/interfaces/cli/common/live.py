@@ -34,23 +34,14 @@ from wavewright.engine.interfaces.cli.common.run_text import (
     activity_text,
     amount_words,
 )
-from wavewright.executor.events.state import RunState, fold, reduce
-from wavewright.executor.events.types import (
-    Event,
-    Noted,
-    OutputStreamed,
-    PlanAccepted,
-    RungTaken,
-    StepFinished,
-    StepStatus,
-)
+from wavewright.executor import Event, Noted, PlanAccepted, RunState, StepFinished, StepStatus, fold
+from wavewright.executor.events.state import reduce
+from wavewright.executor.events.types import OutputStreamed, RungTaken
+from wavewright.planner import Plan, PlanGraph, StepId
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.types import StepId
+from wavewright.reviewer import Package
 from wavewright.reviewer.package.call_reports import sum_costs
-from wavewright.reviewer.records import Package
 
 RowStatus: TypeAlias = StepStatus | Literal["running", "waiting"]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
 from wavewright.engine.interfaces.cli.common.arguments import open_journal, require_journal
 from wavewright.engine.interfaces.cli.common.output import CommandError
 from wavewright.engine.run.find_run import find_run
-from wavewright.executor.store.errors import RunNotFound
-from wavewright.planner.types import RunId
+from wavewright.executor import RunNotFound
+from wavewright.planner import RunId
 
 if TYPE_CHECKING:
-    from wavewright.executor.events.types import Event
+    from wavewright.executor import Event
     from wavewright.executor.store.stored_journal import StoredJournal
 
 

@@ -15,9 +15,9 @@ from typing import cast
 
 from typer import Abort, Exit
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError, describe
-from wavewright.config.installation import EXTRAS, extra_of, install_hint, is_installed
+from wavewright.config import WavewrightError, exit_codes, install_hint, is_installed
+from wavewright.config.errors import describe
+from wavewright.config.installation import EXTRAS, extra_of
 
 
 class CommandError(WavewrightError):

@@ -19,8 +19,7 @@ import anyio
 from sse_starlette.sse import AppStatus
 from starlette.types import ASGIApp
 
-from wavewright.config import exit_codes
-from wavewright.config.settings import Settings
+from wavewright.config import Settings, exit_codes
 from wavewright.engine.interfaces.cli.common.http_serving import listener_address, listener_at
 from wavewright.engine.interfaces.cli.common.output import print_line
 from wavewright.engine.interfaces.view.app import open_view

@@ -27,25 +27,24 @@ from wavewright.engine.interfaces.cli.common.run_text import (
     summary_text,
     use_line,
 )
-from wavewright.executor.events.codec import encode
-from wavewright.executor.events.state import SUCCESSES
-from wavewright.executor.events.types import (
+from wavewright.executor import (
     Event,
     GateRecord,
     ItemFinished,
-    ModelCalled,
     Noted,
     PlanAccepted,
-    RungTaken,
     RunStarted,
     StepFinished,
     WaveStarted,
 )
+from wavewright.executor.events.codec import encode
+from wavewright.executor.events.state import SUCCESSES
+from wavewright.executor.events.types import ModelCalled, RungTaken
+from wavewright.planner import Json, as_list, as_object
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import printable, printable_json
-from wavewright.planner.types import Json, as_list, as_object
+from wavewright.reviewer import Package
 from wavewright.reviewer.package.call_reports import frame_line
-from wavewright.reviewer.records import Package
 
 
 class Progress(Protocol):

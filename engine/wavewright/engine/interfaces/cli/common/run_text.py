@@ -14,19 +14,19 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from wavewright.executor.events.state import RunState
+from wavewright.executor import RunState
+from wavewright.planner import JsonObject
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelError, ModelUse
-from wavewright.planner.types import JsonObject
+from wavewright.reviewer import Package, render_summary
 from wavewright.reviewer.cost_records import Cost, NamedCost, RungReport
 from wavewright.reviewer.package.call_reports import calls_text, money_text, sum_costs
-from wavewright.reviewer.package.summary import MAX_WIDTH, render_summary, result_text
-from wavewright.reviewer.records import Package
+from wavewright.reviewer.package.summary import MAX_WIDTH, result_text
 
 if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
+    from wavewright.config import Settings
 
 
 ModelPhase: TypeAlias = Literal["planner", "reviewer", "recovery"]

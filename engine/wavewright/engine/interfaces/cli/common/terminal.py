@@ -28,10 +28,9 @@ import anyio.to_thread
 from wavewright.engine.run.cancellation import CancellationToken, signals_wake_loop
 from wavewright.engine.run.decisions.shown_calls import folded_line
 from wavewright.engine.run.ports import Approval, ApprovalRequest, Approver, Asker
-from wavewright.executor.events.types import Event, Noted, PlanAccepted, RunStarted
+from wavewright.executor import Event, Noted, PlanAccepted, RunStarted
+from wavewright.planner import ID_PATTERN, RunId, UserQuestion
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.planning.records import UserQuestion
-from wavewright.planner.types import ID_PATTERN, RunId
 
 if TYPE_CHECKING:
     from wavewright.engine.interfaces.cli.common.progress import Progress

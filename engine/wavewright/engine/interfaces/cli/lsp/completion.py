@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
 
+from wavewright.config import Span
 from wavewright.config.cursors import cursors_at
-from wavewright.config.sources import Span
 from wavewright.engine.interfaces.cli.planning.offers import CursorPlace, offers_at
 from wavewright.engine.run.jobs.read_texts import ReadText
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from wavewright.config.sources import Span
+from wavewright.config import Span
 from wavewright.config.text_edits import Edit, NotEditable
 from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument
 from wavewright.engine.interfaces.cli.lsp.navigation import parameter_location
 from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
+from wavewright.planner import Diagnostic
 from wavewright.planner.checks.mends import CheckedPlan, mend
-from wavewright.planner.diagnostics.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
     from wavewright.engine.interfaces.cli.lsp.documents import Surroundings

@@ -8,21 +8,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavewright.config.documents import Document, read_faulty_document
-from wavewright.config.sources import DocumentError
+from wavewright.config import Document, DocumentError
+from wavewright.config.documents import read_faulty_document
 from wavewright.engine.run.jobs.documents import is_foreign
 from wavewright.engine.run.jobs.read_texts import ReadText
 
 if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
+    from wavewright.config import Settings
     from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
     from wavewright.engine.interfaces.cli.lsp.projects import OpenProject
     from wavewright.engine.interfaces.cli.planning.plan_check import CheckedDocument
     from wavewright.engine.interfaces.cli.planning.text_check import CheckOutcome, GoodText
+    from wavewright.planner import Goal, Json, ToolSignature
     from wavewright.planner.checks.context import CheckContext
-    from wavewright.planner.language.goals import Goal
-    from wavewright.planner.language.signatures import ToolSignature
-    from wavewright.planner.types import Json
 
 
 @dataclass(frozen=True)

@@ -7,23 +7,21 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from wavewright.config import Span
 from wavewright.config.cursors import NodeAt, node_at, offset_in_string
-from wavewright.config.sources import Span, pointer_keys
+from wavewright.config.sources import pointer_keys
 from wavewright.engine.interfaces.cli.planning.offers import schema_of_place
 from wavewright.engine.interfaces.cli.project.tools_command import tool_facts, tool_text
 from wavewright.engine.run.jobs.read_texts import ReadText
+from wavewright.planner import StepId, catalogue
 from wavewright.planner.cel.functions.catalogue import function_entries
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.places import PartAt, expression_at, part_at, part_of_key, type_text
-from wavewright.planner.diagnostics.diagnostic import (
-    catalogue,
-    describe_parameter,
-)
-from wavewright.planner.types import StepId
+from wavewright.planner.diagnostics.diagnostic import describe_parameter
 
 if TYPE_CHECKING:
     from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument, Surroundings
-    from wavewright.planner.language.signatures import ToolSignature
+    from wavewright.planner import ToolSignature
 
 
 def hover(

@@ -15,13 +15,13 @@ from wavewright.engine.run.project.templates import named_template
 from wavewright.engine.run.project.tool_places import tool_place
 from wavewright.planner.checks.names import NameAt, name_at, places_of
 from wavewright.planner.diagnostics.diagnostic import Addition
+from wavewright.tools import project_prompts
 from wavewright.tools.functions.places import CodePlace
-from wavewright.tools.pack_folders import project_prompts
 
 if TYPE_CHECKING:
     from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument, Surroundings
     from wavewright.engine.interfaces.cli.lsp.projects import OpenProject
-    from wavewright.planner.diagnostics.diagnostic import Diagnostic
+    from wavewright.planner import Diagnostic
 
 
 def name_of(

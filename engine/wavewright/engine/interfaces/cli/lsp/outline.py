@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
 
-from wavewright.config.documents import read_document
+from wavewright.config import Span, read_document
 from wavewright.config.formatting import formatted_text
-from wavewright.config.sources import ScalarNode, Span, find_node, iterate_nodes
+from wavewright.config.sources import ScalarNode, find_node, iterate_nodes
 from wavewright.engine.interfaces.cli.planning.broken_texts import kept_of
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
 from wavewright.engine.rehearsal.dry_run.text import dry_run_text
@@ -19,10 +19,10 @@ from wavewright.engine.run.jobs.resolving import resolve_job
 from wavewright.planner.diagnostics.diagnostic import type_name
 
 if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
+    from wavewright.config import Settings
     from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument, Surroundings
+    from wavewright.planner import StepId
     from wavewright.planner.checks.context import CheckContext
-    from wavewright.planner.types import StepId
 
 DRY_RUN: Final = "wavewright.dryRun"
 """Name of the command that shows a dry run."""

@@ -6,7 +6,7 @@ from bisect import bisect_right
 
 from lsprotocol import types
 
-from wavewright.config.sources import Span
+from wavewright.config import Span
 from wavewright.engine.interfaces.cli.planning.broken_texts import line_starts
 
 _BYTES_OF_UNIT = {"utf-8": 1, "utf-16": 2, "utf-32": 4}

@@ -10,15 +10,15 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError
 from wavewright.config.settings import find_settings_file, load_valid_settings
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.run.project.sound_part import sound_part
 from wavewright.engine.run.project.tools import all_tools
-from wavewright.tools.functions.registry import Registry
+from wavewright.tools import Registry
 
 if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
+    from wavewright.config import Settings
 
 
 @dataclass

@@ -25,9 +25,8 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, json_rpc, lsp_method
 from pygls.uris import to_fs_path
 
-from wavewright.config import exit_codes
+from wavewright.config import WavewrightError, exit_codes
 from wavewright.config.atomic_files import write_atomically
-from wavewright.config.errors import WavewrightError
 from wavewright.engine.interfaces.cli.common.error_text import error_text
 from wavewright.engine.interfaces.cli.lsp.completion import complete
 from wavewright.engine.interfaces.cli.lsp.diagnostics import (

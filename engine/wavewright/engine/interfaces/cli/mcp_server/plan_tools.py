@@ -18,9 +18,7 @@ from typing import Annotated, Any, TypeAlias
 from mcp.server.mcpserver import Context
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
-from wavewright.config.documents import read_document
-from wavewright.config.settings import Settings
-from wavewright.config.sources import DocumentError
+from wavewright.config import DocumentError, Settings, read_document
 from wavewright.engine.interfaces.cli.common.output import CommandError, without_secrets
 from wavewright.engine.interfaces.cli.planning import plan_check
 from wavewright.engine.interfaces.cli.planning.check_command import check_json, verdict_text
@@ -39,7 +37,8 @@ from wavewright.engine.run.project.sound_part import sound_part
 from wavewright.engine.run.project.templates import named_template
 from wavewright.engine.run.project.tools import all_tools
 from wavewright.executor.store.journal import RunStatus
-from wavewright.planner.diagnostics.diagnostic import catalogue, codes_by_kind, suggest_name
+from wavewright.planner import catalogue, suggest_name
+from wavewright.planner.diagnostics.diagnostic import codes_by_kind
 from wavewright.planner.types import Severity
 
 

@@ -18,8 +18,7 @@ import anyio.to_thread
 from mcp.server.mcpserver import Elicit, Resolve
 from pydantic import BaseModel, Field
 
-from wavewright.config.redaction import known_secrets_redactor
-from wavewright.config.settings import Settings
+from wavewright.config import Settings, known_secrets_redactor
 from wavewright.engine.interfaces.cli.common.output import CommandError
 from wavewright.engine.interfaces.cli.common.progress import step_line
 from wavewright.engine.interfaces.cli.mcp_server.plan_tools import (
@@ -52,12 +51,9 @@ from wavewright.engine.run.project.tools import signatures_to_check
 from wavewright.engine.run.recording import faults_of_plan
 from wavewright.engine.run.target_waves import target_waves
 from wavewright.engine.run.task_groups import open_task_group
-from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import Event, PlanAccepted, StepFinished
-from wavewright.planner.diagnostics.diagnostic import catalogue
+from wavewright.executor import Event, PlanAccepted, RunState, StepFinished, fold
+from wavewright.planner import RunId, StepId, catalogue, plan_hash
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.language.hashing import plan_hash
-from wavewright.planner.types import RunId, StepId
 
 RUN_URI = "wavewright://runs/{run}"
 

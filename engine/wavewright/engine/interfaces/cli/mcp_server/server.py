@@ -37,9 +37,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
-from wavewright.config.settings import Settings
+from wavewright.config import Settings, WavewrightError, exit_codes
 from wavewright.engine.interfaces.cli.common.arguments import (
     has_journal,
     open_journal,
@@ -68,16 +66,14 @@ from wavewright.engine.run.project.tools import all_tools
 from wavewright.engine.run.version import __version__
 from wavewright.engine.service.operations.bounded_http import BoundedRequests, bounded_protocol
 from wavewright.engine.service.operations.trace_export import export_traces
-from wavewright.executor.events.state import fold
-from wavewright.planner.diagnostics.diagnostic import suggest_name
+from wavewright.executor import fold
+from wavewright.planner import GoalTemplate, Job, as_object, suggest_name
 from wavewright.planner.diagnostics.rendering import printable_json
-from wavewright.planner.language.goals import AvailableTool, GoalTemplate, Job
+from wavewright.planner.language.goals import AvailableTool
 from wavewright.planner.planning.prompt import planner_prompt
 from wavewright.planner.plans.goal_resolution import resolve_goal
-from wavewright.planner.types import as_object
-from wavewright.reviewer.package.builder import package_bytes
-from wavewright.tools.pack_folders import project_prompts
-from wavewright.tools.packs import PackServer, ServerTool, load_pack, pack_names
+from wavewright.reviewer import package_bytes
+from wavewright.tools import PackServer, ServerTool, load_pack, pack_names, project_prompts
 
 TOKEN_VARIABLE = "WAVEWRIGHT_MCP_TOKEN"  # noqa: S105 - the name of the variable
 _MAX_BODY = 4 * 2**20

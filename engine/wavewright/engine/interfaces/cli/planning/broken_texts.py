@@ -9,10 +9,10 @@ from difflib import SequenceMatcher
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
-from wavewright.config.sources import Span
+from wavewright.config import Span
 
 if TYPE_CHECKING:
-    from wavewright.planner.diagnostics.diagnostic import Diagnostic
+    from wavewright.planner import Diagnostic
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from wavewright.config import exit_codes
-from wavewright.config.sources import Source
+from wavewright.config import Source, exit_codes
 from wavewright.engine.interfaces.cli.common.arguments import warn_of_foreign_job
 from wavewright.engine.interfaces.cli.common.output import (
     print_aside,
@@ -26,9 +25,8 @@ from wavewright.engine.interfaces.cli.planning.plan_check import (
 from wavewright.engine.run.jobs.documents import is_template
 from wavewright.engine.run.permits import permits_file, read_permits
 from wavewright.engine.run.project.tools import tools_of_plan
+from wavewright.planner import PlanGraph, render_json, render_text, sarif_log
 from wavewright.planner.diagnostics.diagnostic import counted
-from wavewright.planner.diagnostics.rendering import render_json, render_text, sarif_log
-from wavewright.planner.plans.graph import PlanGraph
 
 if TYPE_CHECKING:
     from wavewright.planner.checks.permits import Permits

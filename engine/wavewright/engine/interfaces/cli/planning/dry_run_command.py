@@ -17,10 +17,7 @@ from pathlib import Path
 
 import anyio
 
-from wavewright.config import exit_codes
-from wavewright.config.documents import Document, read_document_file
-from wavewright.config.settings import Settings
-from wavewright.config.sources import Source
+from wavewright.config import Document, Settings, Source, exit_codes, read_document_file
 from wavewright.engine.interfaces.cli.common.arguments import project_settings, warn_of_foreign_job
 from wavewright.engine.interfaces.cli.common.named_runs import load_run, not_begun
 from wavewright.engine.interfaces.cli.common.output import CommandError, write_file
@@ -49,15 +46,22 @@ from wavewright.engine.run.project.tools import signatures_to_check
 from wavewright.engine.run.read_job import as_requested, requested_job
 from wavewright.engine.run.recover import tried_patches
 from wavewright.engine.run.target_waves import no_plan_reason
-from wavewright.executor.events.state import RunState, fold
-from wavewright.planner.diagnostics.diagnostic import PlanError, counted, locate_diagnostics
+from wavewright.executor import RunState, fold
+from wavewright.planner import (
+    Goal,
+    PatchCheck,
+    Plan,
+    PlanError,
+    PlanPatch,
+    StepId,
+    ToolSignature,
+    check_patch,
+)
+from wavewright.planner.diagnostics.diagnostic import counted, locate_diagnostics
 from wavewright.planner.diagnostics.rendering import printable_json
-from wavewright.planner.language.goals import Goal, JobTargets
-from wavewright.planner.language.plan import Plan, PlanPatch
-from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.patches import PatchCheck, check_patch
+from wavewright.planner.language.goals import JobTargets
 from wavewright.planner.reading.reader import read_model
-from wavewright.planner.types import Schedule, StepId
+from wavewright.planner.types import Schedule
 from wavewright.reviewer.values import duration_text
 
 

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import anyio
 
-from wavewright.config import exit_codes
+from wavewright.config import Settings, exit_codes, read_document
 from wavewright.config.atomic_files import write_atomically
-from wavewright.config.documents import read_document
-from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.named_runs import load_run
 from wavewright.engine.interfaces.cli.common.output import CommandError, print_aside, unwritable
@@ -28,15 +26,20 @@ from wavewright.engine.run.jobs.goal_in_words import (
 from wavewright.engine.run.jobs.plan_drafts import PlanOrigin
 from wavewright.engine.run.project.templates import template_names
 from wavewright.engine.run.project.tools import signatures_to_check
-from wavewright.executor.events.state import fold
+from wavewright.executor import fold
+from wavewright.planner import (
+    ID_PATTERN,
+    Goal,
+    GoalTemplate,
+    JsonObject,
+    Plan,
+    PlanError,
+    ToolSignature,
+)
 from wavewright.planner.checks.checker import errors_in
-from wavewright.planner.diagnostics.diagnostic import PlanError
-from wavewright.planner.language.goals import Goal, GoalTemplate, KeptRun
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.goals import KeptRun
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.let_and_stop import in_written_form, with_let, with_stop
-from wavewright.planner.types import ID_PATTERN, JsonObject
 
 
 def keep(run: str | None, name: str, *, is_confirmed: bool) -> int:

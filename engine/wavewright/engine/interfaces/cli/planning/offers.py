@@ -23,6 +23,7 @@ from wavewright.engine.interfaces.cli.project.tools_command import tool_text
 from wavewright.engine.run.jobs.documents import DocumentKind
 from wavewright.engine.run.jobs.read_texts import ReadText
 from wavewright.engine.run.project.templates import template_names
+from wavewright.planner import Json, JsonSchema, as_list, as_object
 from wavewright.planner.checks.names import NameKind, kind_of_name, pointer_shape
 from wavewright.planner.checks.offers import (
     Offer,
@@ -43,16 +44,15 @@ from wavewright.planner.schemas.views import (
     subschema,
     view_schema,
 )
-from wavewright.planner.types import Json, JsonSchema, as_list, as_object
-from wavewright.tools.pack_folders import project_prompts
-from wavewright.tools.packs import PackError, pack_names, pack_settings_schema
+from wavewright.tools import PackError, pack_names, project_prompts
+from wavewright.tools.packs import pack_settings_schema
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavewright.config.settings import Settings
+    from wavewright.config import Settings
+    from wavewright.planner import ToolSignature
     from wavewright.planner.checks.context import CheckContext
-    from wavewright.planner.language.signatures import ToolSignature
 
 _WORD_BEFORE = re.compile(r"[\w./:-]*\Z")
 

@@ -10,9 +10,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from wavewright.config.documents import Document, read_bytes, read_faulty_document
-from wavewright.config.settings import Settings
-from wavewright.config.sources import DocumentError, ReadLimits
+from wavewright.config import Document, DocumentError, ReadLimits, Settings
+from wavewright.config.documents import read_bytes, read_faulty_document
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.run.jobs.documents import (
     is_agent,
@@ -33,8 +32,21 @@ from wavewright.engine.run.project.tools import (
     tools_of_goal,
     tools_of_plan,
 )
-from wavewright.planner.checks.checker import (
+from wavewright.planner import (
+    Diagnostic,
+    Goal,
+    GoalTemplate,
+    Job,
+    Limits,
+    Plan,
+    PlanError,
+    PlanText,
+    ToolSignature,
+    as_object,
     check,
+    read_plan,
+)
+from wavewright.planner.checks.checker import (
     check_partial,
     check_values,
     errors_of_goal,
@@ -43,15 +55,8 @@ from wavewright.planner.checks.checker import (
 )
 from wavewright.planner.checks.feasibility import Obstacle, check_readiness
 from wavewright.planner.checks.partial_plans import PartialPlan
-from wavewright.planner.diagnostics.diagnostic import (
-    Diagnostic,
-    PlanError,
-    error_diagnostics,
-    locate_diagnostics,
-)
-from wavewright.planner.language.goals import Goal, GoalTemplate, Job
-from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, Limits, Plan
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.diagnostics.diagnostic import error_diagnostics, locate_diagnostics
+from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.goal_resolution import check_template
 from wavewright.planner.plans.let_and_stop import with_let, with_stop
@@ -59,14 +64,11 @@ from wavewright.planner.plans.sub_plan_call import ExpandedPlan
 from wavewright.planner.plans.sub_plans import needs_expansion
 from wavewright.planner.reading.reader import (
     MODEL_LIMITS,
-    PlanText,
     read_model,
     read_model_answer,
-    read_plan,
     read_plan_document,
     read_tools_file,
 )
-from wavewright.planner.types import as_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

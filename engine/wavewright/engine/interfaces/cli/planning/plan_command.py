@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Self
 
 import anyio
 
-from wavewright.config import exit_codes
+from wavewright.config import Settings, exit_codes
 from wavewright.config.atomic_files import write_atomically
-from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import (
     parse_instant,
     project_settings,
@@ -61,10 +60,10 @@ from wavewright.engine.run.jobs.goal_in_words import (
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.run.jobs.resolving import ResolvedJob
+from wavewright.planner import as_object
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
-from wavewright.planner.types import as_object
 from wavewright.reviewer.package.call_reports import sum_costs
 from wavewright.tools.functions.tool import MODEL_HINT
 

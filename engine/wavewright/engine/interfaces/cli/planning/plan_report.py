@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from wavewright.config.documents import Document, read_document_file
-from wavewright.config.sources import DocumentError, Source
+from wavewright.config import Document, DocumentError, Source, read_document_file
 from wavewright.engine.interfaces.cli.common.output import CommandError
 from wavewright.engine.interfaces.cli.common.run_text import (
     cost_words,
@@ -28,14 +27,20 @@ from wavewright.engine.interfaces.cli.common.run_text import (
 )
 from wavewright.engine.interfaces.cli.common.terminal import ANSWER_HINT, question_lines
 from wavewright.engine.run.jobs.documents import no_plan_error
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, counted, error_diagnostics
-from wavewright.planner.diagnostics.rendering import printable_json, render_json, render_text
-from wavewright.planner.language.hashing import plan_hash
-from wavewright.planner.language.plan import Plan
+from wavewright.planner import (
+    Diagnostic,
+    Json,
+    JsonObject,
+    Plan,
+    PlanGraph,
+    plan_hash,
+    render_json,
+    render_text,
+)
+from wavewright.planner.diagnostics.diagnostic import counted, error_diagnostics
+from wavewright.planner.diagnostics.rendering import printable_json
 from wavewright.planner.planning.records import PlanningResult
-from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.let_and_stop import in_written_form
-from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.package.call_reports import sum_costs
 
 if TYPE_CHECKING:

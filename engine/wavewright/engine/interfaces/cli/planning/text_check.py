@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from wavewright.config.documents import Document, read_faulty_document
-from wavewright.config.errors import WavewrightError
+from wavewright.config import Document, DocumentError, Source, WavewrightError
+from wavewright.config.documents import read_faulty_document
 from wavewright.config.settings import FILE_NAMES, load_valid_settings
-from wavewright.config.sources import DocumentError, Source
 from wavewright.engine.interfaces.cli.planning.broken_texts import fixed_texts
 from wavewright.engine.interfaces.cli.planning.plan_check import (
     CheckedDocument,
@@ -22,11 +21,10 @@ from wavewright.engine.interfaces.cli.planning.plan_check import (
     check_plan,
 )
 from wavewright.engine.run.jobs.documents import DocumentKind, is_foreign, kind_of
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
-from wavewright.planner.reading.reader import read_plan
+from wavewright.planner import Diagnostic, PlanError, read_plan
 
 if TYPE_CHECKING:
-    from wavewright.config.settings import Settings
+    from wavewright.config import Settings
 
 
 DiagnosticsOfTexts: TypeAlias = "tuple[tuple[Source, tuple[Diagnostic, ...]], ...]"

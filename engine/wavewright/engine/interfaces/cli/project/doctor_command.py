@@ -18,12 +18,16 @@ from typing import TYPE_CHECKING, Final, get_args
 
 import anyio
 
-from wavewright.config import exit_codes
-from wavewright.config.documents import read_document_file
-from wavewright.config.installation import EXTRAS, install_hint, is_installed
+from wavewright.config import (
+    DocumentError,
+    Settings,
+    exit_codes,
+    install_hint,
+    is_installed,
+    read_document_file,
+)
+from wavewright.config.installation import EXTRAS
 from wavewright.config.sections import BudgetSettings
-from wavewright.config.settings import Settings
-from wavewright.config.sources import DocumentError
 from wavewright.engine.interfaces.cli.common.arguments import (
     has_journal,
     open_journal,
@@ -44,11 +48,10 @@ from wavewright.engine.run.project.templates import template_names
 from wavewright.engine.run.project.tools import all_tools
 from wavewright.engine.run.project.used_packs import PackUse, pack_use
 from wavewright.engine.run.version import __version__
-from wavewright.executor.budgets.memory import MemoryBudgetStore
-from wavewright.executor.store.errors import JournalError
-from wavewright.executor.stores import budget_store_of, place_of_journal
-from wavewright.planner.diagnostics.diagnostic import PlanError, counted
-from wavewright.planner.language.goals import GoalTemplate
+from wavewright.executor import JournalError, MemoryBudgetStore, budget_store_of
+from wavewright.executor.stores import place_of_journal
+from wavewright.planner import GoalTemplate, PlanError
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.ports.budgets import (
     Allowance,
     BudgetScope,
@@ -65,7 +68,7 @@ from wavewright.planner.ports.model_port import (
 )
 from wavewright.planner.reading.reader import read_model
 from wavewright.reviewer.package.call_reports import sum_costs, usd_text
-from wavewright.tools.functions.errors import ToolDefinitionError
+from wavewright.tools import PackError, ToolDefinitionError
 from wavewright.tools.mcp.lock import LOCK_NAME, read_lock, unlocked_server_error
 from wavewright.tools.models import (
     ModelConfigError,
@@ -76,7 +79,6 @@ from wavewright.tools.models import (
     output_mode_of,
 )
 from wavewright.tools.models.endpoints import check_names
-from wavewright.tools.packs import PackError
 
 if TYPE_CHECKING:
     from wavewright.tools.models.messages import OutputMode

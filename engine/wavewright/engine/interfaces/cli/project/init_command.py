@@ -17,8 +17,7 @@ from wavewright.config.settings import settings_schema
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.output import CommandError, unwritable
 from wavewright.planner.language.published_schemas import document_schema
-from wavewright.tools.workers.named_agents import AgentSpec
-from wavewright.tools.workers.specs import WorkerSpec
+from wavewright.tools import AgentSpec, WorkerSpec
 
 AUTHORED_SCHEMAS = ("plan", "job", "goal", "settings", "worker", "agent")
 """Documents that are written in an editor."""

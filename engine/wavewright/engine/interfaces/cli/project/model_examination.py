@@ -10,21 +10,24 @@ import json
 import time
 from typing import Final, NamedTuple
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
 from wavewright.engine.interfaces.cli.project.project_checks import DoctorFinding
-from wavewright.executor.budgets.memory import MemoryBudgetStore
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.executor import MemoryBudgetStore
+from wavewright.planner import (
+    Asking,
+    Goal,
+    Json,
+    JsonObject,
+    JsonSchema,
+    ToolSignature,
+    find_json,
+    validator_of,
+)
 from wavewright.planner.planning.planner import make_plan
 from wavewright.planner.planning.records import PlanningRequest
-from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.fallback_ladder import Ladder, Rung
 from wavewright.planner.ports.model_port import ModelCall, ModelClient, ModelError
-from wavewright.planner.reading.json_extraction import find_json
-from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import Json, JsonObject, JsonSchema
-from wavewright.prompts.templates import Prompts
-from wavewright.prompts.values import one_line
+from wavewright.prompts import Prompts, one_line
 from wavewright.tools.models import open_models
 
 _INSTRUCTIONS: Final = "You are asked what you can do."

@@ -14,13 +14,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from wavewright.config.documents import Document, read_document_file
-from wavewright.config.errors import WavewrightError, did_you_mean
-from wavewright.config.installation import install_hint, is_installed
+from wavewright.config import (
+    Document,
+    DocumentError,
+    DocumentFault,
+    Settings,
+    Source,
+    Span,
+    WavewrightError,
+    did_you_mean,
+    install_hint,
+    is_installed,
+    read_document_file,
+)
 from wavewright.config.model_validation import read_as_model
 from wavewright.config.notices import NoticeRule
-from wavewright.config.settings import Settings, read_settings
-from wavewright.config.sources import DocumentError, DocumentFault, Source, Span
+from wavewright.config.settings import read_settings
 from wavewright.engine.run.project.prompt_checks import (
     PromptDefect,
     find_prompt_defect,
@@ -35,26 +44,29 @@ from wavewright.engine.run.services import RuntimeNotOpened, check_runtime
 from wavewright.engine.service.messages.contract import message_contract, with_contract_defaults
 from wavewright.engine.service.messages.delivery import message_types, request_forms
 from wavewright.engine.service.schedules.project_schedules import schedules_of_settings
+from wavewright.planner import Diagnostic, GoalTemplate, PlanError, as_object
 from wavewright.planner.diagnostics.diagnostic import (
-    Diagnostic,
-    PlanError,
     counted,
     diagnostic_from_fault,
     locate_diagnostics,
 )
-from wavewright.planner.language.goals import GoalTemplate
 from wavewright.planner.ports.fallback_ladder import read_ladders
 from wavewright.planner.reading.reader import read_model
-from wavewright.planner.types import as_object
 from wavewright.prompts import Prompts
-from wavewright.reviewer.gates.judge import read_calibration
-from wavewright.tools.functions.errors import ToolDefinitionError
+from wavewright.reviewer import read_calibration
+from wavewright.tools import (
+    AgentSpec,
+    PackError,
+    ToolDefinitionError,
+    Worker,
+    WorkerSpec,
+    load_pack,
+    make_services,
+    pack_names,
+    project_prompts,
+)
 from wavewright.tools.models.endpoints import ModelConfigError, check_names, split_model
-from wavewright.tools.pack_folders import project_prompts
-from wavewright.tools.packs import PackError, load_pack, pack_names
-from wavewright.tools.workers.named_agents import AgentSpec
-from wavewright.tools.workers.services import make_services
-from wavewright.tools.workers.specs import PromptedSpec, Worker, WorkerSpec, load_workers
+from wavewright.tools.workers.specs import PromptedSpec, load_workers
 from wavewright.tools.workers.worker_tools import make_worker
 
 

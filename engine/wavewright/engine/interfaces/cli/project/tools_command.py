@@ -10,21 +10,18 @@ from pathlib import Path
 
 import anyio
 
-from wavewright.config import exit_codes
+from wavewright.config import Settings, exit_codes, install_hint, is_installed
 from wavewright.config.atomic_files import write_atomically
-from wavewright.config.installation import install_hint, is_installed
-from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import has_journal, project_settings
 from wavewright.engine.interfaces.cli.common.output import print_aside, print_json, print_line
 from wavewright.engine.run.project.sound_part import ToolFault, sound_part
 from wavewright.engine.run.project.tools import all_tools, tools_of_goal
 from wavewright.engine.run.project.used_packs import pack_use
+from wavewright.planner import Json, ToolSignature
 from wavewright.planner.diagnostics.diagnostic import counted, type_name
 from wavewright.planner.diagnostics.rendering import display_width, printable, wrap_line
-from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.types import Json
 from wavewright.reviewer.values import duration_text
-from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
+from wavewright.tools import ToolDefinitionError, ToolError, server_settings
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.mcp.lock import (
     LOCK_NAME,
@@ -35,7 +32,7 @@ from wavewright.tools.mcp.lock import (
     read_lock,
     tool_changes,
 )
-from wavewright.tools.mcp.tools import McpServerSettings, server_settings
+from wavewright.tools.mcp.tools import McpServerSettings
 
 WIDTH = 80
 """Columns of the text."""

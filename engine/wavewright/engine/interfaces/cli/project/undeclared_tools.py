@@ -15,17 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from wavewright.config import exit_codes
-from wavewright.config.documents import Document
-from wavewright.config.settings import Settings
+from wavewright.config import Document, Settings, exit_codes
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.output import print_lines
 from wavewright.engine.run.project.tools import all_tools
+from wavewright.planner import JsonObject, ToolSignature, as_list, as_object
 from wavewright.planner.checks.influence import Level, capacity
 from wavewright.planner.checks.untrusted_text import is_sink, text_parameters
-from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.schemas.views import scoped_schema
-from wavewright.planner.types import JsonObject, as_list, as_object
 
 _CONTENT: Final = frozenset(
     {"text", "body", "subject", "title", "content", "message", "description", "note", "notes"}

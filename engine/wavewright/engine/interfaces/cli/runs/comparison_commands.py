@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING
 import anyio
 from pydantic import ValidationError
 
-from wavewright.config import exit_codes
-from wavewright.config.documents import Document, read_document_file
-from wavewright.config.settings import Settings
+from wavewright.config import Document, Settings, exit_codes, read_document_file
 from wavewright.engine.interfaces.cli.common.arguments import (
     from_root,
     has_journal,
@@ -42,18 +40,25 @@ from wavewright.engine.run.jobs.resolving import resolve_job
 from wavewright.engine.run.permit_checks import needed_permits
 from wavewright.engine.run.project.tools import tools_of_plan
 from wavewright.engine.run.target_waves import no_plan_reason
-from wavewright.executor.events.state import RunState, fold
+from wavewright.executor import RunState, fold
+from wavewright.planner import (
+    Goal,
+    Json,
+    JsonObject,
+    Plan,
+    PlanDiff,
+    PlanError,
+    PlanPatch,
+    apply_patch,
+    diff_plans,
+)
 from wavewright.planner.checks.permits import PermitEntry, difference_lines, permit_changes
-from wavewright.planner.diagnostics.diagnostic import PlanError, counted, locate_diagnostics
+from wavewright.planner.diagnostics.diagnostic import counted, locate_diagnostics
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.plans.diff import PlanDiff, diff_plans
-from wavewright.planner.plans.patches import PatchRefused, apply_patch
+from wavewright.planner.plans.patches import PatchRefused
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.reading.reader import read_model
-from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.cost_records import Cost
 from wavewright.reviewer.package.call_reports import sum_costs
 from wavewright.reviewer.review.caps import patch_rungs

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from wavewright.config import exit_codes
-from wavewright.config.settings import Settings
+from wavewright.config import Settings, exit_codes
 from wavewright.engine.interfaces.cli.common.arguments import (
     has_journal,
     project_settings,
@@ -34,8 +33,8 @@ from wavewright.engine.service.questions import (
     list_questions,
 )
 from wavewright.executor.store.journal import CancelRequest
+from wavewright.planner import UserQuestion
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.planning.records import UserQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import anyio
 
-from wavewright.config import exit_codes
-from wavewright.config.settings import Settings
+from wavewright.config import Settings, exit_codes
 from wavewright.engine.interfaces.cli.common.arguments import (
     open_journal,
     project_settings,
@@ -30,10 +29,10 @@ from wavewright.engine.run.read_job import runs_repeated_by
 from wavewright.engine.run.retry import first_plan, outlook_lines, retry_of_run, retry_outlook
 from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.requested_jobs import job_of_run
-from wavewright.executor.events.state import RunState, fold
+from wavewright.executor import RunState, fold
+from wavewright.planner import RunId
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.types import RunId
-from wavewright.tools.functions.tool import Tool
+from wavewright.tools import Tool
 
 
 def resume_request(

@@ -14,10 +14,8 @@ from typing import Final
 
 import anyio
 
-from wavewright.config import exit_codes
+from wavewright.config import Settings, exit_codes, known_secrets_redactor
 from wavewright.config.atomic_files import FileNotWrittenError
-from wavewright.config.redaction import known_secrets_redactor
-from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import (
     from_root,
     open_journal,
@@ -56,12 +54,10 @@ from wavewright.engine.run.run_job import run_job
 from wavewright.engine.run.services import open_services
 from wavewright.engine.run.target_waves import target_waves
 from wavewright.engine.service.operations.trace_export import export_traces, traced
-from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import Event, Noted, RunFinished
-from wavewright.executor.run.kept_answers import JournalReplayCache
+from wavewright.executor import Event, JournalReplayCache, Noted, RunFinished, RunState, fold
+from wavewright.planner import RunId
 from wavewright.planner.cel.errors import join_names
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.types import RunId
 
 SECONDS_TO_SHOW_END: Final = 1.0
 """For which the live page of a run is served after its end to viewers who open it then."""

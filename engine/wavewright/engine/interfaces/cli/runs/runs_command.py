@@ -12,9 +12,8 @@ from functools import partial
 
 import anyio
 
-from wavewright.config import exit_codes
+from wavewright.config import Settings, exit_codes
 from wavewright.config.errors import cut_end
-from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import (
     has_journal,
     open_journal,
@@ -41,23 +40,22 @@ from wavewright.engine.run.package import remove_run_files
 from wavewright.engine.run.recording import faults_of_plan
 from wavewright.engine.run.target_waves import TargetWaves, target_waves
 from wavewright.engine.service.job_store.message_retention import RUN_OF_OPEN_JOB
+from wavewright.executor import Event, RunState, fold
 from wavewright.executor.events.codec import encode
-from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import Event
 from wavewright.executor.run.redacted_events import redacted_events
 from wavewright.executor.store import run_queries
 from wavewright.executor.store.journal import RunRow
 from wavewright.executor.store.retention import RunRemoval, find_groups, remove_groups
-from wavewright.planner.diagnostics.diagnostic import counted, suggest_name
+from wavewright.planner import JsonObject, as_list, suggest_name
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import printable, printable_json
-from wavewright.planner.types import JsonObject, as_list
-from wavewright.reviewer.package.builder import package_bytes, stored_package
+from wavewright.reviewer import Package, package_bytes
+from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.package.confidence_proof import (
     proof_of,
     reviewed_field,
     reviewed_fields,
 )
-from wavewright.reviewer.records import Package
 from wavewright.reviewer.report.page import render_report
 
 _MAX_JOB_LENGTH = 40

@@ -9,9 +9,7 @@ from functools import partial
 
 import anyio
 
-from wavewright.config import exit_codes
-from wavewright.config.redaction import known_secrets_redactor
-from wavewright.config.settings import Settings
+from wavewright.config import Settings, exit_codes, known_secrets_redactor
 from wavewright.engine.interfaces.cli.common.arguments import (
     open_journal,
     project_settings,
@@ -25,14 +23,13 @@ from wavewright.engine.interfaces.cli.common.output import (
     print_lines,
 )
 from wavewright.engine.interfaces.cli.common.run_text import use_line
-from wavewright.executor.events.codec import to_json
-from wavewright.executor.events.state import SUCCESSES, RunState, fold, step_ids
-from wavewright.executor.events.types import AttemptLogged, Event, OutputLogged, StepFinished
+from wavewright.executor import Event, RunState, StepFinished, fold, to_json
+from wavewright.executor.events.state import SUCCESSES, step_ids
+from wavewright.executor.events.types import AttemptLogged, OutputLogged
 from wavewright.executor.run.redacted_events import redacted_events
 from wavewright.executor.store import run_queries
-from wavewright.planner.diagnostics.diagnostic import suggest_name
+from wavewright.planner import Json, JsonObject, RunId, StepId, suggest_name
 from wavewright.planner.diagnostics.rendering import cut_middle, printable, printable_json
-from wavewright.planner.types import Json, JsonObject, RunId, StepId
 from wavewright.reviewer.package.call_reports import frame_line
 from wavewright.reviewer.package.log_lines import (
     NOTHING_SHOWN,

@@ -11,8 +11,7 @@ from typing import Final
 
 import anyio
 
-from wavewright.config import exit_codes
-from wavewright.config.settings import Settings
+from wavewright.config import Settings, exit_codes
 from wavewright.engine.interfaces.cli.common.arguments import (
     has_journal,
     open_journal,
@@ -37,7 +36,7 @@ from wavewright.engine.run.receipts import (
     make_receipt,
     read_receipt,
 )
-from wavewright.executor.store.errors import RunNotFound
+from wavewright.executor import RunNotFound
 from wavewright.executor.store.journal import RunHead
 from wavewright.executor.store.verification import (
     Breach,
@@ -46,10 +45,10 @@ from wavewright.executor.store.verification import (
     find_verifiable_run,
     verify_run,
 )
+from wavewright.planner import Json, JsonObject, RunId
 from wavewright.planner.diagnostics.diagnostic import counted
-from wavewright.planner.types import Json, JsonObject, RunId
-from wavewright.reviewer.package.builder import PACKAGE_NAME, PackageError, read_package
-from wavewright.reviewer.records import Package
+from wavewright.reviewer import Package, PackageError, read_package
+from wavewright.reviewer.package.builder import PACKAGE_NAME
 
 _WORDS: Final[dict[BreachKind, str]] = {
     "text": "its text is not what was written",

@@ -23,13 +23,17 @@ from typing import Final, TextIO
 
 import anyio
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
-from wavewright.config.installation import user_state_dir
-from wavewright.config.redaction import known_secrets_redactor
+from wavewright.config import (
+    DocumentError,
+    Settings,
+    WavewrightError,
+    exit_codes,
+    known_secrets_redactor,
+    user_state_dir,
+)
 from wavewright.config.sections import valid_host_port
-from wavewright.config.settings import Settings, load_valid_settings
-from wavewright.config.sources import DocumentError, combine_errors
+from wavewright.config.settings import load_valid_settings
+from wavewright.config.sources import combine_errors
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.broker import open_connection, open_daemon_bus
 from wavewright.engine.interfaces.cli.common.http_serving import (
@@ -60,14 +64,14 @@ from wavewright.engine.service.operations.trace_export import (
     check_tracing,
     export_traces,
 )
-from wavewright.executor.store.errors import JournalError, JournalLocked, JournalNotOpened
-from wavewright.planner.diagnostics.diagnostic import PlanError
+from wavewright.executor import JournalError
+from wavewright.executor.store.errors import JournalLocked, JournalNotOpened
+from wavewright.planner import PlanError
 from wavewright.planner.ports.fallback_ladder import read_ladders
 from wavewright.planner.ports.model_port import ModelError
-from wavewright.reviewer.gates.judge import read_calibration
-from wavewright.tools.functions.errors import ToolDefinitionError
+from wavewright.reviewer import read_calibration
+from wavewright.tools import PackError, ToolDefinitionError, pack_names
 from wavewright.tools.models import check_models, model_configured
-from wavewright.tools.packs import PackError, pack_names
 
 _SETTINGS_ERRORS = (DocumentError, PlanError, ToolDefinitionError, PackError, TracingError)
 _NOT_STARTED = "the daemon cannot start"

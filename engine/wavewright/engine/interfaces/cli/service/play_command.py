@@ -9,15 +9,14 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.types import ASGIApp
 
-from wavewright.config.settings import Settings
+from wavewright.config import Settings
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.output import CommandError
 from wavewright.engine.interfaces.cli.common.page_serving import serve_page
 from wavewright.engine.interfaces.view.people import PageAccess
 from wavewright.engine.interfaces.view.served_pages import asset_routes
-from wavewright.planner.diagnostics.diagnostic import suggest_name
-from wavewright.planner.types import as_object
-from wavewright.tools.packs import PackPage, load_pack, pack_names
+from wavewright.planner import as_object, suggest_name
+from wavewright.tools import PackPage, load_pack, pack_names
 
 
 def serve(name: str, pack: str | None, place: str, *, public_url: str | None, opens: bool) -> int:

@@ -7,8 +7,7 @@ from dataclasses import asdict
 
 import anyio
 
-from wavewright.config import exit_codes
-from wavewright.config.settings import Settings
+from wavewright.config import Settings, exit_codes
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.output import print_json, print_line, print_lines
 from wavewright.engine.interfaces.cli.common.terminal import local_user

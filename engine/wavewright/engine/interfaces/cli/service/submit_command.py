@@ -20,10 +20,8 @@ from uuid import uuid4
 
 import anyio
 
-from wavewright.config import exit_codes
-from wavewright.config.documents import Document, read_document_file
+from wavewright.config import Document, Settings, exit_codes, read_document_file
 from wavewright.config.sections import DaemonSection
-from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import project_settings, warn_of_foreign_job
 from wavewright.engine.interfaces.cli.common.broker import open_command_bus
 from wavewright.engine.interfaces.cli.common.output import (
@@ -51,11 +49,10 @@ from wavewright.engine.service.messages.decoding import (
 from wavewright.engine.service.messages.delivery import Delivery, document_rule
 from wavewright.engine.service.messages.encoding import MessageAddress, encode
 from wavewright.engine.service.messages.models import JobRequest
+from wavewright.planner import Json, JsonObject, as_object, render_text
 from wavewright.planner.diagnostics.diagnostic import counted, error_diagnostics
-from wavewright.planner.diagnostics.rendering import printable, printable_json, render_text
-from wavewright.planner.types import Json, JsonObject, as_object
-from wavewright.reviewer.package.summary import render_summary
-from wavewright.reviewer.records import Package
+from wavewright.planner.diagnostics.rendering import printable, printable_json
+from wavewright.reviewer import Package, render_summary
 from wavewright.tools.message_contract import UUID_PATTERN
 
 END_EXIT_CODES = {

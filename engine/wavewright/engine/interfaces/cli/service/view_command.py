@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from functools import partial
 
-from wavewright.config import exit_codes
-from wavewright.config.documents import read_document
+from wavewright.config import DocumentError, Settings, exit_codes, read_document
 from wavewright.config.sections import Role
-from wavewright.config.settings import Settings
-from wavewright.config.sources import DocumentError, ObjectNode, find_node
+from wavewright.config.sources import ObjectNode, find_node
 from wavewright.config.text_edits import add_member
 from wavewright.config.value_types import valid_person_name
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
@@ -23,7 +21,7 @@ from wavewright.engine.interfaces.view.people import (
     token_hash,
 )
 from wavewright.engine.interfaces.view.sessions import Sessions
-from wavewright.planner.types import JsonObject, as_object
+from wavewright.planner import JsonObject, as_object
 
 
 def serve(place: str, *, public_url: str | None, opens: bool) -> int:

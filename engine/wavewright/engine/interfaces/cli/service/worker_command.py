@@ -12,10 +12,8 @@ from typing import Final
 import anyio
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from wavewright.config import exit_codes
-from wavewright.config.redaction import known_secrets_redactor
+from wavewright.config import Settings, exit_codes, known_secrets_redactor
 from wavewright.config.sections import FleetSection
-from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.api.tool_host import opened_tools
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.output import CommandError
@@ -28,10 +26,8 @@ from wavewright.engine.service.operations.metrics import BUCKETS
 from wavewright.executor.fleet.remote_calls import served_entrypoints
 from wavewright.executor.fleet.tables import open_fleet_database
 from wavewright.executor.fleet.worker import FleetWorker
-from wavewright.planner.diagnostics.diagnostic import suggest_name
-from wavewright.tools.functions.tool import Tool
-from wavewright.tools.message_contract import MessageContract
-from wavewright.tools.workers.services import Services
+from wavewright.planner import suggest_name
+from wavewright.tools import MessageContract, Services, Tool
 
 _LOOP: Final = {"use_uvloop": sys.platform != "win32"}
 """Of its event loops: that of its tools, and the one in which calls are taken."""

@@ -18,7 +18,7 @@ import anyio
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from wavewright.config.settings import Settings, load_settings
+from wavewright.config import Settings, load_settings
 from wavewright.engine.interfaces.api.plan_run import PlanRun
 from wavewright.engine.interfaces.api.wavewright import Wavewright
 from wavewright.engine.interfaces.testing.normal_form import normal_form
@@ -26,16 +26,9 @@ from wavewright.engine.interfaces.testing.redactions import folder_redactions
 from wavewright.engine.rehearsal.fake_model.replies import ApiError
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.run.ports import ApprovalRequest
-from wavewright.executor.events.types import (
-    EMISSIONS_TAKEN,
-    AttemptLogged,
-    Event,
-    Noted,
-    RunStarted,
-    StepFinished,
-)
-from wavewright.planner.planning.records import UserQuestion
-from wavewright.planner.types import Json, JsonObject
+from wavewright.executor import Event, Noted, RunStarted, StepFinished
+from wavewright.executor.events.types import EMISSIONS_TAKEN, AttemptLogged
+from wavewright.planner import Json, JsonObject, UserQuestion
 
 # The models that it asks are scripted, in its own process.
 pytestmark = pytest.mark.wavewright_live
