@@ -623,6 +623,13 @@ FORMS = {
         b"Nov 24, 2026\t1\t1,250.50\nNov 24, 2026\t0.25 Dividend\nNov 25, 2026\t1\t1,251.00\n"
     ),
     "a point in a name": b"Date,Adj. Close\n2026-11-24,1250.5\n2026-11-25,1251\n",
+    "days of the week": b"Datum;Kurs\nDi, 24.11.2026;1250,50\nMi, 25.11.2026;1251,00\n",
+    "days in words": b"Date;Dernier\nmar. 24 nov. 2026;1250,5\nmer. 25 nov. 2026;1251\n",
+    "a day before slashes": b"Date,Close\nTue 24/11/2026,1250.5\nWed 25/11/2026,1251\n",
+    "Japanese": "日付,終値\n2026年11月24日,1250.5\n2026年11月25日,1251\n".encode("cp932"),
+    "Chinese": "日期,名称,收盘价\n2026-11-24,银行,1250.5\n2026-11-25,银行,1251\n".encode("gb18030"),
+    "Korean": '일자,종가\n2026/11/24,"1,250.5"\n2026/11/25,"1,251"\n'.encode("cp949"),
+    "Russian": "Дата;Цена\n24 ноября 2026;1250,5\n25 ноября 2026;1251,0\n".encode("cp1251"),
     "a row twice": b"Date,Close\n2026-11-24,1250.5\n2026-11-24,1250.5\n2026-11-25,1251\n",
 }
 
@@ -716,16 +723,51 @@ def test_a_code_that_a_table_lacks_is_answered_with_those_that_it_has(tmp_path: 
         source.read("XYZ", dt.date(2026, 12, 1), fresh=False)
 
 
+@pytest.mark.parametrize("content", [FORMS["Korean"], FORMS["windows"]], ids=["Korean", "windows"])
+def test_a_text_that_is_not_utf_8_says_what_it_is_read_as(tmp_path: Path, content: bytes) -> None:
+    shown = "Windows-949" if content is FORMS["Korean"] else "Windows-1252"
+
+    assert f"X.csv: read as {shown}: it is not UTF-8" in series_of(tmp_path, content).warnings[0]
+
+
+def test_words_below_the_prices_are_left_out_and_named(tmp_path: Path) -> None:
+    rows = "2026-11-24,1250.5,10\n2026-11-25,1251,20\n"
+    summary = "Highest,1251,20\nAverage,1250.75,15\n"
+
+    series = series_of(tmp_path, f"Date,Close,Volume\n{rows}{summary}".encode())
+
+    assert [price.close for price in series.prices] == [1250.5, 1251]
+    assert series.warnings == ("prices/X.csv: 2 rows below the prices left out: Highest, Average",)
+
+
+@pytest.mark.parametrize("row", ["yesterday,1250.75", ",1250.75"], ids=["word", "empty"])
+def test_a_row_among_the_prices_without_a_date_is_no_summary(tmp_path: Path, row: str) -> None:
+    with pytest.raises(ToolError, match="line 3: the date"):
+        series_of(tmp_path, f"Date,Close\n2026-11-24,1250.5\n{row}\n2026-11-25,1251\n".encode())
+    with pytest.raises(ToolError, match="line 3: the date is empty"):
+        series_of(tmp_path, b"Date,Close\n2026-11-24,1250.5\n,1250.75\n")
+
+
 @pytest.mark.parametrize(
     "content",
     [
         b"Date,Close (GBX)\n2026-11-24,1250.50\n2026-11-25,1251\n",
         b"Date,Close\n2026-11-24,1250.50p\n2026-11-25,1251p\n",
         b"Date,Close (pence)\n2026-11-24,1250.50\n2026-11-25,1251\n",
+        b"Security,ABC LN\nCurrency,GBp\n\nDate,Close\n2026-11-24,1250.50\n2026-11-25,1251\n",
+        b"# Currency: GBX\nDate;Close\n24.11.2026;1250,50\n25.11.2026;1251,00\n",
         b"Date,Close,Currency\n2026-11-24,1250.50,p\n2026-11-25,1251,\n",
         b"Date,Close,Currency\n2026-11-24,1250.50,GBX\n2026-11-25,12.51,GBP\n",
     ],
-    ids=["the header", "the cells", "the header in words", "a column", "beside pounds"],
+    ids=[
+        "the header",
+        "the cells",
+        "the header in words",
+        "a line above",
+        "a comment",
+        "a column",
+        "beside pounds",
+    ],
 )
 def test_pence_are_a_hundredth_of_a_pound_wherever_they_are_named(
     tmp_path: Path, content: bytes

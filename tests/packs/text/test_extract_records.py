@@ -323,6 +323,10 @@ PART: JsonObject = {
         pytest.param("name: Bolt\nprice: 0,125\n", 0.125, id="less than one"),
         pytest.param("name: Bolt\nprice: 3,\n", 3, id="comma behind a value"),
         pytest.param('name,price\nBolt,"1,234"\n', 1234, id="thousands"),
+        pytest.param("name: Bolt\nprice: 1 250,50\n", 1250.5, id="blanks of thousands"),
+        pytest.param("name: Bolt\nprice: (5.00)\n", -5, id="brackets for a minus"),
+        pytest.param("name: Bolt\nprice: -$5\n", -5, id="minus before a currency"),
+        pytest.param("name: Bolt\nprice: EUR 5.50\n", 5.5, id="currency by its code"),
         pytest.param("name: Bolt\nprice: 1.250,50 €\n", 1250.5, id="points of thousands"),
         pytest.param("| name | price |\n|--|--|\n| Bolt | $3.50 |\n", 3.5, id="currency"),
         pytest.param("NAME   PRICE\nBolt   3\n", 3, id="aligned"),
@@ -340,3 +344,13 @@ def test_an_integer_has_no_decimal_comma() -> None:
     [found] = plain_records("name;price\nBolt;1,234\n", schema)
 
     assert found.record == {"name": "Bolt", "price": 1234}
+
+
+def test_a_date_is_read_where_the_field_is_one() -> None:
+    fields: JsonObject = {"name": {}, "due": {"type": "string", "format": "date"}, "note": {}}
+    schema: JsonObject = {"type": "object", "properties": fields}
+    text = "| name | due | note |\n|--|--|--|\n| Bolt | 27th November, 2026 | 1 May 2026 |\n"
+
+    [found] = plain_records(text, schema)
+
+    assert found.record == {"name": "Bolt", "due": "2026-11-27", "note": "1 May 2026"}

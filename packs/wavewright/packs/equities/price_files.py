@@ -24,12 +24,14 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from wavewright.config import install_hint
 from wavewright.packs.equities.price_tables import (
     ANY_FORM,
+    CURRENCY_LINE,
     Cell,
     PriceColumnNames,
     PriceColumns,
@@ -58,6 +60,8 @@ class RawTable(NamedTuple):
     """Between the cells of a line of text."""
     notes: tuple[str, ...] = ()
     """What was taken for granted in reading the file."""
+    currency: str | None = None
+    """That a line above the header names."""
 
 
 def read_csv_table(content: bytes, file: str, named: PriceColumnNames | None = None) -> RawTable:
@@ -67,7 +71,7 @@ def read_csv_table(content: bytes, file: str, named: PriceColumnNames | None = N
     Raises:
         ToolError: the file is no text, or no CSV.
     """
-    encoding = _encoding(content)
+    encoding = _encoding(content, named)
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError:
@@ -77,7 +81,7 @@ def read_csv_table(content: bytes, file: str, named: PriceColumnNames | None = N
             f"{file}: this is no text in UTF-8, UTF-16 or Windows-1252",
             hint="save the file as CSV (UTF-8)",
         )
-    lines = [line for line in text.splitlines()[:_LINES_ABOVE] if line.strip()]
+    lines = _first_lines(text)
     found = _find_header(lines, named)
     first_cells = _cells(found.line)
     delimiter = _delimiter(found.line)
@@ -103,15 +107,28 @@ def read_csv_table(content: bytes, file: str, named: PriceColumnNames | None = N
             f"{file}, line {reader.line_num}: this is no CSV: {error}",
             hint="save the file as CSV (UTF-8) again",
         ) from error
-    notes = [] if encoding == "utf-8-sig" else [_told_encoding(file, encoding)]
+    notes = []
+    if encoding != "utf-8-sig":
+        shown = encoding.upper().replace("CP", "Windows-")
+        notes.append(f"{file}: read as {shown}: it is not UTF-8")
     if found.is_row:
         held = ", ".join(filter(None, found.names))
         notes.append(f"{file}: there is no header; the columns are read as {held}")
-    return RawTable(header or [], rows, delimiter, (*notes,))
+    return RawTable(header or [], rows, delimiter, (*notes,), _currency_above(lines, found.line))
 
 
 _LINES_ABOVE = 30
 """Lines among which the header is looked for: services put what a file is about above it."""
+
+
+def _first_lines(text: str) -> list[str]:
+    return [line for line in text.splitlines()[:_LINES_ABOVE] if line.strip()]
+
+
+def _currency_above(lines: Sequence[str], header: str) -> str | None:
+    """Return the currency that a line above the header names: `Currency,GBp`."""
+    above = map(CURRENCY_LINE.fullmatch, takewhile(lambda line: line != header, lines))
+    return next((line["unit"] for line in above if line), None)
 
 
 def _delimiter(line: str) -> str:
@@ -139,15 +156,21 @@ class _Header(NamedTuple):
     """Whether there is no header: the line is the first row, and the names are told by its numbers."""
 
 
-def _find_header(lines: Sequence[str], named: PriceColumnNames | None) -> _Header:
-    """Return the line above the rows; the first line where none has names that are known."""
+def _known_header(lines: Sequence[str], named: PriceColumnNames | None) -> _Header | None:
+    """Return the line above the rows by its names; none where no line has names that are known."""
     for is_known in (is_header, find_columns_by_code):
         for at, line in enumerate(lines):
             for header, names in ((line, _cells(line)), _names_above_dates(lines[at : at + 3])):
                 if is_known(names, named):
                     return _Header(header, names)
-    if not lines:
-        return _Header("", [])
+    return None
+
+
+def _find_header(lines: Sequence[str], named: PriceColumnNames | None) -> _Header:
+    """Return the line above the rows; the first line where none has names that are known."""
+    known = _known_header(lines, named)
+    if known is not None or not lines:
+        return known or _Header("", [])
     rows = [_cells(line) for line in lines]
     # Whoever names columns says that there is a header.
     is_named = named is not None and named != PriceColumnNames()
@@ -208,8 +231,13 @@ def _names_above_dates(lines: Sequence[str]) -> tuple[str, list[str]]:
     return lines[2], [date, *names]
 
 
-def _encoding(content: bytes) -> str:
-    """Return how a text is written: UTF-8, UTF-16, or what Windows writes in the west."""
+_OTHER_ENCODINGS = ("cp1252", "cp1251", "cp932", "gb18030", "cp949", "big5")
+
+
+def _encoding(content: bytes, named: PriceColumnNames | None) -> str:
+    """Return how a text is written: UTF-8, UTF-16, else that in which the header has names that are
+    known, or what Windows writes in the west.
+    """
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     if b"\0" in content[:2]:
@@ -218,13 +246,9 @@ def _encoding(content: bytes) -> str:
     try:
         content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return "cp1252"
+        read = ((one, _first_lines(content.decode(one, "ignore"))) for one in _OTHER_ENCODINGS)
+        return next((one for one, lines in read if _known_header(lines, named)), "cp1252")
     return "utf-8-sig"
-
-
-def _told_encoding(file: str, encoding: str) -> str:
-    shown = "Windows-1252" if encoding == "cp1252" else encoding.upper()
-    return f"{file}: read as {shown}: it is not UTF-8"
 
 
 def read_parquet_table(
@@ -429,7 +453,7 @@ class FilePrices:
             source=self.source_name or f"prices of {code}",
             notes=(*self.notes, *table.raw.notes),
             form=replace(self.form, prefers_decimal_comma=table.raw.delimiter == ";"),
-            currency=self.currency,
+            currency=table.raw.currency or self.currency,
         )
         if series is not None:
             return series

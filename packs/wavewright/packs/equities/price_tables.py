@@ -21,35 +21,39 @@ from pydantic import BaseModel
 from wavewright.packs.equities.documents import Oddity
 from wavewright.packs.equities.prices import CODE, Price, PriceSeries
 from wavewright.packs.text.markdown_tables import counted
+from wavewright.packs.text.written_values import (
+    CURRENCY_SIGNS,
+    DECIMAL_COMMA,
+    SIGN,
+    THOUSANDS,
+    bare_date,
+    bare_number,
+    currency_beside,
+    in_plain_digits,
+    time_behind,
+    written_date,
+)
 from wavewright.planner import DocumentModel
 from wavewright.tools import ToolError
 
 
-class _Writing(BaseModel):
+class _TableWords(BaseModel):
     """The form of `price_tables.toml`."""
 
-    date_formats: tuple[str, ...]
-    months: tuple[str, ...]
-    beside_dates: frozenset[str]
     no_price: frozenset[str]
     columns: Mapping[str, tuple[str, ...]]
     other_columns: tuple[str, ...]
-    signs: Mapping[str, str]
     hundredths: Mapping[str, str]
 
 
-_WRITING = _Writing.model_validate(
+_WORDS = _TableWords.model_validate(
     tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 )
-_COLUMN_NAMES, _HUNDREDTHS = _WRITING.columns, _WRITING.hundredths
-_MONTHS = {
-    name: month for month, names in enumerate(_WRITING.months, start=1) for name in names.split()
-}
-_WORD_OR_NUMBER = re.compile(r"[^\W\d_]+|\d+")
+_COLUMN_NAMES, _HUNDREDTHS = _WORDS.columns, _WORDS.hundredths
 _MEANINGS = sorted(
     (
         *((meaning, name) for meaning, names in _COLUMN_NAMES.items() for name in names if name),
-        *(("other", name) for name in _WRITING.other_columns),
+        *(("other", name) for name in _WORDS.other_columns),
     ),
     key=lambda meaning: -len(meaning[1]),
 )
@@ -63,12 +67,6 @@ _EPOCH = re.compile(r"\d{9,10}|(?!(?:19|20)\d\d(?:0[1-9]|1[0-2]))\d{12}|\d{13}")
 _DAY_NUMBER = re.compile(r"([2-9]\d{4})(?:[.,](\d+))?")
 """A date as spreadsheets count it, in days, from 1954 on; the fraction is the time."""
 _DAY_ZERO = dt.date(1899, 12, 30)
-_TIME = re.compile(
-    r"(?<=\d)[ T]+\d{1,2}:\d{2}.*"
-    r"|(?:(?<=\d{8})|(?<=-\d\d-\d\d))[ T]+\d{3,6}(?!\d).*"
-    r"|(?<=^(?:19|20)\d{6})\d{4}(?:\d{2})?$"
-)
-"""What follows a date and is no part of it: ` 17:30`, ` 1730`, `1730` behind eight digits."""
 _CLOCK = re.compile(
     r"(?<!\d)([01]?\d|2[0-3]):?([0-5]\d)(?::?([0-5]\d))?(?!\d)"
     r"(?:(?:\.\d+)?\s*(?P<half>[ap])\.?m\b)?",
@@ -77,25 +75,18 @@ _CLOCK = re.compile(
 """Behind a date, or in a column of its own: `9:30`, `17:30:00`, `173000` or `5:30 PM`."""
 _EVENING_IN_UTC = re.compile(r"\d{4}-\d{2}-\d{2}[T ](?:1[2-9]|2[0-3]):\d{2}.*(?:Z|\+00:?00)")
 _FRIDAY, _SUNDAY = 4, 6
-_FIRST_YEAR_OF_1900 = 69
-"""Of years with two digits, as POSIX has it."""
 _NUMERIC_DAY = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4}|\d{2})")
 """A date whose day and month can only be told apart by the rest of the column."""
-_DECIMAL_COMMA = re.compile(r"\d{1,3}(\.\d{3})*,\d+|\d+,\d+")
-_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{2,3})*,\d{3}(\.\d+)?")
-"""Commas of thousands; in India those above the first have two digits."""
 _POINTS_OF_THOUSANDS = re.compile(r"\d{1,3}(\.\d{3}){2,}")
-_SIGN = "|".join(re.escape(sign) for sign in sorted(_WRITING.signs, key=len, reverse=True))
-_AMOUNT = re.compile(
-    rf"(?P<minus>[(\u2212-])?\+?\s*(?P<before>{_SIGN})?\s*(?P<inner>[\u2212-])?"
-    rf"(?P<number>\.?\d.*?)\s*(?P<after>{_SIGN})?(?P<end>[)-])?"
-)
-"""A number with what stands around it: a currency, a minus before or behind it, or brackets for one."""
-_MARKS_OF_THOUSANDS = re.compile(r"(?<=\d)['’\s\u202f](?=\d{3}(?!\d))")
 _UNIT_OF_NAME = re.compile(
-    rf"\s*(?:[(\[]\s*(?P<unit>[A-Za-z]{{3}}|pence|p|[^\w\s])\s*[)\]]|[\s,_]+(?:in\s+)?(?P<bare>{_SIGN}))$"
+    rf"\s*(?:[(\[]\s*(?P<unit>[A-Za-z]{{3}}|pence|p|[^\w\s])\s*[)\]]|[\s,_]+(?:in\s+)?(?P<bare>{SIGN}))$"
 )
 """How the name of a column names the currency of its prices: `Close (GBX)`, `Kurs in €`."""
+CURRENCY_LINE = re.compile(
+    rf"\W*(?:{'|'.join(_COLUMN_NAMES['currency'])})\W+(?P<unit>[A-Za-z]{{3}}|pence)\W*",
+    re.IGNORECASE,
+)
+"""A line of a file that names the currency of its prices."""
 _VOLUME = re.compile(r"(\d+(?:\.\d+)?)\s*([KMBkmb]?)")
 _TIMES = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9}
 
@@ -262,7 +253,7 @@ def _names_and_units(header: Sequence[str]) -> tuple[list[str], list[str | None]
         unit = _UNIT_OF_NAME.search(_bare_name(name))
         sign = "" if unit is None else unit["unit"] or unit["bare"]
         names.append(_plain_name(name))
-        units.append(_WRITING.signs.get(sign, sign) or None)
+        units.append(CURRENCY_SIGNS.get(sign, sign) or None)
     return names, units
 
 
@@ -322,6 +313,9 @@ def read_series(
         ToolError: a row cannot be trusted.
     """
     rows = list(rows)
+    below: list[str] = []
+    while len(rows) > 1 and _is_summary(_cell_text(rows[-1], columns.date)):
+        below.insert(0, _cell_text(rows.pop(), columns.date))
     reader = _RowReader(rows, columns, file, form, currency)
     read = _prices_by_day(reader, rows)
     prices = [one.price for one in read.by_day.values()]
@@ -334,6 +328,7 @@ def read_series(
     unadjusted = [f"{price.date}" for price in prices if price.adjusted is None]
     for found, what in (
         (read.without, "without a price left out"),
+        (below, "below the prices left out"),
         (read.repeated, "given twice with the same price"),
         (read.earlier, "of a day with a later price left out"),
         (
@@ -359,6 +354,11 @@ def read_series(
         currency=reader.currency(),
         oddities=tuple(read.oddities),
     )
+
+
+def _is_summary(date: str) -> bool:
+    """Whether what stands for the date of a row is a word, as `Average` below the prices."""
+    return bool(date) and not any(map(str.isdigit, date))
 
 
 class _ReadPrice(NamedTuple):
@@ -435,58 +435,26 @@ def group_by_symbol(rows: Iterable[TableRow], symbol: int) -> dict[str, list[Tab
 
 
 def parse_date(text: str) -> dt.date | None:
-    """Return a date from ISO 8601 text, from forms such as `Jan 1 2000`, or from the numbers by
-    which computers and spreadsheets count; a time is dropped.
+    """Return a date as it is written, or from the numbers by which computers and spreadsheets count;
+    a time is dropped.
     """
-    shown = _TIME.sub("", text.strip())
-    try:
-        if _EPOCH.fullmatch(shown):
-            return _instant(shown).date()
-        if counted_days := _DAY_NUMBER.fullmatch(shown):
-            return _DAY_ZERO + dt.timedelta(days=int(counted_days[1]))
-        return dt.date.fromisoformat(shown)
-    except ValueError:
-        return _date_in_words(shown) or _other_form(shown)
+    shown = bare_date(text)
+    if _EPOCH.fullmatch(shown):
+        return _instant(shown).date()
+    if days := _DAY_NUMBER.fullmatch(shown):
+        return _DAY_ZERO + dt.timedelta(days=int(days[1]))
+    return written_date(shown)
 
 
 def may_be_date(text: str) -> bool:
     """Whether a text is a date, in any order of day and month."""
-    bare = _TIME.sub("", text.strip())
-    return _NUMERIC_DAY.fullmatch(bare) is not None or parse_date(bare) is not None
+    return _NUMERIC_DAY.fullmatch(bare_date(text)) is not None or parse_date(text) is not None
 
 
 def _instant(text: str) -> dt.datetime:
     """Return the instant of seconds or milliseconds since 1970."""
     seconds = int(text) / (1000 if len(text) > 10 else 1)
     return dt.datetime.fromtimestamp(seconds, dt.UTC)
-
-
-def _date_in_words(text: str) -> dt.date | None:
-    """Return a date whose month is a word, in any order; of a month alone its first day."""
-    words = [
-        one for one in _WORD_OR_NUMBER.findall(text.casefold()) if one not in _WRITING.beside_dates
-    ]
-    months = [_MONTHS[word] for word in words if word in _MONTHS]
-    numbers = [word for word in words if word.isdecimal()]
-    if len(months) != 1 or len(numbers) + 1 != len(words) or not 1 <= len(numbers) <= 2:
-        return None
-    *days, year = reversed(numbers) if len(numbers[0]) == 4 else numbers
-    if len(year) != 4 and not (days and len(year) == 2):
-        return None
-    century = 0 if len(year) == 4 else 2000 if int(year) < _FIRST_YEAR_OF_1900 else 1900
-    try:
-        return dt.date(century + int(year), months[0], int(days[0]) if days else 1)
-    except ValueError:
-        return None
-
-
-def _other_form(text: str) -> dt.date | None:
-    for form in _WRITING.date_formats:
-        try:
-            return dt.datetime.strptime(text, form).replace(tzinfo=dt.UTC).date()
-        except ValueError:
-            continue
-    return None
 
 
 class _RowReader:
@@ -556,10 +524,12 @@ class _RowReader:
         of the name of its column; else the one of the other rows, or of the whole table.
         """
         at = self.columns.currency
-        written = {
-            row.place: _cell_text(row, at) if at is not None else self._sign(row) or ""
-            for row in self._rows
-        }
+        prices = ((row.place, _cell_text(row, self.columns.close)) for row in self._rows)
+        written = (
+            {place: currency_beside(price) or "" for place, price in prices}
+            if at is None
+            else {row.place: _cell_text(row, at) for row in self._rows}
+        )
         named = {*written.values()} - {""}
         of_others = next(iter(named)) if len(named) == 1 else None
         rest = (self.columns.unit if at is None else None) or of_others or currency or ""
@@ -595,12 +565,8 @@ class _RowReader:
         if counted_days and counted_days[2]:
             midnight = dt.datetime.combine(_DAY_ZERO, dt.time.min)
             return (midnight + dt.timedelta(days=float(f"0.{counted_days[2]}"))).time()
-        behind = _TIME.search(text)
-        if self.columns.time is not None:
-            text = _cell_text(row, self.columns.time)
-        else:
-            text = "" if behind is None else behind[0]
-        clock = _CLOCK.search(text)
+        at = self.columns.time
+        clock = _CLOCK.search(time_behind(text) if at is None else _cell_text(row, at))
         if clock is None:
             return dt.time.min
         hour, minute, second = (int(part or 0) for part in clock.group(1, 2, 3))
@@ -620,32 +586,22 @@ class _RowReader:
         """Return what was traded; none where the cell does not say, for no figure rests on it."""
         if self.columns.volume is None:
             return None
-        text = _number_text(row, self.columns.volume)
+        text = bare_number(_cell_text(row, self.columns.volume))
         text = text.replace(".", "").replace(",", ".") if self._has_decimal_comma else text
         found = _VOLUME.fullmatch(text.replace(",", ""))
         return None if found is None else float(found[1]) * _TIMES[found[2].upper()]
 
-    def _sign(self, row: TableRow) -> str | None:
-        """Return the currency whose sign stands beside a price."""
-        found = _AMOUNT.fullmatch(_cell_text(row, self.columns.close))
-        sign = None if found is None else found["before"] or found["after"]
-        return _WRITING.signs.get(sign or "") or None
-
     def _number(self, row: TableRow, position: int) -> float | None:
-        text = _number_text(row, position)
+        text = bare_number(_cell_text(row, position))
         if position >= len(row.cells):
             raise ToolError(
                 f"{self._file}, {row.place}: the price is missing",
                 hint="fill the price in, or remove the row",
             )
-        if text.casefold() in _WRITING.no_price:
+        if text.casefold() in _WORDS.no_price:
             return None
-        unsigned = text.lstrip("-")
-        if self._has_decimal_comma:
-            text = text.replace(".", "").replace(",", ".")
-        elif _THOUSANDS.fullmatch(unsigned):
-            text = text.replace(",", "")
-        return _price_of(text, row, self._file)
+        digits = in_plain_digits(text, has_decimal_comma=self._has_decimal_comma)
+        return _price_of(digits, row, self._file)
 
     def _date(self, row: TableRow) -> dt.date:
         text = _cell_text(row, self.columns.date)
@@ -677,7 +633,7 @@ class _RowReader:
     def _read_date(self, text: str) -> dt.date | None:
         if self._date_format is None:
             return parse_date(text)
-        numeric = None if self._is_given else _NUMERIC_DAY.fullmatch(_TIME.sub("", text))
+        numeric = None if self._is_given else _NUMERIC_DAY.fullmatch(bare_date(text))
         shown = text if numeric is None else "/".join(numeric.groups())
         try:
             return dt.datetime.strptime(shown, self._date_format).replace(tzinfo=dt.UTC).date()
@@ -691,7 +647,7 @@ class _RowReader:
         Raises:
             ToolError: either order fits every date, or none fits all of them.
         """
-        texts = [_TIME.sub("", _cell_text(row, self.columns.date)) for row in self._rows]
+        texts = [bare_date(_cell_text(row, self.columns.date)) for row in self._rows]
         found = [match for text in texts if (match := _NUMERIC_DAY.fullmatch(text))]
         if not found:
             return None
@@ -717,13 +673,13 @@ class _RowReader:
         Raises:
             ToolError: every comma may be either a decimal comma or one of thousands.
         """
-        texts = [_number_text(row, self.columns.close).lstrip("-") for row in self._rows]
+        texts = [bare_number(_cell_text(row, self.columns.close)).lstrip("-") for row in self._rows]
         with_comma = [text for text in texts if "," in text]
         if not with_comma and any(map(_POINTS_OF_THOUSANDS.fullmatch, texts)):
             return True
-        if not with_comma or any(not _DECIMAL_COMMA.fullmatch(text) for text in with_comma):
+        if not with_comma or any(not DECIMAL_COMMA.fullmatch(text) for text in with_comma):
             return False
-        if not prefers_it and all(_THOUSANDS.fullmatch(text) for text in with_comma):
+        if not prefers_it and all(THOUSANDS.fullmatch(text) for text in with_comma):
             raise ToolError(
                 f"{self._file}: the comma of {with_comma[0]!r} may be that of decimals or of thousands",
                 hint="write prices with a point and without marks of thousands, such as 1223.02",
@@ -743,18 +699,6 @@ def _cell(row: TableRow, position: int) -> Cell:
 def _cell_text(row: TableRow, position: int) -> str:
     cell = _cell(row, position)
     return "" if cell is None else str(cell).strip()
-
-
-def _number_text(row: TableRow, position: int) -> str:
-    """Return a number without the sign of a currency and without marks of thousands that are no
-    comma and no point, with any minus as a hyphen before it.
-    """
-    text = _cell_text(row, position)
-    found = _AMOUNT.fullmatch(text)
-    if found is None or (found["minus"] == "(") != (found["end"] == ")"):
-        return _MARKS_OF_THOUSANDS.sub("", text)
-    is_negative = found["minus"] or found["inner"] or found["end"]
-    return ("-" if is_negative else "") + _MARKS_OF_THOUSANDS.sub("", found["number"])
 
 
 def _price_of(text: str, row: TableRow, file: str) -> float:

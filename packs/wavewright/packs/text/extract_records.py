@@ -7,7 +7,7 @@ A record without any literal quote is sent back, and finally left out and listed
 Without a model, code reads records in plain forms: JSON, tables and lines of `key: value`, in
 Markdown, HTML or plain text. Nothing is guessed. A column or a key counts only where its name is a
 field's, without regard to case and to what joins its words; a value counts only where it reads as
-the field's type, with the sign of a currency or without; a record only where it fits the schema. One
+the field's type (`written_values`); a record only where it fits the schema. One
 pass, linear in the text.
 """
 
@@ -20,6 +20,13 @@ from dataclasses import dataclass
 
 from wavewright.config import ReadLimits, Span
 from wavewright.packs.text.html_lines import has_block_tag, html_lines
+from wavewright.packs.text.written_values import (
+    DECIMAL_COMMA,
+    THOUSANDS,
+    bare_number,
+    in_plain_digits,
+    written_date,
+)
 from wavewright.planner import (
     FallbackFailure,
     InvalidSchemaError,
@@ -56,11 +63,6 @@ _UNIT = re.compile(r"\s*[(\[][^()\[\]]*[)\]]$")
 """Behind the name of a column: `Age (years)`."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,15}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,15}(?:\.[0-9]{1,15})?|\.[0-9]{1,15})")
-_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{2,3})*,[0-9]{3}(?:\.[0-9]+)?")
-"""`1,234.50`, and `12,34,567` of India; `0,125` is less than one."""
-_DECIMAL_COMMA = re.compile(r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+),[0-9]+")
-"""`1.250,50`, and `1,5`, whose comma cannot be one of thousands."""
-_CURRENCY = re.compile(r"^[$€£¥]\s?(?=[+-]?[.0-9])|(?<=[0-9])\s?[$€£¥]$")
 _QUOTED = re.compile(r"(?P<mark>[\"'])(?P<text>(?:(?!(?P=mark)).)+)(?P=mark)")
 _BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 _NULL_WORDS = frozenset({"null", "none", "n/a", "-", "\u2013", "\u2014"})
@@ -470,38 +472,41 @@ def _record(
         text = text if quoted is None else quoted["text"]
         if field is None or not text:
             continue
-        kinds = _kinds(fields[field])
+        kinds = _kinds(as_object(fields[field]))
         is_nothing = text.casefold() in _NULL_WORDS
         if is_nothing and "null" in kinds:
             record[field] = None
         elif not is_nothing or not kinds or "string" in kinds:
-            record[field] = _typed_value(text, kinds, prefers_decimal_comma=prefers_decimal_comma)
+            record[field] = _typed_value(
+                text, as_object(fields[field]), prefers_decimal_comma=prefers_decimal_comma
+            )
         # What says that there is nothing is no number: the field is absent, as with an empty cell.
     return record
 
 
-def _kinds(schema: Json) -> list[Json]:
+def _kinds(schema: JsonObject) -> list[Json]:
     """Return the types that a field may have; none where its schema names none."""
-    kind = as_object(schema).get("type")
+    kind = schema.get("type")
     if kind is None:
         return []
     return kind if isinstance(kind, list) else [kind]
 
 
-def _typed_value(text: str, kinds: list[Json], *, prefers_decimal_comma: bool) -> Json:
+def _typed_value(text: str, schema: JsonObject, *, prefers_decimal_comma: bool) -> Json:
     """Return a text as one of the types, where it reads as such."""
-    bare = _CURRENCY.sub("", text.rstrip(","))
-    has_thousands = _THOUSANDS.fullmatch(bare) is not None
-    has_decimals = _DECIMAL_COMMA.fullmatch(bare) is not None
+    kinds, number = _kinds(schema), bare_number(text.rstrip(","))
     # `1,234` may be both; it is no decimal where the field has none.
-    if has_decimals and (not has_thousands or (prefers_decimal_comma and "number" in kinds)):
-        bare = bare.replace(".", "").replace(",", ".")
-    elif has_thousands:
-        bare = bare.replace(",", "")
+    is_open = THOUSANDS.fullmatch(number) is not None
+    has_decimal_comma = DECIMAL_COMMA.fullmatch(number) is not None and (
+        not is_open or (prefers_decimal_comma and "number" in kinds)
+    )
+    bare = in_plain_digits(number, has_decimal_comma=has_decimal_comma)
     if "integer" in kinds and _INTEGER.fullmatch(bare):
         return int(bare)
     if "number" in kinds and _NUMBER.fullmatch(bare):
         return float(bare)
+    if schema.get("format") == "date" and (date := written_date(text)) is not None:
+        return date.isoformat()
     if "boolean" in kinds and text.casefold() in _BOOLEANS:
         return _BOOLEANS[text.casefold()]
     return text
