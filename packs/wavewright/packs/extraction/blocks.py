@@ -129,16 +129,16 @@ _NAME_END: Final = re.compile(
 )
 """Of the beginning of an item; the point of a title or an initial ends no name."""
 _MAX_NAME_WORDS: Final = 7
-_PLURALS: Final = frozenset(
-    {"people", "folk", "cast", "crew", "bestiary", "equipment", "lore", "staff", "geography"}
-)
-
-_T = TypeVar("_T")
 
 
 def word_set(text: str) -> frozenset[str]:
     """Return the words of a text."""
     return frozenset(text.split())
+
+
+_PLURALS: Final = word_set("people folk cast crew bestiary equipment lore staff geography")
+
+_T = TypeVar("_T")
 
 
 def phrase_set(text: str) -> frozenset[str]:

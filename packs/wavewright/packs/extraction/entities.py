@@ -55,7 +55,7 @@ _NOBODY: Final = word_set(
     "none nobody nothing unknown various varies several many few all any neutral yes no"
 )
 """Of rows and lists: what stands where there is no name."""
-_TYPE_LABELS: Final = frozenset({"type", "kind", "category", "class", "classification"})
+_TYPE_LABELS: Final = word_set("type kind category class classification")
 
 
 @dataclass(frozen=True, slots=True)

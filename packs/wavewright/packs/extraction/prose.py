@@ -51,7 +51,7 @@ TITLES: Final = word_set(
     "prof professor queen saint senator sergeant sheriff sir sister st uncle"
 )
 """What stands before the names of people."""
-_ALSO_OF_THINGS: Final = frozenset({"general", "major", "master", "saint", "st"})
+_ALSO_OF_THINGS: Final = word_set("general major master saint st")
 """Titles that companies and places begin with, too."""
 
 Pronoun: TypeAlias = Literal["he", "she", "it", "they"]
@@ -283,34 +283,27 @@ _SUBJECTS: Final = frozenset({"nsubj", "nsubjpass"})
 _RELATIVES: Final = frozenset({"who", "which", "that", "whom"})
 _PLACES: Final = frozenset({"GPE", "LOC", "FAC"})
 _COPULAS: Final = frozenset({"be", "become", "remain"})
-_MODALS: Final = frozenset(
-    {"would", "could", "should", "may", "might", "must", "can", "will", "shall", "'d", "'ll"}
+_MODALS: Final = word_set("would could should may might must can will shall 'd 'll")
+_REPORTS: Final = word_set(
+    "say tell claim believe think allege deny hope fear suspect suggest argue propose wish want "
+    "expect pretend doubt dream imagine ask wonder plan recommend insist assume feel agree promise "
+    "swear threaten"
 )
-_REPORTS: Final = frozenset(
-    {
-        "say", "tell", "claim", "believe", "think", "allege", "deny", "hope", "fear", "suspect", "suggest",
-        "argue", "propose", "wish", "want", "expect", "pretend", "doubt", "dream", "imagine", "ask", "wonder",
-        "plan", "recommend", "insist", "assume", "feel", "agree", "promise", "swear", "threaten",
-    }
-)  # fmt: skip
 """Verbs whose clause is what somebody says or wants, and no fact."""
 _DIRECTIONS: Final = word_set("north south east west northeast northwest southeast southwest")
-_MET: Final = frozenset({"find", "see", "meet", "buy", "obtain"})
+_MET: Final = word_set("find see meet buy obtain")
 """What can be done to a thing where it is: "It can be found in Orla" says that it is there."""
 _READERS: Final = frozenset({"you", "players"})
 """Whom a text tells where something is: "You will find it in Orla"."""
-_CONDITIONS: Final = frozenset({"if", "unless", "whether", "lest", "though"})
-_NO_RELATIONS: Final = frozenset(
-    {
-        "without", "except", "unlike", "like", "than", "before", "until", "since", "during", "despite",
-        "including", "per", "about", "among", "amongst", "because", "instead", "besides", "over", "after",
-        "though", "while", "as",
-    }
-)  # fmt: skip
+_CONDITIONS: Final = word_set("if unless whether lest though")
+_NO_RELATIONS: Final = word_set(
+    "without except unlike like than before until since during despite including per about among "
+    "amongst because instead besides over after though while as"
+)
 """Prepositions that say when or how, and nothing of two things."""
 _OF_NAMES: Final = frozenset({"of", "from"})
 """Prepositions that relate two names which stand beside each other."""
-_BETWEEN_NAMES: Final = frozenset({"under", "by", "with", "near", "via", "from", "against"})
+_BETWEEN_NAMES: Final = word_set("under by with near via from against")
 """Prepositions that stand between two names, and in none."""
 _MOST_CAPITALS: Final = 0.6
 """Of the letters of a sentence with names in it."""
@@ -318,11 +311,7 @@ _ARTICLES: Final = frozenset({"the", "a", "an"})
 _QUOTED: Final = re.compile(r'“[^”]*”|"[^"]*"|(?<!\w)\u2018[^\u2019]*\u2019(?!\w)')
 _NO_NAME: Final = re.compile(r"[_<>@\\/|{}\[\]=*#`~^]|^[\W\d]|\W{3}|://|\d{5}")
 """Of what is a number, an address or code."""
-_DETERMINERS: Final = frozenset(
-    {
-        "a", "an", "any", "each", "every", "either", "no", "such", "this", "these", "those", "all", "which",
-    }
-)  # fmt: skip
+_DETERMINERS: Final = word_set("a an any each every either no such this these those all which")
 """Words before a noun that is one of several, and so no name."""
 _POSSESSIVE: Final = re.compile(r"['’]s?$")
 

@@ -23,6 +23,7 @@ from wavewright.packs.extraction.blocks import (
     BlockKind,
     BlockLink,
     PageStructure,
+    word_set,
 )
 from wavewright.packs.web.pages import drop_hidden
 
@@ -57,8 +58,8 @@ _FIELD_COLUMNS: Final = frozenset(
     {"property", "field", "attribute", "detail", "stat", "key", "info", ""}
 )
 """Headings of the first column of a table of two that is an info box."""
-_VALUED_COLUMNS: Final = frozenset(
-    {"name", "item", "parameter", "setting", "option", "variable", "metric", "measure", "quantity"}
+_VALUED_COLUMNS: Final = word_set(
+    "name item parameter setting option variable metric measure quantity"
 )
 """Headings of the first column of a table of two that is an info box where the second is `Value`:
 `Ship` and `Value` is a table of ships.

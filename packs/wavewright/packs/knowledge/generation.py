@@ -19,6 +19,7 @@ from wavewright.packs.extraction.blocks import (
     PageStructure,
     is_name,
     singular,
+    word_set,
     words_of,
 )
 from wavewright.packs.extraction.entities import Gazetteer, NamedEntity
@@ -78,7 +79,7 @@ _TABLE_RULE: Final = re.compile(r"[ \t\r]*\n(?=[^\n]*\|)(?=[^\n]*-)[ \t\r|:-]++(
 """The line below the headings of a table."""
 _PAIR: Final = re.compile(r"\|(?P<label>(?:[^|\\\n]|\\.)+)\|(?=\s*[^|\s])(?:[^|\\\n]|\\.)+\|?")
 """The row of two columns that both say something."""
-_OF_NAMES: Final = frozenset({"full", "complete", "proper", "official", "legal", "common"})
+_OF_NAMES: Final = word_set("full complete proper official legal common")
 """Words before `name` in the heading of a column that tell no kind of things."""
 _HEADING: Final = re.compile(r"\s*(?P<marks>#{1,6})\s+(?P<text>.+)")
 _COLUMNS: Final = re.compile(r"\S[ \t]{3,}\S")
@@ -99,22 +100,17 @@ _OF_PLACES: Final = frozenset(
     {"bear in", "bury in", "die in", "live in", "retire in", "retire to", "settle in"}
 )
 """Verbs of a person that have a place behind their preposition."""
-_ALSO_OF_GROUPS: Final = frozenset({"ally", "enemy", "rival", "nemesis", "parent", "master"})
+_ALSO_OF_GROUPS: Final = word_set("ally enemy rival nemesis parent master")
 """Kin that a company may have, too."""
 _KIN_OF_PEOPLE: Final = tuple(word for word in KINSHIP if word not in _ALSO_OF_GROUPS)
-_OUTSIDE_FAMILIES: Final = frozenset(
-    {
-        "mentor", "teacher", "apprentice", "student", "pupil", "servant", "friend", "companion",
-        "lover",
-    }
-)  # fmt: skip
+_OUTSIDE_FAMILIES: Final = word_set(
+    "mentor teacher apprentice student pupil servant friend companion lover"
+)
 _FAMILY: Final = frozenset(_KIN_OF_PEOPLE) - _OUTSIDE_FAMILIES
 """Kin that people alone have: a university may have students, and no son."""
 _PLACE: Final = "place"
 _AWARD: Final = "award"
-_AWARDS: Final = frozenset(
-    {"award", "cup", "fellowship", "lecture", "medal", "prize", "scholarship", "trophy"}
-)
+_AWARDS: Final = word_set("award cup fellowship lecture medal prize scholarship trophy")
 """What is called after people."""
 _SURE: Final = 3
 """Votes of what a sentence says, against one of what a model takes a name for."""
