@@ -508,45 +508,22 @@ class _SentenceReader:
             objects=tuple(_phrase(one) for one in objects),
         )
         for other in others:
-            phrase = _noun_phrase(other)
-            yield Clause(
-                subjects,
-                verb.lemma_,
-                Span(phrase.start, max(whole.end, phrase.end)),
-                noun=other.lemma_.lower(),
-                phrase=phrase,
-                preposition=_preposition_of(other),
-                has_somebody=_does_something(other),
-                is_present=_is_of_now(verb),
-            )
+            end = max(whole.end, _noun_phrase(other).end)
+            yield _called(subjects, other, end, verb=verb.lemma_, is_present=_is_of_now(verb))
 
     def _appositions(self) -> Iterator[Clause]:
         """Yield what a name is called beside it: `Ines Varga, captain of the Kittiwake`."""
         for token in self._doc:
             if token.dep_ == "compound" and token.pos_ == "NOUN" and token.head.pos_ == "PROPN":
                 # "The wraith-king Morvath": the noun before a name says what it is.
-                yield Clause(
-                    (_phrase(token.head),),
-                    "be",
-                    Span(token.idx, token.idx + len(token.text)),
-                    noun=token.lemma_.lower(),
-                    phrase=_noun_phrase(token),
-                )
+                yield _called((_phrase(token.head),), token, token.idx + len(token.text))
             pairs = [(token.head, token), (token, token.head)] if token.dep_ == "appos" else []
             if _gives_a_name(token.head):
                 pairs = [(token, token.head.head)]
             for name, noun in pairs:
                 if name.pos_ == "PROPN" and noun.pos_ == "NOUN":
                     end = max(one.idx + len(one.text) for one in noun.subtree)
-                    yield Clause(
-                        (_phrase(name),),
-                        "be",
-                        Span(_noun_phrase(noun).start, end),
-                        noun=noun.lemma_.lower(),
-                        phrase=_noun_phrase(noun),
-                        preposition=_preposition_of(noun),
-                        has_somebody=_does_something(noun),
-                    )
+                    yield _called((_phrase(name),), noun, end)
 
     def _rest(self, verb: Token, others: Sequence[Token] = ()) -> Span:
         """Return what follows a verb and its adverbs (`ruled directly`): up to where another clause
@@ -603,6 +580,28 @@ class _SentenceReader:
                     yield from _of_owners(token, child, owners, "")
                 if child.dep_ == "prep" and child.lower_ in _OF_NAMES:
                     yield from _pairs([token], child.lower_, _objects(child), "", "", child.lower_)
+
+
+def _called(
+    subjects: tuple[Phrase, ...],
+    noun: Token,
+    end: int,
+    *,
+    verb: str = "be",
+    is_present: bool = False,
+) -> Clause:
+    """Return the clause in which a noun says what its subjects are, up to a place."""
+    phrase = _noun_phrase(noun)
+    return Clause(
+        subjects,
+        verb,
+        Span(phrase.start, end),
+        noun=noun.lemma_.lower(),
+        phrase=phrase,
+        preposition=_preposition_of(noun),
+        has_somebody=_does_something(noun),
+        is_present=is_present,
+    )
 
 
 def _of_preposition(
