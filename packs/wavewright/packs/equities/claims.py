@@ -83,16 +83,13 @@ _RATE: Final = _LEXICON.told_by["annual_growth"]
 _RETURNS: Final[frozenset[Figure]] = frozenset(
     {"return_1y", "period_return", "annual_growth", "excess_return"}
 )
-_PLAIN_RETURNS: Final = _RETURNS - {"excess_return"}
 _PERIOD_OF: Final[Mapping[Figure, Period]] = {
     "return_1y": "one year",
     "trend": "latest",
     "current_price": "latest",
 }
 """Every other figure is of all prices."""
-_PERCENT: Final[frozenset[Figure]] = frozenset(
-    {"return_1y", "period_return", "annual_growth", "volatility", "max_drawdown", "excess_return"}
-)
+_PERCENT: Final[frozenset[Figure]] = _RETURNS | {"volatility", "max_drawdown"}
 _WITHOUT_DIRECTION: Final[frozenset[Figure]] = frozenset(
     {"volatility", "current_price", "beta", "correlation"}
 )
@@ -203,9 +200,7 @@ def _figures_of(entry: JsonObject) -> Iterator[StatedFigure]:
         "current_price": (entry.get("current_price"), (until,)),
     }
     span = (comparison.get("since"), comparison.get("until"))
-    values["excess_return"] = (comparison.get("excess_return"), span)
-    values["beta"] = (comparison.get("beta"), span)
-    values["correlation"] = (comparison.get("correlation"), span)
+    values |= {figure: (comparison.get(figure), span) for figure in _COMPARED}
     for figure, (value, dates) in values.items():
         if isinstance(value, int | float | str) and not isinstance(value, bool):
             yield StatedFigure(
@@ -320,7 +315,9 @@ def _contradictions(text: str, stated: StatedFigure, table: StatedTable) -> Iter
     if stated.figure == "max_drawdown":
         with_its_length.add("period_return")
     own_spans = [figure for figure in of_stock if figure.figure in with_its_length]
-    counted = _without_named_numbers(_without_lengths(_without_spans(bare), own_spans))
+    counted = _without_named_numbers(
+        _without_lengths(_A_YEAR.sub(" ", _DATE.sub(" ", bare)), own_spans)
+    )
     for match in _NUMBER.finditer(counted):
         if not any(_is_of_figure(match, figure) for figure in of_stock):
             yield f"{match[0].strip()} is no figure of it"
@@ -371,10 +368,6 @@ def _in_plain_forms(text: str) -> str:
     return _NEITHER.sub("flat", _WRITTEN_DATE.sub(as_iso, text))
 
 
-def _without_spans(text: str) -> str:
-    return _A_YEAR.sub(" ", _DATE.sub(" ", text))
-
-
 def _without_lengths(text: str, figures: Sequence[StatedFigure]) -> str:
     """Return a text without the lengths of time that figures are of, and without those that a trend
     is told by.
@@ -414,7 +407,9 @@ def _is_of_figure(match: re.Match[str], stated: StatedFigure) -> bool:
     # A ratio without a sign is a positive one; a fall is written without its sign: "lost 5 %".
     has_own_sign = stated.figure in _WITHOUT_DIRECTION
     sign = match["sign"] or ("+" if has_own_sign else None)
-    return _rounds_to(abs(value), match) and _has_sign(value, sign)
+    is_above = sign is not None and sign.strip() == "+"
+    has_sign = sign is None or (value >= 0 if is_above else value <= 0)
+    return has_sign and _rounds_to(abs(value), match)
 
 
 def _rounds_to(value: Decimal, match: re.Match[str]) -> bool:
@@ -422,12 +417,6 @@ def _rounds_to(value: Decimal, match: re.Match[str]) -> bool:
     places = len(match["decimals"] or ".") - 1
     # Half a unit of the last place, both ways: either rounding of a half is accepted.
     return abs(value - Decimal(digits)) <= Decimal(5).scaleb(-places - 1)
-
-
-def _has_sign(value: Decimal, sign: str | None) -> bool:
-    if sign is None:
-        return True
-    return value >= 0 if sign.strip() == "+" else value <= 0
 
 
 def _words(text: str) -> Sequence[str]:
@@ -469,7 +458,7 @@ def _is_told(
     if not numbers:
         # Which way a return goes is a figure, too: it is the direction that was checked.
         return stated.figure in _RETURNS and not _DIRECTIONS.isdisjoint(words)
-    if stated.figure in _PLAIN_RETURNS and len(words & _DIRECTIONS) > 1:
+    if stated.figure in _RETURNS - {"excess_return"} and len(words & _DIRECTIONS) > 1:
         return False  # "its negative return fell"
     is_signed = all(match["sign"] for match in numbers)
     if stated.direction == "down" and stated.figure != "max_drawdown":

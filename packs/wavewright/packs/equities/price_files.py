@@ -24,7 +24,6 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -107,6 +106,8 @@ def read_csv_table(content: bytes, file: str, named: PriceColumnNames | None = N
             f"{file}, line {reader.line_num}: this is no CSV: {error}",
             hint="save the file as CSV (UTF-8) again",
         ) from error
+    named_currencies = filter(None, map(CURRENCY_LINE.fullmatch, lines))
+    currency = next((line["unit"] for line in named_currencies), None)
     notes = []
     if encoding != "utf-8-sig":
         shown = encoding.upper().replace("CP", "Windows-")
@@ -114,7 +115,7 @@ def read_csv_table(content: bytes, file: str, named: PriceColumnNames | None = N
     if found.is_row:
         held = ", ".join(filter(None, found.names))
         notes.append(f"{file}: there is no header; the columns are read as {held}")
-    return RawTable(header or [], rows, delimiter, (*notes,), _currency_above(lines, found.line))
+    return RawTable(header or [], rows, delimiter, (*notes,), currency)
 
 
 _LINES_ABOVE = 30
@@ -123,12 +124,6 @@ _LINES_ABOVE = 30
 
 def _first_lines(text: str) -> list[str]:
     return [line for line in text.splitlines()[:_LINES_ABOVE] if line.strip()]
-
-
-def _currency_above(lines: Sequence[str], header: str) -> str | None:
-    """Return the currency that a line above the header names: `Currency,GBp`."""
-    above = map(CURRENCY_LINE.fullmatch, takewhile(lambda line: line != header, lines))
-    return next((line["unit"] for line in above if line), None)
 
 
 def _delimiter(line: str) -> str:
@@ -178,10 +173,6 @@ def _find_header(lines: Sequence[str], named: PriceColumnNames | None) -> _Heade
     return _Header(lines[0], names or rows[0], is_row=bool(names))
 
 
-def _is_dated(cells: Sequence[str]) -> bool:
-    return bool(cells) and may_be_date(cells[0])
-
-
 def _unnamed_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return what the columns of a table without a header hold, where its first rows show it.
 
@@ -189,7 +180,7 @@ def _unnamed_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     close, as everybody writes them, where in each row the second is the highest and the third the
     lowest; one column behind them is the volume.
     """
-    if not all(map(_is_dated, rows)) or len({len(row) for row in rows}) > 1:
+    if not all(row and may_be_date(row[0]) for row in rows) or len({len(row) for row in rows}) > 1:
         return []
     before = ["date", "time"] if all(":" in row[1] for row in rows if len(row) > 1) else ["date"]
     numbers = [[_number(cell) for cell in row[len(before) :]] for row in rows]

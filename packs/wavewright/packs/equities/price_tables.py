@@ -313,9 +313,11 @@ def read_series(
         ToolError: a row cannot be trusted.
     """
     rows = list(rows)
-    below: list[str] = []
-    while len(rows) > 1 and _is_summary(_cell_text(rows[-1], columns.date)):
-        below.insert(0, _cell_text(rows.pop(), columns.date))
+    dates = [_cell_text(row, columns.date) for row in rows]
+    # `Average` below the prices has no digit in the place of a date.
+    dated = [at for at, date in enumerate(dates, 1) if not date or any(map(str.isdigit, date))]
+    below = dates[dated[-1] :] if dated else []
+    rows = rows[: len(rows) - len(below)]
     reader = _RowReader(rows, columns, file, form, currency)
     read = _prices_by_day(reader, rows)
     prices = [one.price for one in read.by_day.values()]
@@ -354,11 +356,6 @@ def read_series(
         currency=reader.currency(),
         oddities=tuple(read.oddities),
     )
-
-
-def _is_summary(date: str) -> bool:
-    """Whether what stands for the date of a row is a word, as `Average` below the prices."""
-    return bool(date) and not any(map(str.isdigit, date))
 
 
 class _ReadPrice(NamedTuple):

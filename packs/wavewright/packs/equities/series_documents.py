@@ -221,7 +221,10 @@ def _common_fields(
     found = find_oddities(points, frequency, volumes, view.calendar)
     jumps = (oddity for oddity in found if oddity.date not in view.known_jumps)
     oddities = sorted([*of_rows, *jumps], key=lambda one: (one.date, one.kind))
-    figures = rounded_figures(compute_figures(points)) if len(points) > 1 else None
+    figures = None
+    if len(points) > 1:
+        # To six decimals: more are noise of the arithmetic, not knowledge.
+        figures = Figures.model_validate(round_numbers(compute_figures(points).model_dump()))
     return {
         "kind": kind,
         "tags": [kind, code.lower()],
@@ -240,11 +243,6 @@ def _common_fields(
         "figures": figures,
         "content": _series_content(code, points, currency, figures),
     }
-
-
-def rounded_figures(figures: Figures) -> Figures:
-    """Return the figures to six decimals: more are noise of the arithmetic, not knowledge."""
-    return Figures.model_validate(round_numbers(figures.model_dump()))
 
 
 def round_numbers(value: object) -> object:

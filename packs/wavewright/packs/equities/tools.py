@@ -150,7 +150,10 @@ class EquityTools:
         """
         series = self._known(checked_code(code), now, years or _years_of(config), force=force)
         return stock_document(
-            series, exchange=self._exchange, currency=self._currency, view=self._view(series, now)
+            series,
+            exchange=self._settings.exchange,
+            currency=self._currency,
+            view=self._view(series, now),
         )
 
     def fetch_index_data(
@@ -191,7 +194,9 @@ class EquityTools:
             series = self._own_series(shown, now, span, force=force)
         currency = self._settings.currency if isinstance(setting, str) else self._currency
         view = self._view(series, now)
-        return index_document(series, exchange=self._exchange, currency=currency, view=view)
+        return index_document(
+            series, exchange=self._settings.exchange, currency=currency, view=view
+        )
 
     def fetch_announcements(
         self,
@@ -217,7 +222,7 @@ class EquityTools:
             days=days,
             limit=limit,
             now=now,
-            exchange=self._exchange,
+            exchange=self._settings.exchange,
         )
 
     @cached_property
@@ -239,10 +244,6 @@ class EquityTools:
         """
         _require_current_time(now)
         return _search_document(query, await self._search(query, limit, ignore_emission))
-
-    @property
-    def _exchange(self) -> str:
-        return self._settings.exchange
 
     @property
     def _currency(self) -> str | None:
@@ -332,7 +333,7 @@ class EquityTools:
             code,
             levels,
             members,
-            exchange=self._exchange,
+            exchange=self._settings.exchange,
             view=SeriesView(today, self._settings.calendar),
             warnings=tuple(warnings),
         )

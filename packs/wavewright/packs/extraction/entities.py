@@ -33,6 +33,7 @@ from wavewright.packs.extraction.blocks import (
     words_of,
 )
 from wavewright.packs.extraction.prose import (
+    NO_READER,
     PERSON,
     Clause,
     ProseName,
@@ -41,13 +42,13 @@ from wavewright.packs.extraction.prose import (
 )
 from wavewright.packs.text.cross_reference import normal_name
 
-_NO_PROSE: Final = ProseReader(None)
-
 _CUT: Final = re.compile(
     r"\b(?:of|in|by|from|at|on|to|for|with|about|and|or|here|there|nearby|within|found|seen|met|living|that|which|you)\b|"
     r"[:—–(,/&]"
 )
 """Of headings: what stands before it is what the list is of."""
+_OF_NAME: Final = re.compile(r" (?:of|de|von) ")
+"""Between the noun of a name and what it is of."""
 _OPENING: Final = 6
 """Sentences of a page among which one that begins with its title is looked for."""
 _ENUMERATION: Final = re.compile(r"\s*(?:[,;•]|\band\b)\s*")
@@ -126,7 +127,7 @@ class Gazetteer:
         cues: Sequence[KindCues] = (),
         *,
         known: Iterable[NamedEntity] = (),
-        prose: ProseReader = _NO_PROSE,
+        prose: ProseReader = NO_READER,
     ) -> None:
         """Read the pages.
 
@@ -365,9 +366,9 @@ class Gazetteer:
             told = next(cue for cue in self._cues if cue.kind == kind)
             # Streets and squares that a text passes by are no places of their own.
             return kind if told.is_told_by_names or told.are_people else None
-        own = next(
-            (cue for cue in self._cues if cue.kind == self._kind_of_noun(_head_of(name))), None
-        )
+        # "The Order of the Pale Hand" is an order.
+        told_kind = self._kind_of_noun(_OF_NAME.split(name.text)[0])
+        own = next((cue for cue in self._cues if cue.kind == told_kind), None)
         if own is not None and own.is_told_by_names:
             return own.kind
         people = (cue.kind for cue in self._cues if cue.are_people)
@@ -392,11 +393,6 @@ class Gazetteer:
             self._by_page[id(entity.page)] = entity
         if entity.url:
             self._by_url[entity.url] = entity
-
-
-def _head_of(name: ProseName) -> str:
-    """Return the noun of a name, such as `Order` of `Order of the Pale Hand`."""
-    return re.split(r" (?:of|de|von) ", name.text)[0]
 
 
 def kind_of_list(text: str, cues: Sequence[KindCues]) -> str | None:

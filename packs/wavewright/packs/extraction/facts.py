@@ -62,11 +62,6 @@ class FactCues:
     kinds: Phrases = frozenset()
     """Of targets."""
 
-    @property
-    def row_labels(self) -> frozenset[str]:
-        """All labels of rows."""
-        return self.labels.union(*(LABELS[name] for name in self.labels_of))
-
 
 _MAX_ROW: Final = 200
 """Characters of a paragraph that is a label and its value."""
@@ -124,7 +119,7 @@ class FactReader:
         ]
 
     def _in_rows(self, cue: FactCues) -> Iterator[Fact]:
-        labels = cue.row_labels
+        labels = cue.labels.union(*(LABELS[name] for name in cue.labels_of))
         for page in self.pages:
             for block in page.rows():
                 if block.label.casefold() in labels:
@@ -164,7 +159,8 @@ class FactReader:
         places = [(page, block) for page in self.pages for block in page.prose()]
         mentions = self._gazetteer.mentions_of(self._entity)
         places += [(one.page, one.block) for one in mentions if one.block.kind == "paragraph"]
-        for page, block in dict.fromkeys(places):
+        # By identity: a page is as long to compare as it is.
+        for page, block in {id(block): (page, block) for page, block in places}.values():
             for sentence in block.sentences():
                 for clause in self._gazetteer.prose.read(sentence).clauses:
                     is_told = clause.is_present and clause.verb in cue.verbs_with
@@ -257,16 +253,16 @@ class FactReader:
         begun = _THE_NOUN.match(sentence)
         if end or begun is None or kind_of_word(begun["noun"]) != self._entity.kind:
             return end
-        return begun.end() if begun["noun"] in self._called[page] else 0
+        return begun.end() if begun["noun"] in self._called[id(page)] else 0
 
     @cached_property
-    def _called(self) -> Mapping[PageStructure, frozenset[str]]:
-        """The words of the first sentence about the thing, for each of its pages."""
-        called: dict[PageStructure, frozenset[str]] = {}
+    def _called(self) -> Mapping[int, frozenset[str]]:
+        """The words of the first sentence about the thing, for each of its pages by identity."""
+        called: dict[int, frozenset[str]] = {}
         for page in self.pages:
             sentences = (one for block in page.prose() for one in block.sentences())
             first = next((one for one in sentences if subject_end(one, self._entity.name)), "")
-            called[page] = frozenset(words_of(first[:_MAX_ROW]))
+            called[id(page)] = frozenset(words_of(first[:_MAX_ROW]))
         return called
 
     def _elsewhere(self, mention: EntityMention) -> Iterator[_AboutSentence]:

@@ -202,6 +202,9 @@ class ProseReader:
             return [self._known.get(text, NO_PROSE) for text in sentences]
 
 
+NO_READER: Final = ProseReader(None)
+
+
 @cache
 def prose_reader(model: str) -> ProseReader:
     """Return the reader that a model is loaded for once in a process; one that reads nothing where
@@ -209,7 +212,7 @@ def prose_reader(model: str) -> ProseReader:
     """
     name = installed_model(model)
     if name is None:
-        return ProseReader(None)
+        return NO_READER
     import spacy
 
     return ProseReader(spacy.load(name))
@@ -538,7 +541,8 @@ class _SentenceReader:
         ends += [text.find(";", start)] if ";" in text[start:] else []
         ends += [one.left_edge.idx for one in others if one.left_edge.idx > start]
         for child in verb.rights:
-            is_other = child.dep_ == "conj" and self._has_own_subject(child)
+            has_own_subject = any(one.dep_ in _SUBJECTS for one in child.children)
+            is_other = child.dep_ == "conj" and has_own_subject
             if is_other or child.dep_ == "parataxis":
                 ends.append(child.left_edge.idx)
         rest = text[start : min(ends)]
@@ -546,9 +550,6 @@ class _SentenceReader:
             rest = rest.rstrip().removesuffix(mark)
         shift = len(rest) - len(rest.lstrip())
         return Span(start + shift, start + len(rest))
-
-    def _has_own_subject(self, verb: Token) -> bool:
-        return any(child.dep_ in _SUBJECTS for child in verb.children)
 
     # -- statements -------------------------------------------------------------------------------
 

@@ -34,10 +34,10 @@ from wavewright.packs.extraction.blocks import (
 )
 from wavewright.packs.extraction.entities import kind_of_list
 from wavewright.packs.extraction.kinds import KINDS, kind_of_word, type_of_kind, type_of_noun
-from wavewright.packs.extraction.prose import ProseReader
+from wavewright.packs.extraction.prose import NO_READER, ProseReader
 from wavewright.packs.knowledge.models import Chunk, KnownName
 
-_HEADING: Final = re.compile(r"(?P<marks>#{1,6})[ \t]+(?P<text>.+?)[ \t]*#*[ \t]*")
+HEADING: Final = re.compile(r"(?P<marks>#{1,6})[ \t]+(?P<text>.+?)[ \t]*#*[ \t]*")
 _FENCE: Final = re.compile(r" {0,3}(?:```|~~~)")
 _BLOCK_START: Final = re.compile(r"\s*(?:[-*+•]\s|\d{1,3}[.)]\s|\||#{1,6}\s|>|$)")
 _ROW: Final = re.compile(r"[ \t]*\|")
@@ -172,7 +172,7 @@ def _sections(text: str) -> Iterator[_Section]:
     path: list[tuple[int, str]] = []
     start = 0
     for block in text_blocks(text):
-        heading = _HEADING.fullmatch(text[block.start : block.end])
+        heading = HEADING.fullmatch(text[block.start : block.end])
         if heading is None:
             continue
         if text[start : block.start].strip():
@@ -237,7 +237,6 @@ def _chunk_id(document: str, headings: tuple[str, ...], text: str) -> str:
 DOCUMENT: Final = "document"
 _OPENING: Final = 8
 """Sentences and headings at the beginning of a document that tell what it is about."""
-_NO_READER: Final = ProseReader(None)
 THING: Final = "thing"
 
 _TOKEN: Final = re.compile(r"[^\W_]+")
@@ -350,7 +349,7 @@ def title_name(title: str) -> str:
 
 
 def known_names(
-    documents: Sequence[TextDocument], prose: ProseReader = _NO_READER
+    documents: Sequence[TextDocument], prose: ProseReader = NO_READER
 ) -> list[KnownName]:
     """Return the names of all documents that their titles and lists have, each once."""
     found: dict[str, KnownName] = {}
@@ -382,7 +381,7 @@ def _listed(text: str) -> Iterator[tuple[str, str]]:
     kind = ""
     for block in text_blocks(text):
         content = text[block.start : block.end]
-        heading = _HEADING.fullmatch(content)
+        heading = HEADING.fullmatch(content)
         item = ITEM.fullmatch(content) or DEFINITION.fullmatch(content)
         if heading is not None:
             title = plain_text(heading["text"])

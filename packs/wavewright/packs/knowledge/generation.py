@@ -44,6 +44,7 @@ from wavewright.packs.knowledge.chunking import (
     DEFINITION,
     DOCUMENT,
     FIELD,
+    HEADING,
     ITEM,
     RULE_LINE,
     THING,
@@ -81,7 +82,6 @@ _PAIR: Final = re.compile(r"\|(?P<label>(?:[^|\\\n]|\\.)+)\|(?=\s*[^|\s])(?:[^|\
 """The row of two columns that both say something."""
 _OF_NAMES: Final = word_set("full complete proper official legal common")
 """Words before `name` in the heading of a column that tell no kind of things."""
-_HEADING: Final = re.compile(r"\s*(?P<marks>#{1,6})\s+(?P<text>.+)")
 _COLUMNS: Final = re.compile(r"\S[ \t]{3,}\S")
 """Of lines that set texts beside each other, which is no prose."""
 _WORD: Final = re.compile(r"[^\W\d_]+")
@@ -235,7 +235,7 @@ class _ChunkReader:
         rows = [block for block in page.blocks if block.kind == "row" or block.cells]
         names = NameFinder(self._chunk.names).find(text)
         for span in spans:
-            heading = _HEADING.fullmatch(text[span.start : span.end])
+            heading = HEADING.fullmatch(text[span.start : span.end])
             if heading is not None:
                 self._begin_section(heading)
                 is_title = title_name(heading["text"]) == self._subject.name
@@ -404,12 +404,17 @@ class _ChunkReader:
         kept = [
             span
             for span in spans
-            if not _HEADING.fullmatch(text[span.start : span.end])
+            if not HEADING.fullmatch(text[span.start : span.end])
             and not text[span.start : span.end].lstrip().startswith(("|", "    ", ">"))
             and not _COLUMNS.search(text[span.start : span.end])
             and not _OPTION.match(text[span.start : span.end])
         ]
-        fields = {span for span in kept if _is_field(text[span.start : span.end])}
+        fields = {
+            span
+            for span in kept
+            if FIELD.match(text, span.start, span.end)
+            and text[span.start : span.end].rstrip()[-1] not in ".!"
+        }
         if len(fields) > 1:
             # The head of a mail is no prose, though a subject may have a verb.
             kept = [span for span in kept if span not in fields]
@@ -560,10 +565,6 @@ def _may_be_surname(name: KnownName) -> bool:
     """
     is_typed = name.type in {PERSON, _PLACE}
     return not is_typed and " " not in name.name and not name.name.isupper()
-
-
-def _is_field(content: str) -> bool:
-    return FIELD.match(content) is not None and not content.rstrip().endswith((".", "!"))
 
 
 def _cut(span: Span) -> Span:
@@ -791,7 +792,7 @@ def _with_heading(chunk: Chunk) -> str:
     """
     heading = chunk.headings[-1] if len(chunk.headings) > 1 else ""
     text = f"{chunk.table_head}\n{chunk.text}" if chunk.table_head else chunk.text
-    return f"## {heading}\n\n{text}" if heading and not _HEADING.match(text) else text
+    return f"## {heading}\n\n{text}" if heading and not HEADING.match(text) else text
 
 
 def _says(text: str, found: FoundRelation, subject: str) -> bool:

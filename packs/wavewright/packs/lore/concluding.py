@@ -216,9 +216,8 @@ class ResearchConclusion:
         if missing:
             note += f"; not extracted: {', '.join(missing)}"
         agreement = "consistent" if result.is_consistent else f"{len(result.conflicts)} conflicts"
-        return (
-            f"Cross-referenced {_record_count(data)} records: {agreement} (method: {method}{note})"
-        )
+        count = sum(len(found.records(category)) for category in CATEGORIES)
+        return f"Cross-referenced {count} records: {agreement} (method: {method}{note})"
 
     async def discover_zones(  # noqa: D417 - as above
         self, feedback: Sequence[str] = (), *, agents: Agents, data: RunData
@@ -269,11 +268,6 @@ class ResearchConclusion:
         return zone_package(
             zone_of(data), rated, result, references(data), has_stand_ins=has_stand_ins
         )
-
-
-def _record_count(data: RunData) -> int:
-    found = found_records(data)
-    return sum(len(found.records(category)) for category in CATEGORIES)
 
 
 def _known_zones(data: RunData) -> set[str]:

@@ -17,6 +17,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from wavewright.planner import Json, JsonObject, JsonSchema, as_list, as_object, canonical_json
 from wavewright.tools import AnswerRefused, AnswerToFinish, ToolError, Worker, WorkerSpec
@@ -305,7 +306,7 @@ def cross_referencer() -> Worker:
     """Return the worker that brings sources together."""
     return Worker(
         CROSS_REFERENCE_SPEC,
-        generate=_generate_merge,
+        generate=partial(_merged, same={}),
         show=_model_view,
         asks_for=_answer_schema,
         finish=_finish_groups,
@@ -387,10 +388,6 @@ def _members(group: Json, names: list[str]) -> list[str]:
     return [names[number - 1] for number in dict.fromkeys(numbers)]
 
 
-def _generate_merge(params: JsonObject) -> Json:
-    return _merged(params, {})
-
-
 def _mentions(params: JsonObject) -> tuple[list[RecordMention], int]:
     """Return every record with its name and source, and how many had no name.
 
@@ -416,5 +413,4 @@ def _mentions(params: JsonObject) -> tuple[list[RecordMention], int]:
 
 
 def _key(params: JsonObject) -> str:
-    key = params.get("key")
-    return key if isinstance(key, str) else "name"
+    return str(params.get("key", "name"))

@@ -486,9 +486,7 @@ def _record(
 
 def _kinds(schema: JsonObject) -> list[Json]:
     """Return the types that a field may have; none where its schema names none."""
-    kind = schema.get("type")
-    if kind is None:
-        return []
+    kind = schema.get("type", [])
     return kind if isinstance(kind, list) else [kind]
 
 

@@ -7,7 +7,6 @@ entities, observations and relations. Writing again doubles nothing.
 from __future__ import annotations
 
 import datetime as dt
-import io
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -68,8 +67,7 @@ def graph_file(graph: KnowledgeGraph, form: FileFormat, root: Path, path: str) -
 
 
 def _json_ld(graph: KnowledgeGraph) -> bytes:
-    nodes: list[Json] = [_entity_node(one) for one in graph.entities]
-    nodes += [_relation_node(one) for one in graph.relations]
+    nodes: list[Json] = [*map(_entity_node, graph.entities), *map(_relation_node, graph.relations)]
     document: JsonObject = {"@context": _CONTEXT, "@graph": nodes}
     return json.dumps(document, ensure_ascii=False, indent=1).encode()
 
@@ -137,9 +135,7 @@ def _graphml(graph: KnowledgeGraph) -> bytes:
             origin=one.origin,
             evidence=_told(one.evidence),
         )
-    written = io.BytesIO()
-    nx.write_graphml(drawn, written)  # pyright: ignore[reportUnknownMemberType]
-    return written.getvalue()
+    return "\n".join(nx.generate_graphml(drawn)).encode()
 
 
 def _told(evidence: tuple[QuotedEvidence, ...]) -> str:

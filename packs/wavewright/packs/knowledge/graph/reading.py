@@ -113,40 +113,39 @@ class GraphReader:
         Raises:
             ToolError: there is none, or several have the name.
         """
-        place = entity_id(name)
-        row = self._database.execute(
-            "SELECT canonical FROM entity WHERE id = ?", (place,)
-        ).fetchone()
-        if row is None:
-            for other in owners_of(self._database, [normal_name(name)]).values():
-                row = self._database.execute(
-                    "SELECT canonical FROM entity WHERE id = ?", (other,)
-                ).fetchone()
-        if row is None:
+        ids = (entity_id(name), *owners_of(self._database, [normal_name(name)]).values())
+        canonical = dict(
+            self._database.execute(
+                f"SELECT id, canonical FROM entity WHERE id IN {LISTED}",  # noqa: S608 - our words
+                (as_list(ids),),
+            )
+        )
+        if not canonical:
             known = [one for (one,) in self._database.execute("SELECT name FROM entity")]
             raise ToolError(
                 f"the graph has no entity {name!r}",
                 hint=suggest_name(name, known, what="its entities"),
             )
-        [found] = self._entities([row[0]])
+        [found] = self._entities([next(canonical[one] for one in ids if one in canonical)])
         return found
 
     def neighbours(self, entity: str) -> list[NeighbouringEntity]:
         """Return where the relations of a canonical entity lead, in either direction."""
-        relations = self._relations([entity])
-        ends = {one.target if one.source == entity else one.source for one in relations}
-        by_id = {one.id: one for one in self._entities(ends)}
+        relations = [
+            (one, one.target if one.source == entity else one.source)
+            for one in self._relations([entity])
+        ]
+        by_id = {one.id: one for one in self._entities({end for _, end in relations})}
         return [
             NeighbouringEntity(
                 relation=one.relation,
                 direction="out" if one.source == entity else "in",
-                name=end.name,
-                type=end.type,
+                name=by_id[end].name,
+                type=by_id[end].type,
                 origin=one.origin,
                 evidence=one.evidence,
             )
-            for one in relations
-            for end in [by_id[one.target if one.source == entity else one.source]]
+            for one, end in relations
         ]
 
     def _entities(

@@ -287,7 +287,7 @@ def _phases(view: ZoneView, found: _Facts) -> list[PhaseState]:
 
 
 def _npc(view: ZoneView, subject: Subject) -> NPCData:
-    found = _Facts(_facts_of(view, subject, _NPC_CUES), _naming_of(subject))
+    found = _told_of(view, subject, _NPC_CUES)
     listed = list(_listed_factions(view, subject))
     role = found.one("role")
     record = NPCData(
@@ -333,8 +333,7 @@ def _listed_factions(view: ZoneView, subject: Subject) -> Iterator[Fact]:
 
 
 def _faction(view: ZoneView, subject: Subject) -> FactionData:
-    facts = _facts_of(view, subject, cues.FACTION_FACTS)
-    found = _Facts(facts, _naming_of(subject))
+    found = _told_of(view, subject, cues.FACTION_FACTS)
     parents = found.targets("parent_faction_id")
     stances: dict[str, FactionRelation] = {}
     for stance in _STANCES:
@@ -356,9 +355,7 @@ def _faction(view: ZoneView, subject: Subject) -> FactionData:
 
 
 def _lore(view: ZoneView, subject: Subject) -> LoreData:
-    found = _Facts(
-        _facts_of(view, subject, [cues.LORE_TEXT, *cues.LORE_FACTS]), _naming_of(subject)
-    )
+    found = _told_of(view, subject, [cues.LORE_TEXT, *cues.LORE_FACTS])
     content = found.prose("content") or _all_prose(found, subject.pages)
     rows = [
         row.value
@@ -415,9 +412,7 @@ def _lore_sections(view: ZoneView) -> Iterator[LoreData]:
 
 
 def _item(view: ZoneView, subject: Subject) -> NarrativeItemData:
-    found = _Facts(
-        _facts_of(view, subject, [cues.ITEM_STORY, *cues.ITEM_FACTS]), _naming_of(subject)
-    )
+    found = _told_of(view, subject, [cues.ITEM_STORY, *cues.ITEM_FACTS])
     return NarrativeItemData(
         name=subject.name,
         zone_id=view.zone_id if subject.located else "",
@@ -429,20 +424,19 @@ def _item(view: ZoneView, subject: Subject) -> NarrativeItemData:
     )
 
 
-def _facts_of(view: ZoneView, subject: Subject, fields: Sequence[FactCues]) -> list[Fact]:
+def _told_of(view: ZoneView, subject: Subject, fields: Sequence[FactCues]) -> _Facts:
+    """Return what is told of a thing; what says that it belongs to the zone is evidence in any case,
+    that with its name in it first.
+    """
     facts = [
         fact
         for entity in subject.entities
         for fact in FactReader(view.gazetteer, entity).facts(fields)
     ]
-    return [*dict.fromkeys(facts)]
-
-
-def _naming_of(subject: Subject) -> list[Evidence]:
-    """Return what says that a thing belongs to the zone; what has its name in it comes first."""
     name = normal_name(subject.name)
     passages = [*subject.located, *map(_naming, subject.pages), *subject.mentioned]
-    return sorted(passages, key=lambda one: name not in normal_name(one.quote))
+    naming = sorted(passages, key=lambda one: name not in normal_name(one.quote))
+    return _Facts(dict.fromkeys(facts), naming)
 
 
 def _naming(page: PageStructure) -> Evidence:
