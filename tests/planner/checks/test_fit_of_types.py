@@ -584,3 +584,39 @@ def test_a_choice_is_refused_where_no_reference_can_make_it_one(
     faults = check(Plan.model_validate({"steps": steps}), None, tools)
 
     assert ([fault.code for fault in faults if fault.code == "E205"] == []) == is_accepted
+
+
+PAIR = pair_of({"type": "string"}, {"type": "integer"})
+
+
+@pytest.mark.parametrize(
+    ("value", "target", "said"),
+    [
+        ("${[steps.a, 1]}", PAIR, []),
+        ("${[steps.a, 1][1]}", {"type": "integer"}, []),
+        ("${[[steps.a, 1], ['b', 2]].map(pair, pair[1])[0]}", {"type": "integer"}, []),
+        ("${zip([steps.a], [1])[0]}", PAIR, []),
+        (["${steps.a}", 1], PAIR, []),
+        ("${[1, steps.a]}", PAIR, ["E304"]),
+        ("${[steps.a, 1]}", list_of({"type": "string"}), ["E304"]),
+        ("${[steps.a]}", PAIR, ["E304"]),
+        ("${[steps.a, 1] + [2]}", list_of({"type": "string"}), ["W812"]),
+    ],
+)
+def test_a_list_that_is_written_out_has_a_type_for_each_place(
+    value: Json, target: JsonSchema, said: list[str]
+) -> None:
+    tools = {
+        "find": ToolSignature(name="find", output_schema={"type": "string"}),
+        "send": ToolSignature(
+            name="send", input_schema={"type": "object", "properties": {"v": target}}
+        ),
+    }
+    steps = [
+        {"id": "a", "tool": "find"},
+        {"id": "b", "tool": "send", "params": {"v": value}},
+    ]
+
+    found = check(Plan.model_validate({"steps": steps}), None, tools)
+
+    assert [fault.code for fault in found] == said

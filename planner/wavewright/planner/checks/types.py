@@ -49,7 +49,6 @@ from wavewright.planner.schemas.views import (
     SchemaView,
     ScopedSchema,
     allowed_values,
-    array_schema,
     element_schema,
     field_schema,
     field_schemas,
@@ -58,6 +57,7 @@ from wavewright.planner.schemas.views import (
     scoped_schema,
     self_contained_schema,
     subschema,
+    tuple_schema,
     union_schema,
     view_schema,
 )
@@ -634,12 +634,10 @@ class PlanTypes:
         return self._items[id(step)]
 
     def _output(self, step: Step) -> JsonSchema:
-        signature = self._tools.get(step.tool)
         if step.id in self._untyped:
             return {}
-        if signature is None or step.tool == SUB_PLAN:
-            return {} if step.for_each is None else {"type": "array", "items": {}}
-        return self._listed(step, self._call_output(step))
+        is_unknown = step.tool not in self._tools or step.tool == SUB_PLAN
+        return self._listed(step, {} if is_unknown else self._call_output(step))
 
     def _listed(self, step: Step, output: JsonSchema) -> JsonSchema:
         """Return what a step gives of which each call gives this."""
@@ -660,7 +658,8 @@ class PlanTypes:
                 return self.result(uses[0], step) or {}
             return {"type": "string"}
         if isinstance(value, list):
-            return self_contained_schema(array_schema(scoped_schema(self._entry(value, step))))
+            entries = [scoped_schema(self.value(entry, step)) for entry in value]
+            return self_contained_schema(tuple_schema(entries))
         members = as_object(value)
         places = {name: scoped_schema(self.value(part, step)) for name, part in members.items()}
         return self_contained_schema(object_schema(places, [*members], closed=True))

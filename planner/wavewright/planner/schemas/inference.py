@@ -347,7 +347,7 @@ class TypeInference:
         if node.function == "zip" and target is None:
             elements = [place for place in map(s.element_schema, arguments) if place is not None]
             if len(elements) == len(arguments) and len(arguments) in (2, 3):
-                return s.tuples_schema(elements)
+                return s.array_schema(s.tuple_schema(elements))
         result = call_result(node.function, target, arguments)
         if result is not None:
             self._check_elements(node, scope)
@@ -489,10 +489,7 @@ class TypeInference:
         return (types[0] if over.kind == "object" else types[1],)
 
     def _list(self, node: ListLiteral, scope: _Locals) -> ScopedSchema:
-        if not node.items:
-            return s.scoped_schema({"type": "array", "maxItems": 0})
-        items = [self._infer(item, scope) for item in node.items]
-        return s.array_schema(reduce(s.union_schema, items))
+        return s.tuple_schema([self._infer(item, scope) for item in node.items])
 
     def _map(self, node: MapLiteral, scope: _Locals) -> ScopedSchema:
         places: dict[str, ScopedSchema] = {}

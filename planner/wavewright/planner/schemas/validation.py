@@ -58,12 +58,13 @@ def infer_schema(value: Json) -> JsonSchema:
             }
 
 
-_DEFINITION_KEYS = ("$defs", "definitions")
+DEFINITIONS: Final = ("$defs", "definitions")
+"""Keywords under which a schema names parts that its references lead to."""
 
 
 def schema_definitions(schema: JsonSchema) -> JsonSchema:
     """Return the definitions that references inside a schema lead to."""
-    return {name: schema[name] for name in _DEFINITION_KEYS if name in schema}
+    return {name: schema[name] for name in DEFINITIONS if name in schema}
 
 
 def _common_schema(schemas: list[JsonSchema]) -> JsonSchema:
@@ -177,7 +178,7 @@ def _errors(compiled: jsonschema_rs.Validator, value: Json) -> list[jsonschema_r
     """
     if compiled.is_valid(value):
         return []
-    if not _is_large(value):
+    if count_parts(value, _LARGE_PARTS) >= 0:
         return [*compiled.iter_errors(value)]
     try:
         compiled.validate(value)
@@ -225,16 +226,23 @@ _LARGE_PARTS = 2_000
 """Parts of a value above which one reason why it does not fit is enough."""
 
 
-def _is_large(value: Json) -> bool:
-    parts, waiting = 0, [value]
-    while waiting and parts <= _LARGE_PARTS:
-        part = waiting.pop()
-        parts += 1
-        if isinstance(part, list):
-            waiting += part
-        elif isinstance(part, dict):
-            waiting += part.values()
-    return parts > _LARGE_PARTS
+def parts_of(value: Json) -> Iterable[Json]:
+    """Return the parts of an object or a list; of anything else there are none."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def count_parts(value: Json, left: int) -> int:
+    """Return how many of so many parts are left without those of a value; less than none ends the
+    count.
+    """
+    left -= 1
+    for part in parts_of(value):
+        if left < 0:
+            break
+        left = count_parts(part, left)
+    return left
 
 
 def validator_of(schema: JsonSchema, *, checks_formats: bool = False) -> Validator:

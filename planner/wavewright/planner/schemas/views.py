@@ -14,7 +14,13 @@ from functools import reduce
 from itertools import combinations
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
-from wavewright.planner.schemas.validation import look_up_reference
+from wavewright.planner.schemas.validation import (
+    DEFINITIONS,
+    count_parts,
+    look_up_reference,
+    parts_of,
+    schema_definitions,
+)
 from wavewright.planner.types import Json, JsonSchema, as_list, as_object
 
 Kind: TypeAlias = Literal[
@@ -32,7 +38,6 @@ _REFERENCES_INLINED = 4
 _LISTS_FOLLOWED = 8
 """Lists of lists; a schema may refer to itself there."""
 _MAX_SCHEMA_PARTS = 10_000
-_DEFINITIONS = ("$defs", "definitions")
 
 
 class ScopedSchema(NamedTuple):
@@ -95,7 +100,7 @@ def subschema(schema: Json, root: JsonSchema) -> ScopedSchema:
     """
     if not isinstance(schema, dict):
         return OPEN
-    if any(word in schema for word in (*_DEFINITIONS, "$id")):
+    if any(word in schema for word in (*DEFINITIONS, "$id")):
         return scoped_schema(schema)
     return ScopedSchema(schema, root)
 
@@ -141,11 +146,7 @@ def _follow_references(place: ScopedSchema) -> ScopedSchema:
         followed = look_up_reference(reference, place.root)
         if followed is None:
             return OPEN
-        place = (
-            subschema(followed, place.root)
-            if followed is not place.root
-            else ScopedSchema(followed, followed)
-        )
+        place = subschema(followed, place.root)
     return OPEN
 
 
@@ -289,21 +290,12 @@ def self_contained_schema(place: ScopedSchema) -> JsonSchema:
     """Return a schema that can be read on its own: definitions that its references need go with it."""
     if place.schema is place.root or not refers(place.schema):
         return place.schema
-    carried = {word: place.root[word] for word in _DEFINITIONS if word in place.root}
-    return {**place.schema, **carried} if carried else place.schema
+    return {**place.schema, **schema_definitions(place.root)}
 
 
 def refers(value: Json) -> bool:
     """Return whether a schema, or a part of it, refers to another."""
-    if isinstance(value, dict):
-        if "$ref" in value:
-            return True
-        value = list(value.values())
-    if isinstance(value, list):
-        for part in value:
-            if isinstance(part, dict | list) and refers(part):
-                return True
-    return False
+    return (isinstance(value, dict) and "$ref" in value) or any(map(refers, parts_of(value)))
 
 
 def compose_schema(
@@ -315,7 +307,7 @@ def compose_schema(
     """
     left = _MAX_SCHEMA_PARTS
     for place in places:
-        left = _count_parts(place.schema, left)
+        left = count_parts(place.schema, left)
     if left < 0:
         return OPEN
     referring = [place for place in places if refers(place.schema)]
@@ -339,25 +331,12 @@ def _inlined(value: Json, root: JsonSchema, following: tuple[str, ...]) -> Json:
         return {
             key: _inlined(item, root, following)
             for key, item in value.items()
-            if key not in _DEFINITIONS
+            if key not in DEFINITIONS
         }
     referred = look_up_reference(reference, root)
     if referred is None or reference in following or len(following) == _REFERENCES_INLINED:
         return {}
     return _inlined(referred, root, (*following, reference))
-
-
-def _count_parts(value: Json, left: int) -> int:
-    """Return how many of so many parts are left without those of a schema; less than none ends the
-    count.
-    """
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    left -= 1
-    for part in parts:
-        if left < 0:
-            break
-        left = _count_parts(part, left) if isinstance(part, dict | list) else left - 1
-    return left
 
 
 def object_schema(
@@ -395,8 +374,7 @@ def _any_of(schemas: list[Json]) -> JsonSchema:
         inner = schema.get("anyOf") if isinstance(schema, dict) and len(schema) == 1 else None
         alternatives = inner if isinstance(inner, list) else [schema]
         branches += [branch for branch in alternatives if branch not in branches]
-    only = branches[0]
-    return only if len(branches) == 1 and isinstance(only, dict) else {"anyOf": branches}
+    return as_object(branches[0]) if len(branches) == 1 else {"anyOf": branches}
 
 
 def without_null(place: ScopedSchema) -> ScopedSchema:
@@ -419,15 +397,15 @@ def array_schema(elements: ScopedSchema) -> ScopedSchema:
     return compose_schema([elements], lambda schemas: {"type": "array", "items": schemas[0]})
 
 
-def tuples_schema(elements: Sequence[ScopedSchema]) -> ScopedSchema:
-    """Return the schema of a list of lists with one of each of these elements."""
-    count = len(elements)
-
-    def build(schemas: list[Json]) -> JsonSchema:
-        together: JsonSchema = {"type": "array", "prefixItems": schemas}
-        return {"type": "array", "items": {**together, "minItems": count, "maxItems": count}}
-
-    return compose_schema(list(elements), build)
+def tuple_schema(elements: Sequence[ScopedSchema]) -> ScopedSchema:
+    """Return the schema of a list that has these elements and no others. Where they are of several
+    kinds, each place has its own: `[name, index]` is a text and an integer.
+    """
+    length: JsonSchema = {"type": "array", "minItems": len(elements), "maxItems": len(elements)}
+    if len({view_schema(element).kind for element in elements}) == 1:
+        element = reduce(union_schema, elements)
+        return compose_schema([element], lambda schemas: {"items": schemas[0], **length})
+    return compose_schema(elements, lambda schemas: {"prefixItems": schemas, **length})
 
 
 def field_schema(owner: SchemaView, name: str) -> ScopedSchema | None:
