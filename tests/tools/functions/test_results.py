@@ -19,7 +19,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel, Field, RootModel, SecretStr, TypeAdapter
 
 from tests.tools.calling import call
-from wavewright.tools import ToolError, make_tool
+from wavewright.tools import ToolError, make_tool, schema_of
 from wavewright.tools.functions.errors import ResultRefused
 from wavewright.tools.functions.results import written_as_json
 
@@ -450,6 +450,22 @@ class Bill:
     total: float | Decimal
 
 
+class Place(enum.Enum):
+    CORNER = (0, 0)
+    EDGE = (0, 1)
+
+
+class Right(enum.IntFlag):
+    READ = 4
+    WRITE = 2
+    ALL = 6
+
+
+class Mark(enum.Flag):
+    SEEN = 1
+    DONE = 2
+
+
 DAY, INSTANT = dt.date(2026, 1, 2), dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
 
 
@@ -466,6 +482,15 @@ DAY, INSTANT = dt.date(2026, 1, 2), dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
         (dt.timedelta | int, dt.timedelta(hours=1)),
         (int | Decimal, Decimal("1.0")),
         (Annotated[dt.date, AfterValidator(str)] | dt.datetime, INSTANT),
+        (dt.timedelta | str, "90s"),
+        (dt.timedelta | str, "P1D"),
+        (dt.date | str | None, "2026-01-02"),
+        (dt.timedelta | Annotated[str, Field(pattern="^x")], dt.timedelta(seconds=90)),
+        (Place | int, Place.CORNER),
+        (Literal[Place.EDGE, "none"], Place.EDGE),
+        (Literal[b"x", 1], b"x"),
+        (Right, Right.READ | Right.WRITE),
+        (dict[str, Mark], {"a": Mark(0), "b": Mark.DONE | Mark.SEEN}),
     ],
 )
 def test_a_value_of_several_types_is_what_it_is_written_as(kind: Any, value: object) -> None:
@@ -478,6 +503,14 @@ def test_a_value_of_several_types_is_what_it_is_written_as(kind: Any, value: obj
     assert call(make_tool(take), value=written) == repr(value).replace(
         "datetime.timezone.utc", "TzInfo(0)"
     )
+
+
+def test_flags_are_described_by_their_bits() -> None:
+    assert schema_of(TypeAdapter(Right), mode="validation") == {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 6,
+    }
 
 
 def test_what_fits_none_of_several_types_is_told_by_their_kinds() -> None:

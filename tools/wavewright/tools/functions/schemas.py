@@ -15,8 +15,10 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import Flag
+from functools import partial, reduce
+from operator import or_
 from typing import Annotated, Any, Generic, Union, cast, get_args, get_origin
 
 import typing_extensions
@@ -30,7 +32,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import CoreSchema, PydanticSerializationError, SchemaValidator, core_schema
 
 from wavewright.config.value_types import DURATION_PATTERN, parse_duration
-from wavewright.planner import Json, JsonObject, JsonSchema, as_object
+from wavewright.planner import Json, JsonObject, JsonSchema, as_object, canonical_json
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.results import written_as_json
 
@@ -70,9 +72,10 @@ def portable_annotation(annotation: Any, rebuilt: dict[object, Any] | None = Non
 def reader_of(schema: CoreSchema) -> SchemaValidator:
     """Return what reads the values of a type, and of its fields, as JSON and plans write them.
 
-    A duration is also a text with units (`90s`, `1h30m`), and `1.0` is the integer 1 of a `Literal`.
-    Where several types are read from a text, it is of the one whose values are written so: of a date,
-    an instant, a time, a duration or a `Decimal`.
+    A duration is also a text with units (`90s`, `1h30m`), and a choice is read by its JSON, so that
+    `1.0` is the integer 1 of a `Literal`. Where several types are read from a text, it is of the one
+    whose values are written so: of a date, an instant, a time, a duration or a `Decimal`; where one
+    of them is `str`, it is a text.
 
     Args:
         schema: The schema of the type that pydantic has.
@@ -105,8 +108,8 @@ def _as_written(part: Any) -> Any:
     schema: Any = old if all(new[key] is old[key] for key in old) else new
     if kind == "timedelta":
         return core_schema.no_info_before_validator_function(_read_duration, schema)
-    if kind == "literal" and int in map(type, old["expected"]):
-        return core_schema.no_info_before_validator_function(_read_integer, schema)
+    if kind in ("enum", "literal") and (read := _reader_of_choice(old)) is not None:
+        return core_schema.no_info_before_validator_function(read, schema)
     return schema
 
 
@@ -118,8 +121,9 @@ def _told_apart(choices: Sequence[Any]) -> Sequence[Any]:
     told = list[Any]()
     for kind, choice in zip(kinds, choices, strict=True):
         others = [_WRITTEN[other] for other in kinds if other in _WRITTEN and other != kind]
-        if others and (kind in _WRITTEN or kind in _NUMBERS):
-            leave = partial(_leave_to_others, own=_WRITTEN.get(kind), others=others)
+        if others and kind != _ANY_TEXT and (kind in _WRITTEN or kind in _NUMBERS):
+            own = None if _ANY_TEXT in kinds else _WRITTEN.get(kind)
+            leave = partial(_leave_to_others, own=own, others=others)
             told.append((core_schema.no_info_before_validator_function(leave, choice), kind))
         else:
             told.append((choice, kind) if kind == "timedelta" else choice)
@@ -133,16 +137,20 @@ def _kind_of(choice: Any) -> str:
         return ""
     schema = cast("dict[str, Any]", choice)
     kind = str(schema["type"])
+    if kind == "str" and schema.keys() <= {"type", "metadata"}:
+        return _ANY_TEXT
     is_checked = kind.startswith("function-") and "schema" in schema
     return _kind_of(schema["schema"]) if is_checked else kind
 
 
+_ANY_TEXT = "text"
 _WRITTEN: dict[str, re.Pattern[str]] = {
     "date": re.compile(r"\d{4}-\d\d-\d\d"),
     "datetime": re.compile(r"\d{4}-\d\d-\d\d[Tt ].*"),
     "time": re.compile(r"\d\d:\d\d.*"),
     "timedelta": re.compile(rf"[+-]?P.*|-?(?:{DURATION_PATTERN})"),
     "decimal": re.compile(r"[+-]?\d+(?:\.\d+)?(?:[Ee][+-]?\d+)?"),
+    _ANY_TEXT: re.compile(r"(?s:.*)"),
 }
 """How values of types are written that are read from a text."""
 _NUMBERS = frozenset({"bool", "float", "int"})
@@ -168,8 +176,31 @@ def _read_duration(value: object) -> object:
     return value
 
 
-def _read_integer(value: object) -> object:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+def _reader_of_choice(schema: dict[str, Any]) -> Callable[[object], object] | None:
+    """Return what reads the members of an `Enum` or a `Literal`, where pydantic does not know them by
+    their JSON.
+    """
+    if schema["type"] == "literal":
+        members = schema["expected"]
+        are_known = all(isinstance(member, str) for member in members)
+    elif issubclass(schema["cls"], Flag):
+        return partial(_read_flags, schema["cls"])
+    else:
+        members = schema["members"]
+        are_known = all(isinstance(member.value, str | int) for member in members)
+    if are_known:
+        return None
+    by_json = {canonical_json(written_as_json(member, "a choice")): member for member in members}
+    return partial(_read_choice, by_json)
+
+
+def _read_choice(by_json: Mapping[bytes, object], value: object) -> object:
+    is_whole = isinstance(value, float) and value.is_integer()
+    return by_json.get(canonical_json(cast("Json", int(value) if is_whole else value)), value)
+
+
+def _read_flags(flags: type[Flag], value: object) -> object:
+    return flags(value) if type(value) is int else value
 
 
 def _rebuild_annotation(annotation: Any, known: dict[object, Any]) -> Any:
@@ -214,6 +245,16 @@ class _SchemaGenerator(GenerateJsonSchema):
         if self.mode == "serialization" and field["type"] != "typed-dict-field":
             return not field.get("serialization_exclude", False)
         return super().field_is_required(field, total)
+
+    def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchema:
+        """Describe flags by their bits: any of them may be set."""
+        if issubclass(schema["cls"], Flag):
+            return {
+                "type": "integer",
+                "minimum": 0,
+                "maximum": reduce(or_, schema["members"]).value,
+            }
+        return super().enum_schema(schema)
 
     def encode_default(self, dft: Any) -> Any:
         """Write a default by the rules of all values; one that JSON has no form for, such as an
