@@ -101,7 +101,6 @@ from wavewright.planner.types import CallContent
 from wavewright.tools import MemoryRunData, ToolCall
 
 _MAX_MISMATCHES = 3
-_SCALARS = (str, int, float, bool, type(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +154,7 @@ class CallRunner:
         if call.compiled is None:
             return outcome
         if not call.is_decided:
-            prepared = None if call.fan_out is None else call.fan_out.prepared
-            error = self._prepare(call, call.compiled, prepared)
+            error = self._prepare(call, call.compiled, call.fan_out and call.fan_out.prepared)
             if error is not None:
                 self._fail(call, error, outcome)
                 return outcome
@@ -255,7 +253,7 @@ class CallRunner:
         self,
         call: ScheduledCall,
         compiled: CompiledStep,
-        prepared: Counter[CallContent] | None = None,
+        prepared: Counter[CallContent] | None,
     ) -> StepError | None:
         """Set the parameters and the keys of a call; return the fault, if any.
 
@@ -473,7 +471,8 @@ class CallRunner:
             run=self._facts.run,
             step=call.step.id,
             tool=call.step.tool,
-            params=_own_copy(call.params),
+            # A copy, so that the tool cannot change what is journaled.
+            params=cast("JsonObject", copy_json(call.params)),
             key=call.key,
             now=self._facts.now,
             index=call.item,
@@ -533,11 +532,12 @@ class CallRunner:
         outcome = CallOutcome()
         call, fan = question.call, question.fan_out
         call.answer = reply.answer
-        refused = REFUSED if not reply.refusal else replace(REFUSED, message=reply.refusal)
-        if reply.is_refused and fan is not None:
-            self._finish_step(call, "failed", None, outcome, error=refused)
-        elif reply.is_refused:
-            self._fail(call, refused, outcome)
+        if reply.is_refused:
+            refused = replace(REFUSED, message=reply.refusal or REFUSED.message)
+            if fan is None:
+                self._fail(call, refused, outcome)
+            else:
+                self._finish_step(call, "failed", None, outcome, error=refused)
         elif fan is not None:
             self._push_items(fan, outcome)
         else:
@@ -641,20 +641,22 @@ class CallRunner:
         """
         if not self._rules.may_keep_fan_out(fan):
             return None
-        calls = [fan.call(item) for item in fan.chosen]
-        prepared = Counter[CallContent]()
-        for call in calls:
-            self._prepare(call, fan.compiled, prepared)
-        key = fan_out_key([call.key for call in calls])
+        key = fan_out_key([call.key for call, _ in self._prepared_items(fan)])
         return self._rules.fan_out_ending(fan, key)
 
     def _ask_about_items(self, fan: FanOut, outcome: CallOutcome) -> None:
         """Ask once about the calls that items make: those with valid parameters, and not made by a
         retried run.
         """
-        calls = [fan.call(item) for item in fan.chosen]
-        prepared = Counter[CallContent]()
-        asked = [call.params for call in calls if self._is_to_be_asked_about(call, prepared)]
+        prepared = self._prepared_items(fan)
+        # Those that an earlier part of the run has made are asked about, too: so the same answer
+        # holds for the same step however far it came.
+        asked = [
+            call.params
+            for call, error in prepared
+            if error is None and not self._rules.is_taken_over(call)
+        ]
+        calls = [call for call, _ in prepared]
         has_ended = all(call.key is None or self._rules.has_ended(call) for call in calls)
         if not asked or has_ended:
             self._push_items(fan, outcome)
@@ -663,13 +665,11 @@ class CallRunner:
         ready = ReadyCalls(fan.step, "approval", tuple(asked))
         outcome.questions.append(PendingQuestion(fan.head, ready, fan))
 
-    def _is_to_be_asked_about(self, call: ScheduledCall, prepared: Counter[CallContent]) -> bool:
-        assert call.compiled is not None
-        if self._prepare(call, call.compiled, prepared) is not None:
-            return False
-        # All others are asked about, also those that an earlier part of the run has made: so the
-        # same answer holds for the same step however far it came.
-        return not self._rules.is_taken_over(call)
+    def _prepared_items(self, fan: FanOut) -> list[tuple[ScheduledCall, StepError | None]]:
+        """Return the calls of all items as they would be made, each with its fault, if any."""
+        prepared = Counter[CallContent]()
+        calls = [fan.call(item) for item in fan.chosen]
+        return [(call, self._prepare(call, fan.compiled, prepared)) for call in calls]
 
     def _push_items(self, fan: FanOut, outcome: CallOutcome) -> None:
         """Push the next items, up to the step's concurrency."""
@@ -767,14 +767,6 @@ def checked_output(output: object, tool: CompiledTool) -> Json | AttemptFailure:
     if tool.returns is not None and not tool.returns.accepts(clean):
         return AttemptFailure("output", _mismatch_text(tool.returns, clean, _output_name))
     return clean
-
-
-def _own_copy(params: JsonObject) -> JsonObject:
-    """Return a copy of parameters, so that a tool cannot change what is journaled."""
-    return {
-        name: value if isinstance(value, _SCALARS) else copy_json(value)
-        for name, value in params.items()
-    }
 
 
 def _condition_error(value: Json) -> StepError:

@@ -219,9 +219,6 @@ def step_ending(
     fan_out: FanOut | None = None,
 ) -> StepFinished:
     """Return the ending of a step, now, without its gates."""
-    items = None
-    if fan_out is not None:
-        items = len(fan_out_items(fan_out)), len(fan_out.chosen)
     return StepFinished(
         at=clock.wall(),
         step=call.step.id,
@@ -232,7 +229,7 @@ def step_ending(
         started=call.started,
         seconds=clock.monotonic() - call.clock_start,
         attempts=call.attempt,
-        items=items,
+        items=fan_out and (len(fan_out_items(fan_out)), len(fan_out.chosen)),
         reason=reason,
         withheld=call.withheld,
         data=call.written,
@@ -278,9 +275,7 @@ def fan_out_result(fan: FanOut) -> tuple[StepStatus, Json, StepError | None]:
     """Return status, output and error of a `for_each` step all of whose items have ended."""
     ended = fan.ended
     succeeded = [ending for ending in ended if ending.status != "failed"]
-    needed = len(ended)
-    if fan.step.min_ok is not None:
-        needed = min(fan.step.min_ok, needed)
+    needed = len(ended) if fan.step.min_ok is None else min(fan.step.min_ok, len(ended))
     if len(succeeded) < needed:
         return "failed", None, _fan_out_error(ended, len(succeeded))
     output: Json = [ending.output for ending in succeeded]

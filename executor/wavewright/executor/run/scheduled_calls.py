@@ -19,11 +19,7 @@ from wavewright.tools.functions.injected import RunValues
 
 _EMPTY: JsonObject = {}
 _NO_DATA: RunValues = {}
-
-
-def _empty() -> JsonObject:
-    """Return one shared empty object, so that waiting calls use little memory."""
-    return _EMPTY
+"""Shared, so that waiting calls use little memory."""
 
 
 @dataclass(slots=True, eq=False)
@@ -43,9 +39,9 @@ class ScheduledCall:
     """The fan-out that the call belongs to."""
     compiled: CompiledStep | None = None
     """None until the call is taken for the first time."""
-    visible: JsonObject = field(default_factory=_empty)
+    visible: JsonObject = field(default_factory=lambda: _EMPTY)
     """Outputs that the step may read."""
-    params: JsonObject = field(default_factory=_empty)
+    params: JsonObject = field(default_factory=lambda: _EMPTY)
     key: StepKey | None = None
     """None until the parameters are there."""
     nth: int = 0

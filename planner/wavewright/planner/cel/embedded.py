@@ -170,18 +170,13 @@ def bare_expression(text: str) -> EmbeddedExpression:
     return EmbeddedExpression(text, 0, len(text), 0)
 
 
-_STRING_OR_CONTAINER = (str, dict, list)
-
-
 def iterate_strings(value: Json, pointer: str = "") -> Iterator[tuple[str, str]]:
     """Yield every string in a value with its JSON Pointer, in the value's order."""
     if isinstance(value, str):
         yield pointer, value
     elif isinstance(value, dict):
         for key, item in value.items():
-            if isinstance(item, _STRING_OR_CONTAINER):
-                yield from iterate_strings(item, pointer + pointer_token(key))
+            yield from iterate_strings(item, pointer + pointer_token(key))
     elif isinstance(value, list):
         for place, item in enumerate(value):
-            if isinstance(item, _STRING_OR_CONTAINER):
-                yield from iterate_strings(item, f"{pointer}/{place}")
+            yield from iterate_strings(item, f"{pointer}/{place}")

@@ -189,17 +189,21 @@ def unknown_root_error(name: str, offset: int, known: Mapping[str, object]) -> E
 
 def _computed_key(path: Path, variables: Variables) -> str | int:
     value = evaluate_path(path, variables)
-    if isinstance(value, str):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
+    place = value if isinstance(value, str) else _place_in_list(value)
+    if place is not None:
+        return place
     raise ExpressionError(
         "no_overload",
         f"'{path.text()}' is {kind_name(value)} and cannot be a place in a list or the name of a field",
         path.start,
     )
+
+
+def _place_in_list(value: object) -> int | None:
+    """Return a whole number, which JSON also writes as `1.0`."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _missing_error(path: Path, place: int, value: Mapping[str, Json], key: str) -> ExpressionError:
@@ -271,22 +275,14 @@ def kind_name(value: object) -> str:
     return KINDS.get(class_of(value), "an object")
 
 
+@dataclass(slots=True)
 class EvaluationScope:
     """Variables, instant and cost tracker of one evaluation."""
 
-    __slots__ = ("cost", "membership", "now", "variables")
-
-    def __init__(
-        self,
-        variables: dict[str, Json],
-        now: dt.datetime,
-        cost: CostTracker,
-        membership: MembershipIndex,
-    ) -> None:
-        self.variables = variables
-        self.now = now
-        self.cost = cost
-        self.membership = membership
+    variables: dict[str, Json]
+    now: dt.datetime
+    cost: CostTracker
+    membership: MembershipIndex
 
     def child(self) -> EvaluationScope:
         """Return the scope of a macro, which can be given further variables."""
@@ -327,23 +323,22 @@ def compile_index(operand: Evaluation, key: Evaluation) -> Evaluation:
     """Return what evaluates `operand[key]`."""
 
     def evaluate(scope: EvaluationScope) -> Json:
-        owner, place = operand(scope), key(scope)
+        owner, asked = operand(scope), key(scope)
         if isinstance(owner, Mapping):
-            if not is_key(place):
-                raise ExpressionError("no_overload", f"{kind_name(place)} is no name of a field")
-            if place not in owner:
-                raise _no_field_error(place)
-            return owner[place]
+            if not is_key(asked):
+                raise ExpressionError("no_overload", f"{kind_name(asked)} is no name of a field")
+            if asked not in owner:
+                raise _no_field_error(asked)
+            return owner[asked]
         if not isinstance(owner, list):
             raise ExpressionError(
                 "no_overload", f"{kind_name(owner)} has no elements and no fields"
             )
-        if isinstance(place, bool) or not (
-            isinstance(place, int) or (isinstance(place, float) and place.is_integer())
-        ):
+        place = _place_in_list(asked)
+        if place is None:
             raise ExpressionError("no_overload", "a place in a list is a whole number")
         if not 0 <= place < len(owner):
-            raise evaluation_error(f"there is no element [{int(place)}] in a list of {len(owner)}")
-        return owner[int(place)]
+            raise evaluation_error(f"there is no element [{place}] in a list of {len(owner)}")
+        return owner[place]
 
     return evaluate

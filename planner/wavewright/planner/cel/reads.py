@@ -33,7 +33,7 @@ def reads_of_tree(expression: str) -> tuple[Read, ...]:
     Raises:
         ExpressionError: it is no expression, or uses `steps` without naming the step.
     """
-    mentions = _mentions(parse_expression(expression))
+    mentions = root_mentions(expression)
     guards = {(mention.root, mention.name) for mention in mentions if mention.is_guarded}
     result: list[Read] = []
     for mention in mentions:
@@ -56,7 +56,7 @@ def step_mentions(expression: str, step: str) -> list[RootMention]:
     Raises:
         ExpressionError: it is no expression.
     """
-    mentions = _mentions(parse_expression(expression))
+    mentions = root_mentions(expression)
     return [mention for mention in mentions if mention.root == "steps" and mention.name == step]
 
 
@@ -84,15 +84,9 @@ def root_mentions(expression: str) -> list[RootMention]:
     Raises:
         ExpressionError: it is no expression.
     """
-    return _mentions(parse_expression(expression))
-
-
-def _mentions(tree: ExpressionNode) -> list[RootMention]:
-    """Return every mention of a root, in the order of the text."""
     mentions: list[RootMention] = []
-    _collect_mentions(tree, _NOTHING, mentions)
-    mentions.sort(key=attrgetter("start"))
-    return mentions
+    _collect_mentions(parse_expression(expression), _NOTHING, mentions)
+    return sorted(mentions, key=attrgetter("start"))
 
 
 def _collect_mentions(
