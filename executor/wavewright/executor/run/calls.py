@@ -154,7 +154,8 @@ class CallRunner:
         if call.compiled is None:
             return outcome
         if not call.is_decided:
-            error = self._prepare(call, call.compiled, call.fan_out and call.fan_out.prepared)
+            prepared = None if call.fan_out is None else call.fan_out.prepared
+            error = self._prepare(call, call.compiled, prepared)
             if error is not None:
                 self._fail(call, error, outcome)
                 return outcome
@@ -668,7 +669,7 @@ class CallRunner:
     def _prepared_items(self, fan: FanOut) -> list[tuple[ScheduledCall, StepError | None]]:
         """Return the calls of all items as they would be made, each with its fault, if any."""
         prepared = Counter[CallContent]()
-        calls = [fan.call(item) for item in fan.chosen]
+        calls = map(fan.call, fan.chosen)
         return [(call, self._prepare(call, fan.compiled, prepared)) for call in calls]
 
     def _push_items(self, fan: FanOut, outcome: CallOutcome) -> None:

@@ -219,6 +219,9 @@ def step_ending(
     fan_out: FanOut | None = None,
 ) -> StepFinished:
     """Return the ending of a step, now, without its gates."""
+    items = None
+    if fan_out is not None:
+        items = len(fan_out_items(fan_out)), len(fan_out.chosen)
     return StepFinished(
         at=clock.wall(),
         step=call.step.id,
@@ -229,7 +232,7 @@ def step_ending(
         started=call.started,
         seconds=clock.monotonic() - call.clock_start,
         attempts=call.attempt,
-        items=fan_out and (len(fan_out_items(fan_out)), len(fan_out.chosen)),
+        items=items,
         reason=reason,
         withheld=call.withheld,
         data=call.written,

@@ -195,8 +195,8 @@ def _reader_of_choice(schema: dict[str, Any]) -> Callable[[object], object] | No
 
 
 def _read_choice(by_json: Mapping[bytes, object], value: object) -> object:
-    is_whole = isinstance(value, float) and value.is_integer()
-    return by_json.get(canonical_json(cast("Json", int(value) if is_whole else value)), value)
+    written = int(value) if isinstance(value, float) and value.is_integer() else value
+    return by_json.get(canonical_json(cast("Json", written)), value)
 
 
 def _read_flags(flags: type[Flag], value: object) -> object:
