@@ -559,6 +559,9 @@ ONE_BY_ONE: list[Json] = [f"${{inputs.at.goods[{place}].code}}" for place in ran
         ("${inputs.at.goods.filter(g, g.code != 'ä-1')}", "without Ä-1", False),
         ("${inputs.at.goods.filter(g, g.code in ['Ä-1', 'C-3'])}", "all", True),
         ("${inputs.at.goods.filter(g, g.kind == 'fruit')}", "all", False),
+        ("${[inputs.figures[inputs.figures.size() - 1]]}", "all", True),
+        ("${[inputs.figures[inputs.figures.size() - 1]]}", "the last of", False),
+        ("${cel.bind(g, inputs.figures, [g[1]])}", "all", True),
         (["Ä-1"], "all", True),
         (["Ä-1", "B-2", "C-3"], "all", False),
         (ONE_BY_ONE, "all", False),
@@ -592,6 +595,41 @@ def test_entries_of_a_list_of_the_job_are_chosen_where_others_are_left_out(
     assert (bool(origins.choices), origins.literals) == (is_choice, frozenset())
     by_answer = PlanProvenance(bound, TOOLS, answered).of_result()["result"]
     assert bool(by_answer.choices) == is_choice
+
+
+@pytest.mark.parametrize(
+    ("items", "when", "text", "is_choice"),
+    [
+        ("${steps.ids}", None, "all", False),
+        ("${steps.ids}", "item != 2", "all", True),
+        ("${steps.ids}", "index < 2", "all", True),
+        ("${steps.ids}", "index < 2", "the first 2", False),
+        ("${steps.ids}", "inputs.n > 2 && item > 0", "all", True),
+        ("${steps.ids}", "inputs.n > 0", "all", False),
+        ("${steps.ids}", "item != inputs.n", "all", False),
+        ("${steps.ids.slice(0, steps.ids.size() - 1)}", None, "all", True),
+        ("${steps.ids.slice(0, steps.ids.size() - 1)}", None, "all but the last 1 of", False),
+    ],
+)
+def test_a_condition_on_each_item_chooses_as_a_filter_does(
+    items: str, when: str | None, text: str, *, is_choice: bool
+) -> None:
+    wanted = goal(text=f"the total of {text} the items")
+    steps = [
+        STEPS[0],
+        {
+            "id": "items",
+            "tool": "read_item",
+            "params": {"id": "${item}"},
+            "for_each": items,
+            **({} if when is None else {"when": when}),
+        },
+        STEPS[2],
+    ]
+    bound = bind_plan(Plan.model_validate({"steps": steps, "result": "${steps.total}"}), wanted)
+
+    origins = PlanProvenance(bound, TOOLS, wanted).of_result()["result"]
+    assert (bool(origins.choices), origins.literals) == (is_choice, frozenset())
 
 
 @pytest.mark.parametrize(

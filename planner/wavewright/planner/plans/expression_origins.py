@@ -206,18 +206,31 @@ class ExpressionOrigins:
         return entry.joined(self._choice(node)) if is_chosen else entry
 
     def _takes_one(self, node: Index, value: Origins) -> bool:
-        """Whether a place that the author wrote leaves out other entries; the first of what one call
-        gives is its best.
+        """Whether a place that the author wrote leaves out other entries: all but the first and the last
+        of what one call gives, which are its best and its latest.
         """
-        if not isinstance(node.key, LiteralValue):
+        place = self._place(node)
+        if place is None:
             return not self.of(node.key).reads
         if _ENTRY_OF_INPUT.fullmatch(self._source(node)):
             return False  # whether others are left out, all that the plan takes of the list says
-        if self._is_split_date(node.operand) or self._is_of_tuple(node.operand, node.key.value):
+        if self._is_split_date(node.operand) or self._is_of_tuple(node.operand, place):
             return False
-        is_of_parts = _is_call(node.operand, {"split"})  # whose first one is no better
-        is_first = node.key.value == 0 and not value.is_of_items and not is_of_parts
-        return not (is_first or self.said.names_place(node.key.value))
+        has_order = not (value.is_of_items or _is_call(node.operand, {"split"}))
+        return not (has_order and place in (0, -1)) and not self.said.names_place(place)
+
+    def _place(self, node: Index) -> Json:
+        """Return the key or the place that is written, below 0 from the end: -1 of `x[x.size() - 1]`;
+        None where it is worked out.
+        """
+        if isinstance(node.key, LiteralValue):
+            return node.key.value
+        return -self._from_end(node.key, node.operand) or None
+
+    def _from_end(self, place: ExpressionNode, of: ExpressionNode) -> float:
+        """Return how far before its end a place in a list is; 0 where it is not counted from there."""
+        counted, before = list_of_size(place)
+        return before if counted is not None and self.same.are_same(counted, of) else 0.0
 
     def _is_of_tuple(self, node: ExpressionNode, place: Json) -> bool:
         """Whether a place in a list has a type, and so a meaning, of its own."""
@@ -631,6 +644,8 @@ class ExpressionOrigins:
         origins = self._all(children(node)).settled()
         if node.function not in _SAME_ENTRIES:
             origins = origins.with_parts(NO_PARTS)
+        if node.function == "sort":
+            origins = replace(origins, is_of_items=False)
         counted = node.target if node.function in _JOINING else None
         if counted is not None and self.same.is_repeated(counted):
             origins = origins.joined(self._factor(node))
@@ -680,8 +695,15 @@ class ExpressionOrigins:
             and self._is_date(node.target, whole)
         ):
             return value
-        is_unsaid = not all(self.said.names(text) for text in figures)
-        is_choice = (is_unsaid or whole.is_of_items) and figures - EMPTY_VALUES
+        ends = {-self._from_end(place, node.target) for place in node.arguments} - {0.0}
+        names = self.said.names_place
+        is_unsaid = not (
+            all(map(self.said.names, figures))
+            and all(names(end) or self.said.names_quantity(-end) for end in ends)
+        )
+        # Of a list without an order the job has to say from which end.
+        is_unsaid |= whole.is_of_items and not (names(0) or names(-1))
+        is_choice = is_unsaid and (figures - EMPTY_VALUES or ends)
         return value.joined(self._choice(node)) if is_choice else value
 
     def _is_date(self, node: ExpressionNode, origins: Origins) -> bool:

@@ -46,7 +46,7 @@ class JobWords:
         self._figures |= {_number(measure["figure"]) for measure in measures}
         self._places = {
             _ORDINALS[word]
-            for before, word in pairwise(("", *words))
+            for before, word in pairwise(("", *_WORDS.findall(_PERIOD_OF_ORDER.sub(" ", said))))
             if word in _ORDINALS and before not in _PER  # a time: `per second`
         }
         tokens = [_stem(token) for token in _TOKENS.findall(said)]
@@ -93,7 +93,9 @@ class JobWords:
         return any(figure * unit in self._lengths for unit in _PERIODS_OF_TIME)
 
     def names_place(self, index: Json) -> bool:
-        """Whether an ordinal, as in `the second largest`, is the one of an index."""
+        """Whether an ordinal, as in `the second largest`, is the one of an index; `the last` is that of
+        -1.
+        """
         return index in self._places
 
     def names_rounding(self, unit: float) -> bool:
@@ -442,6 +444,9 @@ _NUMBERS: Final = {
     "twenty": 20.0,
 }
 _ORDINALS: Final = {
+    "first": 0,
+    "last": -1,
+    "latest": -1,
     "second": 1,
     "third": 2,
     "fourth": 3,
@@ -486,6 +491,8 @@ _LENGTH: Final = re.compile(
     r"[\s-](?P<unit>second|minute|hour|day|week|fortnight|month|quarter|year)s?\b"
 )
 """A period of so many units of time: `two weeks`, `30-day`, `last week`."""
+_PERIOD_OF_ORDER: Final = re.compile(rf"(?:\b(?:{'|'.join(_ORDINALS)})\s)?{_LENGTH.pattern}")
+"""A period, with an ordinal that is of it and of no list: `last 30 days`."""
 
 # Units: their signs, the words before them, and how values in usual other units come into them.
 _UNIT_NAMES: Final = (

@@ -55,7 +55,12 @@ from wavewright.planner.plans.origins import (
     without_name,
 )
 from wavewright.planner.plans.step_types import answer_types, call_output_schema
-from wavewright.planner.plans.uses import expressions_in, gate_reads, holds_expression
+from wavewright.planner.plans.uses import (
+    asks_each_item,
+    expressions_in,
+    gate_reads,
+    holds_expression,
+)
 from wavewright.planner.schemas.validation import infer_schema
 from wavewright.planner.schemas.views import array_schema, scoped_schema, self_contained_schema
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_object
@@ -139,11 +144,10 @@ class PlanProvenance:
         lists = self._partly_taken
         if lists is None or not lists.names or origins.choices:
             return origins
-        said = self.said_of_choices
         chosen = {
-            f"inputs.{path}[{place}] alone"
-            for path, place in lists.taken_by(part)
-            if not (said.names_place(place) or any(map(said.names, lists.names[path][place])))
+            f"inputs.{entry.path}[{entry.place}] alone"
+            for entry in lists.taken_by(part)
+            if not lists.is_said(entry, self.said_of_choices)
         }
         return origins.joined(Origins(choices=frozenset(chosen)))
 
@@ -347,14 +351,17 @@ class PlanProvenance:
         return self._with_left_out(origins, step)
 
     def _withheld(self, step: Step) -> Origins:
-        """Return the condition that keeps a step from running whatever is read: `when: false`."""
+        """Return the condition that keeps a step from running whatever is read (`when: false`), and by
+        what it chooses among the items, as a filter does.
+        """
         if step.when is None:
             return NOTHING
         condition = self._condition(step.when, self._item(step))
         literals = condition.literals
         if condition.reads:
             literals &= _FALSE
-        return Origins(literals=literals - _TRUE)
+        choices = condition.choices if asks_each_item(step) else NO_TEXTS
+        return Origins(literals=literals - _TRUE, choices=choices)
 
     def _condition(self, text: str, item: Origins) -> Origins:
         """Return the origins of what a condition decides on; none where it cannot be read."""
@@ -674,8 +681,11 @@ class PlanProvenance:
             if input_name not in of_job and name in (None, input_name)
         }
         literals = frozenset(shown(json.dumps(value)) for value in own.values())
+        value = self._plan.inputs.get(name or "")
         return Origins(
-            inputs=NO_TEXTS if name in own else frozenset({name or "inputs"}), literals=literals
+            inputs=NO_TEXTS if name in own else frozenset({name or "inputs"}),
+            literals=literals,
+            is_of_items=isinstance(value, (list, dict)) and len(value) > 1,
         )
 
 
