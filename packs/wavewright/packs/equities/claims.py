@@ -440,7 +440,7 @@ def _speaks_of_it_alone(text: str, stated: StatedFigure) -> bool:
         and all(_is_of_figure(match, stated) for match in numbers)
         and _is_told(bare, words, numbers, stated)
         and _has_its_period(bare, stated)
-        and _has_its_currency(text, stated)
+        and all(_CURRENCIES.get(sign, stated.currency) == stated.currency for sign in text)
         and _has_its_subject(text, stated)
     )
 
@@ -494,10 +494,6 @@ def _is_its_day(match: re.Match[str], stated: StatedFigure) -> bool:
     if match["end"]:
         return last.startswith(match["day"])
     return first.startswith(match["day"]) and last.startswith(match["day"])
-
-
-def _has_its_currency(text: str, stated: StatedFigure) -> bool:
-    return all(_CURRENCIES[sign] == stated.currency for sign in text if sign in _CURRENCIES)
 
 
 def _has_its_subject(text: str, stated: StatedFigure) -> bool:

@@ -140,7 +140,12 @@ def add_conclusions(found: AnswerToFinish, *, has_opinions: bool) -> Json:
         "conclusions": [_as_json(item) for item in kept],
         "opinions": [*opinions],
     }
-    _require_valid(output, found.params.get("output_schema"))
+    schema = found.params.get("output_schema")
+    try:
+        if isinstance(schema, dict):
+            require_schema(output, schema)
+    except ToolError as error:
+        raise AnswerRefused([str(error)]) from error
     return output
 
 
@@ -191,14 +196,6 @@ def _insert_conclusions(content: str, kept: Sequence[Conclusion], opinions: Sequ
         "",
     ]
     return "\n".join([with_conclusions, *below])
-
-
-def _require_valid(output: JsonObject, schema: Json) -> None:
-    if isinstance(schema, dict):
-        try:
-            require_schema(output, schema)
-        except ToolError as error:
-            raise AnswerRefused([str(error)]) from error
 
 
 def _announcement_titles(params: JsonObject) -> Iterator[JsonObject]:

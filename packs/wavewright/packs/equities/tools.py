@@ -242,7 +242,12 @@ class EquityTools:
             query: What to search for.
             limit: How many results to return at most.
         """
-        _require_current_time(now)
+        # Today's web knows what came after a run of the past, and its pages have no dates.
+        if dt.datetime.now(dt.UTC) - now > dt.timedelta(days=1):
+            raise ToolError(
+                f"the run takes {now.date()} for now, and a web search finds what was written since",
+                hint="leave the search out of an analysis of the past, or run the job without 'as_of'",
+            )
         return _search_document(query, await self._search(query, limit, ignore_emission))
 
     @property
@@ -336,17 +341,6 @@ class EquityTools:
             exchange=self._settings.exchange,
             view=SeriesView(today, self._settings.calendar),
             warnings=tuple(warnings),
-        )
-
-
-def _require_current_time(now: dt.datetime) -> None:
-    """Raise where the run stands in the past: today's web knows what came after, and its pages have
-    no dates.
-    """
-    if dt.datetime.now(dt.UTC) - now > dt.timedelta(days=1):
-        raise ToolError(
-            f"the run takes {now.date()} for now, and a web search finds what was written since",
-            hint="leave the search out of an analysis of the past, or run the job without 'as_of'",
         )
 
 

@@ -162,6 +162,10 @@ def _verdict(zone: str, iteration: int, remarks: Sequence[ValidationFeedback]) -
     )
 
 
+def _remark(field: str, reason: str, suggestion: str) -> ValidationFeedback:
+    return ValidationFeedback(field=field, reason=reason, suggestion=suggestion)
+
+
 def _records(research: ResearchPackage) -> Iterator[tuple[Category, str, LoreRecord]]:
     """Yield category, name of the field in a remark, and record."""
     yield "zone", "zone_data", research.zone_data
@@ -173,43 +177,43 @@ def _records(research: ResearchPackage) -> Iterator[tuple[Category, str, LoreRec
 
 def _identity(research: ResearchPackage) -> Iterator[ValidationFeedback]:
     if slug(research.zone_name) != research.zone_data.id:
-        yield ValidationFeedback(
-            field="zone_data.name",
-            reason=f"the package is about {research.zone_name!r}, the record about {research.zone_data.name!r}",
-            suggestion="describe the zone that was asked for",
+        yield _remark(
+            "zone_data.name",
+            f"the package is about {research.zone_name!r}, the record about {research.zone_data.name!r}",
+            "describe the zone that was asked for",
         )
     seen: set[str] = set()
     for _, field, _ in _records(research):
         if field in seen:
-            yield ValidationFeedback(
-                field=field,
-                reason="two records have this identity",
-                suggestion="merge them into one",
+            yield _remark(
+                field,
+                "two records have this identity",
+                "merge them into one",
             )
         seen.add(field)
 
 
 def _sources(research: ResearchPackage, tiers: SourceTiers) -> Iterator[ValidationFeedback]:
     if not research.sources:
-        yield ValidationFeedback(
-            field="sources",
-            reason="the package names no source",
-            suggestion="read pages about the zone",
+        yield _remark(
+            "sources",
+            "the package names no source",
+            "read pages about the zone",
         )
     for source in research.sources:
         field = f"sources[{source.url}]"
         if source.domain.removeprefix("www.") != domain(source.url):
-            yield ValidationFeedback(
-                field=f"{field}.domain",
-                reason=f"the address is at {domain(source.url) or 'no host'!r}, not at {source.domain!r}",
-                suggestion="take the domain from the address",
+            yield _remark(
+                f"{field}.domain",
+                f"the address is at {domain(source.url) or 'no host'!r}, not at {source.domain!r}",
+                "take the domain from the address",
             )
         expected = tiers.tier(source.url)
         if source.tier != expected:
-            yield ValidationFeedback(
-                field=f"{field}.tier",
-                reason=f"the list of sources has the page as {expected}, the package as {source.tier}",
-                suggestion="take the tier from the list of sources, and the same list on both sides",
+            yield _remark(
+                f"{field}.tier",
+                f"the list of sources has the page as {expected}, the package as {source.tier}",
+                "take the tier from the list of sources, and the same list on both sides",
             )
 
 
@@ -218,23 +222,23 @@ def _evidence(research: ResearchPackage) -> Iterator[ValidationFeedback]:
     read = {source.url for source in research.sources}
     for category, field, record in _records(research):
         if not record.evidence and (category != "zone" or record.confidence > 0):
-            yield ValidationFeedback(
-                field=f"{field}.evidence",
-                reason="no passage of a page names it",
-                suggestion="quote the sentence or the row that it was read from, or leave it out",
+            yield _remark(
+                f"{field}.evidence",
+                "no passage of a page names it",
+                "quote the sentence or the row that it was read from, or leave it out",
             )
         for one in record.evidence:
             if one.url not in read:
-                yield ValidationFeedback(
-                    field=f"{field}.evidence",
-                    reason=f"it quotes {one.url!r}, which is not among the sources",
-                    suggestion="name every page that is quoted as a source",
+                yield _remark(
+                    f"{field}.evidence",
+                    f"it quotes {one.url!r}, which is not among the sources",
+                    "name every page that is quoted as a source",
                 )
             elif not one.quote.strip():
-                yield ValidationFeedback(
-                    field=f"{field}.evidence",
-                    reason="a quote is empty",
-                    suggestion="quote the passage to the letter",
+                yield _remark(
+                    f"{field}.evidence",
+                    "a quote is empty",
+                    "quote the passage to the letter",
                 )
 
 
@@ -255,10 +259,10 @@ def _confidences(research: ResearchPackage) -> Iterator[ValidationFeedback]:
     ]
     for name, field, figure in stated:
         if name in most and figure > most[name]:
-            yield ValidationFeedback(
-                field=field,
-                reason=f"{figure} is above {most[name]}, the most that such records justify",
-                suggestion=f"find more about the {name}, or state {most[name]} at most",
+            yield _remark(
+                field,
+                f"{figure} is above {most[name]}, the most that such records justify",
+                f"find more about the {name}, or state {most[name]} at most",
             )
 
 
@@ -272,32 +276,32 @@ def _conflicts(research: ResearchPackage) -> Iterator[ValidationFeedback]:
     for conflict in research.conflicts:
         field = f"conflicts[{conflict.data_point}]"
         if conflict.source_a == conflict.source_b or conflict.claim_a == conflict.claim_b:
-            yield ValidationFeedback(
-                field=field,
-                reason="both sides are the same",
-                suggestion="name two sources with two claims",
+            yield _remark(
+                field,
+                "both sides are the same",
+                "name two sources with two claims",
             )
         for source in {conflict.source_a, conflict.source_b} - read:
-            yield ValidationFeedback(
-                field=field,
-                reason=f"{source!r} is not among the sources",
-                suggestion="name both pages as sources, by their addresses",
+            yield _remark(
+                field,
+                f"{source!r} is not among the sources",
+                "name both pages as sources, by their addresses",
             )
         if slug(conflict.data_point.partition(":")[0]) in certain:
-            yield ValidationFeedback(
-                field=field,
-                reason="the sources contradict each other, and the record is stated as certain",
-                suggestion="state less confidence, or decide by a source of a higher tier",
+            yield _remark(
+                field,
+                "the sources contradict each other, and the record is stated as certain",
+                "state less confidence, or decide by a source of a higher tier",
             )
 
 
 def _warnings(research: ResearchPackage) -> Iterator[ValidationFeedback]:
     for warning in quality_warnings(_extraction(research)):
         if warning not in research.quality_warnings:
-            yield ValidationFeedback(
-                field="quality_warnings",
-                reason=f"{warning} holds and is not told",
-                suggestion="tell every warning, or find what is missing",
+            yield _remark(
+                "quality_warnings",
+                f"{warning} holds and is not told",
+                "tell every warning, or find what is missing",
             )
 
 

@@ -13,7 +13,6 @@ from typing_extensions import TypedDict
 from wavewright.packs.lore.models import (
     CATEGORIES,
     Category,
-    FactionData,
     LevelRange,
     LoreRecord,
     SourceConflict,
@@ -55,7 +54,13 @@ def present_zone(package: JsonObject) -> ZonePresentation:
             lambda one: (one.role, ", ".join(one.faction_ids)),
         ),
         *_records(
-            "Factions", found.factions, ("kind", "stances"), lambda one: (one.level, _stances(one))
+            "Factions",
+            found.factions,
+            ("kind", "stances"),
+            lambda one: (
+                one.level,
+                ", ".join(f"{other.stance}: {other.faction_id}" for other in one.inter_faction),
+            ),
         ),
         *_records(
             "Lore", found.lore, ("category", "told"), lambda one: (one.category, one.content)
@@ -113,10 +118,6 @@ def _levels_text(levels: LevelRange | None) -> str:
     if levels is None:
         return ""
     return f"{levels.min} and above" if levels.max is None else f"{levels.min} to {levels.max}"
-
-
-def _stances(faction: FactionData) -> str:
-    return ", ".join(f"{one.stance}: {one.faction_id}" for one in faction.inter_faction)
 
 
 def _records(

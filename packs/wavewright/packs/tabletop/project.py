@@ -62,7 +62,7 @@ async def open_project_game(
                 name,
                 seed=given.seed,
                 world=given.world_of(settings.root),
-                registry=registry or full_registry(),
+                registry=registry or standard_registry().with_agent(LEVEL_UP).with_agent(CREATOR),
                 services=services,
                 cap=given.auto_run_cap,
                 listeners=listeners,
@@ -80,11 +80,6 @@ def pack_settings(settings: Settings) -> TabletopSettings:
         PackError: a field is unknown or has a wrong value.
     """
     return read_settings(cast("JsonObject", settings.packs.get("tabletop", {})))
-
-
-def full_registry() -> AgentRegistry:
-    """Return the registry with all agents that come with the pack."""
-    return standard_registry().with_agent(LEVEL_UP).with_agent(CREATOR)
 
 
 def _twin_of(

@@ -144,15 +144,8 @@ def _titles(named: Sequence[_Named]) -> Iterator[tuple[_Named, _Named, str]]:
                 one for one in by_title.get(other.normal, ()) if one.documents & other.documents
             ]
             if len(near) == 1:
-                yield (
-                    near[0],
-                    other,
-                    f"the only one of this title in {_shared_document(near[0], other)}",
-                )
-
-
-def _shared_document(one: _Named, other: _Named) -> str:
-    return min(one.documents & other.documents)
+                document = min(near[0].documents & other.documents)
+                yield near[0], other, f"the only one of this title in {document}"
 
 
 def _initials(named: Sequence[_Named]) -> Iterator[tuple[_Named, _Named, str]]:
