@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.crash.run_size import volume
-from wavewright.packs.knowledge.chunking import TextDocument, chunks_of, defined_terms
+from wavewright.packs.knowledge.chunking import (
+    TextDocument,
+    chunks_of,
+    defined_terms,
+    sentence_spans,
+)
 
 GUIDE = """\
 # Harbour guide
@@ -141,3 +146,19 @@ def test_every_word_is_in_a_chunk_no_chunk_is_too_long_and_ids_are_unique(
         text[chunk.start : chunk.end] == chunk.text and len(chunk.text) <= chars for chunk in chunks
     )
     assert len({chunk.id for chunk in chunks}) == len(chunks)
+
+
+def test_a_title_with_a_number_in_a_plain_text_is_no_part_of_the_sentence_below() -> None:
+    text = "1. Crane\nOrtega reported that it was repaired.\n\n2.1 Budget\nDe Vries agreed.\n"
+    item = "1. Write to the Port Authority of Rotterdam about\n   Pier Four\n"
+
+    assert [text[one.start : one.end] for one in sentence_spans(text)] == [
+        "1.",
+        "Crane",
+        "Ortega reported that it was repaired.",
+        "2.1 Budget",
+        "De Vries agreed.",
+    ]
+    *_, last = sentence_spans(item)
+    assert item[last.start : last.end].split()[-1] == "Four"
+    assert item[last.start :].startswith("Write to")

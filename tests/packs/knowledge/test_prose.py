@@ -419,3 +419,24 @@ def test_a_sentence_in_capitals_names_nothing() -> None:
     )
 
     assert {one.name for one in generated(text).entities} == {"Marta Kowalska", "Oslo"}
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "kind"),
+    [
+        (
+            "Elin Sandberg was a painter. Her daughter Astrid became a physician in Gothenburg.",
+            "Astrid",
+            "person",
+        ),
+        ("Nordwetter GmbH is a company in Kiel.", "Kiel", "place"),
+    ],
+    ids=["kin, before what she became", "where a company is"],
+)
+def test_what_a_sentence_says_decides_who_is_somebody(text: str, name: str, kind: str) -> None:
+    chunk = Chunk(id="a", document="a.md", title="a", text=text, start=0, end=len(text))
+
+    found = generate_records(chunk, prose_reader(MODEL))
+
+    assert found is not None
+    assert {one.name: one.type for one in found.entities}[name] == kind

@@ -312,10 +312,12 @@ class Gazetteer:
         found: dict[str, Counter[str]] = {}
         for page in self.pages:
             for block in page.blocks:
-                link = _leading_link(block)
-                text = block.label if block.kind == "row" else block.heading
-                kind = kind_of_list(text, self._cues) if link is not None and text else None
-                if link is not None and kind is not None:
+                links = _leading_links(block)
+                text = block.label if block.kind == "row" else _list_heading(page, block)
+                kind = self.listing_kind(text)
+                if kind is None:
+                    continue
+                for link in links:
                     found.setdefault(link.url, Counter())[kind] += 1
         return {url: kinds.most_common(1)[0][0] for url, kinds in found.items()}
 
@@ -335,11 +337,15 @@ class Gazetteer:
     def _add_listed(self) -> None:
         for page in self.pages:
             for block in page.blocks:
-                if block.links:
+                if _leading_links(block):
                     continue
-                if block.kind == "item" and block.heading:
-                    self._add_names(block.heading, [listed_name(block.text)])
-                elif block.kind == "row" and is_plural(block.label):
+                heading = _list_heading(page, block)
+                name = listed_name(block.text)
+                # "West: Ash", with a link, is one more way to Ash.
+                is_label = bool(block.links) and block.text.startswith(f"{name}:")
+                if block.kind == "item" and heading and not is_label:
+                    self._add_names(heading, [name])
+                elif block.kind == "row" and is_plural(block.label) and not block.links:
                     parts = [part.strip() for part in _ENUMERATION.split(block.value)]
                     self._add_names(block.label, [part for part in parts if is_name(part)])
 
@@ -413,12 +419,24 @@ def kind_of_list(text: str, cues: Sequence[KindCues]) -> str | None:
     return None
 
 
-def _leading_link(block: Block) -> BlockLink | None:
-    """Return the link that a list item or a row is about: the one that it begins with."""
+def _list_heading(page: PageStructure, block: Block) -> str:
+    """Return what a list stands under: its heading, else the title of a page of several things."""
+    return block.heading or (page.title if is_plural(page.title) else "")
+
+
+def _leading_links(block: Block) -> Sequence[BlockLink]:
+    """Return the links that a list item or a row is about: the one that it begins with, or all of a
+    row that is an enumeration of links.
+    """
     if block.kind not in {"item", "row"} or not block.links:
-        return None
-    first = block.links[0]
-    return first if first.start <= (len(block.label) + 2 if block.label else 0) else None
+        return ()
+    rest = block.value
+    for link in block.links:
+        rest = rest.replace(link.text, "", 1)
+    if block.kind == "row" and not _ENUMERATION.sub("", rest):
+        return block.links
+    is_first = block.links[0].start <= len(block.text) - len(block.value)
+    return block.links[: int(is_first)]
 
 
 def _best_link_text(url: str, names: Counter[str]) -> str:

@@ -541,9 +541,7 @@ class _SentenceReader:
         ends += [text.find(";", start)] if ";" in text[start:] else []
         ends += [one.left_edge.idx for one in others if one.left_edge.idx > start]
         for child in verb.rights:
-            has_own_subject = any(one.dep_ in _SUBJECTS for one in child.children)
-            is_other = child.dep_ == "conj" and has_own_subject
-            if is_other or child.dep_ == "parataxis":
+            if child.dep_ in {"conj", "parataxis"}:
                 ends.append(child.left_edge.idx)
         rest = text[start : min(ends)]
         for mark in (", and", ", but", " and", " but", ","):

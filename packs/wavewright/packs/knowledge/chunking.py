@@ -48,6 +48,10 @@ RULE_LINE: Final = re.compile(r"(?=.*-)[ \t\r|:-]+")
 """The line between the headings of a table and its rows."""
 FIELD: Final = re.compile(r"[A-Z][\w-]{1,20}:[ \t]+\S")
 """A line such as `Subject: …`; one below another is a block of its own, as in the head of a mail."""
+_NUMBERED_TITLE: Final = re.compile(
+    r"\d{1,3}(?:\.\d{1,3})*[.)]?[ \t]+[A-Z][^.,:;!?\n]{1,40}\n(?=[A-Z“\"])"
+)
+"""A short line with a number and without an end, above one that begins a sentence."""
 _MAX_CAPITALS: Final = 60
 """Characters of a line in capitals alone, which heads what follows it in a plain text."""
 _NO_SLUG: Final = re.compile(r"[^a-z0-9]+")
@@ -121,7 +125,7 @@ def _table_head(tables: Sequence[re.Match[str]], start: int) -> str:
 
 def text_blocks(text: str) -> Iterator[Span]:
     """Yield the paragraphs, list items, headings and table rows of a Markdown text; a block of code
-    is one, and so is a line in capitals.
+    is one, and so is a line in capitals or with a number that is a title.
     """
     begun: int | None = None
     end = position = 0
@@ -129,12 +133,14 @@ def text_blocks(text: str) -> Iterator[Span]:
     lines = text.splitlines(keepends=True)
     for place, line in enumerate(lines):
         is_fence = _FENCE.match(line) is not None
-        is_capitals = line.isupper() and len(line) < _MAX_CAPITALS
+        is_title = (line.isupper() and len(line) < _MAX_CAPITALS) or (
+            _NUMBERED_TITLE.match(text, position) is not None
+        )
         is_field = any(map(FIELD.match, lines[max(0, place - 1) : place])) and FIELD.match(line)
         if (
             begun is not None
             and not fenced
-            and (is_fence or is_capitals or is_field or _BLOCK_START.match(line))
+            and (is_fence or is_title or is_field or _BLOCK_START.match(line))
         ):
             yield Span(begun, end)
             begun = None
@@ -144,7 +150,7 @@ def text_blocks(text: str) -> Iterator[Span]:
         position += len(line)
         fenced = fenced != is_fence
         is_whole = (is_fence and not fenced) or (
-            not fenced and (is_capitals or line.lstrip().startswith(("#", "|")))
+            not fenced and (is_title or line.lstrip().startswith(("#", "|")))
         )
         if begun is not None and is_whole:
             yield Span(begun, end)

@@ -668,7 +668,8 @@ def _types(sentences: Sequence[_Sentence], known_names: AbstractSet[str]) -> dic
                 is_kin = clause.noun in _KIN_OF_PEOPLE and clause.phrase.start < phrase.head
                 named = sentence.named(phrase) if phrase.pronoun is None else None
                 if named is not None and (is_kin or is_known or not votes[named.name]):
-                    said.setdefault(named.name, PERSON if is_kin else type_of_noun(clause.noun))
+                    told = PERSON if is_kin else said.get(named.name)
+                    said[named.name] = told or type_of_noun(clause.noun)
     found = dict[str, str]()
     for one in (one for sentence in sentences for one in sentence.names):
         name, taken = one.name.name, one.name.type
@@ -723,6 +724,8 @@ def _votes(sentences: Sequence[_Sentence]) -> Mapping[str, Counter[str]]:
             statement.target.head
             for statement in prose.statements
             if f"{statement.verb} {statement.preposition}" in _OF_PLACES
+            # "A company in Kiel": what a thing of a known kind is in is nobody.
+            or (statement.preposition == "in" and kind_of_word(statement.noun))
         ]
         for one in sentence.names:
             near = (other for other in prose.names if other.span == Span(one.start, one.end))

@@ -286,3 +286,44 @@ def test_where_somebody_is_now_and_where_not(sentence: str, *, is_there: bool) -
 
     assert isinstance(tam, NPCData)
     assert bool(tam.zone_id) is is_there
+
+
+TIDES = {
+    "regions": "<h1>Regions of the Tides</h1><ul><li><a href='quay'>Brack Quay</a></li>"
+    "<li><a href='spire'>Gullspire</a></li></ul>",
+    "quay": "<h1>Brack Quay</h1><table><tr><th>Factions</th><td><a href='rope'>Rope and Tar</a>, "
+    "<a href='tide'>The Quiet Tide</a></td></tr></table><p>Boats sail from here to Gullspire.</p>"
+    "<h2>Notable inhabitants</h2><ul><li>Tobin Reed, smuggler (<a href='tide'>The Quiet Tide</a>)</li></ul>"
+    "<h2>Ways out</h2><ul><li>West: <a href='reef'>Reef</a></li></ul>",
+}
+"""A site whose lists and rows name things beside links to others."""
+
+
+def test_what_lists_and_rows_of_links_name_is_found_whoever_else_they_link() -> None:
+    pages = [SourcePage(url=f"http://tides.test/{name}", html=html) for name, html in TIDES.items()]
+
+    names = {
+        category: sorted(str(one.id) for one in extract(ZonePages(pages, "Brack Quay", category)))
+        for category in ("npcs", "factions")
+    }
+    ways = connected_zones(ZonePages(pages, "Brack Quay")).zone_slugs
+
+    assert names == {"npcs": ["tobin_reed"], "factions": ["quiet_tide", "rope_and_tar"]}
+    assert ways == ["gullspire"]
+
+
+def test_what_is_told_of_a_thing_ends_where_another_verb_tells_more() -> None:
+    pytest.importorskip("spacy")
+    html = (
+        "<h1>The Ninth Lamp</h1><p>The Ninth Lamp is a lamp. It was carried by the Pearl Regent and now "
+        "lies in Lantern Reef.</p>"
+    )
+    reef = "<h1>Lantern Reef</h1><h2>Items</h2><ul><li><a href='lamp'>The Ninth Lamp</a></li></ul>"
+    pages = [
+        SourcePage(url="http://tides.test/lamp", html=html),
+        SourcePage(url="http://tides.test/reef", html=reef),
+    ]
+
+    [lamp] = extract(ZonePages(pages, "Lantern Reef", "narrative_items"))
+
+    assert lamp.model_dump()["wielder_lineage"] == ["the Pearl Regent"]
