@@ -10,7 +10,7 @@ import pytest
 from wavewright.planner.cel.functions.catalogue import function_entries
 from wavewright.planner.cel.macros import MACROS
 from wavewright.planner.checks.checker import check
-from wavewright.planner.checks.influenced_expressions import RULES
+from wavewright.planner.checks.influenced_functions import RULES
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, for_model
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import SUB_PLAN, Plan

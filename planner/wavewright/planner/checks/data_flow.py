@@ -344,7 +344,7 @@ class DataFlow:
         """Return what is known of what a step gives, with all its calls."""
         if step.for_each is not None:
             size = listed.most()
-            called = selection(condition.origin, size) if condition else NOTHING
+            called = selection(condition, size)
             output = Value(elements=output, shape=compounded(count, called), size=size)
             self._hold(step.id, output.shape)
         elif condition:

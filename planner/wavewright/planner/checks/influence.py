@@ -141,15 +141,16 @@ def choice(origin: str, among: int | None = None) -> Influence:
     return influence(Level.CHOICE, bits, origin)
 
 
-def selection(origin: str, among: int | None) -> Influence:
+def selection(by: Influence, among: int | None) -> Influence:
     """Return the influence on which of so many trusted values are kept: of each, whether it is."""
-    return influence(Level.CHOICE, CHOICE_BITS if among is None else max(among, 1), origin)
+    bits = CHOICE_BITS if among is None else max(among, 1)
+    return influence(Level.CHOICE, bits, by.origin) if by else NOTHING
 
 
-def order(origin: str, among: int | None) -> Influence:
+def order(by: Influence, among: int | None) -> Influence:
     """Return the influence on the order of so many trusted values."""
     bits = CHOICE_BITS if among is None else math.lgamma(among + 1) / math.log(2)
-    return influence(Level.CHOICE, max(bits, 1.0), origin)
+    return influence(Level.CHOICE, max(bits, 1.0), by.origin) if by else NOTHING
 
 
 def text(origin: str) -> Influence:
