@@ -1417,6 +1417,7 @@ def test_a_very_long_message_is_cut() -> None:
     [
         ("7", 7.0),
         ("0", 0.0),
+        (" 1.5", 1.5),
         ("999999", 3600.0),
         ("soon", None),
         ("-5", None),

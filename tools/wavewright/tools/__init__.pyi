@@ -8,6 +8,7 @@ from .functions.contracts import (
 from .functions.errors import (
     ToolDefinitionError as ToolDefinitionError,
     ToolError as ToolError,
+    retry_after_seconds as retry_after_seconds,
 )
 from .functions.injected import (
     Emit as Emit,

@@ -18,9 +18,7 @@ failed.
 
 from __future__ import annotations
 
-import datetime as dt
 import dis
-import email.utils
 import os
 import re
 import sys
@@ -47,7 +45,7 @@ from wavewright.planner.language.call_outcomes import (
     is_unknown_by_sqlstate,
     is_unknown_by_status,
 )
-from wavewright.tools import ToolError
+from wavewright.tools import ToolError, retry_after_seconds
 from wavewright.tools.functions.errors import ResultRefused
 from wavewright.tools.functions.failed_code import is_engine_code, is_library_code
 
@@ -165,21 +163,8 @@ def _retry_after(error: BaseException, wall: float) -> float | None:
     text = _read_safely(lambda: _retry_after_header(error))
     seconds = error.retry_after if isinstance(error, ToolError) else None
     if isinstance(text, str):
-        seconds = _seconds_of(text.strip(), wall)
+        seconds = retry_after_seconds(text, wall)
     return None if seconds is None else min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
-
-
-def _seconds_of(text: str, wall: float) -> float | None:
-    """Return the seconds of a `Retry-After`, which is a number or a date (RFC 9110, 10.2.3)."""
-    if text.isascii() and text.isdigit():
-        return float(text)
-    try:
-        date = email.utils.parsedate_to_datetime(text)
-    except (ValueError, OverflowError):
-        return None
-    if date.tzinfo is None:
-        date = date.replace(tzinfo=dt.UTC)
-    return date.timestamp() - wall
 
 
 # -- where it was raised

@@ -13,10 +13,10 @@ import datetime as dt
 import ipaddress
 import socket
 import ssl
+import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Final, TypeAlias, cast
 from urllib.parse import urljoin
@@ -26,7 +26,7 @@ import httpx
 
 from wavewright.packs.web.addresses import IpAddress, WebAddress, read_address, require_public
 from wavewright.planner import JsonObject
-from wavewright.tools import ToolError
+from wavewright.tools import ToolError, retry_after_seconds
 
 MAX_REDIRECTS: Final = 10
 PAGE_TYPES: Final = frozenset({"text/html", "application/xhtml+xml", "text/plain", "text/markdown"})
@@ -276,7 +276,7 @@ class GuardedClient:
         if response.status_code in _REDIRECTS or response.status_code == 304:
             return empty
         if not response.is_success:
-            wait = retry_after_seconds(headers.get("retry-after"))
+            wait = retry_after_seconds(headers.get("retry-after", ""), time.time())
             raise StatusError(address, shown, response.status_code, response.reason_phrase, wait)
         if accept is not None and empty.content_type not in accept:
             raise ToolError(f"{shown} is {empty.content_type or 'of no type'}, and not a page")
@@ -310,18 +310,3 @@ async def _read_body(pieces: AsyncIterator[bytes], limit: int, *, is_packed: boo
         if len(content) == limit or (unpacker is not None and unpacker.eof):
             break
     return bytes(content)
-
-
-def retry_after_seconds(text: str | None) -> float | None:
-    """Return the seconds that a `Retry-After` header asks for, from seconds or from a date."""
-    if text is None:
-        return None
-    if text.strip().isdecimal():
-        return float(text)
-    try:
-        until = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):
-        return None
-    if until.tzinfo is None:
-        until = until.replace(tzinfo=dt.UTC)
-    return max(0.0, (until - dt.datetime.now(dt.UTC)).total_seconds())

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import re
+from email.utils import parsedate_to_datetime
+
 from wavewright.config import WavewrightError, exit_codes
 
 
@@ -41,3 +45,24 @@ class ToolDefinitionError(WavewrightError):
     """A function that cannot become a tool: names the function, the parameter and the fix."""
 
     exit_code = exit_codes.MISUSE
+
+
+def retry_after_seconds(text: str, now: float) -> float | None:
+    """Return the seconds that a `Retry-After` asks to wait, which it says as a number or as a date
+    (RFC 9110, 10.2.3); None where it says neither.
+
+    >>> from wavewright.tools import retry_after_seconds
+    >>> retry_after_seconds("Thu, 01 Jan 1970 00:01:00 GMT", now=20.0)
+    40.0
+    """
+    text = text.strip()
+    # Some servers write a fraction.
+    if re.fullmatch(r"[0-9]{1,9}(?:\.[0-9]+)?", text):
+        return float(text)
+    try:
+        date = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=dt.UTC)
+    return max(0.0, date.timestamp() - now)

@@ -7,13 +7,12 @@ no status from another.
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import re
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Final, cast
 from urllib.parse import quote
@@ -29,6 +28,7 @@ from mcp_types import RequestId
 from pydantic_core import from_json
 
 from wavewright.planner.language.call_outcomes import is_unknown_by_status
+from wavewright.tools.functions.errors import retry_after_seconds
 from wavewright.tools.mcp.connection import (
     CallFault,
     ConnectionState,
@@ -278,10 +278,9 @@ def _in_utf_8(body: bytes, charset: str | None) -> bytes:
         return body
     try:
         body.decode()
+        is_utf_8 = b"\0" not in body
     except UnicodeDecodeError:
         is_utf_8 = False
-    else:
-        is_utf_8 = b"\0" not in body
     return body if is_utf_8 else body.decode(charset, errors="replace").encode()
 
 
@@ -387,15 +386,13 @@ def _fault_of_status(response: httpx2.Response, body: bytes, *, has_session: boo
         hint=_STATUS_HINTS.get(status),
         # As docs/reference/retries.md says of HTTP.
         transient=status in _TRANSIENT or status >= HTTPStatus.INTERNAL_SERVER_ERROR,
-        retry_after=_retry_after(response.headers),
+        retry_after=retry_after_seconds(response.headers.get("retry-after", ""), time.time()),
         is_unclear=is_unknown_by_status(status, has_retry_after="retry-after" in response.headers),
     )
 
 
 def _named_status(status: int) -> str:
-    if status in {one.value for one in HTTPStatus}:
-        return f"HTTP {status} {HTTPStatus(status).phrase}"
-    return f"HTTP {status}"
+    return f"HTTP {status} {httpx2.codes.get_reason_phrase(status)}".rstrip()
 
 
 _GONE: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
@@ -434,20 +431,6 @@ def _words_of(body: bytes) -> str:
             return " ".join(message[:1_000].split())
         case _:
             return ""
-
-
-def _retry_after(headers: httpx2.Headers) -> float | None:
-    """Return the seconds that `Retry-After` asks to wait, which it says in seconds or as a date."""
-    written = headers.get("retry-after", "").strip()
-    if re.fullmatch(r"\d{1,9}(?:\.\d+)?", written):
-        return float(written)
-    try:
-        until = parsedate_to_datetime(written)
-    except (ValueError, OverflowError):
-        return None
-    if until.tzinfo is None:
-        until = until.replace(tzinfo=dt.UTC)
-    return max(0.0, (until - dt.datetime.now(dt.UTC)).total_seconds())
 
 
 def _fault_of_connection(error: httpx2.TransportError) -> CallFault:
