@@ -203,6 +203,7 @@ def test_what_a_tool_has_beside_name_and_schemas_costs_no_tool(
         ({"content": {}, "_meta": []}, ""),
         ({"content": [text("said")], "structuredContent": [1]}, "said"),
         ({"content": [text("said"), {"type": "text", "text": None}]}, "said"),
+        ({"content": [text("said")], "isError": None, "resultType": None}, "said"),
     ],
 )
 def test_content_in_another_form_does_not_fail_a_call_that_was_made(

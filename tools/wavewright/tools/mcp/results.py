@@ -32,6 +32,9 @@ def correct_result(message: mcp_types.JSONRPCResponse, method: str, state: Conne
     bare = result.pop(BARE_RESULT, None)
     if not isinstance(result.get("_meta", {}), dict):
         del result["_meta"]
+    for name in ("isError", "resultType"):
+        if result.get(name, "") is None:
+            del result[name]
     match method:
         case "initialize":
             _correct_handshake(result)
