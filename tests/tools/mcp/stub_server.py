@@ -41,12 +41,15 @@ class Stub:
         self.record = record
         self.calls = 0
         self.lists = 0
+        self.started = 0
+        """Processes of this server that have begun, this one included."""
         self.waiting = list[Message]()
 
     def answers(self, message: Message) -> Iterator[Message]:
         """Yield what is sent for a message, in order."""
         match message.get("method"):
             case "initialize" if self.fault != "silent":
+                self.started = self.begun()
                 yield result(
                     message,
                     {
@@ -157,6 +160,11 @@ class Stub:
                 yield result(message, {"content": [text("asked")]})
             case "hang":
                 return
+            case "hangs in its first process" if self.started == 1:
+                if params.get("at") == "work":
+                    yield notification("message", level="info", data="at work")
+                while params.get("blocks"):
+                    threading.Event().wait(1.0)
             case "three at once":
                 self.waiting.append(message)
                 for one in self.waiting if len(self.waiting) == 3 else ():
@@ -237,6 +245,13 @@ class Stub:
     def is_released(self) -> bool:
         """Whether the test lets a call end."""
         return Path(f"{self.record}.released").exists()
+
+    def begun(self) -> int:
+        """Note that a process has begun; return how many have."""
+        if self.fault != "hangs in its first process":
+            return 1
+        self.note("begun")
+        return Path(self.record).read_text().count("begun")
 
     def has_crashed(self) -> bool:
         """Whether an earlier process has had a call."""

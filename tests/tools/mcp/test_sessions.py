@@ -81,6 +81,50 @@ def call(
     return anyio.run(calls)
 
 
+@pytest.mark.parametrize("blocks", [False, True])
+def test_a_program_that_hangs_is_started_anew_after_three_timeouts(
+    stub: Callable[..., McpServerSettings], record: Path, *, blocks: bool
+) -> None:
+    server = stub("hangs in its first process", timeout=1.5)
+
+    results = call(server, *["write"] * 4, blocks=blocks)
+
+    assert [isinstance(one, ToolError) for one in results] == [True, True, True, False]
+    assert record.read_text().split().count("begun") == 2
+    # A program that is blocked has not read the second and the third; none is made again.
+    assert record.read_text().count("call write") == (2 if blocks else 4)
+
+
+def test_a_program_is_found_to_hang_by_steps_that_give_up_sooner(
+    stub: Callable[..., McpServerSettings], record: Path
+) -> None:
+    async def calls() -> int:
+        async with McpSessions([stub("hangs in its first process", timeout=1.5)]) as sessions:
+            for number in range(100):
+                with anyio.move_on_after(0.5 if number else 5.0):
+                    if number == 0:
+                        await sessions.listing("stub")
+                        continue
+                    await sessions.call("stub", "echo", request({}))
+                    return number
+        return 0
+
+    # Nine calls wait for 4.5 s in all; in the next ones the program is started again.
+    assert 10 <= anyio.run(calls) <= 20
+    assert record.read_text().split().count("begun") == 2
+
+
+def test_a_program_that_shows_signs_of_life_is_left_running(
+    stub: Callable[..., McpServerSettings], record: Path
+) -> None:
+    server = stub("hangs in its first process", timeout=1.5)
+
+    results = call(server, *["echo"] * 4, at="work")
+
+    assert all(isinstance(one, ToolError) for one in results)
+    assert record.read_text().split().count("begun") == 1
+
+
 def failure(server: McpServerSettings, name: str = "echo") -> ToolError:
     [error] = call(server, name)
     assert isinstance(error, ToolError)

@@ -124,6 +124,10 @@ class ConnectionState:
     """The tools of the last page of its list that break the protocol."""
     unread_tools: str = ""
     """Why the last page of its list was read in part; empty where it was read as a whole."""
+    heard: int = 0
+    """How many messages have come."""
+    silence: float = 0.0
+    """Seconds for which calls have waited in all since the last one."""
     unfinished: bytes = b""
     """How a message begins that the program has not ended."""
     _log_lines: RateAllowance = field(default_factory=lambda: RateAllowance(1_000, 20))
@@ -187,6 +191,11 @@ class ConnectionState:
             return True
         self.lines.append(text[:MAX_ERROR_CHARS])
         return self.log(f"{reason}: {text}" if reason else text, level)
+
+    def hear(self) -> None:
+        """Note that a message has come."""
+        self.heard += 1
+        self.silence = 0.0
 
     def count_unasked(self, message: JSONRPCMessage | None) -> None:
         """Count a message that answers no request, or an event without one; a flood of them ends the

@@ -103,6 +103,7 @@ class _SiftedStream(ObjectReceiveStream[SessionMessage | Exception]):
             raise
         if not isinstance(item, SessionMessage):
             return item
+        self._state.hear()
         match item.message:
             case mcp_types.JSONRPCError(id=int() | str() as id_) as error:
                 self._methods.pop(id_, None)

@@ -73,6 +73,8 @@ _SCHEME: Final = re.compile(r"^(?:basic|bearer|token) +", re.IGNORECASE)
 _MAX_NOTE_CHARS = 200
 _CLOSE_SECONDS = 2.0
 """What a server gets to answer the end of its session."""
+_PATIENCE: Final = 3.0
+"""Timeouts for which calls wait in all before a server that sends nothing meanwhile is given up."""
 _FIRST_BACKOFF = 0.1
 _MAX_BACKOFF = 10.0
 _LEVELS: Final = {
@@ -222,6 +224,8 @@ class _ServerSessions:
         async with self._opening:
             session = self._session
             if session is None or not session.is_usable:
+                if session is not None and session.state.ended.is_set():
+                    await session.closed.wait()  # two programs could be in each other's way
                 if self._failures:
                     await anyio.sleep(
                         min(_FIRST_BACKOFF * 2 ** min(self._failures - 1, 16), _MAX_BACKOFF)
@@ -286,7 +290,8 @@ class _Session:
         """Up to where the list can be read, where the server ended at a page of it."""
         self.state = ConnectionState(settings.name, redactor)
         self._ready = anyio.Event()
-        self._closed = anyio.Event()
+        self.closed = anyio.Event()
+        """Set once its program has ended, or its connection is closed."""
         self._scope = anyio.CancelScope()
         """Around all that the session waits for."""
         self._client: Client | None = None
@@ -328,7 +333,7 @@ class _Session:
         finally:
             self.state.end("")
             self._ready.set()
-            self._closed.set()
+            self.closed.set()
 
     async def _list_tools(self, client: Client, seconds: float) -> None:
         try:
@@ -404,10 +409,13 @@ class _Session:
             _NoAnswerError: the session ended before the answer, or the server does not know it.
         """
         self._calls += 1
+        heard, began = self.state.heard, anyio.current_time()
         try:
             result = await self._result(tool, request)
         finally:
             self._calls -= 1
+            if self.state.heard == heard:
+                self._note_silence(anyio.current_time() - began)
             if self._is_expired and not self._calls:
                 self.state.end("")
         if isinstance(result, mcp_types.InputRequiredResult):
@@ -417,6 +425,20 @@ class _Session:
         if result.is_error:
             raise failure_of(self._settings.name, tool.name, result, self._redactor)
         return self._checked_output(tool, result)
+
+    def _note_silence(self, seconds: float) -> None:
+        """Note that the server has sent nothing at all while a call waited for so long. One that is
+        silent for too long hangs: the next call opens another session, and the other calls in this
+        one are waited for.
+
+        It is the time that counts, and not the calls: a step may give up long before `timeout`.
+        """
+        self.state.silence += seconds
+        if self.state.silence >= _PATIENCE * self._settings.timeout and not self._is_expired:
+            self.state.warn(
+                f"it sent nothing for {self.state.silence:g} s of calls: it is given up"
+            )
+            self._is_expired = True
 
     async def _result(
         self, tool: ListedTool, request: ToolCall
@@ -444,7 +466,7 @@ class _Session:
                 self.state.end("")
                 # The reason is known once the connection is closed, and another program must not
                 # start before.
-                await self._closed.wait()
+                await self.closed.wait()
                 raise _NoAnswerError(self._lost_error(tool), was_made=True) from error
             raise self._error_of(tool, self._fault_of(error)) from error
         except (RuntimeError, ValidationError) as error:

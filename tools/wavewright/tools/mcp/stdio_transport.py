@@ -323,6 +323,7 @@ def _messages_of(
         state.skip(head)  # what a program prints
         return
     for message in messages_in(head, state.warn, tail):
+        state.hear()
         match message:
             case NotAMessage():
                 yield from _fault_of(message, head, requests, state)
