@@ -170,6 +170,39 @@ async def test_what_cannot_be_mapped_is_refused_with_a_hint(ww: Wavewright) -> N
             await ww.map(halve, [Decimal("NaN"), float("nan")])
 
 
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ({}, "params={'left': '${item.left}', 'right': '${item.right}'}"),
+        ({"right": "b"}, "params={'left': '${item.left}'}"),
+        ({"left": "a", "right": "b"}, "params={'mark': '${item.FIELD}'}"),
+    ],
+)
+async def test_rows_are_refused_with_what_to_say_where_a_parameter_takes_none(
+    ww: Wavewright, given: Mapping[str, str], hint: str
+) -> None:
+    rows = [{"left": "a", "right": "b", "more": 1}]
+    async with ww:
+        with pytest.raises(ItemsRefused, match="the items are rows, and") as refused:
+            await ww.map(join, rows, given)
+        assert refused.value.hint == f"say what is read of a row: {hint}"
+        read = {"left": "${item.left}", "right": "${item.right}"}
+        assert (await ww.map(join, rows, read)).result == ["a-b"]
+
+
+async def test_a_row_is_given_whole_to_a_parameter_that_takes_one(ww: Wavewright) -> None:
+    def count(row: dict[str, int]) -> int:
+        return len(row)
+
+    def keep(row: object) -> object:
+        return row
+
+    async with ww:
+        assert (await ww.map(count, [{"a": 1, "b": 2}])).result == [2]
+        assert (await ww.map(keep, [{"a": 1}, {}])).result == [{"a": 1}, {}]
+        assert (await ww.map(join, [], {"right": "b"}, min_ok=None)).result == []
+
+
 def test_a_program_without_async_maps_too(ww: Wavewright) -> None:
     assert ww.map_sync(halve, [2, 4]).result == [1, 2]
 

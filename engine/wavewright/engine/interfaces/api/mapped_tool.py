@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from wavewright.config import WavewrightError, exit_codes
 from wavewright.engine.interfaces.api.given_functions import with_function
 from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan, named_values
 from wavewright.engine.run.project.tools import tools_of_plan
-from wavewright.planner import ExpressionError, Plan, Step, StepId, as_object
+from wavewright.planner import ExpressionError, Json, Plan, Step, StepId, as_list, as_object
 from wavewright.planner.cel.embedded import iterate_strings, reads
+from wavewright.planner.checks.types import incompatibility
 from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS
 from wavewright.planner.plans.uses import embedded_uses
 from wavewright.tools import Tool
@@ -58,11 +59,12 @@ def plan_over_items(
         )
     # A table of pandas is a list of rows as it stands; whatever else can be iterated is listed.
     listed = items if hasattr(items, "to_dict") else [*items]
-    plan = new_plan({"items": listed})
+    rows = as_list(written_as_json(listed, "`items`"))
+    plan = new_plan({"items": rows})
     named = named_values(params, "`params`")
     shared = as_object(written_as_json(dict(named), "`params`"))
     if not any(_may_read_item(text) for _, text in iterate_strings(shared)):
-        shared = {_item_parameter(plan, tool, params): "${item}", **shared}
+        shared = {_item_parameter(plan, tool, params, rows): "${item}", **shared}
     # Whoever gives the list has chosen its length, and a retry may give a longer one.
     fields: dict[str, object] = {
         "for_each": "${inputs.items}",
@@ -91,7 +93,10 @@ def _may_read_item(text: str) -> bool:
 
 
 def _item_parameter(
-    plan: LoadedPlan, tool: str | Callable[..., object] | Tool, named: Iterable[str]
+    plan: LoadedPlan,
+    tool: str | Callable[..., object] | Tool,
+    named: Iterable[str],
+    items: Sequence[Json],
 ) -> str:
     settings, name = plan.settings, tool
     if not isinstance(name, str):
@@ -108,4 +113,17 @@ def _item_parameter(
             f"the tool {name!r} has no parameter for the items",
             "name where an item goes: params={'…': '${item}'}",
         )
-    return free[0]
+    first = free[0]
+    if (
+        items
+        and all(isinstance(item, dict) for item in items)
+        and (misfit := incompatibility({"type": "object"}, as_object(properties[first])))
+    ):
+        # Which field is which parameter is not guessed: a row may have a name by chance.
+        fields = [parameter for parameter in free if parameter in as_object(items[0])]
+        said = {field: f"${{item.{field}}}" for field in fields} or {first: "${item.FIELD}"}
+        raise ItemsRefused(
+            f"the items are rows, and {first!r} of {name!r} takes none: {misfit}",
+            f"say what is read of a row: params={said}",
+        )
+    return first
