@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from wavewright.config.settings import load_settings
-from wavewright.engine.service.schedules.project_schedules import project_schedules
+from wavewright.engine.service.schedules.project_schedules import (
+    ScheduleUnknown,
+    named_schedule,
+    project_schedules,
+)
 
 PLAN = """\
 inputs: {top: 1, day: none}
@@ -183,3 +187,31 @@ def test_a_faulty_file_is_a_faulty_schedule_where_it_is_meant_as_a_job(
     file.write_text(text)
 
     assert list(faults(tmp_path)) == [name] * is_told
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        (".", "jobs/news.job.yaml"),
+        (".", "./jobs/news.job.yaml"),
+        ("jobs", "news.job.yaml"),
+        ("jobs", "../jobs/news.job.yaml"),
+        ("jobs", "jobs/news.job.yaml"),
+    ],
+)
+def test_the_schedule_of_a_job_is_named_as_listed_or_by_a_path_from_here(
+    project: Path, monkeypatch: pytest.MonkeyPatch, folder: str, name: str
+) -> None:
+    (project / "jobs").mkdir()
+    (project / "wavewright.yaml").write_text("{}")
+    (project / "news.plan.yaml").write_text(PLAN)
+    job = "plan: ../news.plan.yaml\ninputs: {top: 3}\nschedule: {every: 1h}\n"
+    (project / "jobs" / "news.job.yaml").write_text(job)
+    settings = load_settings(project, {})
+    monkeypatch.chdir(project / folder)
+
+    assert named_schedule(settings, name).name == "jobs/news.job.yaml"
+    assert named_schedule(settings, str(project / "jobs" / "news.job.yaml")).fault == ""
+    for unknown in ("", ".", "news", "/news.job.yaml"):
+        with pytest.raises(ScheduleUnknown, match=f"there is no schedule {unknown!r}"):
+            named_schedule(settings, unknown)

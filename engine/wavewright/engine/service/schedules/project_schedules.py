@@ -93,16 +93,16 @@ class ScheduleUnknown(WavewrightError):
 
 
 def named_schedule(settings: Settings, name: str) -> ProjectSchedule:
-    """Return a schedule of a project.
+    """Return a schedule of a project, that of a job's file also by a path from the working directory.
 
     Raises:
         ScheduleUnknown: the project has no such schedule, or it is faulty.
     """
     known = {schedule.name: schedule for schedule in project_schedules(settings)}
-    if name not in known:
+    schedule = known.get(name) or known.get(os.path.relpath(Path(name).absolute(), settings.root))
+    if schedule is None:
         hint = suggest_name(name, known, what="schedules") or "the project has none"
         raise ScheduleUnknown(f"there is no schedule {name!r}", hint)
-    schedule = known[name]
     if schedule.fault:
         hint = f"see all of it with: wavewright check {schedule.job}"
         raise ScheduleUnknown(f"schedule {name!r} begins nothing: {schedule.fault}", hint)

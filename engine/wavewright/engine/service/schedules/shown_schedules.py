@@ -60,12 +60,11 @@ async def shown_schedules(
 def _shown(schedule: ProjectSchedule, stored: StoredSchedule, now: float) -> ShownSchedule:
     terms = schedule.terms
     switch: Literal["pause", "resume"] | None = "pause" if stored.paused_by is None else "resume"
-    coming = list[float]()
     if terms is not None and terms.paused:
         switch = None
-    elif terms is not None and not schedule.fault and switch == "pause":
-        coming += islice(instants_after(terms, now), _NEXT)
-    last, outcome = ("", "") if stored.last is None else stored.last
+    begins = switch == "pause" and not schedule.fault
+    coming = islice(instants_after(terms, now), _NEXT) if terms and begins else ()
+    last, outcome = stored.last or (None, "")
     return ShownSchedule(
         name=schedule.name,
         job=schedule.job,
@@ -73,7 +72,7 @@ def _shown(schedule: ProjectSchedule, stored: StoredSchedule, now: float) -> Sho
         state=_state_text(schedule, stored),
         switch=switch,
         fault=schedule.fault,
-        last=_local_text(schedule, last) if isinstance(last, float) else "",
+        last="" if last is None else _local_text(schedule, last),
         outcome=outcome,
         last_job=stored.last_job,
         next=tuple(_local_text(schedule, instant) for instant in coming),
