@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -88,6 +90,32 @@ def test_a_run_is_followed_from_its_first_step_to_its_verdict(project: Path) -> 
         assert seen.serious_faults() == []
         assert seen.console == []
         assert {urlsplit(url).netloc for url in seen.requests} == {urlsplit(served.root).netloc}
+
+
+def test_what_a_run_took_is_counted_from_what_the_page_was_told(project: Path) -> None:
+    """Not from its start: it may have stood still since, and the browser's clock be another one."""
+    with (
+        served_page(project) as served,
+        command(project, "run", "waiting.plan.yaml") as run,
+        visit(served.url) as seen,
+    ):
+        page = seen.page
+        page.clock.install(time=time.time() + 3600)
+        while not page.locator("tbody a").count():
+            page.wait_for_timeout(100)
+            page.reload()
+        page.locator("tbody a").first.click()
+        expect(page.locator(".node.s-running .name")).to_have_text("first")
+        took = page.locator("dd", has=page.locator("span[data-seconds]")).first
+
+        page.clock.run_for(61_000)
+        expect(took).to_have_text(re.compile(r"^1 min \d+ s$"))
+        (project / "one.txt").touch()
+        expect(page.locator(".node.s-running .name")).to_have_text("second")
+        page.clock.run_for(1_000)
+        expect(took).to_have_text(re.compile(r"^\d+ s$"))
+        (project / "two.txt").touch()
+        assert run.wait() == 0
 
 
 async def states_of(project: Path) -> list[RunState]:

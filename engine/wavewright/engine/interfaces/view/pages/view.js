@@ -122,11 +122,11 @@ if (logs) follow();
     ? `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`
     : `${Math.floor(seconds / 3600)} h ${Math.floor(seconds % 3600 / 60)} min`;
   const scaled = ["x", "x1", "x2", "width"];
+  let received = Date.now() / 1000;
   const tick = () => {
     const now = Date.now() / 1000;
-    for (const node of live.querySelectorAll("[data-since]")) {
-      const since = Number(node.dataset.since) || Date.parse(node.dataset.since) / 1000;
-      node.textContent = shown(Math.max(0, now - since));
+    for (const node of live.querySelectorAll("span[data-seconds]")) {
+      node.textContent = shown(Number(node.dataset.seconds) + Math.max(0, now - received));
     }
     for (const table of live.querySelectorAll(".gantt:has(.growing)")) {
       const factor = Number(table.dataset.seconds) / Math.max(now - Number(table.dataset.begin), Number(table.dataset.seconds));
@@ -150,6 +150,7 @@ if (logs) follow();
     const scrolled = [...live.querySelectorAll(".scroll")].map((node) => [node.scrollLeft, node.scrollTop]);
     const switched = [...live.querySelectorAll(".switch :checked")].map((node) => node.id);
     live.innerHTML = html;
+    received = Date.now() / 1000;
     for (const id of switched) live.querySelector(`#${id}`)?.click();
     for (const node of live.querySelectorAll("details")) {
       if (states.has(key(node))) node.open = states.get(key(node));
