@@ -63,7 +63,7 @@ def pages() -> dict[Path, str]:
 
 
 def _lines(entry: DiagnosticEntry, folder: Path) -> Iterator[str]:
-    yield f"# {entry.code}: {_marked(entry.title)}"
+    yield f"# {entry.code}: {entry.title}"
     yield ""
     yield f"`{entry.kind}`, {entry.severity}."
     yield ""
@@ -148,11 +148,7 @@ def _fenced(text: str, title: str = "") -> Iterator[str]:
 
 def _sentences(text: str) -> list[str]:
     """Return one sentence a line."""
-    return _marked(text).replace(". ", ".\n").split("\n")
-
-
-def _marked(text: str) -> str:
-    return text.replace("|", r"\|")
+    return text.replace(". ", ".\n").split("\n")
 
 
 def main() -> None:

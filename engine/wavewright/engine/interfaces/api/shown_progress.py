@@ -82,18 +82,14 @@ def shown_progress() -> Generator[Callable[[Event], None]]:
 
 
 def _surface() -> _Surface:
-    if _is_in_notebook():
+    module = cast("Any", sys.modules.get("IPython"))
+    shell = None if module is None else module.get_ipython()
+    # IPython in a terminal has no kernel: it is shown the bar.
+    if hasattr(shell, "kernel"):
         return _NotebookLine()
     if sys.stderr is not None and sys.stderr.isatty():
         return _TerminalBar()
     return _PlainLines()
-
-
-def _is_in_notebook() -> bool:
-    module = cast("Any", sys.modules.get("IPython"))
-    shell = None if module is None else module.get_ipython()
-    # IPython in a terminal has no kernel: it is shown the bar.
-    return shell is not None and hasattr(shell, "kernel")
 
 
 @dataclass(slots=True)

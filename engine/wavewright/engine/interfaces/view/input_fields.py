@@ -8,16 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from wavewright.planner import Json, JsonObject, as_list, as_object
+from wavewright.planner.schemas.validation import infer_schema
 from wavewright.planner.schemas.views import ScopedSchema, allowed_values, subschema, view_schema
 
 INPUT: Final = "input."
 """Beginning of the name of a field that is an input."""
-_TYPES: Final[Mapping[type, str]] = {
-    str: "string",
-    int: "integer",
-    float: "number",
-    bool: "boolean",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +37,7 @@ def fields_of(own: JsonObject, schema: JsonObject, typed: Mapping[str, str]) -> 
     """
     required, declared = as_list(schema.get("required")), as_object(schema.get("properties"))
     # Inputs without a schema are typed like the job's own.
-    like_own: JsonObject = {name: {"type": _TYPES.get(type(value))} for name, value in own.items()}
+    like_own: JsonObject = {name: infer_schema(value) for name, value in own.items()}
     return [
         _field(
             name,
