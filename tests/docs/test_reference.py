@@ -10,14 +10,12 @@ import typing
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-import anyio
 import pytest
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from tests.prompts.test_prompts_of_goals import GOALS, questions, text_of
 from tests.repository.tree import ROOT
 from wavewright.config import exit_codes
 from wavewright.config.environment import VARIABLES, EnvironmentSettings, EnvironmentVariable
@@ -107,15 +105,6 @@ def written_part(page: str, name: str, expected: str) -> str:
     found = between.search(text)
     assert found is not None, f"{page} has no part called {name!r}"
     return found.group()
-
-
-def test_a_page_shows_what_each_model_is_asked() -> None:
-    shown = "".join(
-        f'```text title="The {role}"\n{text_of(question).partition("=====")[2].strip()}\n```\n\n'
-        for role, question in anyio.run(questions, GOALS["shop"]()).items()
-    )
-
-    assert written_part("../explanation/questions.md", "questions", shown) == shown
 
 
 def test_every_function_of_expressions_is_listed() -> None:
