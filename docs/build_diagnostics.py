@@ -26,14 +26,9 @@ _CIRCUMSTANCES = {
     "max_bytes": "The reader's limit in bytes is lowered here to",
     "max_depth": "The reader's limit of nesting is lowered here to",
     "finished": "These steps have finished:",
-    "file": "The plan is asked for as",
     "left": "So much is left of the budgets:",
-    "obstacles": "What keeps tools from working in the project:",
-    "can_ask": "Whether a person can be asked:",
-    "is_run": "The plan is about to run:",
-    "strict": "Whether the check is strict:",
-    "written_by_model": "Whether a model wrote it:",
 }
+"""What a reader needs to know of a case beside its files; the rest is how the tests ask for it."""
 _USUAL_FIELDS = re.compile(r"^(?:version|name|goal|targets): .*\n", re.MULTILINE)
 _SHOWN_WIDTH = 110
 
@@ -103,6 +98,8 @@ def _circumstances(folder: Path) -> Iterator[str]:
     file = folder / "case.json"
     case = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     for name, value in case.items():
+        if name not in _CIRCUMSTANCES:
+            continue
         shown = ", ".join(f"`{one}`" for one in _values(value))
         yield ""
         yield f"{_CIRCUMSTANCES[name]} {shown}."
