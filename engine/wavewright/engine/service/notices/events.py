@@ -41,18 +41,14 @@ async def find_events(
     budgets: BudgetsSection,
 ) -> list[NoticeEvent]:
     """Return what there is to tell of these kinds since an instant."""
-    events = list[NoticeEvent]()
-    if "decision_waits" in kinds:
-        events += [event async for event in _decisions(transaction, since)]
-    if {"run_failed", "run_not_achieved"} & {*kinds}:
-        events += [event async for event in _runs(transaction, kinds, since)]
-    if {"run_failed", "job_dead"} & {*kinds}:
-        events += [event async for event in _jobs(transaction, kinds, since)]
-    if "budget_reached" in kinds:
-        events += [event async for event in _budgets(transaction, budgets, since, now)]
-    if "schedule_missed" in kinds:
-        events += [event async for event in _missed(transaction, since)]
-    return events
+    sources: list[tuple[set[NoticeKind], AsyncIterator[NoticeEvent]]] = [
+        ({"decision_waits"}, _decisions(transaction, since)),
+        ({"run_failed", "run_not_achieved"}, _runs(transaction, kinds, since)),
+        ({"run_failed", "job_dead"}, _jobs(transaction, kinds, since)),
+        ({"budget_reached"}, _budgets(transaction, budgets, since, now)),
+        ({"schedule_missed"}, _missed(transaction, since)),
+    ]
+    return [event for told, source in sources if told & {*kinds} async for event in source]
 
 
 async def _decisions(transaction: StoreTransaction, since: float) -> AsyncIterator[NoticeEvent]:

@@ -90,17 +90,16 @@ class Notifier:
 
     async def _write_noted(self) -> None:
         """Write the events that were noted; where the store cannot be written they stay."""
-        noted = [*self._unwritten]
-        self._unwritten.clear()
+        noted = self._unwritten.copy()
         if not noted:
             return
+        self._unwritten.clear()
         try:
-            await self.store.put(noted, self.settings.notify)
+            await self.store.put([*noted], self.settings.notify)
         except JournalError as fault:
-            newer = [*self._unwritten]
-            self._unwritten.clear()
-            # Of too many the oldest go, so they stand before what was noted meanwhile.
-            self._unwritten.extend([*noted, *newer])
+            # What was noted meanwhile goes behind them: of too many the oldest are dropped.
+            noted.extend(self._unwritten)
+            self._unwritten = noted
             self.log.write("notice_failed", "warning", error=fault)
 
     async def _send(self, rule: NoticeRule, batch: NoticeBatch) -> None:
@@ -138,10 +137,11 @@ class Notifier:
             for event in batch.events
         ]
         project = self.settings.root.name
-        text = self._prompts.render(
-            TEMPLATE, project=project, rule=batch.rule, count=batch.count, events=shown
+        text = redact(
+            self._prompts.render(
+                TEMPLATE, project=project, rule=batch.rule, count=batch.count, events=shown
+            )
         )
-        text = redact(text)
         content: JsonObject = {
             "message": batch.message,
             "project": project,
