@@ -120,10 +120,10 @@ def _item_parameter(
         and (misfit := incompatibility({"type": "object"}, as_object(properties[first])))
     ):
         # Which field is which parameter is not guessed: a row may have a name by chance.
-        fields = [parameter for parameter in free if parameter in as_object(items[0])]
-        said = {field: f"${{item.{field}}}" for field in fields} or {first: "${item.FIELD}"}
+        row = as_object(items[0])
+        read = {field: f"${{item.{field}}}" for field in free if field in row}
         raise ItemsRefused(
             f"the items are rows, and {first!r} of {name!r} takes none: {misfit}",
-            f"say what is read of a row: params={said}",
+            f"say what is read of a row: params={read or {first: '${item.FIELD}'}}",
         )
     return first

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from email.message import EmailMessage
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import Final, Protocol, cast
+from typing import Any, Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import anyio
@@ -220,18 +220,6 @@ def _is_this_machine(host: str) -> bool:
         return host == "localhost"
 
 
-class _AppriseClient(Protocol):
-    """What is used of Apprise."""
-
-    def add(self, services: str) -> bool:
-        """Add a service by its address; return whether it is known."""
-        ...
-
-    async def async_notify(self, *, body: str, title: str) -> bool | None:
-        """Tell all services; return whether each took it."""
-        ...
-
-
 async def _notify(url: str, message: NoticeMessage) -> None:
     try:
         import apprise
@@ -239,7 +227,7 @@ async def _notify(url: str, message: NoticeMessage) -> None:
         raise NoticeNotSent(
             "the extra `notify` is not installed", "pip install 'wavewright[notify]'"
         ) from error
-    service = cast("_AppriseClient", apprise.Apprise())
+    service: Any = apprise.Apprise()
     if not service.add(url):
         raise NoticeNotSent("Apprise does not know the service of the address")
     if not await service.async_notify(body=message.text, title=message.subject):

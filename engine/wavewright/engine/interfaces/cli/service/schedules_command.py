@@ -78,8 +78,5 @@ def _lines(schedule: ShownSchedule) -> list[str]:
     lines.append(f"  state  {schedule.state}")
     if schedule.last:
         lines.append(f"  last   {schedule.last}: {schedule.outcome}")
-    lines += [
-        f"  {'next' if number == 0 else '':<5}  {instant}"
-        for number, instant in enumerate(schedule.next)
-    ]
-    return lines
+    # The first has the word, and those below it stand under it.
+    return [*lines, *(f"  {'' if n else 'next':<5}  {due}" for n, due in enumerate(schedule.next))]
